@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The options, without a global ``CONF``.
+
+Whoever needs options is given a :class:`oslo_config.cfg.ConfigOpts`:
+:func:`register_opts` adds ours to it, :func:`check` reads every one of them
+once, so that a wrong value is an error at start and not in the middle of a
+deployment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
+from ironic_virt import exceptions
+from ironic_virt.conf import compute, ironic
+
+__all__ = ["check", "load", "register_opts"]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register ``[DEFAULT]`` and ``[ironic]``; harmless when done twice."""
+    compute.register_opts(conf)
+    ironic.register_opts(conf)
+
+
+def load(config_files: Sequence[str], args: Sequence[str] = ()) -> cfg.ConfigOpts:
+    """Read ini files into a configuration of their own, and check it.
+
+    :param config_files: paths; a later file overrides an earlier one.
+    :param args: command line arguments in oslo.config's form.
+    :raises InvalidConfiguration: a file can't be read, or a value is wrong.
+    """
+    conf = cfg.ConfigOpts()
+    register_opts(conf)
+    try:
+        conf(
+            args=list(args),
+            project="ironic-virt",
+            default_config_files=list(config_files),
+            default_config_dirs=[],
+        )
+    except cfg.ConfigFilesNotFoundError as exc:
+        raise exceptions.InvalidConfiguration("--config-file", str(exc)) from exc
+    except cfg.ConfigFileParseError as exc:
+        raise exceptions.InvalidConfiguration(
+            "--config-file", f"not an ini file: {exc}"
+        ) from exc
+    except cfg.ConfigFileValueError as exc:
+        raise exceptions.InvalidConfiguration("a value in the file", str(exc)) from exc
+    check(conf)
+    return conf
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Read every option of ours once.
+
+    oslo.config parses a value when it is read, so an unreadable one would
+    otherwise show up whenever its first reader comes along.
+
+    :raises InvalidConfiguration: naming the first option with a wrong value.
+    """
+    for section, group, opts in (
+        ("DEFAULT", conf, compute.OPTIONS),
+        (ironic.GROUP, conf[ironic.GROUP], ironic.all_options(conf)),
+    ):
+        for opt in opts:
+            try:
+                getattr(group, opt.dest)
+            except ValueError as exc:
+                # oslo.config's own text repeats the option and adds the file.
+                raise exceptions.InvalidConfiguration(f"[{section}] {opt.name}", str(exc)) from exc
+    ironic.check_auth(conf)

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The error tree.
+
+Every error carries what it knows as attributes, so that an adapter can decide
+by type and by attribute and never has to read the text.  The text is for
+people: it names the node and the instance and says what to do next.
+
+This module imports nothing of the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+
+class IronicVirtError(Exception):
+    """The root of every error that this package raises on purpose."""
+
+
+# -- configuration and loading ------------------------------------------------
+
+
+class InvalidConfiguration(IronicVirtError):
+    """An option has a value that can't be used.
+
+    :param option: the option as an operator writes it, ``[ironic] shard_key``.
+    :param reason: what is wrong with the value, in one sentence.
+    """
+
+    def __init__(self, option: str, reason: str) -> None:
+        self.option = option
+        self.reason = reason
+        super().__init__(f"Invalid configuration: {option}: {reason}")
+
+
+class ComputeDriverNotFound(IronicVirtError):
+    """``[DEFAULT] compute_driver`` names no installed driver."""
+
+    def __init__(self, name: str, available: Iterable[str]) -> None:
+        self.name = name
+        self.available = tuple(sorted(available))
+        found = ", ".join(self.available) or "none"
+        super().__init__(
+            f"No compute driver {name!r} is installed. Set [DEFAULT] compute_driver to one of "
+            f"the drivers found: {found}"
+        )
+
+
+class ComputeDriverFailed(IronicVirtError):
+    """The driver exists, but importing or constructing it failed."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(f"The compute driver {name!r} could not be loaded: {reason}")
+
+
+class OperationNotSupported(IronicVirtError):
+    """This driver can't do what was asked, whatever the node's state."""
+
+    def __init__(self, operation: str, reason: str = "") -> None:
+        self.operation = operation
+        self.reason = reason
+        super().__init__(
+            f"The driver does not support {operation}" + (f": {reason}" if reason else "")
+        )
+
+
+# -- Ironic's answers ---------------------------------------------------------
+
+
+class IronicError(IronicVirtError):
+    """Ironic refused a request, or could not be asked.
+
+    :param message: the server's own message, or what went wrong on the way.
+    :param node: the node that the request was about, if it was about one.
+    :param request_id: Ironic's id of the request, to look for in its log.
+    :param status: the HTTP status, ``None`` if there was no answer.
+    :param method: the HTTP method.
+    :param path: the path below ``/v1``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        node: str | None = None,
+        request_id: str | None = None,
+        status: int | None = None,
+        method: str | None = None,
+        path: str | None = None,
+    ) -> None:
+        self.message = message
+        self.node = node
+        self.request_id = request_id
+        self.status = status
+        self.method = method
+        self.path = path
+        super().__init__(self._describe())
+
+    def _describe(self) -> str:
+        where = f"{self.method} {self.path}: " if self.method and self.path else ""
+        notes = [
+            note
+            for note in (
+                f"HTTP {self.status}" if self.status else "",
+                f"node {self.node}" if self.node and self.node not in self.message else "",
+                f"request {self.request_id}" if self.request_id else "",
+            )
+            if note
+        ]
+        return f"Ironic: {where}{self.message}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+class IronicUnreachable(IronicError):
+    """No answer: refused, reset, timed out, or cut off in the middle."""
+
+
+class IronicUnavailable(IronicError):
+    """An answer that says "not now" (429, 502, 503, 504), retries used up."""
+
+
+class IronicUnauthorized(IronicError):
+    """The credentials in ``[ironic]`` were not accepted (401, 403)."""
+
+
+class BadRequest(IronicError):
+    """Ironic found the request wrong (400): a state, a value, an image."""
+
+
+class NotFound(IronicError):
+    """Ironic has no such resource (404)."""
+
+
+class NodeNotFound(NotFound):
+    """Ironic has no such node."""
+
+
+class Conflict(IronicError):
+    """The request contradicts what Ironic holds (409)."""
+
+
+class NodeLocked(Conflict):
+    """Another operation held the node's lock until the retries were used up."""
+
+
+class UnexpectedAnswer(IronicError):
+    """An answer that is not Ironic's: no JSON, or JSON of another shape."""
+
+
+class MicroversionNotSupported(IronicError):
+    """The server can't do what a feature needs.
+
+    :param feature: the feature, in words.
+    :param needed: the API version that it needs, ``"1.82"``.
+    :param found: the newest version that the server speaks.
+    """
+
+    def __init__(self, feature: str, needed: str, found: str) -> None:
+        self.feature = feature
+        self.needed = needed
+        self.found = found
+        super().__init__(
+            f"{feature} needs Ironic API version {needed}, but the server speaks {found} at most"
+        )
+
+
+# -- instances and nodes ------------------------------------------------------
+
+
+class InstanceNotFound(IronicVirtError):
+    """No node in Ironic carries this instance."""
+
+    def __init__(self, instance: str) -> None:
+        self.instance = instance
+        super().__init__(f"Ironic has no node with instance {instance}")
+
+
+class NodeError(IronicVirtError):
+    """An action on a node did not happen or did not succeed.
+
+    :param node: the node's uuid.
+    :param instance: the instance's uuid.
+    :param reason: what happened, in one sentence.
+    :param request_id: Ironic's request id, where a request led to this.
+
+    :cvar retriable: another node may do better: a scheduler should try again.
+        ``False`` means that every node would give the same answer.
+    """
+
+    retriable = True
+
+    def __init__(
+        self,
+        node: str | None,
+        instance: str | None,
+        reason: str,
+        *,
+        request_id: str | None = None,
+    ) -> None:
+        self.node = node
+        self.instance = instance
+        self.reason = reason
+        self.request_id = request_id
+        who = f"Node {node}" if node else "No node"
+        whose = f", instance {instance}" if instance else ""
+        super().__init__(f"{who}{whose}: {reason}")
+
+
+class NodeNotGiven(NodeError):
+    """The caller named no node for the instance."""
+
+    retriable = False
+
+
+class NodeNotAvailable(NodeError):
+    """The node can't take a new instance now; nothing was changed."""
+
+
+class NodeTaken(NodeNotAvailable):
+    """The node carries another instance's uuid; that is never touched.
+
+    :ivar owner: the uuid of the instance that has the node.
+    """
+
+    def __init__(
+        self, node: str, instance: str | None, owner: str, reason: str | None = None
+    ) -> None:
+        self.owner = owner
+        super().__init__(
+            node, instance, reason or f"the node belongs to instance {owner}; it was left alone"
+        )
+
+
+class NodeNotOurs(NodeError):
+    """The node is outside this service's conductor group or shard."""
+
+
+class NodeValidationFailed(NodeError):
+    """Ironic's validation of the node failed.
+
+    :ivar reasons: interface name to Ironic's reason, the failed ones only.
+    """
+
+    def __init__(self, node: str, instance: str | None, reasons: Mapping[str, str]) -> None:
+        self.reasons = dict(reasons)
+        listed = "; ".join(f"{name}: {why}" for name, why in sorted(self.reasons.items()))
+        super().__init__(node, instance, f"Ironic's validation of the node failed ({listed})")
+
+
+class DeployFailed(NodeError):
+    """Ironic tried to deploy and failed.
+
+    :ivar last_error: Ironic's own ``last_error``, whole.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        instance: str | None,
+        reason: str,
+        *,
+        last_error: str | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        self.last_error = last_error
+        super().__init__(node, instance, reason, request_id=request_id)
+
+
+class ImageRefused(DeployFailed):
+    """The image itself is at fault: no other node would do better."""
+
+    retriable = False
+
+
+class BuildAborted(NodeError):
+    """The build is not wanted any more, says the compute service."""
+
+    retriable = False
+
+
+class TearDownFailed(NodeError):
+    """The node could not be torn down; the instance still has it."""
+
+    retriable = False
+
+
+class PowerFailed(NodeError):
+    """The node did not reach the power state asked for."""
+
+    retriable = False
+
+
+class VifAttachFailed(NodeError):
+    """A virtual interface could not be attached to the node.
+
+    :ivar vif: the id of the VIF (Neutron's port).
+    """
+
+    def __init__(self, node: str, instance: str | None, vif: str, reason: str) -> None:
+        self.vif = vif
+        super().__init__(node, instance, f"VIF {vif} could not be attached: {reason}")
+
+
+class WaitTimeout(NodeError):
+    """A wait reached its deadline.
+
+    :ivar seconds: how long was waited.
+    :ivar last_seen: provision state, target and power state when last seen.
+    """
+
+    def __init__(
+        self, node: str, instance: str | None, what: str, seconds: float, last_seen: str
+    ) -> None:
+        self.what = what
+        self.seconds = seconds
+        self.last_seen = last_seen
+        super().__init__(
+            node, instance, f"timed out after {seconds:.0f} s waiting to {what}; {last_seen}"
+        )
+
+
+class WaitCancelled(NodeError):
+    """A wait was ended before its end, because the service stops."""
+
+    retriable = False
