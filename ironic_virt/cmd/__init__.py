@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The console scripts: argument parsing and output, nothing else."""

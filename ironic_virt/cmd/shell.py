@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt``: the command line, one subcommand per entry point.
+
+Commands are found in the entry point namespace ``ironic_virt.cli``; this
+module knows none of them.  It promises what they share: ``--help`` and
+``--version``, where log lines go, and how a run ends.  An error is one line
+on standard error, with a traceback only under ``--debug``.
+
+Exit codes: 0 it worked, 1 it was tried and failed, 2 it was asked for
+wrongly.  An interrupt gives 130 and a closed pipe 141, as shells expect.
+"""
+
+import argparse
+import difflib
+import logging
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+from cliff import app, commandmanager
+from cliff.help import HelpAction, HelpExit
+
+from ironic_virt import exceptions
+
+COMMAND_NAMESPACE = "ironic_virt.cli"
+LOG = logging.getLogger(__name__)
+
+_CONSOLE_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+
+
+class Shell(app.App):
+    """The application: global options, logging, and one way to fail."""
+
+    NAME = "ironic-virt"
+    DEFAULT_VERBOSE_LEVEL = 1
+
+    def __init__(self) -> None:
+        super().__init__(
+            description="Deploy instances on bare metal through OpenStack Ironic.",
+            version=metadata.version("ironic-virt"),
+            command_manager=commandmanager.CommandManager(COMMAND_NAMESPACE),
+        )
+
+    def build_option_parser(
+        self,
+        description: str | None,
+        version: str | None,
+        argparse_kwargs: dict[str, Any] | None = None,
+    ) -> argparse.ArgumentParser:
+        """Return the parser of the options that stand before a command."""
+        parser = argparse.ArgumentParser(
+            prog=self.NAME,
+            description=description,
+            add_help=False,
+            allow_abbrev=False,
+            **(argparse_kwargs or {}),
+        )
+        parser.add_argument(
+            "-h",
+            "--help",
+            action=HelpAction,
+            nargs=0,
+            default=self,
+            help="Show this message, or that of a command, and exit.",
+        )
+        parser.add_argument(
+            "--version",
+            action="version",
+            version=f"{self.NAME} {version}",
+            help="Show the version and exit.",
+        )
+        loudness = parser.add_mutually_exclusive_group()
+        loudness.add_argument(
+            "-v",
+            "--verbose",
+            action="count",
+            dest="verbose_level",
+            default=self.DEFAULT_VERBOSE_LEVEL,
+            help="Show what is being done; given twice, every detail.",
+        )
+        loudness.add_argument(
+            "-q",
+            "--quiet",
+            action="store_const",
+            dest="verbose_level",
+            const=0,
+            help="Show errors only.",
+        )
+        parser.add_argument(
+            "--log-file",
+            metavar="PATH",
+            help="Write every detail to this file too.",
+        )
+        parser.add_argument(
+            "--debug",
+            action="store_true",
+            help="Show a traceback when something fails.",
+        )
+        return parser
+
+    def configure_logging(self) -> None:
+        """Send log lines to standard error and, where asked, to a file."""
+        loudest = len(_CONSOLE_LEVELS) - 1
+        console = logging.StreamHandler(self.stderr)
+        console.setLevel(_CONSOLE_LEVELS[min(self.options.verbose_level, loudest)])
+        console.setFormatter(logging.Formatter(self.CONSOLE_MESSAGE_FORMAT))
+        handlers: list[logging.Handler] = [console]
+        if self.options.log_file:
+            # A path that can't be written to is an error of the command line.
+            try:
+                log_file = logging.FileHandler(self.options.log_file, encoding="utf-8")
+            except OSError as error:
+                self.parser.error(f"--log-file {self.options.log_file}: {error.strerror}")
+            log_file.setFormatter(logging.Formatter(self.LOG_FILE_MESSAGE_FORMAT))
+            handlers.append(log_file)
+        root = logging.getLogger()
+        root.setLevel(min(handler.level for handler in handlers) or logging.DEBUG)
+        for handler in handlers:
+            root.addHandler(handler)
+
+    def interact(self) -> None:
+        """Refuse to go on without a command; there is no prompt.
+
+        :raises SystemExit: always, with 2.
+        """
+        self.parser.error(f"which command? '{self.NAME} --help' lists them")
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        """Find the command at the head of ``argv``, run it, return its exit code."""
+        if argv[0].startswith("-"):
+            self.parser.error(f"unknown option '{argv[0]}'")
+        try:
+            factory, name, rest = self.command_manager.find_command(argv)
+        except ValueError:
+            return self._unknown_command(argv)
+        command = factory(self, self.options, cmd_name=name)
+        parsed = command.get_parser(f"{self.NAME} {name}").parse_args(rest)
+        try:
+            return command.run(parsed) or 0
+        except HelpExit:
+            return 0
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            self._report(error)
+            return 1
+
+    def _unknown_command(self, argv: Sequence[str]) -> int:
+        known = sorted(name for name, _ in self.command_manager)
+        words = [word for word in argv if not word.startswith("-")]
+        asked = " ".join(words[: max(len(name.split()) for name in known)])
+        near = [name for name in known if name.startswith(words[0])]
+        near = near or difflib.get_close_matches(asked, known)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"'{self.NAME} --help' lists them"
+        self.stderr.write(f"{self.NAME}: no command '{asked}'; {hint}\n")
+        return 2
+
+    def _report(self, error: Exception) -> None:
+        # Ours are written for people; anything else needs at least its kind.
+        message = " ".join(str(error).split())
+        if not isinstance(error, exceptions.IronicVirtError):
+            message = f"{type(error).__name__}: {message}"
+        LOG.error("%s", message, exc_info=self.options.debug)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``ironic-virt`` with ``argv``, the process's own by default."""
+    return Shell().run(list(sys.argv[1:] if argv is None else argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
