@@ -447,9 +447,7 @@ class ComputeDriver(abc.ABC):
         """Reboot, ``reboot_type`` being ``SOFT`` or ``HARD``."""
 
     @abc.abstractmethod
-    def power_off(
-        self, instance: InstanceLike, timeout: int = 0, retry_interval: int = 0
-    ) -> None:
+    def power_off(self, instance: InstanceLike, timeout: int = 0, retry_interval: int = 0) -> None:
         """Power off; with a ``timeout`` in seconds, ask the system first."""
 
     @abc.abstractmethod
@@ -523,9 +521,9 @@ def load_compute_driver(conf: cfg.ConfigOpts, virtapi: VirtAPI) -> ComputeDriver
     :raises ComputeDriverFailed: it exists but can't be imported or constructed.
     """
     name = conf.compute_driver
-    failures: list[Exception] = []
+    failures: list[BaseException] = []
     try:
-        manager = stevedore_driver.DriverManager(
+        manager: stevedore_driver.DriverManager[Any] = stevedore_driver.DriverManager(
             namespace=DRIVER_NAMESPACE,
             name=name,
             invoke_on_load=True,

@@ -45,9 +45,7 @@ def load(config_files: Sequence[str], args: Sequence[str] = ()) -> cfg.ConfigOpt
     except cfg.ConfigFilesNotFoundError as exc:
         raise exceptions.InvalidConfiguration("--config-file", str(exc)) from exc
     except cfg.ConfigFileParseError as exc:
-        raise exceptions.InvalidConfiguration(
-            "--config-file", f"not an ini file: {exc}"
-        ) from exc
+        raise exceptions.InvalidConfiguration("--config-file", f"not an ini file: {exc}") from exc
     except cfg.ConfigFileValueError as exc:
         raise exceptions.InvalidConfiguration("a value in the file", str(exc)) from exc
     check(conf)

@@ -163,7 +163,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(adapter_options(), group=GROUP)
     # Readers of adapter options expect these to exist; no file can set them.
     conf.register_opts(
-        [cfg.Opt(name.replace("-", "_"), type=lambda _: None) for name in _VERSION_OPTIONS],
+        [cfg.StrOpt(name, sample_default="<negotiated>") for name in _VERSION_OPTIONS],
         group=GROUP,
     )
 

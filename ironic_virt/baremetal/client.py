@@ -1,0 +1,512 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Ironic's REST API, typed: the only module that sends HTTP.
+
+Every method is one request, or one per page.  Retries, their deadline and the
+re-reading after a lost reply are here and nowhere else; a method that changes
+something knows how to see whether it has already happened.
+
+Thread-safe.  Errors are those of :mod:`ironic_virt.exceptions`, each with the
+server's message, the node and the request id.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import answers
+from ironic_virt.baremetal.connection import Answer, Channel, KeystoneChannel
+from ironic_virt.baremetal.node import LIST_FIELDS, Node, NodeDecoder
+from ironic_virt.baremetal.retry import RetryPolicy
+from ironic_virt.baremetal.versions import Feature, Microversion, ServerVersions
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+JsonPatch = Sequence[Mapping[str, Any]]
+
+_ONE_NODE_FIELDS = (*LIST_FIELDS, "maintenance_reason", "reservation", "instance_info")
+_FIELD_FEATURES = {
+    "conductor_group": Feature.CONDUCTOR_GROUP,
+    "shard": Feature.SHARD,
+    "retired": Feature.RETIRED,
+    "protected": Feature.PROTECTED,
+}
+_MOST_RESTARTS = 3
+
+
+class NodeFilter(msgspec.Struct, frozen=True):
+    """Which nodes a list is about; all conditions that are set must hold.
+
+    :ivar conductor_group: ``""`` is the default group, ``None`` any.
+    :ivar shard: a shard's key, ``None`` any.
+    :ivar provision_state: one state.
+    :ivar instance_uuid: the one node with this instance.
+    """
+
+    conductor_group: str | None = None
+    shard: str | None = None
+    provision_state: str | None = None
+    instance_uuid: str | None = None
+
+    def features(self) -> list[Feature]:
+        """What the server must be able to do to apply the filter."""
+        needed = []
+        if self.conductor_group is not None:
+            needed.append(Feature.CONDUCTOR_GROUP)
+        if self.shard is not None:
+            needed.append(Feature.SHARD)
+        return needed
+
+    def params(self) -> dict[str, str]:
+        """The filter as query parameters."""
+        return {
+            name: value
+            for name in self.__struct_fields__
+            if (value := getattr(self, name)) is not None
+        }
+
+
+class Validation(msgspec.Struct, frozen=True):
+    """What Ironic says of one of a node's interfaces.
+
+    :ivar result: true, false, or null when the interface isn't supported.
+    """
+
+    result: bool | None = None
+    reason: str | None = None
+
+
+class IronicClient:
+    """A client of one Ironic.
+
+    :param channel: sends single requests.
+    :param retry: when to send them again.
+    """
+
+    def __init__(self, channel: Channel, retry: RetryPolicy | None = None) -> None:
+        self._channel = channel
+        self._retry = retry or RetryPolicy()
+        self._decoder = NodeDecoder()
+        self._versions: ServerVersions | None = None
+        self._versions_lock = threading.Lock()
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> IronicClient:
+        """A client by the ``[ironic]`` options."""
+        return cls(KeystoneChannel.from_conf(conf), RetryPolicy.from_conf(conf))
+
+    # -- versions -------------------------------------------------------------
+
+    @property
+    def versions(self) -> ServerVersions:
+        """The API versions that the server speaks, asked once."""
+        with self._versions_lock:
+            if self._versions is None:
+                self._versions = self._ask_versions()
+                LOG.info(
+                    "Ironic speaks API versions %s to %s",
+                    self._versions.minimum,
+                    self._versions.maximum,
+                )
+            return self._versions
+
+    def _ask_versions(self) -> ServerVersions:
+        answer = self._retry.run(lambda: self._once("GET", "", version=None))
+        try:
+            version = msgspec.json.decode(answer.body)["version"]
+            return ServerVersions(
+                Microversion.parse(version["min_version"]), Microversion.parse(version["version"])
+            )
+        except (msgspec.DecodeError, LookupError, TypeError, ValueError, AttributeError) as exc:
+            raise exceptions.UnexpectedAnswer(
+                "the answer to GET /v1 names no API versions; is this URL Ironic's?",
+                status=answer.status,
+                method="GET",
+                path="/v1",
+            ) from exc
+
+    def has(self, feature: Feature) -> bool:
+        """Whether the server can do it."""
+        return self.versions.has(feature)
+
+    # -- nodes, read ----------------------------------------------------------
+
+    def list_nodes(
+        self,
+        where: NodeFilter = NodeFilter(),  # noqa: B008 - frozen
+        *,
+        fields: Iterable[str] = LIST_FIELDS,
+        page_size: int | None = None,
+    ) -> list[Node]:
+        """All nodes that match, page by page.
+
+        :param page_size: nodes a page; ``None`` leaves it to the server.
+        :raises MicroversionNotSupported: the server can't apply the filter;
+            nothing was listed.
+        :raises IronicError: any page failed; there is no partial result.
+        """
+        for restart in range(_MOST_RESTARTS):
+            try:
+                return [
+                    node
+                    for page in self.node_pages(where, fields=fields, page_size=page_size)
+                    for node in page
+                ]
+            except exceptions.NotFound as exc:
+                # The marker was deleted between two pages: the list is void.
+                if restart == _MOST_RESTARTS - 1:
+                    raise
+                LOG.info("A node went away while nodes were listed; beginning anew: %s", exc)
+        raise AssertionError("unreachable")
+
+    def node_pages(
+        self,
+        where: NodeFilter = NodeFilter(),  # noqa: B008 - frozen
+        *,
+        fields: Iterable[str] = LIST_FIELDS,
+        page_size: int | None = None,
+    ) -> Iterator[list[Node]]:
+        """The same, one page at a time."""
+        names = tuple(fields)
+        features = where.features()
+        features += [_FIELD_FEATURES[name] for name in names if name in _FIELD_FEATURES]
+        version = str(self.versions.carrying(*features))
+        params = where.params() | {"fields": ",".join(names)}
+        if page_size is not None:
+            params["limit"] = str(page_size)
+        while True:
+            answer = self._read("/nodes", version=version, params=params)
+            nodes, following = self._decoder.page(answer.body)
+            yield nodes
+            if not following:
+                return
+            # Only the query is taken: the host may be one that only a proxy knows.
+            query = urllib.parse.parse_qs(
+                urllib.parse.urlsplit(following).query, keep_blank_values=True
+            )
+            params = {key: values[-1] for key, values in query.items()}
+
+    def get_node(self, uuid: str) -> Node:
+        """One node, fresh, with everything that the driver looks at.
+
+        Never restricted to a shard or a group.
+
+        :raises NodeNotFound: Ironic has no such node.
+        """
+        version, fields = self._one_node_version()
+        answer = self._read(
+            f"/nodes/{_quoted(uuid)}", version=version, params={"fields": fields}, node=uuid
+        )
+        return self._decoder.one(answer.body)
+
+    def node_of_instance(self, instance_uuid: str) -> Node | None:
+        """The node that carries an instance, fresh; never restricted either.
+
+        :raises UnexpectedAnswer: more than one node carries it.
+        """
+        version, fields = self._one_node_version()
+        answer = self._read(
+            "/nodes", version=version, params={"instance_uuid": instance_uuid, "fields": fields}
+        )
+        nodes, _ = self._decoder.page(answer.body)
+        if len(nodes) > 1:
+            raise exceptions.UnexpectedAnswer(
+                f"instance {instance_uuid} is on several nodes: "
+                + ", ".join(node.uuid for node in nodes)
+            )
+        return nodes[0] if nodes else None
+
+    def _one_node_version(self) -> tuple[str, str]:
+        optional = {
+            name: feature for name, feature in _FIELD_FEATURES.items() if self.has(feature)
+        }
+        version = self.versions.carrying(*optional.values())
+        return str(version), ",".join((*_ONE_NODE_FIELDS, *optional))
+
+    # -- nodes, changed -------------------------------------------------------
+
+    def patch_node(self, uuid: str, patch: JsonPatch) -> Node:
+        """Apply a JSON patch; on a lost reply, see first whether it has been applied.
+
+        :param patch: ``add``, ``replace`` and ``remove`` operations.
+        :returns: the node as it is afterwards.
+        :raises Conflict: among others when ``instance_uuid`` is another's.
+        """
+        version, _ = self._one_node_version()
+        path = f"/nodes/{_quoted(uuid)}"
+
+        def applied() -> Node | None:
+            answer = self._once("GET", path, version=version, node=uuid)
+            if patch_is_applied(msgspec.json.decode(answer.body), patch):
+                return self._decoder.one(answer.body)
+            return None
+
+        return self._change(
+            "PATCH",
+            path,
+            version=version,
+            json=list(patch),
+            node=uuid,
+            applied=applied,
+            result=lambda answer: self._decoder.one(answer.body),
+        )
+
+    def set_provision_state(
+        self,
+        uuid: str,
+        verb: str,
+        *,
+        applied: Callable[[Node], bool],
+        configdrive: str | Mapping[str, Any] | None = None,
+        features: Sequence[Feature] = (),
+    ) -> None:
+        """Ask for a change of the provision state; it happens later.
+
+        :param verb: ``active``, ``deleted``, ``abort``, ...
+        :param applied: given the node re-read after a lost reply, whether the
+            request was taken.
+        :param configdrive: base64 of a gzipped ISO, or the JSON form (1.56).
+        :raises BadRequest: the node's state doesn't allow it.
+        """
+        body: dict[str, Any] = {"target": verb}
+        needed = list(features)
+        if configdrive is not None:
+            body["configdrive"] = configdrive
+            if not isinstance(configdrive, str):
+                needed.append(Feature.JSON_CONFIG_DRIVE)
+                if "vendor_data" in configdrive:
+                    needed.append(Feature.VENDOR_DATA)
+        self._change_state(uuid, "provision", body, applied, needed)
+
+    def set_power_state(
+        self,
+        uuid: str,
+        target: str,
+        *,
+        applied: Callable[[Node], bool],
+        timeout: int | None = None,
+    ) -> None:
+        """Ask for a change of the power state; it happens later.
+
+        :param target: ``power on``, ``power off``, ``rebooting``, ``soft ...``.
+        :param timeout: seconds that Ironic gives a soft change.
+        """
+        body: dict[str, Any] = {"target": target}
+        if timeout is not None:
+            body["timeout"] = timeout
+        self._change_state(uuid, "power", body, applied, ())
+
+    def _change_state(
+        self,
+        uuid: str,
+        kind: str,
+        body: Mapping[str, Any],
+        applied: Callable[[Node], bool],
+        features: Sequence[Feature],
+    ) -> None:
+        version, fields = self._one_node_version()
+        version = str(max(Microversion.parse(version), self.versions.carrying(*features)))
+        node_path = f"/nodes/{_quoted(uuid)}"
+
+        def look() -> bool | None:
+            answer = self._once(
+                "GET", node_path, version=version, params={"fields": fields}, node=uuid
+            )
+            return applied(self._decoder.one(answer.body)) or None
+
+        self._change(
+            "PUT",
+            f"{node_path}/states/{kind}",
+            version=version,
+            json=body,
+            node=uuid,
+            applied=look,
+            result=lambda _: True,
+        )
+
+    def validate_node(self, uuid: str) -> dict[str, Validation]:
+        """Have Ironic check the node; interface name to what it says."""
+        answer = self._read(
+            f"/nodes/{_quoted(uuid)}/validate", version=self._base_version(), node=uuid
+        )
+        try:
+            return msgspec.json.decode(answer.body, type=dict[str, Validation])
+        except msgspec.DecodeError as exc:
+            raise exceptions.UnexpectedAnswer(
+                f"not a validation: {exc}", node=uuid, status=answer.status
+            ) from exc
+
+    # -- VIFs -----------------------------------------------------------------
+
+    def list_vifs(self, uuid: str) -> list[str]:
+        """The ids of the VIFs attached to a node."""
+        answer = self._read(
+            f"/nodes/{_quoted(uuid)}/vifs", version=self._base_version(), node=uuid
+        )
+        return _vif_ids(answer, uuid)
+
+    def attach_vif(self, uuid: str, vif: str) -> None:
+        """Attach a VIF.
+
+        :raises Conflict: it is attached already, here or elsewhere.
+        :raises BadRequest: the node has no port left for it.
+        """
+        version = self._base_version()
+        path = f"/nodes/{_quoted(uuid)}/vifs"
+
+        def applied() -> bool | None:
+            answer = self._once("GET", path, version=version, node=uuid)
+            return vif in _vif_ids(answer, uuid) or None
+
+        self._change(
+            "POST",
+            path,
+            version=version,
+            json={"id": vif},
+            node=uuid,
+            applied=applied,
+            result=lambda _: True,
+        )
+
+    def detach_vif(self, uuid: str, vif: str) -> None:
+        """Detach a VIF.
+
+        :raises BadRequest: it isn't attached to this node.
+        """
+        version = self._base_version()
+        path = f"/nodes/{_quoted(uuid)}/vifs"
+
+        def applied() -> bool | None:
+            answer = self._once("GET", path, version=version, node=uuid)
+            return vif not in _vif_ids(answer, uuid) or None
+
+        self._change(
+            "DELETE",
+            f"{path}/{_quoted(vif)}",
+            version=version,
+            node=uuid,
+            applied=applied,
+            result=lambda _: True,
+        )
+
+    # -- sending --------------------------------------------------------------
+
+    def _base_version(self) -> str:
+        return str(self.versions.carrying())
+
+    def _read(
+        self,
+        path: str,
+        *,
+        version: str,
+        params: Mapping[str, str] | None = None,
+        node: str | None = None,
+    ) -> Answer:
+        return self._retry.run(
+            lambda: self._once("GET", path, version=version, params=params, node=node)
+        )
+
+    def _change(
+        self,
+        method: str,
+        path: str,
+        *,
+        version: str,
+        applied: Callable[[], T | None],
+        result: Callable[[Answer], T],
+        json: Any = None,
+        node: str | None = None,
+    ) -> T:
+        reply_lost = False
+
+        def attempt() -> T:
+            nonlocal reply_lost
+            if reply_lost:
+                done = applied()
+                if done is not None:
+                    LOG.info("%s %s had been applied, its reply was lost", method, path)
+                    return done
+            try:
+                return result(self._once(method, path, version=version, json=json, node=node))
+            except exceptions.IronicError as exc:
+                reply_lost = reply_lost or answers.may_have_been_applied(exc)
+                raise
+
+        return self._retry.run(attempt)
+
+    def _once(
+        self,
+        method: str,
+        path: str,
+        *,
+        version: str | None,
+        params: Mapping[str, str] | None = None,
+        json: Any = None,
+        node: str | None = None,
+    ) -> Answer:
+        start = time.monotonic()
+        try:
+            answer = self._channel.send(method, path, params=params, json=json, version=version)
+        except exceptions.IronicError as exc:
+            exc.node = exc.node or node
+            raise
+        LOG.debug(
+            "%s %s: %d in %.3f s (version %s, request %s)",
+            method,
+            path or "/v1",
+            answer.status,
+            time.monotonic() - start,
+            version,
+            answers.request_id(answer),
+        )
+        if answer.status == 406:
+            self._forget_versions()
+        if answer.status >= 400:
+            raise answers.error_of(answer, method=method, path=path, node=node)
+        return answer
+
+    def _forget_versions(self) -> None:
+        # The server was up- or downgraded while we ran: negotiate again.
+        with self._versions_lock:
+            self._versions = None
+
+
+def patch_is_applied(resource: Mapping[str, Any], patch: JsonPatch) -> bool:
+    """Whether a resource looks as a JSON patch wants it."""
+    for operation in patch:
+        value: Any = resource
+        present = True
+        for part in str(operation["path"]).strip("/").split("/"):
+            part = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(value, Mapping) and part in value:
+                value = value[part]
+            else:
+                value, present = None, False
+                break
+        if operation["op"] == "remove":
+            if present and value is not None and value != {}:
+                return False
+        elif not present or value != operation["value"]:
+            return False
+    return True
+
+
+def _vif_ids(answer: Answer, node: str) -> list[str]:
+    try:
+        return [vif["id"] for vif in msgspec.json.decode(answer.body)["vifs"]]
+    except (msgspec.DecodeError, LookupError, TypeError) as exc:
+        raise exceptions.UnexpectedAnswer("not a list of VIFs", node=node) from exc
+
+
+def _quoted(part: str) -> str:
+    return urllib.parse.quote(part, safe="")

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A node as typed data, and the one border where Ironic's JSON becomes that.
+
+:func:`decode_page` takes a page of ``GET /v1/nodes`` as bytes.  Nodes are slotted
+and frozen, and share equal values (states, classes, properties): a fleet has
+few kinds of hardware, so 100,000 nodes stay small.
+
+Malformed data costs the node that has it, never its page: what can be read is
+kept, what can't is named in ``malformed``, and a node with a malformed field
+never counts as free.  Warnings are given once for each node and cause.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import states
+
+LOG = logging.getLogger(__name__)
+
+LIST_FIELDS = (
+    "uuid",
+    "name",
+    "instance_uuid",
+    "power_state",
+    "target_power_state",
+    "provision_state",
+    "target_provision_state",
+    "last_error",
+    "maintenance",
+    "properties",
+    "resource_class",
+    "traits",
+)
+"""The fields of every list that feeds the inventory."""
+
+
+class Properties(msgspec.Struct, frozen=True, gc=False):
+    """A node's hardware, as operators or inspection have entered it.
+
+    :ivar cpus: cores; 0 if not given.
+    :ivar memory_mb: MiB; 0 if not given.
+    :ivar local_gb: GiB; 0 if not given.
+    :ivar cpu_arch: as entered, such as ``x86_64``.
+    :ivar capabilities: by name.
+    :ivar malformed: in words, each value that could not be read.
+    """
+
+    cpus: int = 0
+    memory_mb: int = 0
+    local_gb: int = 0
+    cpu_arch: str | None = None
+    capabilities: tuple[tuple[str, str], ...] = ()
+    malformed: tuple[str, ...] = ()
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A bare metal node.  Fields that were not asked for have their default.
+
+    :ivar instance_info: the deployment's parameters; only in a node asked for
+        by itself.
+    :ivar malformed: names of fields that could not be read.
+    """
+
+    uuid: str
+    name: str | None = None
+    instance_uuid: str | None = None
+    power_state: str | None = None
+    target_power_state: str | None = None
+    provision_state: str | None = None
+    target_provision_state: str | None = None
+    last_error: str | None = None
+    maintenance: bool = False
+    maintenance_reason: str | None = None
+    properties: Properties = Properties()
+    resource_class: str | None = None
+    traits: frozenset[str] = frozenset()
+    conductor_group: str | None = None
+    shard: str | None = None
+    retired: bool = False
+    protected: bool = False
+    reservation: str | None = None
+    instance_info: Mapping[str, Any] | None = None
+    malformed: tuple[str, ...] = ()
+
+    @property
+    def states(self) -> str:
+        """Its states in words, for errors and logs."""
+        text = f"provision state {self.provision_state or states.AVAILABLE!r}"
+        if self.target_provision_state:
+            text += f" (going to {self.target_provision_state!r})"
+        text += f", power state {self.power_state or 'not known'}"
+        if self.target_power_state:
+            text += f" (going to {self.target_power_state!r})"
+        return text
+
+
+class _WireNode(msgspec.Struct, kw_only=True, gc=False):
+    """A node as it is sent: the types that Ironic promises, nothing shared yet."""
+
+    uuid: str
+    name: str | None = None
+    instance_uuid: str | None = None
+    power_state: str | None = None
+    target_power_state: str | None = None
+    provision_state: str | None = None
+    target_provision_state: str | None = None
+    last_error: str | None = None
+    maintenance: bool | None = False
+    maintenance_reason: str | None = None
+    properties: msgspec.Raw = msgspec.Raw(b"{}")
+    resource_class: str | None = None
+    traits: list[str] | None = None
+    conductor_group: str | None = None
+    shard: str | None = None
+    retired: bool | None = False
+    protected: bool | None = False
+    reservation: str | None = None
+    instance_info: dict[str, Any] | None = None
+
+
+class _WirePage(msgspec.Struct):
+    nodes: list[_WireNode]
+    next: str | None = None
+
+
+class _RawPage(msgspec.Struct):
+    nodes: list[msgspec.Raw]
+    next: str | None = None
+
+
+_PAGE = msgspec.json.Decoder(_WirePage)
+_RAW_PAGE = msgspec.json.Decoder(_RawPage)
+_ONE = msgspec.json.Decoder(_WireNode)
+_ANY = msgspec.json.Decoder()
+_NO_TRAITS: frozenset[str] = frozenset()
+
+
+class NodeDecoder:
+    """Turns answers into nodes, sharing equal values; one for each client.
+
+    Thread-safe: the tables that it shares values through only grow, by single
+    dictionary operations.
+    """
+
+    # Free text and foreign data must not make the tables grow for ever.
+    _TABLE_LIMIT = 10_000
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._properties: dict[bytes, Properties] = {}
+        self._traits: dict[tuple[str, ...], frozenset[str]] = {}
+        self._warned: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+
+    def page(self, body: bytes) -> tuple[list[Node], str | None]:
+        """Decode a page of nodes.
+
+        :returns: the nodes in the server's order, and the URL of the next page.
+        :raises UnexpectedAnswer: it isn't a page of nodes at all.
+        """
+        try:
+            page = _PAGE.decode(body)
+        except msgspec.ValidationError:
+            return self._page_node_by_node(body)
+        except msgspec.DecodeError as exc:
+            raise exceptions.UnexpectedAnswer(f"not a page of nodes: {exc}") from exc
+        return [self._node(wire) for wire in page.nodes], page.next
+
+    def one(self, body: bytes) -> Node:
+        """Decode a single node.
+
+        :raises UnexpectedAnswer: it isn't a node.
+        """
+        try:
+            return self._node(_ONE.decode(body))
+        except msgspec.ValidationError:
+            return self._piecewise(body)
+        except msgspec.DecodeError as exc:
+            raise exceptions.UnexpectedAnswer(f"not a node: {exc}") from exc
+
+    def _page_node_by_node(self, body: bytes) -> tuple[list[Node], str | None]:
+        try:
+            page = _RAW_PAGE.decode(body)
+        except msgspec.ValidationError as exc:
+            raise exceptions.UnexpectedAnswer(f"not a page of nodes: {exc}") from exc
+        return [self.one(bytes(raw)) for raw in page.nodes], page.next
+
+    def _piecewise(self, body: bytes) -> Node:
+        """Read field by field a node of which one field has the wrong type."""
+        data = _ANY.decode(body)
+        if not isinstance(data, dict) or not isinstance(data.get("uuid"), str):
+            raise exceptions.UnexpectedAnswer("a node without a uuid")
+        good: dict[str, Any] = {}
+        bad: list[str] = []
+        for field in msgspec.structs.fields(_WireNode):
+            if field.name not in data:
+                continue
+            value = data[field.name]
+            if field.name == "properties":
+                good["properties"] = msgspec.Raw(msgspec.json.encode(value))
+                continue
+            try:
+                good[field.name] = msgspec.convert(value, field.type)
+            except msgspec.ValidationError as exc:
+                bad.append(field.name)
+                self._warn(data["uuid"], f"field {field.name!r} is malformed: {exc}")
+        return self._node(_WireNode(**good), tuple(bad))
+
+    def _node(self, wire: _WireNode, malformed: tuple[str, ...] = ()) -> Node:
+        properties = self._shared_properties(wire.uuid, wire.properties)
+        share = self._shared
+        state, power = wire.provision_state, wire.power_state
+        if state is not None and state not in states.ALL:
+            self._warn(wire.uuid, f"provision state {state!r} is not known; it counts as not free")
+        if power is not None and power not in states.ALL_POWER:
+            self._warn(wire.uuid, f"power state {power!r} is not known; it counts as not free")
+        return Node(
+            uuid=wire.uuid,
+            name=wire.name,
+            instance_uuid=wire.instance_uuid,
+            power_state=share(power),
+            target_power_state=share(wire.target_power_state),
+            provision_state=share(state),
+            target_provision_state=share(wire.target_provision_state),
+            last_error=wire.last_error,
+            maintenance=bool(wire.maintenance),
+            maintenance_reason=wire.maintenance_reason,
+            properties=properties,
+            resource_class=share(wire.resource_class),
+            traits=self._shared_traits(wire.traits) if wire.traits else _NO_TRAITS,
+            conductor_group=share(wire.conductor_group),
+            shard=share(wire.shard),
+            retired=bool(wire.retired),
+            protected=bool(wire.protected),
+            reservation=wire.reservation,
+            instance_info=wire.instance_info,
+            malformed=malformed,
+        )
+
+    def _shared(self, text: str | None) -> str | None:
+        if text is None:
+            return None
+        known = self._texts.get(text)
+        if known is not None:
+            return known
+        if len(self._texts) < self._TABLE_LIMIT:
+            self._texts[text] = text
+        return text
+
+    def _shared_traits(self, traits: list[str]) -> frozenset[str]:
+        key = tuple(traits)
+        known = self._traits.get(key)
+        if known is None:
+            known = frozenset(traits)
+            if len(self._traits) < self._TABLE_LIMIT:
+                self._traits[key] = known
+        return known
+
+    def _shared_properties(self, uuid: str, raw: msgspec.Raw) -> Properties:
+        key = bytes(raw)
+        known = self._properties.get(key)
+        if known is None:
+            known = parse_properties(_ANY.decode(key))
+            if len(self._properties) < self._TABLE_LIMIT:
+                self._properties[key] = known
+        for cause in known.malformed:
+            self._warn(uuid, cause)
+        return known
+
+    def _warn(self, uuid: str, cause: str) -> None:
+        with self._lock:
+            if (uuid, cause) in self._warned:
+                return
+            self._warned.add((uuid, cause))
+        LOG.warning("Node %s: %s", uuid, cause)
+
+
+def parse_properties(data: Any) -> Properties:
+    """Read a node's ``properties``.
+
+    :param data: the decoded JSON value; anything but an object is malformed.
+    :returns: what could be read; the rest is 0 or absent and in ``malformed``.
+    """
+    if data is None:
+        return Properties()
+    if not isinstance(data, dict):
+        return Properties(malformed=(f"properties is not an object but {data!r}",))
+    malformed: list[str] = []
+    sizes = {name: _size(data, name, malformed) for name in ("cpus", "memory_mb", "local_gb")}
+    arch = data.get("cpu_arch")
+    if arch is not None and not isinstance(arch, str):
+        malformed.append(f"properties/cpu_arch is not a text but {arch!r}")
+        arch = None
+    capabilities = _capabilities(data.get("capabilities"), malformed)
+    return Properties(
+        cpu_arch=arch, capabilities=capabilities, malformed=tuple(malformed), **sizes
+    )
+
+
+def _size(data: Mapping[str, Any], name: str, malformed: list[str]) -> int:
+    value = data.get(name)
+    if value is None or value == "":
+        return 0
+    try:
+        size = int(value)
+    except (TypeError, ValueError):
+        size = -1
+    if size < 0 or isinstance(value, bool):
+        malformed.append(f"properties/{name} is not a whole number from 0 on but {value!r}")
+        return 0
+    return size
+
+
+def _capabilities(value: Any, malformed: list[str]) -> tuple[tuple[str, str], ...]:
+    """Read ``"k1:v1,k2:v2"``; a JSON object is understood too."""
+    if value is None or value == "":
+        return ()
+    if isinstance(value, dict):
+        return tuple((str(key), str(item)) for key, item in value.items())
+    found: dict[str, str] = {}
+    for part in str(value).split(","):
+        key, colon, item = part.strip().partition(":")
+        if key and colon and item and ":" not in item:
+            found[key.strip()] = item.strip()
+        else:
+            malformed.append(f"properties/capabilities: {part!r} is not of the form key:value")
+    return tuple(found.items())

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""When a request is sent again: how often, how long after, until when.
+
+tenacity runs the loop; this module gives it our stop and wait rules with an
+injected clock.  Nothing else in the package retries a request.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import tenacity
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import answers
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_GROWTH = 1.5
+_LARGEST_INTERVAL_FACTOR = 5
+_JITTER = 0.25
+
+
+@dataclasses.dataclass(frozen=True)
+class RetryPolicy:
+    """How a request is retried.
+
+    :param max_retries: further tries after the first one.
+    :param interval: seconds before the second try; grows by half with each
+        further one up to five times itself, give or take a quarter.
+    :param clock: a monotonic clock in seconds.
+    :param sleep: waits for so many seconds.
+    :param rng: the source of jitter.
+    """
+
+    max_retries: int = 60
+    interval: float = 2.0
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    rng: random.Random = dataclasses.field(default_factory=random.Random)
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> RetryPolicy:
+        """The policy of ``api_max_retries`` and ``api_retry_interval``."""
+        return cls(conf.ironic.api_max_retries, float(conf.ironic.api_retry_interval))
+
+    @property
+    def budget(self) -> float:
+        """Seconds after which no further try begins."""
+        return self.max_retries * self.interval
+
+    def delay(self, tries: int) -> float:
+        """Seconds to wait after so many tries."""
+        exponent = min(tries - 1, 10)
+        grown = min(self.interval * _GROWTH**exponent, self.interval * _LARGEST_INTERVAL_FACTOR)
+        return grown * self.rng.uniform(1 - _JITTER, 1 + _JITTER)
+
+    def run(self, attempt: Callable[[], T]) -> T:
+        """Call ``attempt`` until it returns, or raises what no retry can mend.
+
+        :raises IronicError: the last try's error.
+        """
+        start = self.clock()
+
+        def stop(state: tenacity.RetryCallState) -> bool:
+            elapsed = self.clock() - start
+            return state.attempt_number > self.max_retries or (
+                self.budget > 0 and elapsed + self.interval > self.budget
+            )
+
+        def wait(state: tenacity.RetryCallState) -> float:
+            return self.delay(state.attempt_number)
+
+        def log(state: tenacity.RetryCallState) -> None:
+            error = state.outcome.exception() if state.outcome else None
+            pause = state.next_action.sleep if state.next_action else 0.0
+            LOG.debug("%s; try %d follows in %.1f s", error, state.attempt_number + 1, pause)
+
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception(
+                lambda exc: isinstance(exc, exceptions.IronicError) and answers.is_transient(exc)
+            ),
+            stop=stop,
+            wait=wait,
+            sleep=self.sleep,
+            before_sleep=log,
+            reraise=True,
+        )(attempt)

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Ironic's provision and power states, and what each means to a driver.
+
+States are plain strings, as the API sends them: a server newer than this table
+may send others, and those are kept as they are.  An unknown state never counts
+as free, and never as torn down.
+
+Source: Ironic 39.0.0, ``doc/source/user/states.rst`` and its state machine.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+# -- provision states ---------------------------------------------------------
+
+ENROLL: Final = "enroll"
+VERIFYING: Final = "verifying"
+MANAGEABLE: Final = "manageable"
+AVAILABLE: Final = "available"
+
+DEPLOYING: Final = "deploying"
+DEPLOY_WAIT: Final = "wait call-back"
+DEPLOY_HOLD: Final = "deploy hold"
+DEPLOY_FAILED: Final = "deploy failed"
+DEPLOY_DONE: Final = "deploy complete"
+ACTIVE: Final = "active"
+
+DELETING: Final = "deleting"
+DELETED: Final = "deleted"
+ERROR: Final = "error"
+
+CLEANING: Final = "cleaning"
+CLEAN_WAIT: Final = "clean wait"
+CLEAN_HOLD: Final = "clean hold"
+CLEAN_FAILED: Final = "clean failed"
+
+INSPECTING: Final = "inspecting"
+INSPECT_WAIT: Final = "inspect wait"
+INSPECT_FAILED: Final = "inspect failed"
+
+ADOPTING: Final = "adopting"
+ADOPT_FAILED: Final = "adopt failed"
+
+RESCUING: Final = "rescuing"
+RESCUE_WAIT: Final = "rescue wait"
+RESCUE: Final = "rescue"
+RESCUE_FAILED: Final = "rescue failed"
+UNRESCUING: Final = "unrescuing"
+UNRESCUE_FAILED: Final = "unrescue failed"
+
+SERVICING: Final = "servicing"
+SERVICE_WAIT: Final = "service wait"
+SERVICE_HOLD: Final = "service hold"
+SERVICE_FAILED: Final = "service failed"
+
+ALL: Final = frozenset(
+    {
+        ENROLL,
+        VERIFYING,
+        MANAGEABLE,
+        AVAILABLE,
+        DEPLOYING,
+        DEPLOY_WAIT,
+        DEPLOY_HOLD,
+        DEPLOY_FAILED,
+        DEPLOY_DONE,
+        ACTIVE,
+        DELETING,
+        DELETED,
+        ERROR,
+        CLEANING,
+        CLEAN_WAIT,
+        CLEAN_HOLD,
+        CLEAN_FAILED,
+        INSPECTING,
+        INSPECT_WAIT,
+        INSPECT_FAILED,
+        ADOPTING,
+        ADOPT_FAILED,
+        RESCUING,
+        RESCUE_WAIT,
+        RESCUE,
+        RESCUE_FAILED,
+        UNRESCUING,
+        UNRESCUE_FAILED,
+        SERVICING,
+        SERVICE_WAIT,
+        SERVICE_HOLD,
+        SERVICE_FAILED,
+    }
+)
+
+DEPLOY_IN_PROGRESS: Final = frozenset({DEPLOYING, DEPLOY_WAIT, DEPLOY_HOLD, DEPLOY_DONE})
+"""A deployment runs; hold is a pause that an operator or a step has ordered."""
+
+CLEAN_STATES: Final = frozenset({CLEANING, CLEAN_WAIT, CLEAN_HOLD, CLEAN_FAILED})
+
+TRANSITIONAL: Final = frozenset(
+    {
+        VERIFYING,
+        DEPLOYING,
+        DEPLOY_WAIT,
+        DEPLOY_HOLD,
+        DELETING,
+        CLEANING,
+        CLEAN_WAIT,
+        CLEAN_HOLD,
+        INSPECTING,
+        INSPECT_WAIT,
+        ADOPTING,
+        RESCUING,
+        RESCUE_WAIT,
+        UNRESCUING,
+        SERVICING,
+        SERVICE_WAIT,
+        SERVICE_HOLD,
+    }
+)
+"""Few nodes are in one of these at a time, so listing them is cheap."""
+
+# -- verbs of PUT /v1/nodes/{node}/states/provision ---------------------------
+
+VERB_ACTIVE: Final = "active"
+VERB_DELETED: Final = "deleted"
+VERB_ABORT: Final = "abort"
+
+# -- power states -------------------------------------------------------------
+
+POWER_ON: Final = "power on"
+POWER_OFF: Final = "power off"
+POWER_ERROR: Final = "error"
+REBOOT: Final = "rebooting"
+SOFT_REBOOT: Final = "soft rebooting"
+SOFT_POWER_OFF: Final = "soft power off"
+
+ALL_POWER: Final = frozenset({POWER_ON, POWER_OFF, POWER_ERROR})
+"""What ``power_state`` can be, beside null for "not known yet"."""
+
+
+class TearDown(enum.Enum):
+    """What brings a node that carries an instance nearer to carrying none."""
+
+    REQUEST = "ask Ironic to tear it down"
+    ABORT = "abort what Ironic is holding, then look again"
+    WAIT = "wait for Ironic to leave the state by itself"
+    RELEASE = "nothing is deployed: take our data off the node"
+
+
+# From these, and only these, Ironic takes the verb "deleted".
+_TEAR_DOWN_STATES: Final = frozenset(
+    {
+        ACTIVE,
+        DEPLOY_WAIT,
+        DEPLOY_FAILED,
+        ERROR,
+        RESCUE,
+        RESCUE_WAIT,
+        RESCUE_FAILED,
+        UNRESCUE_FAILED,
+        SERVICE_WAIT,
+        SERVICE_FAILED,
+    }
+)
+_HOLD_STATES: Final = frozenset({DEPLOY_HOLD, SERVICE_HOLD})
+_UNTOUCHED_STATES: Final = frozenset(
+    {ENROLL, MANAGEABLE, AVAILABLE, INSPECT_FAILED, ADOPT_FAILED, CLEAN_FAILED}
+)
+_BUSY_STATES: Final = frozenset(
+    {
+        DEPLOYING,
+        DEPLOY_DONE,
+        DELETING,
+        DELETED,
+        RESCUING,
+        UNRESCUING,
+        SERVICING,
+        VERIFYING,
+        CLEANING,
+        CLEAN_WAIT,
+        CLEAN_HOLD,
+        INSPECTING,
+        INSPECT_WAIT,
+        ADOPTING,
+    }
+)
+
+
+def tear_down_step(provision_state: str | None) -> TearDown:
+    """The next step in tearing down a node that carries an instance.
+
+    :param provision_state: as Ironic says; null is its old word for available.
+    :returns: for a state that this table doesn't know, :attr:`TearDown.REQUEST`:
+        Ironic then decides, and nothing is taken off a node that may be in use.
+    """
+    if provision_state is None or provision_state in _UNTOUCHED_STATES:
+        return TearDown.RELEASE
+    if provision_state in _HOLD_STATES:
+        return TearDown.ABORT
+    if provision_state in _BUSY_STATES:
+        return TearDown.WAIT
+    return TearDown.REQUEST
