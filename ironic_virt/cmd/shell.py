@@ -20,7 +20,7 @@ from importlib import metadata
 from typing import Any
 
 from cliff import app, commandmanager
-from cliff.help import HelpAction, HelpExit
+from cliff.help import HelpCommand, HelpExit
 
 from ironic_virt import exceptions
 
@@ -41,6 +41,7 @@ class Shell(app.App):
             description="Deploy instances on bare metal through OpenStack Ironic.",
             version=metadata.version("ironic-virt"),
             command_manager=commandmanager.CommandManager(COMMAND_NAMESPACE),
+            deferred_help=True,
         )
 
     def build_option_parser(
@@ -60,9 +61,9 @@ class Shell(app.App):
         parser.add_argument(
             "-h",
             "--help",
-            action=HelpAction,
-            nargs=0,
-            default=self,
+            # Looked at after parsing, so that behind a command it means that command.
+            action="store_true",
+            dest="deferred_help",
             help="Show this message, or that of a command, and exit.",
         )
         parser.add_argument(
@@ -144,6 +145,8 @@ class Shell(app.App):
         except BrokenPipeError:
             raise
         except Exception as error:
+            if isinstance(command, HelpCommand) and isinstance(error, ValueError):
+                return self._unknown_command(parsed.cmd)
             self._report(error)
             return 1
 

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""How ``ironic-virt`` starts and how it ends, whatever the command."""
+
+import argparse
+import logging
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from typing import ClassVar
+
+import pytest
+from cliff import command
+
+from ironic_virt import exceptions
+from ironic_virt.cmd import shell
+
+
+class Raise(command.Command):
+    """Fail as told."""
+
+    ERRORS: ClassVar[dict[str, BaseException]] = {
+        "ours": exceptions.InvalidConfiguration("[ironic] shard_key", "is\n too long"),
+        "foreign": KeyError("uuid"),
+        "interrupt": KeyboardInterrupt(),
+        "pipe": BrokenPipeError(),
+    }
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("kind", choices=["nothing", *self.ERRORS])
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        logging.getLogger("ironic_virt.example").info("asked for %s", parsed_args.kind)
+        if parsed_args.kind in self.ERRORS:
+            raise self.ERRORS[parsed_args.kind]
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Iterator[None]:
+    """Give the root logger back as it was: the shell configures the real one."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    for handler in set(root.handlers) - set(handlers):
+        handler.close()
+    root.handlers[:], root.level = handlers, level
+
+
+def run(*argv: str) -> int | str:
+    """The exit code of a run, however it ends."""
+    # Made here: it takes the standard streams of the moment.
+    application = shell.Shell()
+    application.command_manager.add_command("node raise", Raise)
+    try:
+        return application.run(list(argv))
+    except SystemExit as end:
+        return end.code or 0
+
+
+def test_success_is_0_and_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("node", "raise", "nothing") == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_error_of_ours_is_its_own_text_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("node", "raise", "ours") == 1
+    expected = "Invalid configuration: [ironic] shard_key: is too long\n"
+    assert capsys.readouterr() == ("", expected)
+
+
+def test_an_unforeseen_error_is_one_line_with_its_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("node", "raise", "foreign") == 1
+    assert capsys.readouterr() == ("", "KeyError: 'uuid'\n")
+
+
+def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--debug", "node", "raise", "foreign") == 1
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("kind", "code"), [("interrupt", 130), ("pipe", 141)])
+def test_an_interrupt_and_a_closed_pipe_end_as_shells_expect(
+    capsys: pytest.CaptureFixture[str], kind: str, code: int
+) -> None:
+    assert run("node", "raise", kind) == code
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        ([], "which command?"),
+        (["-v"], "which command?"),
+        (["--nonsense"], "unknown option '--nonsense'"),
+        (["node"], "did you mean node raise?"),
+        (["node", "rise", "it"], "no command 'node rise'; did you mean node raise?"),
+        (["xyz"], "no command 'xyz'; 'ironic-virt --help' lists them"),
+        (["node", "raise"], "arguments are required: kind"),
+        (["node", "raise", "nothing", "--nonsense"], "unrecognized arguments: --nonsense"),
+        (["node", "raise", "anything"], "invalid choice: 'anything'"),
+        (["--log-file", "/nowhere/at/all", "node", "raise", "nothing"], "No such file"),
+    ],
+)
+def test_a_wrong_command_line_is_2_and_says_what_is_wrong(
+    capsys: pytest.CaptureFixture[str],
+    argv: list[str],
+    complaint: str,
+) -> None:
+    assert run(*argv) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert complaint in err
+    assert "Traceback" not in err
+
+
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--help") == 0
+    assert "node raise" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("argv", [["help", "node", "raise"], ["node", "raise", "--help"]])
+def test_a_command_has_help(capsys: pytest.CaptureFixture[str], argv: list[str]) -> None:
+    assert run(*argv) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("usage: ironic-virt node raise")
+    assert "Fail as told." in out
+
+
+def test_help_for_an_unknown_command_is_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("help", "xyz") == 2
+    assert "no command 'xyz'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "shown"), [("-v", True), ("-q", False)])
+def test_verbosity_decides_which_log_lines_are_shown(
+    capsys: pytest.CaptureFixture[str], option: str, shown: bool
+) -> None:
+    assert run(option, "node", "raise", "nothing") == 0
+    assert ("asked for nothing" in capsys.readouterr().err) is shown
+
+
+def test_a_log_file_gets_what_the_console_does_not(
+    capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
+) -> None:
+    log = tmp_path / "log"
+    assert run("--log-file", str(log), "node", "raise", "nothing") == 0
+    assert "asked for nothing" in log.read_text()
+    assert capsys.readouterr().err == ""
+
+
+def test_the_installed_module_runs_as_a_program() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "ironic_virt.cmd.shell", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stdout == f"ironic-virt {metadata.version('ironic-virt')}\n"
