@@ -50,7 +50,7 @@ lint: $(DEV)/.made-$(DIGEST) ## Check style, types and which room imports which
 	$(DEV)/bin/ruff check .
 	$(DEV)/bin/ruff format --check .
 	$(DEV)/bin/mypy
-	$(DEV)/bin/lint-imports
+	$(DEV)/bin/lint-imports --no-logo
 
 .PHONY: format
 format: $(DEV)/.made-$(DIGEST) ## Let ruff mend what it can
@@ -72,7 +72,17 @@ bench: $(BENCH)/.made-$(DIGEST) ## Measure against Nova's in-tree driver
 
 .PHONY: dist
 dist: $(DEV)/.made-$(DIGEST) ## Build the sdist and the wheel into dist/
+	rm -rf dist build
 	$(DEV)/bin/python -m build
+
+.PHONY: dist-check
+dist-check: dist ## Install the wheel in an empty environment and run it there
+	rm -rf $(ENVS)/wheel
+	"$(PYTHON)" -m venv $(ENVS)/wheel
+	$(ENVS)/wheel/bin/python -m pip install -qq --disable-pip-version-check dist/*.whl
+	$(ENVS)/wheel/bin/python -m pip check
+	cd $(ENVS)/wheel && bin/ironic-virt --version && bin/ironic-virt --help >/dev/null
+	rm -rf $(ENVS)/wheel
 
 .PHONY: clean
 clean: ## Remove environments, caches and whatever was built
