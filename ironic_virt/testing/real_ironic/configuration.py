@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the real Ironic is told: options for tests, and the ironic.conf made of them.
+
+Pure: nothing here touches a file or a process.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ironic_virt.testing.real_ironic.scripts.launch_ironic import PINNED_RELEASE
+
+DELAYS = frozenset(
+    {
+        *("bios", "boot", "deploy", "firmware", "inspect", "management"),
+        *("power", "raid", "rescue", "storage", "vendor"),
+    }
+)
+_DELAY = re.compile(r"\d+(,\d+)?")
+_API_VERSION = re.compile(r"1\.\d+")
+
+CLEANING_NETWORK = "00000000-0000-0000-0000-00000000c1ea"
+
+_INTERFACES = {
+    "bios": "fake,no-bios",
+    "boot": "fake",
+    "console": "fake,no-console",
+    "deploy": "fake",
+    "firmware": "fake,no-firmware",
+    "inspect": "fake,no-inspect",
+    "management": "fake",
+    "power": "fake",
+    "raid": "fake,no-raid",
+    "rescue": "fake,no-rescue",
+    "storage": "noop,fake",
+    "vendor": "fake,no-vendor",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the server is to behave.
+
+    :ivar automated_clean: clean a node after its instance is gone and when it is provided,
+        as Ironic does by default.
+    :ivar delays: how long fake hardware takes, by the interface's name: whole seconds, ``"5"``,
+        or ``"5,30"``, random between the two, nearer to the first.
+    :ivar conductor_group: the group that the only conductor is in.  It serves no others:
+        with a group set, nodes outside it have no conductor.
+    :ivar max_api_version: the newest API version that is spoken, ``"1.51"`` for instance;
+        None: the newest that this Ironic knows.
+    :ivar vifs: attach VIFs for real, to the node's ports, by network interface ``flat`` over a
+        stand-in for Neutron; else network interface ``noop``, which takes any VIF and keeps none.
+    :ivar overrides: further options, by section and name, which win over all the others.
+    """
+
+    automated_clean: bool = True
+    delays: Mapping[str, str] = field(default_factory=dict)
+    conductor_group: str = ""
+    max_api_version: str | None = None
+    vifs: bool = True
+    overrides: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, delay in self.delays.items():
+            if name not in DELAYS:
+                raise ValueError(f"no delay {name!r}: choose from {', '.join(sorted(DELAYS))}")
+            if not _DELAY.fullmatch(delay):
+                raise ValueError(f"delay {name}={delay!r} is not like '5' or '5,30' (seconds)")
+        if self.max_api_version is not None and not _API_VERSION.fullmatch(self.max_api_version):
+            raise ValueError(f"API version {self.max_api_version!r} is not like '1.51'")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the server runs.
+
+    :ivar directory: its state.
+    :ivar port: the TCP port of its API, on 127.0.0.1.
+    :ivar database_url: in SQLAlchemy's format.
+    :ivar neutron_url: where its Neutron answers, when VIFs are attached for real.
+    """
+
+    directory: Path
+    port: int
+    database_url: str
+    neutron_url: str | None = None
+
+
+def render(options: Options, place: Place) -> str:
+    """The text of ironic.conf."""
+    sections: dict[str, dict[str, str]] = {
+        "DEFAULT": _default_section(options, place),
+        "api": {"host_ip": "127.0.0.1", "port": str(place.port)},
+        "conductor": {
+            "automated_clean": str(options.automated_clean).lower(),
+            "conductor_group": options.conductor_group,
+            # Fake hardware reports what the database says, so a sync finds nothing.
+            "sync_power_state_interval": "0",
+            # Only what a crash leaves needs these; a test should not wait a minute for it.
+            "check_allocations_interval": "5",
+            "check_provision_state_interval": "5",
+            "graceful_shutdown_timeout": "5",
+        },
+        "database": {"connection": place.database_url},
+        "fake": {f"{name}_delay": delay for name, delay in sorted(options.delays.items())},
+    }
+    if not place.database_url.startswith("sqlite"):
+        # As many as the API's and the conductor's threads may want at once.
+        sections["database"] |= {"max_pool_size": "20", "max_overflow": "80"}
+    if place.neutron_url is not None:
+        sections["neutron"] = {
+            "auth_type": "none",
+            "endpoint_override": place.neutron_url,
+            "cleaning_network": CLEANING_NETWORK,
+            "provisioning_network": CLEANING_NETWORK,
+            "rescuing_network": CLEANING_NETWORK,
+        }
+    for section, values in options.overrides.items():
+        sections.setdefault(section, {}).update(values)
+    return "\n".join(
+        f"[{name}]\n" + "".join(f"{key} = {value}\n" for key, value in values.items())
+        for name, values in sections.items()
+        if values
+    )
+
+
+def _default_section(options: Options, place: Place) -> dict[str, str]:
+    default = {
+        "state_path": str(place.directory),
+        "host": "conductor-1",
+        "my_ip": "127.0.0.1",
+        "rpc_transport": "none",
+        "auth_strategy": "noauth",
+        "enabled_hardware_types": "fake-hardware",
+        "enabled_network_interfaces": "flat,noop" if place.neutron_url else "noop",
+        "default_network_interface": "flat" if place.neutron_url else "noop",
+    }
+    default |= {f"enabled_{kind}_interfaces": names for kind, names in _INTERFACES.items()}
+    default |= {
+        f"default_{kind}_interface": names.split(",")[0] for kind, names in _INTERFACES.items()
+    }
+    if options.max_api_version is not None:
+        default["pin_release_version"] = PINNED_RELEASE
+    return default

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The virtualenv that the real Ironic runs in, made once for each user.
+
+It lives in the user's cache directory, outside any checkout, because it is
+large (some 300 MB) and the same for all.  A virtualenv can't be renamed, so it
+is built in place under a file lock, and a marker file, written last, says that
+it is whole.  Any number of processes may ask for it at once: one builds, the
+others wait.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ironic_virt.testing.real_ironic import errors
+
+IRONIC_VERSION = "39.0.0"
+CACHE_VARIABLE = "IRONIC_VIRT_CACHE"
+CONSTRAINTS = Path(__file__).with_name("constraints.txt")
+MARKER = "complete"
+
+_KEPT_LINES = 20
+_SHOWN_BY_PIP = ("Collecting", "Building", "Installing")
+
+Progress = Callable[[str], None]
+"""Is given one line of text for the user at a time."""
+
+
+def ignore_progress(line: str) -> None:
+    """A :data:`Progress` for who doesn't want to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class IronicEnvironment:
+    """A virtualenv with Ironic in it.
+
+    :ivar directory: the virtualenv.
+    :ivar version: the version of Ironic that is installed there.
+    """
+
+    directory: Path
+    version: str = IRONIC_VERSION
+
+    @property
+    def python(self) -> Path:
+        return self.directory / "bin" / "python"
+
+    def program(self, name: str) -> Path:
+        """The path of a console script, ``ironic-dbsync`` for instance."""
+        return self.directory / "bin" / name
+
+
+def cache_directory(variables: Mapping[str, str] | None = None) -> Path:
+    """Where environments are kept.
+
+    :param variables: environment variables; those of this process when None.
+    :returns: ``$IRONIC_VIRT_CACHE``, else ``ironic-virt`` in ``$XDG_CACHE_HOME`` or
+        ``~/.cache``.
+    """
+    variables = os.environ if variables is None else variables
+    if own := variables.get(CACHE_VARIABLE):
+        return Path(own).expanduser().absolute()
+    shared = variables.get("XDG_CACHE_HOME") or str(
+        Path(variables.get("HOME") or Path.home()) / ".cache"
+    )
+    return Path(shared).absolute() / "ironic-virt"
+
+
+def environment_name(
+    constraints: str,
+    *,
+    ironic_version: str = IRONIC_VERSION,
+    python_version: tuple[int, int] = (sys.version_info[0], sys.version_info[1]),
+) -> str:
+    """The directory name: whatever would make the environment another one is part of it."""
+    digest = hashlib.sha256(constraints.encode()).hexdigest()[:8]
+    return f"ironic-{ironic_version}-py{python_version[0]}.{python_version[1]}-{digest}"
+
+
+def ensure_environment(
+    cache: Path | None = None,
+    *,
+    progress: Progress = ignore_progress,
+    python: str = sys.executable,
+    constraints: Path = CONSTRAINTS,
+) -> IronicEnvironment:
+    """Return Ironic's environment, building it first when there is none.
+
+    :param cache: the directory that environments are kept in; see :func:`cache_directory`.
+    :param progress: told what is being done, when anything has to be.
+    :param python: the Python that the environment is made with, of the same version as ours.
+    :param constraints: the versions to install, in pip's constraints format.
+    :raises EnvironmentBuildError: when it can't be built; nothing half-built is used later.
+    """
+    cache = cache_directory() if cache is None else cache
+    environment = IronicEnvironment(cache / environment_name(constraints.read_text()))
+    marker = environment.directory / MARKER
+    if marker.exists():
+        return environment
+    cache.mkdir(parents=True, exist_ok=True)
+    with _locked(environment.directory.with_suffix(".lock"), progress):
+        if not marker.exists():
+            _build(environment, python=python, constraints=constraints, progress=progress)
+            marker.write_text(f"ironic {environment.version}\n")
+    return environment
+
+
+@contextlib.contextmanager
+def _locked(path: Path, progress: Progress) -> Iterator[None]:
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("Another process is installing Ironic; waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _build(
+    environment: IronicEnvironment, *, python: str, constraints: Path, progress: Progress
+) -> None:
+    directory = environment.directory
+    progress(f"Installing Ironic {environment.version} into {directory} (once, a minute or two)")
+    # What is there without a marker was left by a build that did not end.
+    shutil.rmtree(directory, ignore_errors=True)
+    _run([python, "-m", "venv", str(directory)], "make a virtualenv", progress)
+    _run(
+        [
+            *(str(environment.python), "-m", "pip", "install"),
+            *("--disable-pip-version-check", "--no-input", "--progress-bar", "off"),
+            *("--constraint", str(constraints)),
+            f"ironic=={environment.version}",
+            "PyMySQL",
+        ],
+        f"install Ironic {environment.version}",
+        progress,
+    )
+    progress(f"Installed Ironic {environment.version}")
+
+
+def _run(command: Sequence[str], purpose: str, progress: Progress) -> None:
+    """Run one step of the build, passing on the lines that show that it goes on."""
+    last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            last_lines.append(line.rstrip())
+            if line.startswith(_SHOWN_BY_PIP):
+                progress(line.strip()[:100])
+    if process.returncode:
+        raise errors.EnvironmentBuildError(
+            f"Could not {purpose} ({' '.join(command[:4])} ... ended with status "
+            f"{process.returncode}). Its last lines:",
+            "\n".join(last_lines),
+        )

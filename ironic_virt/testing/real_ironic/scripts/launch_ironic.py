@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Run the all-in-one ``ironic`` command, if wanted with a lower newest API version.
+
+Ironic lowers its newest API version only together with the versions of its
+objects, and only to those of a release.  Here a release is added to its table
+that equals the newest in everything but the API version, so that a server may
+speak, say, 1.51 and stays itself in all else.
+
+Runs with the Python of Ironic's virtualenv:
+``launch_ironic.py MAX_API_VERSION|latest [options of the ironic command]``.
+"""
+
+import importlib
+import sys
+
+PINNED_RELEASE = "limited-api"
+
+
+def limit_api_version(max_api_version: str) -> None:
+    """Add the release that ``[DEFAULT] pin_release_version`` then names.
+
+    Must come before Ironic registers its options, which copy the table.
+    """
+    mappings = importlib.import_module("ironic.common.release_mappings")
+    release = dict(mappings.RELEASE_MAPPING["master"], api=max_api_version)
+    mappings.RELEASE_MAPPING[PINNED_RELEASE] = release
+    mappings.RELEASE_VERSIONS.append(PINNED_RELEASE)
+    mappings.RELEASE_VERSIONS_DESCS.append((PINNED_RELEASE, "newest, with a lower API version"))
+
+
+def main() -> None:
+    max_api_version, *arguments = sys.argv[1:]
+    if max_api_version != "latest":
+        limit_api_version(max_api_version)
+    sys.argv = ["ironic", *arguments]
+    importlib.import_module("ironic.command.singleprocess").main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A whole real Ironic, API and conductor in one process, started and stopped by a test.
+
+Each one has a temporary directory, a free port and a database of its own, so
+several run side by side.  When the block ends, in whatever way, the server is
+gone, and so are its directory and its database.  One thread at a time may
+start and stop it; its API takes requests from any number.
+"""
+
+import contextlib
+import dataclasses
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import requests
+
+from ironic_virt.testing.real_ironic import configuration, errors
+from ironic_virt.testing.real_ironic import database as databases
+from ironic_virt.testing.real_ironic.configuration import Options
+from ironic_virt.testing.real_ironic.environment import (
+    IronicEnvironment,
+    Progress,
+    ensure_environment,
+    ignore_progress,
+)
+from ironic_virt.testing.real_ironic.neutron import StandInNeutron
+from ironic_virt.testing.real_ironic.processes import SCRIPTS, ServerProcess
+
+_POLL_SECONDS = 0.1
+_PORT_TAKEN = "Address already in use"
+# Its parent starts a process that crashed over and over again, so it never ends by itself.
+_CRASHED = re.compile(r"Child \d+ exited with status [1-9]")
+_ATTEMPTS = 3
+
+
+class RealIronic:
+    """A context manager that runs Ironic on fake hardware.
+
+    >>> with RealIronic() as ironic:
+    ...     requests.get(f"{ironic.url}/v1/nodes").json()
+    {'nodes': []}
+
+    :param options: how it is to behave.
+    :param database: ``sqlite``, for one request at a time, or ``mariadb``.
+    :param environment: the virtualenv with Ironic; the user's own one, built if need be, when
+        None.
+    :param progress: told what is being done while the user waits.
+    :param start_seconds: how long it may take to come up.
+    :param grace: seconds that it gets to stop in order.
+    """
+
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        database: str = databases.SQLITE,
+        environment: IronicEnvironment | None = None,
+        progress: Progress = ignore_progress,
+        start_seconds: float = 60.0,
+        grace: float = 10.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.options = Options() if options is None else options
+        self._database = database
+        self._environment = environment
+        self._progress = progress
+        self._start_seconds = start_seconds
+        self._grace = grace
+        self._sleep = sleep
+        self._stack = contextlib.ExitStack()
+        self._process: ServerProcess | None = None
+        self._port = 0
+        self.database_url = ""
+
+    @property
+    def url(self) -> str:
+        """The API's root, without a slash at the end and without a version."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def version(self) -> str:
+        """The version of the Ironic that runs, ``39.0.0`` for instance."""
+        return self.environment.version
+
+    @property
+    def environment(self) -> IronicEnvironment:
+        """The virtualenv that it runs in."""
+        if self._environment is None:
+            self._environment = ensure_environment(progress=self._progress)
+        return self._environment
+
+    @property
+    def process(self) -> ServerProcess:
+        """The running server."""
+        if self._process is None:
+            raise RuntimeError("this Ironic is not running")
+        return self._process
+
+    def log_tail(self, lines: int = 30) -> str:
+        """The last lines of the server's log."""
+        return self.process.log_tail(lines)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start it, and return when it answers and its conductor serves fake hardware.
+
+        :raises EnvironmentBuildError: Ironic can't be installed.
+        :raises DatabaseError: there is no such database.
+        :raises StartError: it did not come up; the error shows the end of its log.
+        """
+        environment = self.environment
+        self._progress(f"Starting Ironic {environment.version}")
+        for attempts_left in reversed(range(_ATTEMPTS)):
+            try:
+                self._start_once(environment)
+                break
+            except errors.StartError as error:
+                self.stop()
+                # Somebody took the port between our look at it and Ironic's.
+                if _PORT_TAKEN not in error.log_tail or not attempts_left:
+                    raise
+            except BaseException:
+                self.stop()
+                raise
+        self._progress(f"Ironic {environment.version} answers at {self.url}")
+
+    def stop(self) -> None:
+        """Stop the server and remove all that it had.  May be called again."""
+        self._stack.close()
+        self._process = None
+
+    def _start_once(self, environment: IronicEnvironment) -> None:
+        directory = Path(tempfile.mkdtemp(prefix="ironic-virt-real-ironic-"))
+        self._stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        self.database_url = self._stack.enter_context(
+            databases.database(self._database, environment, directory)
+        )
+        neutron_url = None
+        if self.options.vifs:
+            neutron_url = self._stack.enter_context(StandInNeutron()).url
+        self._port = _free_port()
+        place = configuration.Place(directory, self._port, self.database_url, neutron_url)
+        self._create_schema(place)
+        config = directory / "ironic.conf"
+        config.write_text(configuration.render(self.options, place))
+        self._process = ServerProcess(
+            [
+                *(str(environment.python), str(SCRIPTS / "launch_ironic.py")),
+                self.options.max_api_version or "latest",
+                *("--config-file", str(config)),
+            ],
+            directory=directory,
+            log=directory / "ironic.log",
+            grace=self._grace,
+        )
+        self._stack.callback(self._process.stop)
+        self._wait_until_it_serves(self._process)
+
+    def _wait_until_it_serves(self, process: ServerProcess) -> None:
+        deadline = time.monotonic() + self._start_seconds
+        while not self._serves():
+            tail = process.log_tail()
+            if process.exit_status is not None or _CRASHED.search(tail):
+                raise errors.StartError("Ironic did not start. The end of its log:", tail)
+            if time.monotonic() > deadline:
+                raise errors.StartError(
+                    f"Ironic did not come up in {self._start_seconds:.0f} s. The end of its log:",
+                    tail,
+                )
+            self._sleep(_POLL_SECONDS)
+
+    def _create_schema(self, place: configuration.Place) -> None:
+        # Nothing of the wanted API version: this program does not know that release.
+        options = dataclasses.replace(self.options, max_api_version=None)
+        path = place.directory / "ironic-dbsync.conf"
+        path.write_text(configuration.render(options, place))
+        program = str(self.environment.program("ironic-dbsync"))
+        made = subprocess.run(
+            [program, "--config-file", str(path), "create_schema"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if made.returncode:
+            raise errors.StartError("ironic-dbsync failed:", made.stderr[-3000:])
+
+    def _serves(self) -> bool:
+        """Whether the API answers and a conductor has registered the hardware type."""
+        try:
+            answer = requests.get(f"{self.url}/v1/drivers", timeout=self._start_seconds)
+            drivers = answer.json()["drivers"] if answer.ok else []
+        except (requests.RequestException, ValueError):
+            return False
+        return any(driver["name"] == "fake-hardware" and driver["hosts"] for driver in drivers)
+
+
+def _free_port() -> int:
+    """A TCP port that was free just now; the caller has to cope with losing it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port

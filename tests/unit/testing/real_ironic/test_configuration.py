@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The ironic.conf that is made of a test's options."""
+
+import configparser
+from pathlib import Path
+
+import pytest
+
+from ironic_virt.testing.real_ironic.configuration import Options, Place, render
+from ironic_virt.testing.real_ironic.scripts.launch_ironic import PINNED_RELEASE
+
+SQLITE = Place(Path("/state"), 6385, "sqlite:////state/ironic.sqlite")
+MARIADB = Place(Path("/state"), 6385, "mysql+pymysql://root@localhost/x", "http://127.0.0.1:9696")
+
+
+def rendered(options: Options, place: Place = SQLITE) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(render(options, place))
+    return parser
+
+
+def test_it_is_one_process_with_fake_hardware_and_no_authentication():
+    default = rendered(Options())["DEFAULT"]
+    assert default["rpc_transport"] == "none"
+    assert default["auth_strategy"] == "noauth"
+    assert default["enabled_hardware_types"] == "fake-hardware"
+    assert default["default_deploy_interface"] == "fake"
+
+
+def test_it_listens_and_stores_where_it_is_told():
+    conf = rendered(Options())
+    assert conf["api"]["port"] == "6385"
+    assert conf["api"]["host_ip"] == "127.0.0.1"
+    assert conf["database"]["connection"] == "sqlite:////state/ironic.sqlite"
+    assert conf["DEFAULT"]["state_path"] == "/state"
+
+
+def test_every_kind_of_interface_has_a_default_that_is_enabled():
+    default = rendered(Options(), MARIADB)["DEFAULT"]
+    enabled = {name: value.split(",") for name, value in default.items() if "enabled" in name}
+    for name, interfaces in enabled.items():
+        if name != "enabled_hardware_types":
+            assert default[name.replace("enabled_", "default_")[:-1]] in interfaces
+
+
+def test_delays_go_to_fake_hardware():
+    conf = rendered(Options(delays={"deploy": "5,30", "power": "1"}))
+    assert dict(conf["fake"])["deploy_delay"] == "5,30"
+    assert dict(conf["fake"])["power_delay"] == "1"
+
+
+@pytest.mark.parametrize("delay", ["", "x", "-1", "1.5", "1,", "1,2,3"])
+def test_a_delay_that_ironic_would_not_understand_is_refused(delay):
+    with pytest.raises(ValueError, match="seconds"):
+        Options(delays={"deploy": delay})
+
+
+def test_an_unknown_delay_is_refused_with_the_list_of_known_ones():
+    with pytest.raises(ValueError, match=r"depoy.*deploy, firmware"):
+        Options(delays={"depoy": "1"})
+
+
+def test_a_limited_api_version_pins_the_release_that_the_launcher_adds():
+    assert "pin_release_version" not in rendered(Options())["DEFAULT"]
+    pinned = rendered(Options(max_api_version="1.51"))["DEFAULT"]["pin_release_version"]
+    assert pinned == PINNED_RELEASE
+
+
+def test_an_api_version_without_the_major_part_is_refused():
+    with pytest.raises(ValueError, match=r"1\.51"):
+        Options(max_api_version="51")
+
+
+def test_vifs_are_attached_over_neutron_when_there_is_one():
+    assert rendered(Options(), SQLITE)["DEFAULT"]["enabled_network_interfaces"] == "noop"
+    conf = rendered(Options(), MARIADB)
+    assert conf["DEFAULT"]["default_network_interface"] == "flat"
+    assert conf["neutron"]["endpoint_override"] == "http://127.0.0.1:9696"
+
+
+def test_many_connections_only_where_many_can_be_had():
+    assert "max_overflow" not in rendered(Options(), SQLITE)["database"]
+    assert int(rendered(Options(), MARIADB)["database"]["max_overflow"]) > 50
+
+
+def test_overrides_win_and_may_name_new_sections():
+    overrides = {"conductor": {"automated_clean": "x"}, "inspector": {"a": "b"}}
+    conf = rendered(Options(automated_clean=False, overrides=overrides))
+    assert conf["conductor"]["automated_clean"] == "x"
+    assert conf["inspector"]["a"] == "b"
+
+
+def test_cleaning_and_conductor_group_are_the_conductors():
+    conf = rendered(Options(automated_clean=False, conductor_group="rack1"))
+    assert conf["conductor"]["automated_clean"] == "false"
+    assert conf["conductor"]["conductor_group"] == "rack1"

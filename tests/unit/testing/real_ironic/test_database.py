@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which database the real Ironic gets, and what is said when there is none."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ironic_virt.testing.real_ironic import database as databases
+from ironic_virt.testing.real_ironic import errors
+from ironic_virt.testing.real_ironic.environment import IronicEnvironment
+from ironic_virt.testing.real_ironic.scripts import mariadb
+
+ENVIRONMENT = IronicEnvironment(Path("/venv"))
+
+
+class Servers:
+    """Stands for the program that speaks to MariaDB, and records what it is told."""
+
+    def __init__(self, *letting_in: str) -> None:
+        self.letting_in = letting_in
+        self.created: list[str] = []
+        self.dropped: list[str] = []
+
+    def run(self, command, **_):
+        action, name, *urls = command[2:]
+        if action == "drop":
+            self.dropped.append(f"{name} {urls[0]}")
+            return subprocess.CompletedProcess(command, 0, "", "")
+        for url in urls:
+            if url in self.letting_in:
+                self.created.append(f"{name} {url}")
+                return subprocess.CompletedProcess(command, 0, f"{url}\n", "")
+        said = "".join(f"{url}: refused\n" for url in urls)
+        return subprocess.CompletedProcess(command, mariadb.NO_SERVER, "", said)
+
+
+@pytest.fixture
+def servers(monkeypatch):
+    servers = Servers()
+    monkeypatch.setattr(databases.subprocess, "run", servers.run)
+    return servers
+
+
+def test_a_database_s_url_keeps_the_server_s_port_and_query():
+    url = databases.database_url
+    assert url("mysql+pymysql://u:p@h:1/", "x") == "mysql+pymysql://u:p@h:1/x"
+    assert url("mysql+pymysql://u:p@h:1", "x") == "mysql+pymysql://u:p@h:1/x"
+    assert url("mysql+pymysql://u@h/?unix_socket=/s", "x") == (
+        "mysql+pymysql://u@h/x?unix_socket=/s"
+    )
+
+
+def test_the_server_that_the_user_names_is_the_only_one_tried():
+    assert databases.server_urls({"IRONIC_VIRT_MARIADB_URL": "mysql://a"}) == ("mysql://a",)
+    assert len(databases.server_urls({})) == 2
+
+
+def test_sqlite_is_a_file_in_the_directory():
+    with databases.database("sqlite", ENVIRONMENT, Path("/state")) as url:
+        assert url == "sqlite:////state/ironic.sqlite"
+
+
+def test_a_running_server_gets_a_database_of_a_new_name_that_goes_again(servers):
+    server = databases.server_urls({})[1]
+    servers.letting_in = (server,)
+    names = set()
+    for _ in range(2):
+        with databases.database("mariadb", ENVIRONMENT, Path("/state"), variables={}) as url:
+            names.add(url)
+            assert not set(servers.created) <= set(servers.dropped)
+    assert len(names) == 2
+    assert servers.created == servers.dropped
+
+
+def test_the_database_goes_also_when_the_test_fails(servers):
+    servers.letting_in = databases.server_urls({})
+    with (
+        pytest.raises(KeyboardInterrupt),
+        databases.database("mariadb", ENVIRONMENT, Path("/state"), variables={}),
+    ):
+        raise KeyboardInterrupt
+    assert servers.created == servers.dropped
+
+
+def test_without_any_server_the_error_says_what_to_install(servers, monkeypatch):
+    monkeypatch.setattr(databases, "_find_program", lambda name: None)
+    with (
+        pytest.raises(errors.DatabaseError) as caught,
+        databases.database("mariadb", ENVIRONMENT, Path("/state"), variables={}),
+    ):
+        pass
+    assert "apt-get install mariadb-server" in str(caught.value)
+    assert "127.0.0.1:3306/: refused" in str(caught.value)
+
+
+def test_a_named_server_that_refuses_is_an_error_and_not_replaced(servers):
+    variables = {databases.MARIADB_VARIABLE: "mysql+pymysql://u@h/"}
+    with (
+        pytest.raises(errors.DatabaseError, match="u@h/: refused"),
+        databases.database("mariadb", ENVIRONMENT, Path("/state"), variables=variables),
+    ):
+        pass
+
+
+def test_an_unknown_kind_names_the_known_ones():
+    with (
+        pytest.raises(ValueError, match="sqlite or mariadb"),
+        databases.database("oracle", ENVIRONMENT, Path("/state")),
+    ):
+        pass

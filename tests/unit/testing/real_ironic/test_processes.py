@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A server program ends with whoever started it, and takes its directory with it."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ironic_virt.testing.real_ironic.processes import ServerProcess
+
+# Opens the pipe, so that its other end sees when nobody holds it any more.
+HOLD = "exec 3>{pipe}; echo started >&3; {then}"
+
+
+@pytest.fixture
+def directory(tmp_path):
+    directory = tmp_path / "state"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    return path
+
+
+def shell(pipe, then):
+    return ["sh", "-c", HOLD.format(pipe=pipe, then=then)]
+
+
+def test_stopping_ends_the_program_its_children_and_its_directory(directory, pipe):
+    process = ServerProcess(
+        shell(pipe, "sleep 1000 & sleep 1000"), directory=directory, log=directory / "log"
+    )
+    with pipe.open() as held:
+        assert held.readline() == "started\n"
+        assert process.exit_status is None
+        process.stop()
+        # The end of file says that no process holds the pipe.
+        assert held.read() == ""
+    assert not directory.exists()
+    process.stop()
+
+
+def test_a_program_that_ignores_sigterm_is_killed(directory, pipe):
+    process = ServerProcess(
+        shell(pipe, "trap '' TERM; echo ready >&3; while :; do sleep 1000; done"),
+        directory=directory,
+        log=directory / "log",
+        grace=0.2,
+    )
+    with pipe.open() as held:
+        assert [held.readline() for _ in range(2)] == ["started\n", "ready\n"]
+        process.stop()
+        assert held.read() == ""
+    assert process.exit_status == 128 + signal.SIGKILL
+
+
+def test_a_program_that_ends_by_itself_leaves_its_log(directory):
+    process = ServerProcess(
+        ["sh", "-c", "echo first; echo last >&2; exit 3"],
+        directory=directory,
+        log=directory / "log",
+    )
+    process._supervisor.wait()
+    assert process.exit_status == 3
+    assert process.log_tail(1) == "last"
+    assert process.log_tail() == "first\nlast"
+    process.stop()
+
+
+STARTER = """
+import os, sys
+from pathlib import Path
+from ironic_virt.testing.real_ironic.processes import ServerProcess
+directory = Path(sys.argv[1])
+process = ServerProcess(sys.argv[2:], directory=directory, log=directory / "log")
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("victim", ["starter", "supervisor"])
+def test_the_program_ends_when_who_started_it_is_killed(directory, pipe, victim):
+    starter = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            STARTER,
+            str(directory),
+            *shell(pipe, "echo $PPID >&3; exec sleep 1000"),
+        ],
+        stdin=subprocess.PIPE,
+    )
+    with pipe.open() as held:
+        held.readline()
+        supervisor = int(held.readline())
+        os.kill(starter.pid if victim == "starter" else supervisor, signal.SIGKILL)
+        assert held.read() == ""
+    with contextlib.suppress(ProcessLookupError):
+        starter.kill()
+    starter.communicate()
