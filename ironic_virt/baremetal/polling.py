@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""How few requests answer all who wait for a node: what a tick asks, and when the next is.
+
+Waiters are plain data.  A tick serves all that are due: one list for each
+transitional provision state in which two or more nodes are waited for, and a
+single GET for every other node, those that left such a state included.
+
+No threads and no sleep here, and one lock, the caller's: it guards the set of
+waiters and their fields, and is never held while Ironic is asked.  One thread
+at a time may call :meth:`Poll.tick`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.client import NodeFilter
+from ironic_virt.baremetal.node import Node
+
+LOG = logging.getLogger(__name__)
+
+FIELDS = (
+    "uuid",
+    "name",
+    "instance_uuid",
+    "provision_state",
+    "target_provision_state",
+    "power_state",
+    "target_power_state",
+    "last_error",
+    "maintenance",
+)
+"""What a waiter gets to see of a node; all that changes while one waits."""
+
+SHORTEST_INTERVAL = 0.05
+"""Seconds between two looks, whatever was configured: never a busy loop."""
+
+_FIRST_LOOK = 0.25
+_GROWTH = 1.5
+_JITTER = 0.2
+_TOGETHER = 0.125
+_LARGEST_BACKOFF = 5
+_LAST_LOOK = 1.0
+
+_HOPELESS = (exceptions.MicroversionNotSupported, exceptions.IronicUnauthorized)
+_SERVER_IN_TROUBLE = (exceptions.IronicUnreachable, exceptions.IronicUnavailable)
+
+
+class Source(Protocol):
+    """The part of the client that is needed here."""
+
+    def list_nodes(self, where: NodeFilter = ..., *, fields: Iterable[str] = ...) -> list[Node]:
+        """See :meth:`IronicClient.list_nodes`."""
+
+    def get_node(self, uuid: str) -> Node:
+        """See :meth:`IronicClient.get_node`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rhythm:
+    """When to look.
+
+    :param interval: seconds, the longest between two looks while Ironic answers.
+    :param rng: the source of jitter.
+    """
+
+    interval: float
+    rng: random.Random
+
+    @property
+    def together(self) -> float:
+        """Who is due within so many seconds is served at once."""
+        return self._floored * _TOGETHER
+
+    def pause(self, looks: int) -> float:
+        """Seconds until the next look after so many."""
+        share = min(_FIRST_LOOK * _GROWTH ** min(looks, 10), 1.0)
+        return max(self._jittered(self._floored * share), SHORTEST_INTERVAL)
+
+    def backoff(self, failures: int) -> float:
+        """Seconds to wait after so many failures in a row."""
+        grown = min(_GROWTH ** min(failures - 1, 10), _LARGEST_BACKOFF)
+        return max(self._jittered(self._floored * grown), SHORTEST_INTERVAL)
+
+    @property
+    def _floored(self) -> float:
+        return max(self.interval, SHORTEST_INTERVAL)
+
+    def _jittered(self, seconds: float) -> float:
+        return seconds * self.rng.uniform(1 - _JITTER, 1)
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Waiter:
+    """Somebody waits for a node.
+
+    :ivar state: the node's provision state when last seen.
+    :ivar deadline: on the poll's clock; ``None``: no limit.
+    :ivar due: when to look next.
+    :ivar looks: how often was looked.
+    :ivar failures: how often in a row Ironic could not be asked.
+    :ivar trouble: what the last failure was.
+    :ivar seen: the node at the last look; ``None``: Ironic had none.
+    :ivar news: ``seen`` is new to the waiter.
+    :ivar error: ends the wait.
+    """
+
+    node: str
+    woken: threading.Condition
+    state: str | None = None
+    deadline: float | None = None
+    due: float = 0.0
+    looks: int = 0
+    failures: int = 0
+    trouble: str | None = None
+    seen: Node | None = None
+    news: bool = False
+    error: Exception | None = None
+
+
+class Poll:
+    """The waiters and the looks at their nodes.
+
+    :param lock: guards the waiters; :attr:`Waiter.woken` must be over it.
+    :param node_filter: which nodes are this service's; asked before each list.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        node_filter: Callable[[], NodeFilter],
+        rhythm: Rhythm,
+        clock: Callable[[], float],
+        lock: threading.Lock,
+    ) -> None:
+        self.waiters: dict[Waiter, None] = {}
+        self._source = source
+        self._node_filter = node_filter
+        self._rhythm = rhythm
+        self._clock = clock
+        self._lock = lock
+        self._failed_ticks = 0
+        self._held_until = float("-inf")
+        self._warned: set[tuple[str, int | None]] = set()
+
+    def add(self, waiter: Waiter) -> None:
+        """Begin to look at a waiter's node.  The caller holds the lock."""
+        if not self.waiters:
+            # What went wrong for those before tells nothing of now.
+            self._warned.clear()
+            self._failed_ticks = 0
+            self._held_until = float("-inf")
+        self._schedule(waiter, self._rhythm.pause(0))
+        self.waiters[waiter] = None
+
+    def next_due(self) -> float | None:
+        """When to tick next, ``None`` if nobody waits.  The caller holds the lock."""
+        if not self.waiters:
+            return None
+        return max(min(waiter.due for waiter in self.waiters), self._held_until)
+
+    def tick(self) -> None:
+        """Look at every node that is due, and tell its waiters.
+
+        Only those are told who waited before their node was asked for: an
+        older look may show the node as it was before their own request.
+        """
+        tick = self._begin()
+        try:
+            for state in tick.lists:
+                self._list(tick, state)
+            # A node that fails again and again must not keep the others waiting.
+            for node in sorted(tick.unseen, key=tick.failures):
+                if node in tick.unseen and self._is_waited_for(tick.waiting[node]):
+                    self._get(tick, node)
+        except _SERVER_IN_TROUBLE:
+            # What remains would fail too, each request after its own timeout.
+            self._failed_ticks += 1
+            self._held_until = self._clock() + self._rhythm.backoff(self._failed_ticks)
+        self._note_recovery()
+
+    # -- one tick -------------------------------------------------------------
+
+    def _begin(self) -> _Tick:
+        now = self._clock()
+        waiting: dict[str, list[Waiter]] = {}
+        in_state: dict[str, dict[str, None]] = {}
+        with self._lock:
+            for waiter in self.waiters:
+                waiting.setdefault(waiter.node, []).append(waiter)
+                if waiter.state in states.TRANSITIONAL:
+                    in_state.setdefault(waiter.state, {})[waiter.node] = None
+            due = [w for w in self.waiters if w.due <= now + self._rhythm.together]
+        lists = {
+            waiter.state: in_state[waiter.state]
+            for waiter in due
+            if waiter.state in in_state and len(in_state[waiter.state]) > 1
+        }
+        unseen = dict.fromkeys(waiter.node for waiter in due)
+        for nodes in lists.values():
+            # The list is sent anyway, so all in that state profit.
+            unseen |= nodes
+        return _Tick(waiting, {s: n for s, n in lists.items() if s is not None}, unseen)
+
+    def _list(self, tick: _Tick, state: str) -> None:
+        """Ask for all nodes in a state; those of ours found there are served."""
+        awaited = tick.lists[state]
+        tick.listed.add(state)
+        try:
+            where = msgspec.structs.replace(self._node_filter(), provision_state=state)
+            nodes = self._source.list_nodes(where, fields=FIELDS)
+        except Exception as exc:
+            for uuid in awaited:
+                tick.unseen.pop(uuid, None)
+            waiters = [waiter for uuid in awaited for waiter in tick.waiting[uuid]]
+            self._failed(f"nodes in state {state!r}", waiters, exc)
+            return
+        self._failed_ticks = 0
+        for node in nodes:
+            if node.uuid in tick.waiting:
+                tick.unseen.pop(node.uuid, None)
+                self._saw(tick.waiting[node.uuid], node)
+        tick.left.update(uuid for uuid in awaited if uuid in tick.unseen)
+
+    def _get(self, tick: _Tick, uuid: str) -> None:
+        tick.unseen.pop(uuid, None)
+        tick.left.discard(uuid)
+        try:
+            node = self._source.get_node(uuid)
+        except exceptions.NodeNotFound:
+            node = None
+        except Exception as exc:
+            self._failed(f"node {uuid}", tick.waiting[uuid], exc)
+            return
+        self._failed_ticks = 0
+        self._saw(tick.waiting[uuid], node)
+        state = node.provision_state if node is not None else None
+        if state in states.TRANSITIONAL and state not in tick.listed:
+            # Nodes deployed together go on together: where one of those that
+            # left a state is now, the others probably are.
+            left = dict.fromkeys(other for other in tick.left if other in tick.unseen)
+            if len(left) > 1:
+                tick.lists[state] = left
+                self._list(tick, state)
+
+    def _is_waited_for(self, waiters: Collection[Waiter]) -> bool:
+        with self._lock:
+            return any(waiter in self.waiters for waiter in waiters)
+
+    # -- what a look brought --------------------------------------------------
+
+    def _saw(self, waiters: Sequence[Waiter], node: Node | None) -> None:
+        with self._lock:
+            for waiter in waiters:
+                waiter.seen = node
+                waiter.state = node.provision_state if node is not None else None
+                waiter.news = True
+                waiter.looks += 1
+                waiter.failures = 0
+                waiter.trouble = None
+                self._schedule(waiter, self._rhythm.pause(waiter.looks))
+                waiter.woken.notify()
+
+    def _failed(self, what: str, waiters: Sequence[Waiter], error: Exception) -> None:
+        """Have the waiters wait on, or end their waits if that can't help.
+
+        :raises IronicUnreachable, IronicUnavailable: the error, when it is one
+            that any other request would meet as well.
+        """
+        hopeless = isinstance(error, _HOPELESS) or not isinstance(error, exceptions.IronicError)
+        with self._lock:
+            for waiter in waiters:
+                waiter.failures += 1
+                waiter.trouble = str(error)
+                self._schedule(waiter, self._rhythm.backoff(waiter.failures))
+                if hopeless:
+                    waiter.error = error
+                    waiter.woken.notify()
+            pause = min((waiter.due for waiter in waiters), default=0.0) - self._clock()
+        kind = (type(error).__name__, getattr(error, "status", None))
+        if hopeless:
+            LOG.error(
+                "%d waits for %s end, because Ironic can't be asked: %s",
+                len(waiters),
+                what,
+                error,
+                exc_info=not isinstance(error, exceptions.IronicError),
+            )
+        elif kind not in self._warned:
+            self._warned.add(kind)
+            LOG.warning(
+                "Ironic could not be asked for %s, which %d wait for; asking again in %.1f s "
+                "and then at longer intervals: %s",
+                what,
+                len(waiters),
+                pause,
+                error,
+            )
+        else:
+            LOG.debug("Ironic could again not be asked for %s: %s", what, error)
+        if isinstance(error, _SERVER_IN_TROUBLE):
+            raise error
+
+    def _note_recovery(self) -> None:
+        if not self._warned or self._failed_ticks:
+            return
+        with self._lock:
+            if any(waiter.failures for waiter in self.waiters):
+                return
+        self._warned.clear()
+        LOG.info("Ironic answers for every node that is waited for")
+
+    def _schedule(self, waiter: Waiter, pause: float) -> None:
+        now = self._clock()
+        waiter.due = now + pause
+        if waiter.deadline is None or waiter.due < waiter.deadline:
+            return
+        # The next look would come too late: one shortly before the end instead.
+        remaining = waiter.deadline - now
+        if remaining > _LAST_LOOK or not (waiter.looks or waiter.failures):
+            waiter.due = waiter.deadline - min(_LAST_LOOK, remaining) / 2
+
+
+@dataclasses.dataclass
+class _Tick:
+    """One tick's work.
+
+    :ivar waiting: node to its waiters when the tick began.
+    :ivar lists: state to the nodes expected in it.
+    :ivar unseen: nodes to be looked at and not seen yet, in order.
+    :ivar listed: states asked for.
+    :ivar left: nodes that were not where they were expected.
+    """
+
+    waiting: dict[str, list[Waiter]]
+    lists: dict[str, dict[str, None]]
+    unseen: dict[str, None]
+    listed: set[str] = dataclasses.field(default_factory=set)
+    left: set[str] = dataclasses.field(default_factory=set)
+
+    def failures(self, node: str) -> int:
+        """How often in a row a node could not be asked for."""
+        return max(waiter.failures for waiter in self.waiting[node])

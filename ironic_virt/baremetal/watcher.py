@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Waiting for nodes: any number of callers, one poller.
+
+:meth:`Watcher.wait` blocks its caller until a node is as wanted, the deadline
+has come, the wait is no longer wanted, or the watcher stops, whichever is
+first.  The last three don't depend on Ironic: they are kept while it hangs.
+
+Two kinds of threads.  A caller's own thread runs its ``until`` and ``abort``,
+without any lock held.  The poller, a daemon thread that lives while somebody
+waits, sends all requests (:mod:`ironic_virt.baremetal.polling`) and calls
+nothing of the callers' but ``node_filter``.  One lock guards all that both
+touch; it is not held while Ironic or a caller's function is asked.
+
+What a wait is for, and what to do when it ends, is the caller's affair.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.client import NodeFilter
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.polling import SHORTEST_INTERVAL, Poll, Rhythm, Source, Waiter
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def _pause(condition: threading.Condition, seconds: float | None) -> None:
+    condition.wait(seconds)
+
+
+class Watcher:
+    """Waits for nodes on behalf of any number of threads.
+
+    :param client: asks Ironic.  A failed look is repeated here in any case, so
+        a client with few retries of its own serves best: while it retries, the
+        others wait.
+    :param node_filter: this service's nodes; a list is restricted to them, a
+        look at a single node is not.
+    :param interval: seconds, the longest between two looks at a node while
+        Ironic answers, and between two calls of ``abort``.
+    :param clock: a monotonic clock in seconds.
+    :param rng: the source of jitter.
+    :param pause: waits on a condition, whose lock is held, until it is notified
+        or so many seconds of ``clock`` have passed (``None``: no limit); may
+        return early.
+    """
+
+    def __init__(
+        self,
+        client: Source,
+        *,
+        node_filter: Callable[[], NodeFilter],
+        interval: float,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+        pause: Callable[[threading.Condition, float | None], None] = _pause,
+    ) -> None:
+        self._interval = max(interval, SHORTEST_INTERVAL)
+        self._clock = clock
+        self._pause = pause
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)
+        self._poller: threading.Thread | None = None
+        self._stopped = False
+        rhythm = Rhythm(interval, rng or random.Random())
+        self._poll = Poll(client, node_filter, rhythm, clock, self._lock)
+
+    def wait(
+        self,
+        node_uuid: str,
+        until: Callable[[Node | None], T | None],
+        *,
+        what: str,
+        timeout: float,
+        instance: str | None = None,
+        state: str | None = None,
+        abort: Callable[[], str | None] | None = None,
+    ) -> T:
+        """Block until the node is as wanted.
+
+        :param until: given the node as it was at a time after this call began,
+            with the fields of :data:`polling.FIELDS` at least, or ``None`` if
+            Ironic has no such node.  Anything but ``None`` ends the wait and is
+            returned; an error ends the wait with that error.  Looks that it was
+            too slow for are left out.
+        :param what: what is waited for; continues "waiting to".
+        :param timeout: seconds; 0: no limit.
+        :param instance: the instance's uuid, for errors.
+        :param state: the node's provision state, as far as known; saves the
+            first look a request of its own.
+        :param abort: says why the wait is no longer wanted.  Asked at once, and
+            at least every ``interval`` seconds.
+        :raises WaitTimeout: the deadline has come.
+        :raises BuildAborted: ``abort`` gave a reason.
+        :raises WaitCancelled: the watcher stops.
+        :raises IronicUnauthorized, MicroversionNotSupported: Ironic can't be
+            asked, and waiting won't mend it.
+        """
+        began = self._clock()
+        waiter = Waiter(
+            node=node_uuid,
+            woken=threading.Condition(self._lock),
+            state=state,
+            deadline=began + timeout if timeout else None,
+        )
+        try:
+            self._join(waiter)
+            while True:
+                if waiter.error is not None:
+                    raise waiter.error
+                if self._stopped:
+                    raise exceptions.WaitCancelled(
+                        node_uuid, instance, f"waiting to {what} was given up: the service stops"
+                    )
+                if waiter.news:
+                    with self._lock:
+                        node, waiter.news = waiter.seen, False
+                    result = until(node)
+                    if result is not None:
+                        return result
+                reason = abort() if abort is not None else None
+                if reason is not None:
+                    raise exceptions.BuildAborted(node_uuid, instance, reason)
+                now = self._clock()
+                if waiter.deadline is not None and now >= waiter.deadline:
+                    raise exceptions.WaitTimeout(
+                        node_uuid, instance, what, now - began, _last_seen(waiter)
+                    )
+                self._sleep(waiter, now + self._interval if abort is not None else None)
+        finally:
+            self._leave(waiter)
+
+    def stop(self) -> None:
+        """End all waits, and every later one, with :class:`WaitCancelled`.
+
+        Returns at once; a request that is under way ends in its own time.
+        """
+        with self._lock:
+            self._stopped = True
+            for waiter in self._poll.waiters:
+                waiter.woken.notify()
+            self._work.notify()
+
+    # -- in a caller's thread -------------------------------------------------
+
+    def _join(self, waiter: Waiter) -> None:
+        with self._lock:
+            if self._stopped:
+                return
+            self._poll.add(waiter)
+            if self._poller is None:
+                poller = threading.Thread(
+                    target=self._run, name="ironic-virt-watcher", daemon=True
+                )
+                poller.start()
+                self._poller = poller
+            else:
+                # It may be asleep until somebody else is due.
+                self._work.notify()
+
+    def _leave(self, waiter: Waiter) -> None:
+        with self._lock:
+            self._poll.waiters.pop(waiter, None)
+            if not self._poll.waiters:
+                self._work.notify()
+
+    def _sleep(self, waiter: Waiter, ask_again: float | None) -> None:
+        """Block until there is news, or something else to be seen to."""
+        times = [when for when in (waiter.deadline, ask_again) if when is not None]
+        wake_at = min(times, default=None)
+        with self._lock:
+            while not (waiter.news or waiter.error or self._stopped):
+                remaining = None if wake_at is None else wake_at - self._clock()
+                if remaining is not None and remaining <= 0:
+                    return
+                self._pause(waiter.woken, remaining)
+
+    # -- in the poller's thread -----------------------------------------------
+
+    def _run(self) -> None:
+        while self._next_tick():
+            try:
+                self._poll.tick()
+            except Exception as exc:
+                # A fault of ours; nobody must wait for a poller that is gone.
+                LOG.exception("The watcher failed; all waits end")
+                with self._lock:
+                    for waiter in self._poll.waiters:
+                        waiter.error = exc
+                        waiter.woken.notify()
+                    self._poll.waiters.clear()
+
+    def _next_tick(self) -> bool:
+        """Sleep until the next tick is due; false when nobody waits any more."""
+        with self._lock:
+            while True:
+                due = self._poll.next_due()
+                if due is None or self._stopped:
+                    # Under the lock: who comes later starts the next poller.
+                    self._poller = None
+                    return False
+                remaining = due - self._clock()
+                if remaining <= 0:
+                    return True
+                self._pause(self._work, remaining)
+
+
+def _last_seen(waiter: Waiter) -> str:
+    if not waiter.looks:
+        seen = "the node was not seen yet"
+    elif waiter.seen is None:
+        seen = "Ironic had no such node"
+    else:
+        seen = waiter.seen.states
+    return (
+        f"{seen}; since then Ironic could not be asked: {waiter.trouble}"
+        if (waiter.trouble)
+        else seen
+    )
