@@ -316,6 +316,20 @@ class VirtAPI(abc.ABC):
         """The contents of the instance's config drive; ``None``: none is wanted."""
         return None
 
+    def deploy_metadata(
+        self, instance: InstanceLike, network_info: NetworkInfo
+    ) -> Mapping[str, str]:
+        """More to write into the node's ``instance_info`` for operators' tools.
+
+        Nova's keys are ``project_name``, ``user_name``, ``fixed_ips`` and
+        ``floating_ips``.
+        """
+        return {}
+
+    def instance_names(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """The names of instances by uuid; one that is not known is left out."""
+        return {}
+
     def report_progress(self, instance: InstanceLike, step: str, detail: str = "") -> None:  # noqa: B027
         """Be told that a long action has reached a step.
 

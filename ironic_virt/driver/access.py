@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Nodes as an action needs them: read fresh, and past the guard.
+
+Every module that changes a node goes through here, so there is one place that
+says "this node is ours to act on".
+"""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.inventory import Inventory
+from ironic_virt.baremetal.node import Node
+from ironic_virt.sharding import guard
+from ironic_virt.sharding.selector import TargetSet
+from ironic_virt.virt import InstanceLike
+
+LOG = logging.getLogger(__name__)
+
+
+class NodeAccess:
+    """Reads nodes for actions.  Thread-safe: it keeps nothing."""
+
+    def __init__(self, conf: cfg.ConfigOpts, client: IronicClient, inventory: Inventory) -> None:
+        self._conf = conf
+        self._client = client
+        self._inventory = inventory
+
+    @property
+    def target(self) -> TargetSet:
+        """The target set as the options have it now."""
+        return TargetSet.from_conf(self._conf)
+
+    def fresh(self, node: str, instance: str | None = None) -> Node:
+        """A node as it is now, whosever it is.
+
+        :raises NodeNotAvailable: Ironic has no such node.
+        """
+        try:
+            return self._client.get_node(node)
+        except exceptions.NodeNotFound as exc:
+            raise exceptions.NodeNotAvailable(
+                node,
+                instance,
+                f"Ironic has no such node ({exc.message})",
+                request_id=exc.request_id,
+            ) from exc
+
+    def held(self, instance: InstanceLike, node: str) -> Node:
+        """The node that carries the instance, fresh and past the guard.
+
+        :raises NodeTaken, NodeNotAvailable, NodeNotOurs: it is not ours to act on.
+        """
+        found = self.fresh(node, instance.uuid)
+        self.guard(found, instance)
+        return found
+
+    def guard(self, node: Node, instance: InstanceLike) -> None:
+        """Let an action on a node that carries the instance pass, or refuse it."""
+        guard.check(node, self.target, instance=instance.uuid, carries=instance.uuid)
+
+    def of_instance(self, instance: InstanceLike) -> Node:
+        """The node that carries the instance, wherever it is; not guarded.
+
+        :raises InstanceNotFound: no node does.
+        """
+        node = self._client.node_of_instance(instance.uuid)
+        if node is None:
+            raise exceptions.InstanceNotFound(instance.uuid)
+        return node
+
+    def note(self, node: Node) -> None:
+        """Let the inventory know what was read or changed."""
+        self._inventory.put(node)
+
+    def note_again(self, node: str) -> None:
+        """Read a node for the inventory's sake; a failure is the next refresh's matter."""
+        try:
+            self._inventory.put(self._client.get_node(node))
+        except exceptions.IronicError as exc:
+            LOG.debug("Node %s was not read again: %s", node, exc)

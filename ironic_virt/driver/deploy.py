@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Putting an instance onto its node: check, reserve, configure, deploy, wait.
+
+Level-triggered: :meth:`Deployment.spawn` reads the node and does what is missing,
+so that a call after a crash goes on where the former one ended.
+
+Checks stand before the reservation: what they refuse was never ours and is not
+touched.  From the reservation on there is one undo path, :meth:`Deployment.undo`,
+which takes off only what carries our instance's uuid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.watcher import Watcher
+from ironic_virt.driver import deploy_request, resources
+from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.network import Network
+from ironic_virt.driver.teardown import TearDown
+from ironic_virt.sharding import guard
+from ironic_virt.virt import ImageLike, InstanceLike, NetworkInfo, VirtAPI
+
+LOG = logging.getLogger(__name__)
+
+VALIDATED_INTERFACES = ("deploy", "power", "storage")
+
+
+class Deployment:
+    """Deploys instances.  Thread-safe: it keeps nothing between calls."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        client: IronicClient,
+        access: NodeAccess,
+        network: Network,
+        watcher: Watcher,
+        teardown: TearDown,
+        virtapi: VirtAPI,
+    ) -> None:
+        self._conf = conf
+        self._client = client
+        self._access = access
+        self._network = network
+        self._watcher = watcher
+        self._teardown = teardown
+        self._virtapi = virtapi
+
+    # -- check and reserve ----------------------------------------------------
+
+    def reserve(self, instance: InstanceLike) -> Node:
+        """Make the node the instance's, by setting its ``instance_uuid``.
+
+        :returns: the node as it is with the reservation.
+        :raises NodeTaken: another instance has it; it is left alone.
+        :raises NodeNotAvailable: it is gone or not free; nothing was changed.
+        :raises NodeNotOurs: it is outside the target set; nothing was changed.
+        """
+        if not instance.node:
+            raise exceptions.NodeNotGiven(
+                None, instance.uuid, "no node was chosen for the instance; schedule it first"
+            )
+        node = self._access.fresh(instance.node, instance.uuid)
+        if node.instance_uuid == instance.uuid:
+            self._access.guard(node, instance)
+            return node
+        guard.check(node, self._access.target, instance=instance.uuid, carries=None)
+        if reason := resources.why_not_free(node):
+            raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
+        self._virtapi.report_progress(instance, "reserving", node.provision_state or "")
+        reserved = self._claim(node, instance)
+        self._access.note(reserved)
+        if reason := resources.why_not_deployable(reserved):
+            # It changed between our look and our claim.
+            self.undo(instance)
+            raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
+        LOG.info("Node %s is reserved for instance %s", node.uuid, instance.uuid)
+        return reserved
+
+    def _claim(self, node: Node, instance: InstanceLike) -> Node:
+        try:
+            # Ironic refuses this when another uuid is there: the claim is atomic.
+            return self._client.patch_node(
+                node.uuid, [{"op": "add", "path": "/instance_uuid", "value": instance.uuid}]
+            )
+        except exceptions.NodeNotFound as exc:
+            raise exceptions.NodeNotAvailable(
+                node.uuid, instance.uuid, exc.message, request_id=exc.request_id
+            ) from exc
+        except (exceptions.Conflict, exceptions.BadRequest) as exc:
+            now = self._access.fresh(node.uuid, instance.uuid)
+            if now.instance_uuid is not None and now.instance_uuid != instance.uuid:
+                raise exceptions.NodeTaken(node.uuid, instance.uuid, now.instance_uuid) from exc
+            raise exceptions.NodeNotAvailable(
+                node.uuid,
+                instance.uuid,
+                f"Ironic refused the reservation: {exc.message}",
+                request_id=exc.request_id,
+            ) from exc
+        except exceptions.IronicError as exc:
+            # No knowing whether the claim went through: leave nothing behind.
+            self._undo_after(exc, instance)
+            raise
+
+    # -- the whole way --------------------------------------------------------
+
+    def spawn(
+        self,
+        context: Any,
+        instance: InstanceLike,
+        image: ImageLike,
+        injected_files: Sequence[tuple[str, bytes]],
+        admin_password: str | None,
+        network_info: NetworkInfo,
+    ) -> None:
+        """Return when the instance is active on its node.
+
+        :raises NodeError: what went wrong, in one of its kinds; the node is
+            released or torn down by then, unless it wasn't ours.
+        :raises WaitCancelled: the service stops; the deployment goes on in
+            Ironic and a later call takes it up.
+        """
+        node = self.reserve(instance)
+        try:
+            self._carry_on(
+                context, node, instance, image, injected_files, admin_password, network_info
+            )
+        except exceptions.WaitCancelled:
+            raise
+        except Exception as exc:
+            LOG.error("Deploying instance %s failed: %s", instance.uuid, exc)
+            self._undo_after(exc, instance)
+            raise
+
+    def _carry_on(
+        self,
+        context: Any,
+        node: Node,
+        instance: InstanceLike,
+        image: ImageLike,
+        injected_files: Sequence[tuple[str, bytes]],
+        admin_password: str | None,
+        network_info: NetworkInfo,
+    ) -> None:
+        state = node.provision_state
+        if state in (None, states.AVAILABLE):
+            if reason := resources.why_not_deployable(node):
+                raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
+            self._configure(node, instance, image, network_info)
+            self._validate(node, instance)
+            drive = deploy_request.config_drive(
+                self._virtapi.config_drive(
+                    context,
+                    instance,
+                    network_info=network_info,
+                    injected_files=injected_files,
+                    admin_password=admin_password,
+                )
+            )
+            self._start(node, instance, drive)
+            done = self._wait(node, instance, states.DEPLOYING)
+        else:
+            done = self._deployed(instance, node) or self._wait(node, instance, state)
+        self._access.note_again(done.uuid)
+        self._virtapi.report_progress(instance, "active", done.provision_state or "")
+        LOG.info("Instance %s is active on node %s", instance.uuid, node.uuid)
+
+    def _configure(
+        self, node: Node, instance: InstanceLike, image: ImageLike, network_info: NetworkInfo
+    ) -> None:
+        self._virtapi.report_progress(instance, "configuring", node.provision_state or "")
+        more = self._virtapi.deploy_metadata(instance, network_info)
+        info = deploy_request.instance_info(instance, image, node, more)
+        configured = self._client.patch_node(
+            node.uuid, [{"op": "add", "path": "/instance_info", "value": info}]
+        )
+        self._access.guard(configured, instance)
+        self._network.attach(configured, instance, network_info)
+
+    def _validate(self, node: Node, instance: InstanceLike) -> None:
+        self._virtapi.report_progress(instance, "validating", node.provision_state or "")
+        checks = self._client.validate_node(node.uuid)
+        failed = {
+            name: checks[name].reason or "not supported by the node's hardware type"
+            for name in VALIDATED_INTERFACES
+            if name in checks and not checks[name].result
+        }
+        if not failed:
+            return
+        if deploy_request.is_image_fault(failed.get("deploy")):
+            raise exceptions.ImageRefused(
+                node.uuid, instance.uuid, f"Ironic refuses the image: {failed['deploy']}"
+            )
+        raise exceptions.NodeValidationFailed(node.uuid, instance.uuid, failed)
+
+    def _start(
+        self, node: Node, instance: InstanceLike, drive: str | dict[str, Any] | None
+    ) -> None:
+        held = self._access.held(instance, node.uuid)
+        if reason := resources.why_not_deployable(held):
+            raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
+        self._stop_if_unwanted(held, instance)
+        self._virtapi.report_progress(instance, "deploying", held.provision_state or "")
+
+        def applied(now: Node) -> bool:
+            return now.provision_state not in (None, states.AVAILABLE)
+
+        try:
+            self._client.set_provision_state(
+                node.uuid, states.VERB_ACTIVE, applied=applied, configdrive=drive
+            )
+        except (exceptions.BadRequest, exceptions.Conflict) as exc:
+            kind = (
+                exceptions.ImageRefused
+                if deploy_request.is_image_fault(exc.message)
+                else exceptions.DeployFailed
+            )
+            raise kind(
+                node.uuid,
+                instance.uuid,
+                f"Ironic refused to deploy: {exc.message}",
+                request_id=exc.request_id,
+            ) from exc
+        LOG.info("Node %s is being deployed for instance %s", node.uuid, instance.uuid)
+
+    def _stop_if_unwanted(self, node: Node, instance: InstanceLike) -> None:
+        if reason := self._virtapi.abort_reason(instance):
+            raise exceptions.BuildAborted(node.uuid, instance.uuid, reason)
+
+    # -- wait -----------------------------------------------------------------
+
+    def _wait(self, node: Node, instance: InstanceLike, state: str | None) -> Node:
+        seen = state
+
+        def until(now: Node | None) -> Node | None:
+            nonlocal seen
+            if now is not None and now.provision_state != seen:
+                seen = now.provision_state
+                self._virtapi.report_progress(instance, "deploying", now.provision_state or "")
+            return self._deployed(instance, now, node.uuid)
+
+        return self._watcher.wait(
+            node.uuid,
+            until,
+            what="become active ([ironic] deploy_timeout)",
+            timeout=self._conf.ironic.deploy_timeout,
+            instance=instance.uuid,
+            state=state,
+            abort=lambda: self._virtapi.abort_reason(instance),
+        )
+
+    def _deployed(
+        self, instance: InstanceLike, node: Node | None, uuid: str | None = None
+    ) -> Node | None:
+        """The node when it is active, ``None`` while it is on its way.
+
+        :raises NodeError: it will never be active with this instance.
+        """
+        if node is None:
+            raise exceptions.DeployFailed(
+                uuid or "", instance.uuid, "the node was deleted from Ironic during the deployment"
+            )
+        if node.instance_uuid is None:
+            raise exceptions.DeployFailed(
+                node.uuid,
+                instance.uuid,
+                "somebody took the instance off the node during the deployment",
+                last_error=node.last_error,
+            )
+        if node.instance_uuid != instance.uuid:
+            raise exceptions.NodeTaken(node.uuid, instance.uuid, node.instance_uuid)
+        state = node.provision_state
+        if state == states.ACTIVE:
+            return node
+        if state in (states.DEPLOY_FAILED, states.ERROR):
+            kind = (
+                exceptions.ImageRefused
+                if deploy_request.is_image_fault(node.last_error)
+                else exceptions.DeployFailed
+            )
+            raise kind(
+                node.uuid,
+                instance.uuid,
+                f"the deployment failed: {node.last_error}",
+                last_error=node.last_error,
+            )
+        if state in states.DEPLOY_IN_PROGRESS or state not in (None, *states.ALL):
+            # A state that is newer than our table may well lead to active.
+            return None
+        raise exceptions.DeployFailed(
+            node.uuid,
+            instance.uuid,
+            f"the node is not being deployed any more but in {node.states}; somebody else has "
+            "acted on it",
+            last_error=node.last_error,
+        )
+
+    # -- the one undo path ----------------------------------------------------
+
+    def undo(self, instance: InstanceLike) -> None:
+        """Take off everything that carries the instance; harmless when nothing does."""
+        self._teardown.tear_down(instance)
+
+    def _undo_after(self, error: Exception, instance: InstanceLike) -> None:
+        """Undo, and let ``error`` reach the caller whatever comes of it."""
+        try:
+            self.undo(instance)
+        except exceptions.IronicVirtError as exc:
+            LOG.error(
+                "Instance %s could not be taken off its node after the failure: %s. Destroying "
+                "the instance tries it again",
+                instance.uuid,
+                exc,
+            )
+            error.add_note(f"Undoing it failed too: {exc}")

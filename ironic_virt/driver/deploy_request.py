@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What Ironic is told about a deployment: pure functions of what was asked for.
+
+The keys are those that Ironic reads, and those that Nova's driver has written
+for operators' tools, with the same forms (sizes as text).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.node import Node
+from ironic_virt.virt import ConfigDrive, FlavorLike, ImageLike, InstanceLike
+
+_TRAIT_KEY = re.compile(r"^trait\d*:(?P<name>.+)$")
+
+# The texts of Ironic 39.0.0's exceptions that blame the image: InvalidImage and
+# its kinds, ImageUnacceptable, ImageNotFound, InvalidImageRef, ImageRefValidationFailed.
+# A failed download is not among them: another conductor may have a better network.
+_IMAGE_FAULTS = re.compile(
+    r"\bInvalidImage"
+    r"|The requested image\b"
+    r"|The supplied image checksum"
+    r"|Use of remote checksum files is not supported"
+    r"|\bImage (tag )?\S+ (is unacceptable|could not be found)"
+    r"|Invalid image href"
+    r"|Validation of image href \S+ failed"
+    r"|Not authorized for image"
+)
+
+
+def is_image_fault(message: str | None) -> bool:
+    """Whether Ironic's message blames the image, so that no node would do better."""
+    return bool(message and _IMAGE_FAULTS.search(message))
+
+
+def instance_info(
+    instance: InstanceLike,
+    image: ImageLike,
+    node: Node,
+    more: Mapping[str, str],
+) -> dict[str, Any]:
+    """The node's ``instance_info`` for a deployment.
+
+    :param more: further keys from the compute service, as text.
+    """
+    flavor = instance.flavor
+    info: dict[str, Any] = {
+        **{key: str(value) for key, value in more.items()},
+        **_image(image),
+        "root_gb": str(flavor.root_gb),
+        "swap_mb": str(flavor.swap),
+        "display_name": instance.display_name or instance.name,
+        "vcpus": str(flavor.vcpus),
+        "memory_mb": str(flavor.memory_mb),
+        "local_gb": str(node.properties.local_gb),
+        "flavor_name": flavor.name,
+    }
+    for key, value in (
+        ("nova_host_id", instance.host),
+        ("project_id", instance.project_id),
+        ("user_id", instance.user_id),
+    ):
+        if value is not None:
+            info[key] = value
+    if flavor.ephemeral_gb:
+        info["ephemeral_gb"] = str(flavor.ephemeral_gb)
+    if capabilities := required_capabilities(flavor):
+        info["capabilities"] = json.dumps(capabilities, sort_keys=True)
+    if traits := required_traits(flavor, image):
+        info["traits"] = traits
+    return info
+
+
+def _image(image: ImageLike) -> dict[str, Any]:
+    if not image.id:
+        raise exceptions.OperationNotSupported(
+            "deploying without an image", "give the image's id, or its URL with a checksum"
+        )
+    info: dict[str, Any] = {"image_source": image.id}
+    if "://" not in image.id:
+        # Glance knows the checksum, the format, the kernel and the ramdisk.
+        return info
+    kernel, ramdisk = image.properties.get("kernel_id"), image.properties.get("ramdisk_id")
+    if kernel and ramdisk:
+        info |= {"image_type": "partition", "kernel": kernel, "ramdisk": ramdisk}
+    else:
+        # Said outright, because Ironic can't look it up for a URL.
+        info["image_type"] = "whole-disk"
+    for key, attribute in (("image_checksum", "checksum"), ("image_disk_format", "disk_format")):
+        if value := getattr(image, attribute, None):
+            info[key] = value
+    return info
+
+
+def required_capabilities(flavor: FlavorLike) -> dict[str, str]:
+    """The ``capabilities:`` extra specs of a flavor, without the prefix."""
+    return {
+        key.removeprefix("capabilities:"): value
+        for key, value in flavor.extra_specs.items()
+        if key.startswith("capabilities:")
+    }
+
+
+def required_traits(flavor: FlavorLike, image: ImageLike) -> list[str]:
+    """The traits that flavor and image require; granular groups make no difference here."""
+    traits = {
+        match["name"]
+        for key, value in flavor.extra_specs.items()
+        if (match := _TRAIT_KEY.match(key)) and value == "required"
+    }
+    return sorted(traits.union(image.properties.get("traits_required") or ()))
+
+
+def config_drive(drive: ConfigDrive | None) -> str | dict[str, Any] | None:
+    """A config drive in the form in which Ironic takes it.
+
+    :returns: base64 of a gzipped ISO if the caller made one, else the JSON
+        form of API 1.56.
+    """
+    if drive is None:
+        return None
+    if drive.iso_gzip_base64 is not None:
+        return drive.iso_gzip_base64
+    form: dict[str, Any] = {"meta_data": dict(drive.meta_data)}
+    for key in ("user_data", "network_data", "vendor_data"):
+        if (value := getattr(drive, key)) is not None:
+            form[key] = value
+    return form

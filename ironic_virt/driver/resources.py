@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a node is, what it offers, and whether it is free: pure functions."""
+
+from __future__ import annotations
+
+import re
+
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.node import Node
+from ironic_virt.virt import InstanceInfo, NodeInventory, NodeResource, PowerState
+
+HYPERVISOR_TYPE = "ironic"
+HYPERVISOR_VERSION = 1
+
+_POWER_STATES = {
+    states.POWER_ON: PowerState.RUNNING,
+    states.POWER_OFF: PowerState.SHUTDOWN,
+}
+
+
+def why_not_free(node: Node) -> str | None:
+    """Why a node can't take a new instance; ``None`` if it can.
+
+    An unknown state or an unreadable field never counts as free.
+    """
+    if node.instance_uuid is not None:
+        return f"it belongs to instance {node.instance_uuid}"
+    return why_not_deployable(node)
+
+
+def why_not_deployable(node: Node) -> str | None:
+    """The same, whether or not the node carries an instance."""
+    if node.malformed:
+        return f"Ironic's data about it can't be read: {', '.join(node.malformed)}"
+    if node.maintenance:
+        why = f" ({node.maintenance_reason})" if node.maintenance_reason else ""
+        return f"it is in maintenance{why}"
+    if node.retired:
+        return "it is retired"
+    # Null is what the API before 1.2 said for available.
+    if node.provision_state not in (None, states.AVAILABLE):
+        return f"it is not available but in {node.states}"
+    if node.power_state not in (states.POWER_ON, states.POWER_OFF):
+        return f"its power can't be controlled: {node.states}"
+    return None
+
+
+def placement_class(resource_class: str) -> str:
+    """A resource class in Placement's form: ``gold.8`` is ``CUSTOM_GOLD_8``."""
+    normal = re.sub(r"[^A-Z0-9_]", "_", resource_class.upper())
+    return normal if normal.startswith("CUSTOM_") else f"CUSTOM_{normal}"
+
+
+def node_resource(node: Node) -> NodeResource:
+    """What the node is; sizes as Ironic's ``properties`` have them."""
+    properties = node.properties
+    stats = dict(properties.capabilities)
+    if properties.cpu_arch is not None:
+        stats["cpu_arch"] = properties.cpu_arch
+    return NodeResource(
+        uuid=node.uuid,
+        hypervisor_hostname=node.uuid,
+        hypervisor_type=HYPERVISOR_TYPE,
+        hypervisor_version=HYPERVISOR_VERSION,
+        vcpus=properties.cpus,
+        memory_mb=properties.memory_mb,
+        local_gb=properties.local_gb,
+        in_use=node.instance_uuid is not None,
+        cpu_arch=properties.cpu_arch,
+        resource_class=node.resource_class,
+        stats=stats,
+    )
+
+
+def node_inventory(node: Node) -> NodeInventory:
+    """What the node offers: one, reserved unless it is free right now."""
+    name = node.resource_class or ""
+    return NodeInventory(
+        resource_class=name,
+        placement_class=placement_class(name) if name else "",
+        total=1 if name else 0,
+        reserved=1 if name and why_not_free(node) else 0,
+        traits=node.traits,
+        capabilities=dict(node.properties.capabilities),
+    )
+
+
+def instance_info(node: Node) -> InstanceInfo:
+    """The power state of the instance on a node."""
+    state = _POWER_STATES.get(node.power_state or "", PowerState.NOSTATE)
+    return InstanceInfo(state=state, internal_id=node.uuid)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Taking an instance off its node: ``destroy``, and the undo path of ``spawn``.
+
+Level-triggered: each round reads the node that carries the instance, does the
+one step that its state asks for (:func:`states.tear_down_step`) and looks again,
+until no node carries the instance.  Called again after a crash it simply goes
+on; called for an instance that is gone it returns.
+
+A node outside the target set, or one that carries another instance, is never
+touched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.watcher import Watcher
+from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.network import Network
+from ironic_virt.virt import InstanceLike, VirtAPI
+
+LOG = logging.getLogger(__name__)
+
+_VERBS = {
+    states.TearDown.REQUEST: states.VERB_DELETED,
+    states.TearDown.ABORT: states.VERB_ABORT,
+}
+
+
+class TearDown:
+    """Tears nodes down.  Thread-safe: it keeps nothing between calls."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        client: IronicClient,
+        access: NodeAccess,
+        network: Network,
+        watcher: Watcher,
+        virtapi: VirtAPI,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._conf = conf
+        self._client = client
+        self._access = access
+        self._network = network
+        self._watcher = watcher
+        self._virtapi = virtapi
+        self._clock = clock
+
+    def tear_down(self, instance: InstanceLike) -> None:
+        """Return when no node carries the instance any more.
+
+        :raises TearDownFailed: Ironic refused or failed; says why.
+        :raises WaitTimeout: ``[ironic] unprovision_timeout`` has passed.
+        :raises NodeNotOurs: the node is outside the target set; nothing done.
+        """
+        timeout = self._conf.ironic.unprovision_timeout
+        deadline = self._clock() + timeout if timeout else None
+        asked: str | None = None
+        while True:
+            try:
+                node = self._access.of_instance(instance)
+            except exceptions.InstanceNotFound:
+                if asked is None:
+                    LOG.info("Instance %s is on no node; nothing to tear down", instance.uuid)
+                return
+            self._access.guard(node, instance)
+            step = states.tear_down_step(node.provision_state)
+            LOG.debug(
+                "Instance %s, node %s in %s: %s", instance.uuid, node.uuid, node.states, step
+            )
+            if step is states.TearDown.RELEASE:
+                self._release(node, instance)
+                return
+            if step is not states.TearDown.WAIT:
+                if node.provision_state == states.ERROR and asked == states.VERB_DELETED:
+                    raise exceptions.TearDownFailed(
+                        node.uuid,
+                        instance.uuid,
+                        f"Ironic failed to tear the node down: {node.last_error}. Mend the node "
+                        "in Ironic, then delete the instance again",
+                    )
+                asked = self._request(node, instance, _VERBS[step])
+            remaining = 0.0 if deadline is None else max(deadline - self._clock(), 0.001)
+            if not self._wait(node, instance, remaining, timeout):
+                self._access.note_again(node.uuid)
+                LOG.info("Instance %s is off node %s", instance.uuid, node.uuid)
+                return
+
+    def _request(self, node: Node, instance: InstanceLike, verb: str) -> str:
+        """Ask Ironic for a step; a state that has changed meanwhile is no error."""
+        self._virtapi.report_progress(instance, "tearing down", node.provision_state or "")
+        LOG.info("Tearing down instance %s: %r on node %s", instance.uuid, verb, node.uuid)
+        before = node.provision_state
+
+        def applied(now: Node) -> bool:
+            return now.instance_uuid != instance.uuid or now.provision_state != before
+
+        try:
+            self._client.set_provision_state(node.uuid, verb, applied=applied)
+        except exceptions.NodeNotFound:
+            return verb
+        except (
+            exceptions.BadRequest,
+            exceptions.Conflict,
+            exceptions.IronicUnauthorized,
+        ) as exc:
+            now = self._client.node_of_instance(instance.uuid)
+            if now is not None and now.provision_state == before:
+                raise exceptions.TearDownFailed(
+                    node.uuid,
+                    instance.uuid,
+                    f"Ironic refused {verb!r} in provision state {before!r}: {exc.message}",
+                    request_id=exc.request_id,
+                ) from exc
+        return verb
+
+    def _wait(self, node: Node, instance: InstanceLike, remaining: float, timeout: float) -> bool:
+        """Wait for a state in which there is something to do.
+
+        :returns: whether the node still carries the instance.
+        """
+
+        def until(now: Node | None) -> bool | None:
+            if now is None or now.instance_uuid != instance.uuid:
+                return False
+            if states.tear_down_step(now.provision_state) is states.TearDown.WAIT:
+                return None
+            # The request was taken, but this look may be older than its effect.
+            if now.provision_state == node.provision_state and now.reservation:
+                return None
+            return True
+
+        try:
+            return self._watcher.wait(
+                node.uuid,
+                until,
+                what="be torn down",
+                timeout=remaining,
+                instance=instance.uuid,
+                state=states.DELETING,
+            )
+        except exceptions.WaitTimeout as exc:
+            raise exceptions.WaitTimeout(
+                node.uuid,
+                instance.uuid,
+                "be torn down ([ironic] unprovision_timeout)",
+                timeout,
+                exc.last_seen,
+            ) from exc
+
+    def _release(self, node: Node, instance: InstanceLike) -> None:
+        """Take the instance's data off a node on which nothing is deployed."""
+        self._network.detach_all(node, instance)
+        self._access.held(instance, node.uuid)
+        released = self._client.patch_node(
+            node.uuid,
+            [
+                {"op": "add", "path": "/instance_info", "value": {}},
+                {"op": "remove", "path": "/instance_uuid"},
+            ],
+        )
+        self._access.note(released)
+        self._virtapi.report_progress(instance, "released", released.provision_state or "")
+        LOG.info("Node %s is released from instance %s", node.uuid, instance.uuid)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What Ironic is told about a deployment."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.node import Node, Properties
+from ironic_virt.driver import deploy_request
+from ironic_virt.virt import ConfigDrive, Flavor, ImageMeta, Instance
+
+NODE = Node(uuid="a1b2c3d4-0000-4000-8000-000000000000", properties=Properties(local_gb=500))
+GLANCE_ID = "0f7bb2a1-0000-4000-8000-000000000000"
+
+
+def info(image: ImageMeta, **flavor: Any) -> dict[str, Any]:
+    instance = Instance(
+        uuid="6d2b4f02-0000-4000-8000-000000000001",
+        name="instance-1",
+        display_name="web",
+        host="compute1",
+        project_id="p1",
+        user_id="u1",
+        flavor=Flavor("bm.large", vcpus=8, memory_mb=1024, root_gb=10, swap=512, **flavor),
+    )
+    return deploy_request.instance_info(instance, image, NODE, {"project_name": "Demo"})
+
+
+def test_sizes_are_texts_and_the_names_are_novas() -> None:
+    assert info(ImageMeta(GLANCE_ID)) == {
+        "image_source": GLANCE_ID,
+        "root_gb": "10",
+        "swap_mb": "512",
+        "display_name": "web",
+        "vcpus": "8",
+        "memory_mb": "1024",
+        "local_gb": "500",
+        "flavor_name": "bm.large",
+        "nova_host_id": "compute1",
+        "project_id": "p1",
+        "user_id": "u1",
+        "project_name": "Demo",
+    }
+
+
+def test_ephemeral_disk_is_told_only_when_there_is_one() -> None:
+    assert "ephemeral_gb" not in info(ImageMeta(GLANCE_ID))
+    assert info(ImageMeta(GLANCE_ID), ephemeral_gb=20)["ephemeral_gb"] == "20"
+
+
+def test_an_image_by_url_brings_its_checksum_and_its_type() -> None:
+    told = info(ImageMeta("https://example.test/a.raw", checksum="ab" * 16, disk_format="raw"))
+    assert told["image_checksum"] == "ab" * 16
+    assert told["image_disk_format"] == "raw"
+    assert told["image_type"] == "whole-disk"
+
+
+def test_a_kernel_and_a_ramdisk_make_a_partition_image() -> None:
+    parts = {"kernel_id": "https://example.test/k", "ramdisk_id": "https://example.test/r"}
+    told = info(ImageMeta("https://example.test/a.raw", properties=parts))
+    assert (told["image_type"], told["kernel"], told["ramdisk"]) == (
+        "partition",
+        "https://example.test/k",
+        "https://example.test/r",
+    )
+
+
+def test_capabilities_and_traits_of_the_flavor_are_required_of_the_node() -> None:
+    specs = {
+        "capabilities:boot_mode": "uefi",
+        "trait:CUSTOM_A": "required",
+        "trait1:CUSTOM_B": "required",
+        "trait:CUSTOM_C": "forbidden",
+        "resources:CUSTOM_GOLD": "1",
+        "traits_are_nice": "required",
+    }
+    image = ImageMeta(GLANCE_ID, properties={"traits_required": ["CUSTOM_I", "CUSTOM_A"]})
+    told = info(image, extra_specs=specs)
+    assert json.loads(told["capabilities"]) == {"boot_mode": "uefi"}
+    assert told["traits"] == ["CUSTOM_A", "CUSTOM_B", "CUSTOM_I"]
+
+
+def test_without_an_image_nothing_is_deployed() -> None:
+    with pytest.raises(exceptions.OperationNotSupported, match="without an image"):
+        info(ImageMeta(""))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Validation of image href http://x/y failed, reason: Got HTTP code 404",
+        "Image 0f7b could not be found.",
+        "Image 0f7b is unacceptable: it is a floppy",
+        "The requested image is not valid for use.",
+        "The supplied image checksum is invalid or does not match.",
+        "Invalid image href ftp://x.",
+        "boom InvalidImage boom",
+    ],
+)
+def test_a_fault_of_the_image_is_told_apart(message: str) -> None:
+    assert deploy_request.is_image_fault(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        "",
+        "Timeout reached while waiting for callback",
+        "Failed to download image http://x/y, reason: no route to host",
+        "Node 0f7b could not be found.",
+    ],
+)
+def test_other_failures_are_not_blamed_on_the_image(message: str | None) -> None:
+    assert not deploy_request.is_image_fault(message)
+
+
+def test_the_config_drive_is_json_unless_the_caller_made_an_iso() -> None:
+    assert deploy_request.config_drive(None) is None
+    assert deploy_request.config_drive(ConfigDrive(meta_data={"a": 1})) == {"meta_data": {"a": 1}}
+    drive = ConfigDrive(user_data="#!/bin/sh", network_data={"links": []}, vendor_data={"v": 1})
+    assert deploy_request.config_drive(drive) == {
+        "meta_data": {},
+        "user_data": "#!/bin/sh",
+        "network_data": {"links": []},
+        "vendor_data": {"v": 1},
+    }
+    assert deploy_request.config_drive(ConfigDrive(iso_gzip_base64="H4sI")) == "H4sI"
+
+
+def test_no_config_drive_content_shows_in_a_repr() -> None:
+    drive = ConfigDrive(
+        meta_data={"admin_pass": "s3cret"}, user_data="s3cret", iso_gzip_base64="s3cret"
+    )
+    assert "s3cret" not in repr(drive)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Is this node free, and what does it offer?  Decided from data alone."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.node import Node, Properties
+from ironic_virt.driver import resources
+from ironic_virt.virt import PowerState
+
+UUID = "a1b2c3d4-0000-4000-8000-000000000000"
+INSTANCE = "6d2b4f02-0000-4000-8000-000000000001"
+
+
+def node(**fields: Any) -> Node:
+    free = {"provision_state": states.AVAILABLE, "power_state": states.POWER_OFF}
+    return Node(uuid=UUID, resource_class="gold.8", **(free | fields))
+
+
+@pytest.mark.parametrize("power", [states.POWER_ON, states.POWER_OFF])
+def test_an_available_node_is_free_whatever_its_power(power: str) -> None:
+    assert resources.why_not_free(node(power_state=power)) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"instance_uuid": INSTANCE}, INSTANCE),
+        ({"maintenance": True, "maintenance_reason": "fan"}, r"in maintenance \(fan\)"),
+        ({"retired": True}, "retired"),
+        ({"power_state": None}, "power state not known"),
+        ({"power_state": states.POWER_ERROR}, "power state error"),
+        ({"power_state": "warm"}, "power state warm"),
+        ({"malformed": ("maintenance",)}, "can't be read: maintenance"),
+        ({"provision_state": "brand new state"}, "brand new state"),
+    ],
+)
+def test_a_node_that_is_not_free_says_why(fields: dict[str, Any], says: str) -> None:
+    reason = resources.why_not_free(node(**fields))
+    assert re.search(says, reason or "")
+
+
+@pytest.mark.parametrize("state", sorted(states.ALL - {states.AVAILABLE}))
+def test_no_state_but_available_is_free(state: str) -> None:
+    assert resources.why_not_free(node(provision_state=state)) is not None
+
+
+@given(st.text().filter(lambda text: text != states.AVAILABLE))
+def test_an_unknown_state_never_counts_as_free(state: str) -> None:
+    assert resources.why_not_free(node(provision_state=state)) is not None
+    assert resources.node_inventory(node(provision_state=state)).reserved == 1
+
+
+def test_the_inventory_of_a_free_node() -> None:
+    offer = resources.node_inventory(
+        node(
+            traits=frozenset({"CUSTOM_GPU"}),
+            properties=Properties(capabilities=(("boot_mode", "uefi"),)),
+        )
+    )
+    assert (offer.resource_class, offer.placement_class) == ("gold.8", "CUSTOM_GOLD_8")
+    assert (offer.total, offer.reserved) == (1, 0)
+    assert offer.traits == {"CUSTOM_GPU"}
+    assert offer.capabilities == {"boot_mode": "uefi"}
+
+
+def test_a_node_without_resource_class_offers_nothing() -> None:
+    offer = resources.node_inventory(Node(uuid=UUID))
+    assert (offer.total, offer.reserved, offer.placement_class) == (0, 0, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "placement"),
+    [
+        ("baremetal", "CUSTOM_BAREMETAL"),
+        ("gold.8", "CUSTOM_GOLD_8"),
+        ("CUSTOM_GOLD", "CUSTOM_GOLD"),
+        ("bm-größe", "CUSTOM_BM_GR_SSE"),
+    ],
+)
+def test_resource_classes_in_placements_form(name: str, placement: str) -> None:
+    assert resources.placement_class(name) == placement
+
+
+def test_an_instance_uses_all_of_its_node() -> None:
+    properties = Properties(cpus=8, memory_mb=1024, local_gb=10, cpu_arch="x86_64")
+    taken = resources.node_resource(node(instance_uuid=INSTANCE, properties=properties))
+    assert (taken.vcpus_used, taken.memory_mb_used, taken.local_gb_used) == (8, 1024, 10)
+    free = resources.node_resource(node(properties=properties))
+    assert (free.vcpus, free.memory_mb, free.local_gb) == (8, 1024, 10)
+    assert (free.vcpus_used, free.memory_mb_used, free.local_gb_used) == (0, 0, 0)
+    assert free.stats == {"cpu_arch": "x86_64"}
+
+
+@pytest.mark.parametrize(
+    ("power", "state"),
+    [
+        (states.POWER_ON, PowerState.RUNNING),
+        (states.POWER_OFF, PowerState.SHUTDOWN),
+        (states.POWER_ERROR, PowerState.NOSTATE),
+        (None, PowerState.NOSTATE),
+        ("warm", PowerState.NOSTATE),
+    ],
+)
+def test_power_states_in_the_contracts_words(power: str | None, state: PowerState) -> None:
+    assert resources.instance_info(node(power_state=power)).state is state

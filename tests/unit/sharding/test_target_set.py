@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which nodes are this service's, as a filter of lists and as a question about one node."""
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.versions import Microversion, ServerVersions
+from ironic_virt.sharding import guard
+from ironic_virt.sharding.selector import TargetSet
+
+US, THEM = "6d2b4f02-0000-4000-8000-000000000001", "6d2b4f02-0000-4000-8000-000000000002"
+
+
+def node(**fields: object) -> Node:
+    return Node(uuid="a1b2c3d4-0000-4000-8000-000000000000", **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("target", "params"),
+    [
+        (TargetSet(), {}),
+        (TargetSet(conductor_group=""), {"conductor_group": ""}),
+        (TargetSet(conductor_group="rack1"), {"conductor_group": "rack1"}),
+        (TargetSet(shard_key="s1"), {"shard": "s1"}),
+        (TargetSet("rack1", "s1"), {"conductor_group": "rack1", "shard": "s1"}),
+    ],
+)
+def test_unset_empty_and_value_are_three_different_filters(
+    target: TargetSet, params: dict[str, str]
+) -> None:
+    assert target.node_filter().params() == params
+
+
+@pytest.mark.parametrize(
+    ("target", "found", "inside"),
+    [
+        (TargetSet(), node(conductor_group="x", shard="y"), True),
+        (TargetSet(conductor_group=""), node(conductor_group=""), True),
+        (TargetSet(conductor_group=""), node(conductor_group="x"), False),
+        (TargetSet(conductor_group="rack1"), node(conductor_group="Rack1"), True),
+        (TargetSet(conductor_group="rack1"), node(conductor_group=""), False),
+        (TargetSet(shard_key="s1"), node(shard="s1"), True),
+        (TargetSet(shard_key="s1"), node(shard="S1"), False),
+        (TargetSet(shard_key="s1"), node(shard=None), False),
+        (TargetSet("rack1", "s1"), node(conductor_group="rack1", shard="s2"), False),
+        (TargetSet("rack1", "s1"), node(conductor_group="rack2", shard="s1"), False),
+        (TargetSet("rack1", "s1"), node(conductor_group="rack1", shard="s1"), True),
+    ],
+)
+def test_a_node_is_inside_when_group_and_shard_both_match(
+    target: TargetSet, found: Node, inside: bool
+) -> None:
+    assert (target.why_outside(found) is None) is inside
+
+
+@pytest.mark.parametrize(
+    ("target", "newest", "needed"),
+    [
+        (TargetSet(conductor_group=""), Microversion(1, 45), "1.46"),
+        (TargetSet(shard_key="s1"), Microversion(1, 81), "1.82"),
+        (TargetSet("g", "s1"), Microversion(1, 81), "1.82"),
+    ],
+)
+def test_a_server_that_cannot_filter_is_refused(
+    target: TargetSet, newest: Microversion, needed: str
+) -> None:
+    with pytest.raises(exceptions.MicroversionNotSupported) as caught:
+        target.check_server(ServerVersions(Microversion(1, 1), newest))
+    assert (caught.value.needed, caught.value.found) == (needed, str(newest))
+
+
+def test_an_old_server_will_do_when_nothing_is_filtered() -> None:
+    TargetSet().check_server(ServerVersions(Microversion(1, 1), Microversion(1, 38)))
+
+
+def test_the_guard_lets_an_action_on_our_own_instance_pass() -> None:
+    guard.check(node(instance_uuid=US, shard="s1"), TargetSet(None, "s1"), instance=US, carries=US)
+
+
+@pytest.mark.parametrize(
+    ("found", "carries", "error", "says"),
+    [
+        (node(instance_uuid=THEM), US, exceptions.NodeTaken, THEM),
+        (node(instance_uuid=THEM), None, exceptions.NodeTaken, THEM),
+        (node(instance_uuid=US), None, exceptions.NodeTaken, US),
+        (node(), US, exceptions.NodeNotAvailable, "no longer has the instance"),
+        (node(instance_uuid=US, shard="s2"), US, exceptions.NodeNotOurs, "'s2'"),
+    ],
+)
+def test_the_guard_refuses_and_says_why(
+    found: Node, carries: str | None, error: type[exceptions.NodeError], says: str
+) -> None:
+    with pytest.raises(error, match=says) as caught:
+        guard.check(found, TargetSet(None, "s1"), instance=US, carries=carries)
+    assert (caught.value.node, caught.value.instance) == (found.uuid, US)
+
+
+def test_a_foreign_instance_is_told_before_a_foreign_shard() -> None:
+    with pytest.raises(exceptions.NodeTaken) as caught:
+        guard.check(
+            node(instance_uuid=THEM, shard="s2"), TargetSet(None, "s1"), instance=US, carries=US
+        )
+    assert caught.value.owner == THEM
