@@ -156,15 +156,14 @@ class IronicClient:
         :raises IronicError: any page failed; there is no partial result.
         """
         for restart in range(_MOST_RESTARTS):
+            nodes: list[Node] = []
             try:
-                return [
-                    node
-                    for page in self.node_pages(where, fields=fields, page_size=page_size)
-                    for node in page
-                ]
+                for page in self.node_pages(where, fields=fields, page_size=page_size):
+                    nodes += page
+                return nodes
             except exceptions.NotFound as exc:
                 # The marker was deleted between two pages: the list is void.
-                if restart == _MOST_RESTARTS - 1:
+                if not nodes or restart == _MOST_RESTARTS - 1:
                     raise
                 LOG.info("A node went away while nodes were listed; beginning anew: %s", exc)
         raise AssertionError("unreachable")
@@ -181,7 +180,8 @@ class IronicClient:
         features = where.features()
         features += [_FIELD_FEATURES[name] for name in names if name in _FIELD_FEATURES]
         version = str(self.versions.carrying(*features))
-        params = where.params() | {"fields": ",".join(names)}
+        query = where.params() | {"fields": ",".join(names)}
+        params = dict(query)
         if page_size is not None:
             params["limit"] = str(page_size)
         while True:
@@ -190,11 +190,11 @@ class IronicClient:
             yield nodes
             if not following:
                 return
-            # Only the query is taken: the host may be one that only a proxy knows.
-            query = urllib.parse.parse_qs(
-                urllib.parse.urlsplit(following).query, keep_blank_values=True
-            )
-            params = {key: values[-1] for key, values in query.items()}
+            last, params = params, _query_of(following) | query
+            if params == last:
+                raise exceptions.UnexpectedAnswer(
+                    "the link to the next page leads to the same page", method="GET", path="/nodes"
+                )
 
     def get_node(self, uuid: str) -> Node:
         """One node, fresh, with everything that the driver looks at.
@@ -506,6 +506,17 @@ def _vif_ids(answer: Answer, node: str) -> list[str]:
         return [vif["id"] for vif in msgspec.json.decode(answer.body)["vifs"]]
     except (msgspec.DecodeError, LookupError, TypeError) as exc:
         raise exceptions.UnexpectedAnswer("not a list of VIFs", node=node) from exc
+
+
+def _query_of(link: str) -> dict[str, str]:
+    """The query of a link to the next page.
+
+    Not the rest of it: the host may be one that only a proxy knows.  And not
+    as it stands: Ironic leaves all filters out of the link, so that following
+    it would list everybody's nodes from page two on.
+    """
+    parsed = urllib.parse.parse_qs(urllib.parse.urlsplit(link).query, keep_blank_values=True)
+    return {name: values[-1] for name, values in parsed.items()}
 
 
 def _quoted(part: str) -> str:

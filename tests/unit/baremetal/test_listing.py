@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Listing: all that match and nothing else, or an error; never a part."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.client import NodeFilter
+from ironic_virt.baremetal.node import LIST_FIELDS
+from tests.unit.baremetal import scripted
+from tests.unit.baremetal.scripted import ScriptedChannel, client_of, fault, node_json, page
+
+A, B, C = (f"{letter * 8}-0000-4000-8000-000000000000" for letter in "abc")
+
+
+def next_link(marker: str, host: str = "http://ironic.invalid:6385") -> str:
+    """A link to the next page as Ironic 39.0.0 makes it: with no filter in it."""
+    fields = ",".join(LIST_FIELDS)
+    query = f"sort_key=id&sort_dir=asc&fields={fields}&limit=1&marker={marker}"
+    return f"{host}/v1/nodes?{query}"
+
+
+def test_a_list_is_the_nodes_of_all_pages_in_order() -> None:
+    channel = ScriptedChannel(
+        page(node_json(A), next=next_link(A)),
+        page(node_json(B), next=next_link(B)),
+        page(node_json(C)),
+    )
+    nodes = client_of(channel).list_nodes()
+    assert [node.uuid for node in nodes] == [A, B, C]
+    assert [request.params.get("marker") for request in channel.requests] == [None, A, B]
+
+
+def test_filters_are_sent_with_every_page() -> None:
+    # Ironic leaves them out of the link to the next page.
+    where = NodeFilter(
+        conductor_group="rack1",
+        shard="blue",
+        provision_state="active",
+        instance_uuid=scripted.INSTANCE,
+    )
+    channel = ScriptedChannel(page(node_json(A), next=next_link(A)), page(node_json(B)))
+    client_of(channel).list_nodes(where)
+    for request in channel.requests:
+        assert request.params["conductor_group"] == "rack1"
+        assert request.params["shard"] == "blue"
+        assert request.params["provision_state"] == "active"
+        assert request.params["instance_uuid"] == scripted.INSTANCE
+        assert request.params["fields"] == ",".join(LIST_FIELDS)
+
+
+def test_a_link_can_not_widen_the_filter() -> None:
+    link = next_link(A) + "&shard=green&fields=uuid"
+    channel = ScriptedChannel(page(node_json(A), next=link), page(node_json(B)))
+    client_of(channel).list_nodes(NodeFilter(shard="blue"))
+    assert channel.requests[1].params["shard"] == "blue"
+    assert channel.requests[1].params["fields"] == ",".join(LIST_FIELDS)
+
+
+def test_the_default_group_is_asked_for_on_every_page_too() -> None:
+    channel = ScriptedChannel(page(node_json(A), next=next_link(A)), page(node_json(B)))
+    client_of(channel).list_nodes(NodeFilter(conductor_group=""))
+    assert [request.params["conductor_group"] for request in channel.requests] == ["", ""]
+
+
+def test_without_a_filter_nothing_is_filtered() -> None:
+    channel = ScriptedChannel(page())
+    assert client_of(channel).list_nodes() == []
+    assert channel.requests[0].params == {"fields": ",".join(LIST_FIELDS)}
+
+
+def test_the_page_size_is_sent_and_kept() -> None:
+    channel = ScriptedChannel(page(node_json(A), next=next_link(A)), page(node_json(B)))
+    client_of(channel).list_nodes(page_size=1)
+    assert [request.params["limit"] for request in channel.requests] == ["1", "1"]
+
+
+def test_a_link_with_a_host_that_only_a_proxy_knows_is_followed_on_our_own() -> None:
+    channel = ScriptedChannel(
+        page(node_json(A), next=next_link(A, host="http://10.0.0.9:6385/behind/proxy")),
+        page(node_json(B)),
+    )
+    client_of(channel).list_nodes()
+    # The channel is given the path alone: it decides where that is.
+    assert channel.lines == ["GET /nodes", "GET /nodes"]
+    assert channel.requests[1].params["marker"] == A
+
+
+def test_a_link_that_leads_nowhere_new_is_an_error_and_no_endless_loop() -> None:
+    channel = ScriptedChannel(
+        page(node_json(A), next=next_link(A)),
+        page(node_json(A), next=next_link(A)),
+    )
+    with pytest.raises(exceptions.UnexpectedAnswer, match="same page"):
+        client_of(channel).list_nodes()
+
+
+@pytest.mark.parametrize("status", [400, 500, 403])
+def test_a_failure_on_page_two_is_an_error_and_no_shorter_list(status: int) -> None:
+    channel = ScriptedChannel(
+        page(node_json(A), next=next_link(A)), fault(status, "no page two today")
+    )
+    with pytest.raises(exceptions.IronicError, match="no page two today") as caught:
+        client_of(channel).list_nodes()
+    assert caught.value.status == status
+
+
+def test_page_two_is_asked_for_again_while_the_server_is_busy() -> None:
+    channel = ScriptedChannel(
+        page(node_json(A), next=next_link(A)),
+        fault(503, "busy"),
+        scripted.lost(),
+        page(node_json(B)),
+    )
+    assert [node.uuid for node in client_of(channel).list_nodes()] == [A, B]
+    assert [request.params.get("marker") for request in channel.requests] == [None, A, A, A]
+
+
+def test_a_server_that_stays_away_on_page_two_is_an_error() -> None:
+    channel = ScriptedChannel(
+        page(node_json(A), next=next_link(A)), scripted.lost(), scripted.lost()
+    )
+    with pytest.raises(exceptions.IronicUnreachable):
+        client_of(channel, retries=1).list_nodes()
+
+
+def test_when_the_marker_is_deleted_between_two_pages_the_list_begins_anew() -> None:
+    channel = ScriptedChannel(
+        page(node_json(A), next=next_link(A)),
+        scripted.no_such_node(A),
+        page(node_json(B), next=next_link(B)),
+        page(node_json(C)),
+    )
+    nodes = client_of(channel).list_nodes()
+    assert [node.uuid for node in nodes] == [B, C], "nothing twice, nothing of the void list"
+
+
+def test_a_list_that_never_comes_to_its_end_is_given_up() -> None:
+    channel = ScriptedChannel(
+        *[page(node_json(A), next=next_link(A)), scripted.no_such_node(A)] * 3
+    )
+    with pytest.raises(exceptions.NotFound):
+        client_of(channel).list_nodes()
+    assert channel.script == []
+
+
+def test_a_first_page_that_is_not_found_is_no_deleted_marker() -> None:
+    # The URL is wrong: asking it again is of no use.
+    channel = ScriptedChannel(scripted.answer(404, b"<h1>Not Found</h1>"))
+    with pytest.raises(exceptions.NotFound):
+        client_of(channel).list_nodes()
+
+
+@pytest.mark.parametrize(
+    ("where", "newest", "words"),
+    [
+        (NodeFilter(shard="blue"), "1.81", "shard"),
+        (NodeFilter(conductor_group="rack1"), "1.45", "conductor group"),
+        (NodeFilter(conductor_group=""), "1.45", "conductor group"),
+        (NodeFilter(conductor_group="rack1", shard="blue"), "1.81", "shard"),
+    ],
+)
+def test_a_filter_that_the_server_can_not_apply_fails_closed(
+    where: NodeFilter, newest: str, words: str
+) -> None:
+    channel = ScriptedChannel(versions=("1.1", newest))
+    with pytest.raises(exceptions.MicroversionNotSupported, match=words) as caught:
+        client_of(channel).list_nodes(where)
+    assert channel.requests == [], "not one node was asked for"
+    assert caught.value.found == newest
+
+
+@pytest.mark.parametrize(
+    ("where", "fields", "version"),
+    [
+        (NodeFilter(), LIST_FIELDS, "1.38"),
+        (NodeFilter(provision_state="deploying"), LIST_FIELDS, "1.38"),
+        (NodeFilter(conductor_group="rack1"), LIST_FIELDS, "1.46"),
+        (NodeFilter(conductor_group="rack1", shard="blue"), LIST_FIELDS, "1.82"),
+        (NodeFilter(), ("uuid", "retired"), "1.61"),
+        (NodeFilter(), ("uuid", "shard", "conductor_group"), "1.82"),
+        (NodeFilter(), ("uuid", "protected"), "1.48"),
+    ],
+)
+def test_a_list_is_asked_for_with_the_lowest_version_that_will_do(
+    where: NodeFilter, fields: tuple[str, ...], version: str
+) -> None:
+    channel = ScriptedChannel(page())
+    client_of(channel).list_nodes(where, fields=fields)
+    assert channel.requests[0].version == version
+
+
+def test_pages_can_be_had_one_at_a_time() -> None:
+    channel = ScriptedChannel(page(node_json(A), next=next_link(A)), page(node_json(B)))
+    pages = client_of(channel).node_pages()
+    assert [node.uuid for node in next(pages)] == [A]
+    assert len(channel.requests) == 1, "page two is not asked for before it is wanted"
+    assert [node.uuid for node in next(pages)] == [B]
+    assert next(pages, None) is None
+
+
+def test_the_node_of_an_instance_is_looked_for_in_every_shard_and_group() -> None:
+    channel = ScriptedChannel(page(node_json(A, instance_uuid=scripted.INSTANCE)))
+    node = client_of(channel).node_of_instance(scripted.INSTANCE)
+    assert node is not None
+    assert node.uuid == A
+    assert set(channel.requests[0].params) == {"instance_uuid", "fields"}
+
+
+def test_an_instance_without_a_node_has_none() -> None:
+    assert client_of(ScriptedChannel(page())).node_of_instance(scripted.INSTANCE) is None
+
+
+def test_an_instance_on_two_nodes_is_an_error_that_names_both() -> None:
+    channel = ScriptedChannel(page(node_json(A), node_json(B)))
+    with pytest.raises(exceptions.UnexpectedAnswer, match=f"{A}, {B}"):
+        client_of(channel).node_of_instance(scripted.INSTANCE)
+
+
+def test_one_node_is_asked_for_with_all_fields_that_the_server_knows() -> None:
+    channel = ScriptedChannel(
+        scripted.node_answer(
+            shard="blue",
+            conductor_group="rack1",
+            retired=True,
+            instance_info={"image_source": "x"},
+        )
+    )
+    node = client_of(channel).get_node(scripted.NODE)
+    assert (node.shard, node.conductor_group, node.retired) == ("blue", "rack1", True)
+    assert node.instance_info == {"image_source": "x"}
+    request = channel.requests[0]
+    assert str(request) == f"GET /nodes/{scripted.NODE}"
+    assert request.version == "1.82"
+    asked = request.params["fields"].split(",")
+    assert {"shard", "conductor_group", "retired", "protected", "instance_info"} <= set(asked)
+
+
+def test_one_node_is_not_asked_for_fields_that_the_server_lacks() -> None:
+    channel = ScriptedChannel(scripted.node_answer(), versions=("1.1", "1.50"))
+    client_of(channel).get_node(scripted.NODE)
+    asked = channel.requests[0].params["fields"].split(",")
+    assert "conductor_group" in asked
+    assert not {"shard", "retired"} & set(asked)
+    assert channel.requests[0].version == "1.48"
+
+
+def test_a_node_name_with_a_slash_stays_one_part_of_the_path() -> None:
+    channel = ScriptedChannel(scripted.node_answer())
+    client_of(channel).get_node("../ports?x=1")
+    assert channel.lines == ["GET /nodes/..%2Fports%3Fx%3D1"]
