@@ -59,7 +59,7 @@ format: $(DEV)/.made-$(DIGEST) ## Let ruff mend what it can
 
 .PHONY: docs
 docs: $(DEV)/.made-$(DIGEST) ## Build the documentation into doc/build/html
-	$(IN_DEV) sphinx-build -W --keep-going -q -b html -d doc/build/doctrees doc/source doc/build/html
+	$(IN_DEV) sphinx-build -E -W --keep-going -q -b html -d doc/build/doctrees doc/source doc/build/html
 	@echo "The documentation is in doc/build/html/index.html"
 
 .PHONY: sample
