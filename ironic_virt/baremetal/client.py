@@ -12,6 +12,7 @@ server's message, the node and the request id.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 import urllib.parse
@@ -104,6 +105,13 @@ class IronicClient:
     def from_conf(cls, conf: cfg.ConfigOpts) -> IronicClient:
         """A client by the ``[ironic]`` options."""
         return cls(KeystoneChannel.from_conf(conf), RetryPolicy.from_conf(conf))
+
+    def single_try(self) -> IronicClient:
+        """The same client without retries, for who asks again by itself anyway."""
+        twin = IronicClient(self._channel, dataclasses.replace(self._retry, max_retries=0))
+        twin._decoder = self._decoder
+        twin._versions = self._versions
+        return twin
 
     # -- versions -------------------------------------------------------------
 

@@ -39,6 +39,7 @@ FIELDS = (
     "target_power_state",
     "last_error",
     "maintenance",
+    "reservation",
 )
 """What a waiter gets to see of a node; all that changes while one waits."""
 

@@ -51,7 +51,7 @@ class IronicDriver(virt.ComputeDriver):
         self._client = client or IronicClient.from_conf(conf)
         self._inventory = Inventory(self._list_nodes)
         self._watcher = watcher or Watcher(
-            self._client,
+            self._client.single_try(),
             node_filter=lambda: TargetSet.from_conf(conf).node_filter(),
             interval=float(conf.ironic.api_retry_interval),
         )
