@@ -211,8 +211,7 @@ class Inventory:
             raise
         finally:
             with self._lock:
-                if self._flight is flight:
-                    self._flight = None
+                self._flight = None
             flight.landed.set()
 
     def _succeed(self, flight: _Flight, nodes: Sequence[Node]) -> Snapshot:
@@ -223,8 +222,6 @@ class Inventory:
                     listed.pop(uuid, None)
                 elif uuid in listed:
                     listed[uuid] = node
-            # Later changes are changes of this snapshot, not of the list.
-            self._flight = None
             self._snapshot = snapshot = Snapshot.of(listed.values(), flight.began)
             failing_since, self._failing_since = self._failing_since, None
         now = self._clock()

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The inventory: what a refresh changes, what it never changes, who shares it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.inventory import Inventory, Snapshot
+from ironic_virt.baremetal.node import Node
+from tests.unit.baremetal.clock import PATIENCE, VirtualClock
+
+A = Node(uuid="a", name="node-a", provision_state="available")
+B = Node(uuid="b", name="node-b", provision_state="active", instance_uuid="instance-b")
+DOWN = exceptions.IronicUnreachable("connection refused")
+
+
+def with_instance(node: Node, instance: str | None) -> Node:
+    return msgspec.structs.replace(node, instance_uuid=instance)
+
+
+class Script:
+    """A list of nodes that answers as written; an answer may be an error or act first."""
+
+    def __init__(self, *answers: Sequence[Node] | Exception | Callable[[], Sequence[Node]]):
+        self._answers: Iterator[object] = iter(answers)
+        self.calls = 0
+
+    def __call__(self) -> Sequence[Node]:
+        self.calls += 1
+        answer = next(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer() if callable(answer) else answer  # type: ignore[return-value]
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+def test_before_the_first_list_it_is_empty_stale_and_says_so() -> None:
+    snapshot = Inventory(Script()).snapshot
+    assert (len(snapshot), snapshot.taken_at, snapshot.stale) == (0, None, True)
+    assert snapshot.error == "nodes have not been listed yet"
+
+
+def test_a_list_is_the_snapshot(clock: VirtualClock) -> None:
+    def slowly() -> Sequence[Node]:
+        clock.now += 3
+        return [A, B]
+
+    inventory = Inventory(Script(slowly), clock=clock)
+    snapshot = inventory.refresh()
+    assert snapshot is inventory.snapshot
+    assert list(snapshot.nodes) == ["a", "b"]
+    assert (snapshot.stale, snapshot.error) == (False, None)
+    assert snapshot.taken_at == 1000.0, "the age counts from the list's start"
+    assert "a" in snapshot
+    assert "c" not in snapshot
+    assert snapshot.get("a") is A
+    assert snapshot.get("c") is None
+    assert snapshot.by_instance("instance-b") is B
+    assert snapshot.by_instance("instance-c") is None
+    assert snapshot.instance_uuids == ["instance-b"]
+
+
+def test_a_snapshot_can_not_be_changed(clock: VirtualClock) -> None:
+    snapshot = Inventory(Script([A]), clock=clock).refresh()
+    with pytest.raises(TypeError):
+        snapshot.nodes["b"] = B  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        snapshot.stale = True  # type: ignore[misc]
+
+
+def test_a_node_that_left_the_list_is_gone_with_its_instance() -> None:
+    inventory = Inventory(Script([A, B], [A]))
+    former = inventory.refresh()
+    inventory.refresh()
+    assert list(inventory.snapshot.nodes) == ["a"]
+    assert inventory.snapshot.by_instance("instance-b") is None
+    assert list(former.nodes) == ["a", "b"], "readers keep what they hold"
+
+
+@pytest.mark.parametrize("error", [DOWN, ValueError("a bug")])
+def test_a_failed_list_changes_no_node(error: Exception, clock: VirtualClock) -> None:
+    inventory = Inventory(Script([A, B], error, [A]), clock=clock)
+    inventory.refresh()
+    clock.now += 10
+    with pytest.raises(type(error)) as raised:
+        inventory.refresh()
+    assert raised.value is error
+    snapshot = inventory.snapshot
+    assert list(snapshot.nodes) == ["a", "b"]
+    assert snapshot.by_instance("instance-b") is B
+    assert (snapshot.stale, snapshot.error, snapshot.taken_at) == (True, str(error), 1000.0)
+    assert inventory.refresh().stale is False
+
+
+def test_one_line_when_it_becomes_stale_and_one_when_it_recovers(
+    clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    inventory = Inventory(Script([A, B], DOWN, DOWN, DOWN, [A], [A]), clock=clock)
+    for _ in range(6):
+        clock.now += 60
+        try:
+            inventory.refresh()
+        except exceptions.IronicUnreachable:
+            continue
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        (
+            "WARNING",
+            "The nodes could not be listed; the 2 nodes of 60 s ago stay in force: "
+            "Ironic: connection refused",
+        ),
+        ("INFO", "The nodes could be listed again after 180 s: 1 nodes"),
+    ]
+
+
+def test_a_first_list_that_fails_says_that_nothing_is_known(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    inventory = Inventory(Script(DOWN))
+    with pytest.raises(exceptions.IronicUnreachable):
+        inventory.refresh()
+    assert inventory.snapshot.stale
+    assert "none is known yet" in caplog.text
+
+
+def test_ensure_lists_only_when_the_snapshot_is_too_old(clock: VirtualClock) -> None:
+    script = Script([A], [A, B], DOWN, [B])
+    inventory = Inventory(script, clock=clock)
+    first = inventory.ensure(10)
+    clock.now += 10
+    assert inventory.ensure(10) is first
+    clock.now += 0.1
+    assert len(inventory.ensure(10)) == 2
+    with pytest.raises(exceptions.IronicUnreachable):
+        inventory.ensure(-1)
+    assert list(inventory.ensure(1000).nodes) == ["b"], "a stale one is never young enough"
+    assert script.calls == 4
+
+
+def test_put_replaces_a_node_and_its_instance() -> None:
+    inventory = Inventory(Script([A, B]))
+    former = inventory.refresh()
+    inventory.put(with_instance(A, "instance-a"))
+    inventory.put(with_instance(B, None))
+    assert sorted(inventory.snapshot.instance_uuids) == ["instance-a"]
+    assert inventory.snapshot.by_instance("instance-a") == with_instance(A, "instance-a")
+    assert list(inventory.snapshot.nodes) == ["a", "b"]
+    assert former.by_instance("instance-b") is B
+
+
+def test_an_instance_that_moved_is_found_in_whatever_order_its_nodes_are_put() -> None:
+    for order in (("a", "b"), ("b", "a")):
+        inventory = Inventory(Script([A, B]))
+        inventory.refresh()
+        now = {"a": with_instance(A, "instance-b"), "b": with_instance(B, None)}
+        for uuid in order:
+            inventory.put(now[uuid])
+        found = inventory.snapshot.by_instance("instance-b")
+        assert found is not None
+        assert found.uuid == "a"
+
+
+def test_put_never_adds_a_node_that_the_list_lacks() -> None:
+    inventory = Inventory(Script([A], [A]))
+    inventory.refresh()
+    inventory.put(B)
+    assert list(inventory.snapshot.nodes) == ["a"]
+    assert list(inventory.refresh().nodes) == ["a"]
+
+
+def test_put_keeps_no_deployment_parameters() -> None:
+    inventory = Inventory(Script([A]))
+    inventory.refresh()
+    inventory.put(msgspec.structs.replace(A, instance_info={"image_source": "x" * 1000}))
+    assert inventory.snapshot.nodes["a"].instance_info is None
+
+
+def test_discard_removes_a_node_and_its_instance() -> None:
+    inventory = Inventory(Script([A, B]))
+    inventory.refresh()
+    inventory.discard("b")
+    inventory.discard("never heard of")
+    assert list(inventory.snapshot.nodes) == ["a"]
+    assert inventory.snapshot.instance_uuids == []
+
+
+def test_a_list_that_began_earlier_does_not_undo_a_put() -> None:
+    taken = with_instance(A, "instance-a")
+    inventory = Inventory(Script([A], lambda: (inventory.put(taken), [A, B])[1], [A, B]))
+    inventory.refresh()
+    assert inventory.refresh().nodes == {"a": taken, "b": B}
+    assert inventory.snapshot.by_instance("instance-a") == taken
+    assert inventory.refresh().nodes == {"a": A, "b": B}, "a later list is the truth"
+
+
+def test_a_list_that_began_earlier_does_not_bring_a_discarded_node_back() -> None:
+    inventory = Inventory(Script([A, B], lambda: (inventory.discard("b"), [A, B])[1], [A, B]))
+    inventory.refresh()
+    assert list(inventory.refresh().nodes) == ["a"]
+    assert list(inventory.refresh().nodes) == ["a", "b"]
+
+
+def test_a_put_during_a_list_that_fails_stands() -> None:
+    taken = with_instance(A, "instance-a")
+
+    def put_and_fail() -> Sequence[Node]:
+        inventory.put(taken)
+        raise DOWN
+
+    inventory = Inventory(Script([A], put_and_fail, [A]))
+    inventory.refresh()
+    with pytest.raises(exceptions.IronicUnreachable):
+        inventory.refresh()
+    assert inventory.snapshot.nodes == {"a": taken}
+    assert inventory.refresh().nodes == {"a": A}
+
+
+class SlowList:
+    """Answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+        self.answer: Sequence[Node] | BaseException = [A]
+        self.may_answer = threading.Semaphore(0)
+        self.calls = 0
+
+    def __call__(self) -> Sequence[Node]:
+        self.calls += 1
+        self.begun.release()
+        assert self.may_answer.acquire(timeout=PATIENCE)
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+class Caller(threading.Thread):
+    """Refreshes in a thread of its own and keeps what came of it."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        super().__init__(daemon=True)
+        self._inventory = inventory
+        self.result: Snapshot | None = None
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.result = self._inventory.refresh()
+        except BaseException as exc:
+            self.error = exc
+
+    def outcome(self) -> Snapshot | BaseException | None:
+        self.join(PATIENCE)
+        assert not self.is_alive()
+        return self.result or self.error
+
+
+@pytest.mark.parametrize("error", [None, DOWN, KeyboardInterrupt()])
+def test_callers_that_come_meanwhile_share_one_list(
+    error: BaseException | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = SlowList()
+    inventory = Inventory(slow)
+    leader = Caller(inventory)
+    assert slow.begun.acquire(timeout=PATIENCE)
+    arrived = threading.Semaphore(0)
+    flight = inventory._flight
+    assert flight is not None
+    wait = flight.landed.wait
+
+    def wait_and_tell() -> None:
+        arrived.release()
+        assert wait(PATIENCE)
+
+    monkeypatch.setattr(flight.landed, "wait", wait_and_tell)
+    others = [Caller(inventory) for _ in range(5)]
+    for _ in others:
+        assert arrived.acquire(timeout=PATIENCE)
+    if error is not None:
+        slow.answer = error
+    slow.may_answer.release()
+    first = leader.outcome()
+    rest = [other.outcome() for other in others]
+    assert slow.calls == 1
+    if isinstance(error, KeyboardInterrupt):
+        assert first is error
+        assert all(isinstance(outcome, exceptions.IronicError) for outcome in rest)
+    else:
+        assert all(outcome is first for outcome in rest)
+        assert first is (inventory.snapshot if error is None else error)
+    slow.may_answer.release()
+    slow.answer = [A, B]
+    assert len(inventory.refresh()) == 2, "the next caller lists anew"
+
+
+UUIDS = st.sampled_from(["a", "b", "c"])
+NODES = st.builds(
+    lambda uuid, taken: Node(uuid=uuid, instance_uuid=f"instance-{uuid}" if taken else None),
+    UUIDS,
+    st.booleans(),
+)
+CHANGES = st.lists(st.one_of(NODES, UUIDS), max_size=4)
+ROUNDS = st.tuples(
+    st.lists(NODES, max_size=3, unique_by=lambda node: node.uuid),  # what is listed
+    st.booleans(),  # whether the list fails
+    CHANGES,  # puts and discards (by uuid) while it is under way
+    CHANGES,  # and afterwards
+)
+Round = tuple[list[Node], bool, list[Node | str], list[Node | str]]
+
+
+@given(st.lists(ROUNDS, max_size=5))
+def test_any_history_ends_with_what_was_known_last(history: list[Round]) -> None:
+    model: dict[str, Node] = {}
+    rounds = iter(history)
+
+    def change(what: Node | str) -> None:
+        if isinstance(what, str):
+            inventory.discard(what)
+            model.pop(what, None)
+        else:
+            inventory.put(what)
+            if what.uuid in model:
+                model[what.uuid] = what
+
+    def list_nodes() -> list[Node]:
+        listed, fails, during, after = next(rounds)
+        upcoming.extend(after)
+        for what in during:
+            change(what)
+        if fails:
+            raise DOWN
+        last = {what if isinstance(what, str) else what.uuid: what for what in during}
+        model.clear()
+        for node in listed:
+            known = last.get(node.uuid, node)
+            if isinstance(known, Node):
+                model[node.uuid] = known
+        return listed
+
+    upcoming: list[Node | str] = []
+    inventory = Inventory(list_nodes)
+    for _, fails, _, _ in history:
+        upcoming.clear()
+        if fails:
+            with pytest.raises(exceptions.IronicUnreachable):
+                inventory.refresh()
+        else:
+            inventory.refresh()
+        for what in upcoming:
+            change(what)
+        snapshot = inventory.snapshot
+        assert dict(snapshot.nodes) == model
+        assert snapshot.stale is fails
+        taken = {node.instance_uuid: node for node in model.values() if node.instance_uuid}
+        assert {uuid: snapshot.by_instance(uuid) for uuid in snapshot.instance_uuids} == taken
