@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Finding the resource that a URL or an argument names."""
+
+from typing import Any
+
+from ironic_virt.testing.fake_ironic import checks, errors, versions
+from ironic_virt.testing.fake_ironic.records import Allocation, Node, Port, Portgroup
+from ironic_virt.testing.fake_ironic.web import Request
+
+
+def find_node(request: Request, ident: str, missing: int = 404) -> Node:
+    """The node with this uuid or name.
+
+    :param missing: the status if there is none.
+    :raises ApiError: ``missing``; 400 if it is neither a uuid nor a name.
+    """
+    if not checks.is_uuid(ident) and not checks.is_name(ident):
+        raise errors.RoutingError(400, f"Expected UUID or name for node: {ident}")
+    store = request.bm.store
+    node = store.nodes.get(ident)
+    if node is None and not checks.is_uuid(ident) and request.minor >= versions.NODE_NAMES:
+        node = store.node_by_name(ident)
+    if node is None:
+        raise errors.node_not_found(ident, missing)
+    return node
+
+
+def _by_name(table: Any, name: str) -> Any:
+    return next((row for row in table if row.name == name), None)
+
+
+def find_port(request: Request, ident: str) -> Port:
+    port = request.bm.store.ports.get(ident) or _by_name(request.bm.store.ports, ident)
+    if port is None:
+        raise errors.not_found(f"Port {ident} could not be found.")
+    found: Port = port
+    return found
+
+
+def find_portgroup(request: Request, ident: str, missing: int = 404) -> Portgroup:
+    table = request.bm.store.portgroups
+    group = table.get(ident) or _by_name(table, ident)
+    if group is None:
+        raise errors.ApiError(missing, f"Portgroup {ident} could not be found.")
+    found: Portgroup = group
+    return found
+
+
+def find_allocation(request: Request, ident: str) -> Allocation:
+    table = request.bm.store.allocations
+    allocation = table.get(ident) or _by_name(table, ident)
+    if allocation is None:
+        raise errors.not_found(f"Allocation {ident} could not be found.")
+    found: Allocation = allocation
+    return found

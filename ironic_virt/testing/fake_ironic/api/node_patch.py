@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Patching a node: which states allow it, and what else must hold."""
+
+from typing import Any
+
+from ironic_virt.testing.fake_ironic import checks, errors, patching, states, versions
+from ironic_virt.testing.fake_ironic.api import node_schema
+from ironic_virt.testing.fake_ironic.api.lookup import find_node
+from ironic_virt.testing.fake_ironic.api.nodes import check_unique
+from ironic_virt.testing.fake_ironic.node_view import renderer
+from ironic_virt.testing.fake_ironic.patching import Patch
+from ironic_virt.testing.fake_ironic.records import EMPTY, Node
+from ironic_virt.testing.fake_ironic.settings import INTERFACES
+from ironic_virt.testing.fake_ironic.web import Answer, Request
+
+#: In the order of Ironic's messages.
+_FREE_STATES = (
+    states.ENROLL,
+    states.INSPECTING,
+    states.INSPECTWAIT,
+    states.MANAGEABLE,
+    states.AVAILABLE,
+)
+
+
+def patch_node(request: Request, ident: str) -> Answer:
+    reset = checks.parse(_query(request), {"reset_interfaces": checks.boolean})["reset_interfaces"]
+    if reset is not None and request.minor < versions.RESET_INTERFACES:
+        raise errors.not_acceptable()
+    patch = patching.read(request, node_schema.PATCHABLE)
+    for field, since in versions.NODE_FIELDS.items():
+        if since > request.minor and any(patching.values(patch, f"/{field}")):
+            raise errors.not_acceptable()
+    if reset and not patching.values(patch, "/driver"):
+        raise errors.invalid(
+            "The reset_interfaces parameter can only be used when changing the node's driver."
+        )
+    node = find_node(request, ident)
+    _check_transition(request, node, ident, patch)
+    for name in patching.values(patch, "/name"):
+        message = f"Node {ident}: Cannot change name to invalid name '{name}'"
+        node_schema.check_name(request, name, message)
+    changes = _changes(node, patch)
+    _check_links(request, node, ident, changes)
+    _apply(request, node, changes)
+    return Answer(body=renderer(request, None)(node))
+
+
+def _query(request: Request) -> dict[str, str]:
+    return dict(item.partition("=")[::2] for item in request.query.split("&") if item)
+
+
+def _check_transition(request: Request, node: Node, ident: str, patch: Patch) -> None:
+    if node.maintenance and patch == [{"op": "remove", "path": "/instance_uuid"}]:
+        return
+    if node.target_provision_state and node.provision_state not in states.UPDATE_ALLOWED:
+        raise errors.conflict(
+            f"Node {ident} can not be updated while a state transition is in progress."
+        )
+    if node.provision_state == states.INSPECTING and request.minor >= versions.INSPECT_WAIT:
+        raise errors.conflict(
+            f'Cannot update node "{node.uuid}" while it is in state "{states.INSPECTING}".'
+        )
+    allocation = request.bm.store.allocation_of(node)
+    if patching.values(patch, "/owner") and allocation is not None and allocation.owner:
+        raise errors.conflict(
+            f'Cannot update owner of node "{node.uuid}" while it is allocated to an allocation'
+            " with an  owner."
+        )
+
+
+def _changes(node: Node, patch: Patch) -> dict[str, Any]:
+    """The fields that a patch changes, with their new values."""
+    fields = node_schema.PATCH["properties"]
+    before = {field: getattr(node, field) for field in fields}
+    after = patching.apply(before, patch)
+    node_schema.check(after, "patch", node_schema.PATCH)
+    for flag in ("protected", "maintenance", "retired", "disable_power_off"):
+        after[flag] = bool(after.get(flag))
+    group = after.get("conductor_group")
+    after["conductor_group"] = "" if group is None else group.lower()
+    changes: dict[str, Any] = {}
+    for field in fields:
+        value = after.get(field)
+        if value is None and isinstance(before[field], dict):
+            value = EMPTY
+        if value != before[field]:
+            changes[field] = value
+    if "instance_info" in changes and not after.get("instance_name"):
+        name = (changes["instance_info"] or {}).get("display_name")
+        if name:
+            changes["instance_name"] = name
+    return changes
+
+
+def _check_links(request: Request, node: Node, ident: str, changes: dict[str, Any]) -> None:
+    """Checks that Ironic's API does itself, before it asks a conductor."""
+    if changes.get("chassis_uuid"):
+        raise errors.invalid(f"Chassis {changes['chassis_uuid']} could not be found.")
+    request.bm.check_served(
+        changes.get("driver", node.driver),
+        changes.get("conductor_group", node.conductor_group),
+        400,
+    )
+    if "driver" in changes and node.console_enabled:
+        raise errors.conflict(
+            f"Node {ident} can not update the driver while the console is enabled. Please stop"
+            " the console first."
+        )
+
+
+def _apply(request: Request, node: Node, changes: dict[str, Any]) -> None:
+    """What Ironic's conductor does."""
+    bm = request.bm
+    if changes.get("maintenance") is False:
+        changes.update(maintenance_reason=None, fault=None)
+    _check_flag(node, changes, "protected", (states.ACTIVE, states.RESCUE))
+    _check_flag(node, changes, "retired", None)
+    for kind in INTERFACES:
+        _check_interface(node, changes, f"{kind}_interface")
+    node_schema.check_interfaces(changes)
+    bm.check_unlocked(node)
+    if changes.get("instance_uuid") and node.instance_uuid:
+        raise errors.node_associated(node.uuid, node.instance_uuid)
+    if "resource_class" in changes and node.resource_class:
+        _check_free(node, "Node {uuid} can not have resource_class updated unless it is in one of")
+    allocation = bm.store.allocation_of(node)
+    if "instance_uuid" in changes and not changes["instance_uuid"] and allocation is not None:
+        if not node.maintenance:
+            _check_free(
+                node,
+                "Node {uuid} with an allocation can not have instance_uuid removed unless it is in"
+                " one of",
+                " or in maintenance mode",
+            )
+        bm.store.remove_allocation(allocation)
+    check_unique(request, node.uuid, {k: v for k, v in changes.items() if k != "driver"})
+    bm.update(node, **changes)
+
+
+def _check_free(node: Node, sentence: str, exception: str = "") -> None:
+    if node.provision_state not in _FREE_STATES:
+        raise errors.conflict(
+            f"{sentence.format(uuid=node.uuid)} allowed ({', '.join(_FREE_STATES)})"
+            f" states{exception}. Current state is '{node.provision_state}'."
+        )
+
+
+def _check_interface(node: Node, changes: dict[str, Any], field: str) -> None:
+    if field in changes and not node.maintenance:
+        _check_free(
+            node,
+            f"Node {{uuid}} can not have {field} updated unless it is in one of",
+            " or in maintenance mode",
+        )
+
+
+def _check_flag(
+    node: Node, changes: dict[str, Any], flag: str, only_in: tuple[str, ...] | None
+) -> None:
+    """Rules of ``protected`` and ``retired``, each with its reason."""
+    reason = f"{flag}_reason"
+    value = changes.get(flag, getattr(node, flag))
+    if flag in changes:
+        if not value:
+            changes[reason] = None
+        elif only_in is not None and node.provision_state not in only_in:
+            raise errors.conflict(
+                f"Node {node.uuid} can only be made {flag} in provision states"
+                f" 'active' or 'rescue', the current state is '{node.provision_state}'"
+            )
+        elif only_in is None and node.provision_state == states.AVAILABLE:
+            raise errors.conflict(
+                f"Node {node.uuid} can not have '{flag}' set in provision state 'available', the"
+                f" current state is '{node.provision_state}'"
+            )
+    if changes.get(reason) and not value:
+        raise errors.invalid(f"The {reason} field can only be set when {flag} is True")
+
+
+NODE_ROUTES = (("/nodes/<ident>", {"PATCH": patch_node}),)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Nodes: listing, showing, creating and deleting them."""
+
+from typing import Any
+
+from ironic_virt.testing.fake_ironic import checks, errors, node_query, paging, states, versions
+from ironic_virt.testing.fake_ironic.api import node_schema
+from ironic_virt.testing.fake_ironic.api.lookup import find_node
+from ironic_virt.testing.fake_ironic.node_view import (
+    DEFAULT_FIELDS,
+    check_list_fields,
+    check_node_fields,
+    renderer,
+)
+from ironic_virt.testing.fake_ironic.records import EMPTY, Node
+from ironic_virt.testing.fake_ironic.store import fields_of
+from ironic_virt.testing.fake_ironic.web import Answer, Request
+
+_SORTABLE = fields_of(Node) - {"operation", "boot_device", "boot_device_persistent", "traits"}
+
+
+def list_nodes(request: Request) -> Answer:
+    given = request.arguments(
+        {
+            **node_query.FILTERS,
+            **node_query.PAGING,
+            "fields": checks.string_list,
+            "detail": checks.boolean,
+        }
+    )
+    fields, detail = given["fields"], given["detail"]
+    if fields is not None:
+        request.require(versions.FIELDS, errors.not_acceptable())
+        versions.check_fields(fields, versions.NODE_FIELDS, request.minor)
+    versions.check_fields([given["sort_key"] or "id"], versions.NODE_FIELDS, request.minor)
+    node_query.check_filters(request, given)
+    if detail is not None and request.minor < versions.DETAIL:
+        raise errors.invalid(f"Invalid query parameter ?detail={detail} received.")
+    if fields is not None and detail:
+        raise errors.invalid("Can not specify ?detail=True and fields in the same request.")
+    if fields is None and not detail:
+        fields = list(DEFAULT_FIELDS)
+    return _list(request, given, fields, "nodes", {} if detail is None else {"detail": detail})
+
+
+def list_detail(request: Request) -> Answer:
+    given = request.arguments({**node_query.FILTERS, **node_query.PAGING})
+    node_query.check_filters(request, given)
+    versions.check_fields([given["sort_key"] or "id"], versions.NODE_FIELDS, request.minor)
+    return _list(request, given, None, "nodes/detail", {})
+
+
+def _list(
+    request: Request,
+    given: dict[str, Any],
+    fields: list[str] | None,
+    resource: str,
+    extra: dict[str, Any],
+) -> Answer:
+    bm = request.bm
+    limit = paging.check_limit(given["limit"], bm.settings.max_limit)
+    sort_dir = paging.check_sort_dir(given["sort_dir"])
+    sort_key = given["sort_key"] or "id"
+    if sort_key in node_query.UNSORTABLE:
+        raise errors.invalid(f"The sort_key value {sort_key} is an invalid field for sorting")
+    marker = None
+    if given["marker"]:
+        marker = bm.store.nodes.get(given["marker"])
+        if marker is None:
+            raise errors.node_not_found(given["marker"])
+    if fields:
+        check_list_fields(fields)
+    if sort_key not in _SORTABLE:
+        raise errors.invalid(f'The sort_key value "{sort_key}" is an invalid field for sorting')
+    nodes = paging.page(
+        bm.store.nodes,
+        node_query.matcher(given),
+        limit=limit,
+        marker=marker,
+        sort_key=sort_key,
+        sort_dir=sort_dir,
+        candidates=node_query.candidates(bm.store, given),
+    )
+    if given["conductor"]:
+        nodes = [node for node in nodes if bm.conductor_of(node) == given["conductor"]]
+    if given["instance_uuid"]:
+        limit = 0
+    parameters = {"sort_key": sort_key, "sort_dir": sort_dir}
+    parameters.update(
+        {key: True for key in ("associated", "maintenance", "retired") if given[key]}
+    )
+    parameters.update(extra)
+    if fields:
+        parameters["fields"] = ",".join(fields)
+    render = renderer(request, fields)
+    body = paging.collection(
+        request,
+        "nodes",
+        [render(node) for node in nodes],
+        [node.uuid for node in nodes[-1:]],
+        limit=limit,
+        resource=resource,
+        parameters=parameters,
+    )
+    return Answer(body=body)
+
+
+def show_node(request: Request, ident: str) -> Answer:
+    given = request.arguments({"fields": checks.string_list})
+    node = find_node(request, ident)
+    fields = given["fields"]
+    if fields is not None:
+        request.require(versions.FIELDS, errors.not_acceptable())
+        versions.check_fields(fields, versions.NODE_FIELDS, request.minor)
+        check_node_fields(fields)
+    return Answer(body=renderer(request, fields)(node))
+
+
+def create_node(request: Request) -> Answer:
+    bm = request.bm
+    values = request.json()
+    node_schema.check(values, "node", node_schema.CREATE)
+    values = {key: value for key, value in values.items() if value is not None}
+    for field, value in values.items():
+        if field == "conductor_group" and value == "":
+            continue
+        versions.check_fields([field], versions.NODE_FIELDS, request.minor)
+    if "name" in values:
+        node_schema.check_name(
+            request, values["name"], f"Cannot create node with invalid name '{values['name']}'"
+        )
+    values["conductor_group"] = values.get("conductor_group", "").lower()
+    if values.get("chassis_uuid"):
+        raise errors.invalid(f"Chassis {values['chassis_uuid']} could not be found.")
+    bm.check_served(values["driver"], values["conductor_group"], 400)
+    node_schema.check_interfaces(values)
+    uuid = values.pop("uuid", None) or bm.new_uuid()
+    check_unique(request, uuid, values)
+    node = Node(
+        id=bm.store.nodes.next_id(),
+        uuid=uuid,
+        created_at=bm.store.timestamp(),
+        **node_schema.default_interfaces(bm.settings),
+    )
+    for field, value in values.items():
+        setattr(node, field, EMPTY if value == {} else value)
+    if request.minor < versions.ENROLL:
+        node.provision_state = states.AVAILABLE
+    bm.store.add_node(node)
+    return Answer(201, renderer(request, None)(node), f"nodes/{node.uuid}")
+
+
+def check_unique(request: Request, uuid: str, values: dict[str, Any]) -> None:
+    """Refuse a uuid, name or instance that another node has.
+
+    :raises ApiError: 409.
+    """
+    store = request.bm.store
+    name, instance = values.get("name"), values.get("instance_uuid")
+    holder = store.node_by_name(name) if name else None
+    if holder is not None and holder.uuid != uuid:
+        raise errors.conflict(f"A node with name {name} already exists.")
+    holder = store.node_by_instance(instance) if instance else None
+    if instance and holder is not None and holder.uuid != uuid:
+        raise errors.instance_associated(instance, uuid)
+    if "driver" in values and store.nodes.get(uuid) is not None:
+        raise errors.conflict(f"A node with UUID {uuid} already exists.")
+
+
+def delete_node(request: Request, ident: str) -> Answer:
+    bm = request.bm
+    node = find_node(request, ident)
+    bm.check_unlocked(node)
+    if node.instance_uuid is not None and not node.maintenance:
+        raise errors.node_associated(node.uuid, node.instance_uuid)
+    if node.protected:
+        raise errors.ApiError(
+            403, f"Node {node.uuid} is protected and cannot be undeployed, rebuilt or deleted"
+        )
+    if not node.maintenance and node.provision_state not in states.DELETE_ALLOWED:
+        raise errors.conflict(
+            f'Can not delete node "{node.uuid}" while it is in provision state'
+            f' "{node.provision_state}". Valid provision states to perform deletion are:'
+            f' "{states.DELETE_ALLOWED}", or set the node into maintenance mode'
+        )
+    bm.store.remove_node(node)
+    return Answer(204)
+
+
+def delete_nothing(request: Request) -> Answer:
+    raise errors.invalid("Missing mandatory parameter: node_ident")
+
+
+ROUTES = (
+    ("/nodes", {"GET": list_nodes, "POST": create_node, "DELETE": delete_nothing}),
+    ("/nodes/detail", {"GET": list_detail}),
+)
+NODE_ROUTES = (("/nodes/<ident>", {"GET": show_node, "DELETE": delete_node}),)

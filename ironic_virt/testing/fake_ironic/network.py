@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""VIFs: which virtual interface is attached to which port of a node.
+
+As in Ironic, a VIF is kept in the ``internal_info`` of the port or port group
+that it is bound to, and the ``noop`` network interface accepts any and
+remembers none.
+"""
+
+from ironic_virt.testing.fake_ironic import errors
+from ironic_virt.testing.fake_ironic.baremetal import Baremetal
+from ironic_virt.testing.fake_ironic.records import Node, Port, Portgroup
+
+VIF_KEY = "tenant_vif_port_id"
+
+
+def _holders(bm: Baremetal, node: Node) -> list[Port | Portgroup]:
+    return [*bm.store.ports_of(node), *bm.store.portgroups_of(node)]
+
+
+def vif_of(holder: Port | Portgroup) -> str | None:
+    vif: str | None = holder.internal_info.get(VIF_KEY)
+    return vif
+
+
+def vifs(bm: Baremetal, node: Node) -> list[str]:
+    """The ids of the VIFs attached to a node."""
+    return [vif for holder in _holders(bm, node) if (vif := vif_of(holder))]
+
+
+def _clear(bm: Baremetal, holder: Port | Portgroup) -> None:
+    info = {key: value for key, value in holder.internal_info.items() if key != VIF_KEY}
+    bm.update(holder, internal_info=info)
+
+
+def _choose(
+    bm: Baremetal, node: Node, vif: str, port_uuid: str | None, portgroup_uuid: str | None
+) -> Port | Portgroup:
+    """The free port or port group that a VIF goes to: port groups first, then PXE ports."""
+    for holder in _holders(bm, node):
+        if vif_of(holder) == vif:
+            raise errors.conflict(
+                f"Unable to attach VIF because VIF {vif} is already attached to Ironic"
+                f" {type(holder).__name__} {holder.uuid}"
+            )
+    free: list[Port | Portgroup] = []
+    for group in bm.store.portgroups_of(node):
+        members = [port for port in bm.store.ports_of(node) if port.portgroup is group]
+        taken = vif_of(group) or any(vif_of(member) for member in members)
+        usable = bool(members) and not taken
+        if usable and not port_uuid and portgroup_uuid in (None, group.uuid):
+            free.append(group)
+    ports = [
+        port
+        for port in bm.store.ports_of(node)
+        if not vif_of(port)
+        and not portgroup_uuid
+        and port_uuid in (None, port.uuid)
+        and (port.portgroup is None or port.portgroup not in free)
+        and (port.portgroup is None or not vif_of(port.portgroup))
+    ]
+    free += [port for port in ports if port.pxe_enabled]
+    free += [port for port in ports if not port.pxe_enabled]
+    if not free:
+        raise errors.invalid(f"Unable to attach VIF {vif}, not enough free physical ports.")
+    return free[0]
+
+
+def attach_vif(
+    bm: Baremetal,
+    node: Node,
+    vif: str,
+    port_uuid: str | None = None,
+    portgroup_uuid: str | None = None,
+) -> None:
+    """Bind a VIF to a free port or port group of a node.
+
+    :raises ApiError: 409 if it is attached already or the node is locked, 400
+        if no port is free.
+    """
+    bm.check_unlocked(node)
+    if node.network_interface == "noop":
+        return
+    holder = _choose(bm, node, vif, port_uuid, portgroup_uuid)
+    bm.update(holder, internal_info={**holder.internal_info, VIF_KEY: vif})
+
+
+def detach_vif(bm: Baremetal, node: Node, vif: str) -> None:
+    """Unbind a VIF from a node.
+
+    :raises ApiError: 400 if it is not attached, 409 if the node is locked.
+    """
+    bm.check_unlocked(node)
+    if node.network_interface == "noop":
+        return
+    for holder in _holders(bm, node):
+        if vif_of(holder) == vif:
+            _clear(bm, holder)
+            return
+    raise errors.invalid(
+        f"Unable to detach VIF {vif} from node {node.uuid} because it is not attached to it."
+    )
+
+
+def detach_all(bm: Baremetal, node: Node) -> None:
+    """Unbind every VIF, as tearing down an instance does."""
+    for holder in _holders(bm, node):
+        if vif_of(holder):
+            _clear(bm, holder)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""From a URL to a handler."""
+
+from collections.abc import Callable
+from typing import Any
+
+import werkzeug.exceptions
+import werkzeug.routing
+
+from ironic_virt.testing.fake_ironic import errors
+from ironic_virt.testing.fake_ironic.api import (
+    allocations,
+    node_parts,
+    node_patch,
+    node_states,
+    nodes,
+    ports,
+    services,
+)
+from ironic_virt.testing.fake_ironic.web import Answer
+
+Handler = Callable[..., Answer]
+
+_MODULES: tuple[Any, ...] = (
+    nodes,
+    node_patch,
+    node_states,
+    node_parts,
+    ports,
+    allocations,
+    services,
+)
+
+
+def _table() -> dict[str, dict[str, Handler]]:
+    table: dict[str, dict[str, Handler]] = {
+        "/": {"GET": services.show_v1},
+    }
+    for module in _MODULES:
+        for name in ("ROUTES", "NODE_ROUTES"):
+            for path, methods in getattr(module, name, ()):
+                table.setdefault(path, {}).update(methods)
+    return table
+
+
+_TABLE = _table()
+
+_MAP = werkzeug.routing.Map(
+    [
+        werkzeug.routing.Rule(path, endpoint=path, methods=list(methods))
+        for path, methods in _TABLE.items()
+    ],
+    strict_slashes=False,
+    merge_slashes=False,
+)
+
+
+def find_handler(method: str, path: str) -> tuple[Handler, dict[str, Any]]:
+    """The handler for a request, and the parts of the URL to call it with.
+
+    Like Ironic, ``/nodes`` is taken for ``/v1/nodes``.
+
+    :raises RoutingError: 404 or 405.
+    """
+    if path in ("", "/"):
+        if method not in ("GET", "HEAD"):
+            raise errors.RoutingError(405)
+        return services.show_root, {}
+    if path == "/v1" or path.startswith("/v1/"):
+        path = path[3:]
+    path = path.rstrip("/") or "/"
+    try:
+        endpoint, arguments = _MAP.bind("").match(path, method)
+    except werkzeug.exceptions.MethodNotAllowed:
+        raise errors.RoutingError(405) from None
+    except (werkzeug.exceptions.NotFound, werkzeug.routing.RequestRedirect):
+        raise errors.RoutingError(404) from None
+    methods = _TABLE[endpoint]
+    return methods["GET" if method == "HEAD" else method], dict(arguments)
