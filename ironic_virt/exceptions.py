@@ -97,9 +97,10 @@ class IronicError(IronicVirtError):
         self.status = status
         self.method = method
         self.path = path
-        super().__init__(self._describe())
+        super().__init__(message)
 
-    def _describe(self) -> str:
+    def __str__(self) -> str:
+        # Put together when read: whoever passes the error on may know the node.
         where = f"{self.method} {self.path}: " if self.method and self.path else ""
         notes = [
             note

@@ -9,12 +9,15 @@ one, according to where in the server it arose.
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.connection import Answer
+
+T = TypeVar("T")
 
 TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 """Another try may do, whatever the request was."""
@@ -24,27 +27,34 @@ LOST_STATUSES = frozenset({502, 504})
 
 # A lock is the only conflict that passes by itself; 39.0.0 has one text for a
 # node's lock and two for a parent's or a child's.
-_LOCKED = re.compile(r"\bis (presently )?locked\b|\blocked by host\b", re.IGNORECASE)
+_LOCKED = re.compile(r"\bis (presently )?locked\b", re.IGNORECASE)
+
+_TAG = re.compile(r"<(script|style).*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_LONGEST_TEXT = 500
 
 
 def fault_message(answer: Answer) -> str:
-    """The server's own message, as short as it sent it."""
-    try:
-        data: Any = msgspec.json.decode(answer.body)
-    except msgspec.DecodeError:
-        text = answer.body.decode("utf-8", "replace").strip()
-        return text[:500] or f"HTTP status {answer.status} with an empty body"
-    fault = data.get("error_message", data) if isinstance(data, dict) else data
-    if isinstance(fault, str):
-        try:
-            fault = msgspec.json.decode(fault)
-        except msgspec.DecodeError:
-            return str(fault)
+    """The server's own message; of a page that a proxy made, its words."""
+    fault = _json_or_text(answer.body.decode("utf-8", "replace"))
     if isinstance(fault, dict):
-        for key in ("faultstring", "title", "detail", "message"):
-            if isinstance(fault.get(key), str) and fault[key]:
-                return str(fault[key])
-    return str(fault)
+        fault = fault.get("error_message", fault)
+    if isinstance(fault, str):
+        fault = _json_or_text(fault)
+    if isinstance(fault, dict):
+        said = (fault.get(key) for key in ("faultstring", "title", "detail", "message"))
+        fault = next((text for text in said if isinstance(text, str) and text.strip()), fault)
+    if fault is None or isinstance(fault, str):
+        return (fault or "").strip() or f"HTTP status {answer.status} without a message"
+    return str(fault)[:_LONGEST_TEXT]
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        if "<" in text:
+            text = " ".join(_TAG.sub(" ", text).split())[:_LONGEST_TEXT]
+        return text
 
 
 def request_id(answer: Answer) -> str | None:
@@ -53,6 +63,40 @@ def request_id(answer: Answer) -> str | None:
         if value := answer.headers.get(name):
             return value
     return None
+
+
+def content(
+    answer: Answer,
+    decode: Callable[[bytes], T],
+    what: str,
+    *,
+    path: str,
+    method: str = "GET",
+    node: str | None = None,
+) -> T:
+    """What an answer of status 200 holds.
+
+    :param decode: reads a body; a body of another shape makes it raise a
+        ``LookupError``, ``TypeError``, ``ValueError`` (as decoders do) or
+        :class:`~ironic_virt.exceptions.UnexpectedAnswer`.
+    :param what: in words, what the body should have been.
+    :raises UnexpectedAnswer: it was something else.
+    """
+    try:
+        return decode(answer.body)
+    except (LookupError, TypeError, ValueError, RecursionError) as exc:
+        reason = f"the answer is not {what}: {exc}"
+        cause: Exception = exc
+    except exceptions.UnexpectedAnswer as exc:
+        reason, cause = exc.message, exc
+    raise exceptions.UnexpectedAnswer(
+        reason,
+        node=node,
+        request_id=request_id(answer),
+        status=answer.status,
+        method=method,
+        path=path,
+    ) from cause
 
 
 def error_of(
@@ -65,9 +109,10 @@ def error_of(
     if status in (401, 403):
         kind = exceptions.IronicUnauthorized
     elif status == 404:
-        kind = exceptions.NodeNotFound if node and "/" not in path[7:] else exceptions.NotFound
-        if node and re.search(rf"\bNode {re.escape(node)} could not be found", message):
-            kind = exceptions.NodeNotFound
+        # Only Ironic's own word makes a node gone: a proxy says 404 too, and
+        # so does Ironic when no conductor serves an existing node.
+        gone = node and re.search(rf"\bNode {re.escape(node)} could not be found", message)
+        kind = exceptions.NodeNotFound if gone else exceptions.NotFound
     elif status == 409:
         kind = exceptions.NodeLocked if _LOCKED.search(message) else exceptions.Conflict
     elif status in TRANSIENT_STATUSES:

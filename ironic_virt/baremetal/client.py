@@ -87,6 +87,19 @@ class Validation(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
+class _Vif(msgspec.Struct):
+    id: str
+
+
+class _Vifs(msgspec.Struct):
+    vifs: list[_Vif]
+
+
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_VALIDATION = msgspec.json.Decoder(dict[str, Validation])
+_VIFS = msgspec.json.Decoder(_Vifs)
+
+
 class IronicClient:
     """A client of one Ironic.
 
@@ -130,18 +143,8 @@ class IronicClient:
 
     def _ask_versions(self) -> ServerVersions:
         answer = self._retry.run(lambda: self._once("GET", "", version=None))
-        try:
-            version = msgspec.json.decode(answer.body)["version"]
-            return ServerVersions(
-                Microversion.parse(version["min_version"]), Microversion.parse(version["version"])
-            )
-        except (msgspec.DecodeError, LookupError, TypeError, ValueError, AttributeError) as exc:
-            raise exceptions.UnexpectedAnswer(
-                "the answer to GET /v1 names no API versions; is this URL Ironic's?",
-                status=answer.status,
-                method="GET",
-                path="/v1",
-            ) from exc
+        what = "an Ironic's, it names no API versions; is [ironic] endpoint_override right?"
+        return answers.content(answer, _versions_in, what, path="")
 
     def has(self, feature: Feature) -> bool:
         """Whether the server can do it."""
@@ -194,7 +197,7 @@ class IronicClient:
             params["limit"] = str(page_size)
         while True:
             answer = self._read("/nodes", version=version, params=params)
-            nodes, following = self._decoder.page(answer.body)
+            nodes, following = self._page_in(answer)
             yield nodes
             if not following:
                 return
@@ -212,10 +215,9 @@ class IronicClient:
         :raises NodeNotFound: Ironic has no such node.
         """
         version, fields = self._one_node_version()
-        answer = self._read(
-            f"/nodes/{_quoted(uuid)}", version=version, params={"fields": fields}, node=uuid
-        )
-        return self._decoder.one(answer.body)
+        path = f"/nodes/{_quoted(uuid)}"
+        answer = self._read(path, version=version, params={"fields": fields}, node=uuid)
+        return self._node_in(answer, path, uuid)
 
     def node_of_instance(self, instance_uuid: str) -> Node | None:
         """The node that carries an instance, fresh; never restricted either.
@@ -226,13 +228,21 @@ class IronicClient:
         answer = self._read(
             "/nodes", version=version, params={"instance_uuid": instance_uuid, "fields": fields}
         )
-        nodes, _ = self._decoder.page(answer.body)
+        nodes, _ = self._page_in(answer)
         if len(nodes) > 1:
             raise exceptions.UnexpectedAnswer(
                 f"instance {instance_uuid} is on several nodes: "
                 + ", ".join(node.uuid for node in nodes)
             )
         return nodes[0] if nodes else None
+
+    def _page_in(self, answer: Answer) -> tuple[list[Node], str | None]:
+        return answers.content(answer, self._decoder.page, "a page of nodes", path="/nodes")
+
+    def _node_in(self, answer: Answer, path: str, uuid: str, method: str = "GET") -> Node:
+        return answers.content(
+            answer, self._decoder.one, "a node", method=method, path=path, node=uuid
+        )
 
     def _one_node_version(self) -> tuple[str, str]:
         optional = {
@@ -255,9 +265,8 @@ class IronicClient:
 
         def applied() -> Node | None:
             answer = self._once("GET", path, version=version, node=uuid)
-            if patch_is_applied(msgspec.json.decode(answer.body), patch):
-                return self._decoder.one(answer.body)
-            return None
+            found = answers.content(answer, _OBJECT.decode, "a node", path=path, node=uuid)
+            return self._node_in(answer, path, uuid) if patch_is_applied(found, patch) else None
 
         return self._change(
             "PATCH",
@@ -266,7 +275,7 @@ class IronicClient:
             json=list(patch),
             node=uuid,
             applied=applied,
-            result=lambda answer: self._decoder.one(answer.body),
+            result=lambda answer: self._node_in(answer, path, uuid, "PATCH"),
         )
 
     def set_provision_state(
@@ -330,7 +339,7 @@ class IronicClient:
             answer = self._once(
                 "GET", node_path, version=version, params={"fields": fields}, node=uuid
             )
-            return applied(self._decoder.one(answer.body)) or None
+            return applied(self._node_in(answer, node_path, uuid)) or None
 
         self._change(
             "PUT",
@@ -344,24 +353,17 @@ class IronicClient:
 
     def validate_node(self, uuid: str) -> dict[str, Validation]:
         """Have Ironic check the node; interface name to what it says."""
-        answer = self._read(
-            f"/nodes/{_quoted(uuid)}/validate", version=self._base_version(), node=uuid
-        )
-        try:
-            return msgspec.json.decode(answer.body, type=dict[str, Validation])
-        except msgspec.DecodeError as exc:
-            raise exceptions.UnexpectedAnswer(
-                f"not a validation: {exc}", node=uuid, status=answer.status
-            ) from exc
+        path = f"/nodes/{_quoted(uuid)}/validate"
+        answer = self._read(path, version=self._base_version(), node=uuid)
+        return answers.content(answer, _VALIDATION.decode, "a validation", path=path, node=uuid)
 
     # -- VIFs -----------------------------------------------------------------
 
     def list_vifs(self, uuid: str) -> list[str]:
         """The ids of the VIFs attached to a node."""
-        answer = self._read(
-            f"/nodes/{_quoted(uuid)}/vifs", version=self._base_version(), node=uuid
-        )
-        return _vif_ids(answer, uuid)
+        path = f"/nodes/{_quoted(uuid)}/vifs"
+        answer = self._read(path, version=self._base_version(), node=uuid)
+        return _vif_ids(answer, path, uuid)
 
     def attach_vif(self, uuid: str, vif: str) -> None:
         """Attach a VIF.
@@ -374,7 +376,7 @@ class IronicClient:
 
         def applied() -> bool | None:
             answer = self._once("GET", path, version=version, node=uuid)
-            return vif in _vif_ids(answer, uuid) or None
+            return vif in _vif_ids(answer, path, uuid) or None
 
         self._change(
             "POST",
@@ -396,7 +398,7 @@ class IronicClient:
 
         def applied() -> bool | None:
             answer = self._once("GET", path, version=version, node=uuid)
-            return vif not in _vif_ids(answer, uuid) or None
+            return vif not in _vif_ids(answer, path, uuid) or None
 
         self._change(
             "DELETE",
@@ -447,6 +449,12 @@ class IronicClient:
             try:
                 return result(self._once(method, path, version=version, json=json, node=node))
             except exceptions.IronicError as exc:
+                if reply_lost and not answers.is_transient(exc):
+                    # Refused, perhaps because the lost one came in just before.
+                    done = applied()
+                    if done is not None:
+                        LOG.info("%s %s had been applied after all", method, path)
+                        return done
                 reply_lost = reply_lost or answers.may_have_been_applied(exc)
                 raise
 
@@ -509,11 +517,15 @@ def patch_is_applied(resource: Mapping[str, Any], patch: JsonPatch) -> bool:
     return True
 
 
-def _vif_ids(answer: Answer, node: str) -> list[str]:
-    try:
-        return [vif["id"] for vif in msgspec.json.decode(answer.body)["vifs"]]
-    except (msgspec.DecodeError, LookupError, TypeError) as exc:
-        raise exceptions.UnexpectedAnswer("not a list of VIFs", node=node) from exc
+def _versions_in(body: bytes) -> ServerVersions:
+    version = msgspec.json.decode(body)["version"]
+    lowest, newest = str(version["min_version"]), str(version["version"])
+    return ServerVersions(Microversion.parse(lowest), Microversion.parse(newest))
+
+
+def _vif_ids(answer: Answer, path: str, node: str) -> list[str]:
+    vifs = answers.content(answer, _VIFS.decode, "a list of VIFs", path=path, node=node).vifs
+    return [vif.id for vif in vifs]
 
 
 def _query_of(link: str) -> dict[str, str]:

@@ -55,7 +55,7 @@ class RetryPolicy:
 
     @property
     def budget(self) -> float:
-        """Seconds after which no further try begins."""
+        """Seconds after which no further try begins; 0: no bound."""
         return self.max_retries * self.interval
 
     def delay(self, tries: int) -> float:
@@ -72,13 +72,16 @@ class RetryPolicy:
         start = self.clock()
 
         def stop(state: tenacity.RetryCallState) -> bool:
-            elapsed = self.clock() - start
             return state.attempt_number > self.max_retries or (
-                self.budget > 0 and elapsed + self.interval > self.budget
+                self.budget > 0 and self.clock() - start >= self.budget
             )
 
         def wait(state: tenacity.RetryCallState) -> float:
-            return self.delay(state.attempt_number)
+            delay = self.delay(state.attempt_number)
+            if self.budget > 0:
+                # A last try at the end of the budget, rather than none.
+                delay = min(delay, max(start + self.budget - self.clock(), 0.0))
+            return delay
 
         def log(state: tenacity.RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome else None

@@ -251,3 +251,17 @@ def test_a_node_name_with_a_slash_stays_one_part_of_the_path() -> None:
     channel = ScriptedChannel(scripted.node_answer())
     client_of(channel).get_node("../ports?x=1")
     assert channel.lines == ["GET /nodes/..%2Fports%3Fx%3D1"]
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"nodes": 1}', b"\xff", b"17"])
+def test_what_is_no_page_of_nodes_is_an_error_and_no_empty_list(body: bytes) -> None:
+    with pytest.raises(exceptions.UnexpectedAnswer, match="GET /nodes") as caught:
+        client_of(ScriptedChannel(scripted.answer(200, body))).list_nodes()
+    assert caught.value.request_id == scripted.REQUEST_ID
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"uuid": 1}', b"\xff", b"17"])
+def test_what_is_no_node_is_an_error_that_names_the_node(body: bytes) -> None:
+    with pytest.raises(exceptions.UnexpectedAnswer) as caught:
+        client_of(ScriptedChannel(scripted.answer(200, body))).get_node(scripted.NODE)
+    assert caught.value.node == scripted.NODE

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""From answers to errors: the right kind, and nothing of what was said is lost.
+
+The texts are those of Ironic 39.0.0.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import answers
+from tests.unit.baremetal import scripted
+from tests.unit.baremetal.scripted import INSTANCE, NODE, VIF, answer, fault
+
+LOCKED = (
+    f"Node {NODE} is locked by host conductor-1, please retry after the current operation is "
+    "completed.",
+    f"Node {NODE} parent_node a5c63c1f-0e6c-4d57-9d8c-4c2f3e0a6d1b is presently locked and we are "
+    "unable to perform any action on it at this time. Please retry after the current operation "
+    "is completed.",
+    f"Node {NODE} child_node a5c63c1f-0e6c-4d57-9d8c-4c2f3e0a6d1b is presently locked and we are "
+    "unable to perform any action on it at this time. Please retry after the current operation "
+    "is completed.",
+)
+OTHER_CONFLICTS = (
+    f"Node {NODE} is associated with instance {INSTANCE}.",
+    f"Instance {INSTANCE} is already associated with a node, it cannot be associated with this "
+    f"other node {NODE}",
+    f"Unable to attach VIF because VIF {VIF} is already attached to Ironic Port "
+    "a5c63c1f-0e6c-4d57-9d8c-4c2f3e0a6d1b",
+    f"Unable to attach VIF {VIF} to node {NODE}. Reason: physical network mismatch",
+    "A node with name blocked already exists.",
+    "Invalid resource state.",
+)
+NO_CONDUCTOR = (
+    "No valid host was found. Reason: No conductor service registered which supports driver "
+    "ipmi for conductor group 'rack9'."
+)
+
+
+def error_of(
+    reply: answers.Answer, *, path: str = f"/nodes/{NODE}", node: str | None = NODE
+) -> exceptions.IronicError:
+    return answers.error_of(reply, method="PATCH", path=path, node=node)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, exceptions.BadRequest),
+        (401, exceptions.IronicUnauthorized),
+        (403, exceptions.IronicUnauthorized),
+        (404, exceptions.NotFound),
+        (405, exceptions.BadRequest),
+        (406, exceptions.BadRequest),
+        (409, exceptions.Conflict),
+        (413, exceptions.BadRequest),
+        (429, exceptions.IronicUnavailable),
+        (500, exceptions.IronicError),
+        (501, exceptions.IronicError),
+        (502, exceptions.IronicUnavailable),
+        (503, exceptions.IronicUnavailable),
+        (504, exceptions.IronicUnavailable),
+    ],
+)
+def test_each_status_is_one_kind_of_error(status: int, kind: type[exceptions.IronicError]) -> None:
+    error = error_of(fault(status, "the reason"))
+    assert type(error) is kind
+    assert error.status == status
+
+
+@pytest.mark.parametrize("as_text", [True, False], ids=["JSON in a text", "an object"])
+def test_an_error_keeps_what_the_server_said_and_what_it_was_about(as_text: bool) -> None:
+    error = error_of(fault(400, "The image is too large.", as_text=as_text))
+    assert error.message == "The image is too large."
+    assert error.node == NODE
+    assert error.request_id == scripted.REQUEST_ID
+    assert (error.method, error.path) == ("PATCH", f"/nodes/{NODE}")
+    assert str(error) == (
+        f"Ironic: PATCH /nodes/{NODE}: The image is too large. "
+        f"(HTTP 400, node {NODE}, request {scripted.REQUEST_ID})"
+    )
+
+
+def test_a_node_that_the_message_names_is_not_named_twice() -> None:
+    assert str(error_of(fault(400, f"Node {NODE} is odd."))).count(f"node {NODE}") == 0
+
+
+def test_a_node_that_becomes_known_later_is_in_the_text() -> None:
+    error = exceptions.IronicUnreachable("Connection refused", method="GET", path="/nodes")
+    assert str(error) == "Ironic: GET /nodes: Connection refused"
+    error.node = NODE
+    assert str(error) == f"Ironic: GET /nodes: Connection refused (node {NODE})"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "HTTP status 502 without a message"),
+        (b"   \n", "HTTP status 502 without a message"),
+        (b"upstream timed out", "upstream timed out"),
+        (
+            b"<html><head><title>502 Bad Gateway</title><style>h1 {color: red}</style></head>\n"
+            b"<body><h1>502 Bad Gateway</h1><hr>nginx</body></html>",
+            "502 Bad Gateway 502 Bad Gateway nginx",
+        ),
+        (b'{"error_message": ""}', "HTTP status 502 without a message"),
+        (b'{"error_message": "plain words"}', "plain words"),
+        (b'{"error_message": "<html><body>Sorry.</body></html>"}', "Sorry."),
+        (b'{"error_message": {"faultstring": "", "detail": "the detail"}}', "the detail"),
+        (b'{"error_message": null}', "HTTP status 502 without a message"),
+        (b'{"message": "from a gateway"}', "from a gateway"),
+        (b'{"surprise": 1}', "{'surprise': 1}"),
+        (b"[1, 2]", "[1, 2]"),
+        (b"17", "17"),
+        (b"\xff\xfe not UTF-8", "\ufffd\ufffd not UTF-8"),
+        (b"[" * 100_000, "[" * 100_000),
+    ],
+    ids=lambda value: repr(value[:40]),
+)
+def test_whatever_the_body_is_there_is_a_message(body: bytes, message: str) -> None:
+    assert answers.fault_message(answer(502, body)) == message
+
+
+def test_a_proxy_s_page_is_cut_to_a_readable_length() -> None:
+    page = b"<html>" + b"very long " * 1000 + b"</html>"
+    assert len(answers.fault_message(answer(502, page))) <= 500
+
+
+def test_the_request_id_is_found_under_its_older_name_too() -> None:
+    old = answers.Answer(500, {"x-openstack-request-id": "req-1"}, b"")
+    assert answers.request_id(old) == "req-1"
+    assert answers.request_id(answers.Answer(500, {}, b"")) is None
+
+
+# -- conflicts ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("message", LOCKED)
+def test_a_lock_passes_by_itself(message: str) -> None:
+    error = error_of(fault(409, message))
+    assert type(error) is exceptions.NodeLocked
+    assert answers.is_transient(error)
+
+
+@pytest.mark.parametrize("message", OTHER_CONFLICTS)
+def test_another_conflict_does_not(message: str) -> None:
+    error = error_of(fault(409, message))
+    assert type(error) is exceptions.Conflict
+    assert not answers.is_transient(error)
+
+
+# -- gone, or not ---------------------------------------------------------------
+
+
+def test_a_node_is_gone_when_ironic_says_so() -> None:
+    error = error_of(scripted.no_such_node())
+    assert type(error) is exceptions.NodeNotFound
+    assert error.node == NODE
+
+
+@pytest.mark.parametrize("path", ["vifs", "validate", "states/provision", "states/power"])
+def test_a_node_can_be_found_gone_by_any_request_about_it(path: str) -> None:
+    error = error_of(scripted.no_such_node(), path=f"/nodes/{NODE}/{path}")
+    assert type(error) is exceptions.NodeNotFound
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        fault(404, NO_CONDUCTOR),
+        fault(404, f"VIF {VIF} could not be found."),
+        fault(404, "Node a5c63c1f-0e6c-4d57-9d8c-4c2f3e0a6d1b could not be found."),
+        answer(404, b"<html><h1>Not Found</h1></html>"),
+        answer(404, b""),
+    ],
+    ids=["no conductor", "a VIF", "another node", "a proxy", "an empty body"],
+)
+def test_no_other_404_makes_a_node_gone(reply: answers.Answer) -> None:
+    # A record is deleted on NodeNotFound: a wrong URL must never cause that.
+    assert type(error_of(reply)) is exceptions.NotFound
+
+
+def test_a_404_about_no_node_in_particular_is_just_that() -> None:
+    error = error_of(scripted.no_such_node(), path="/nodes", node=None)
+    assert type(error) is exceptions.NotFound
+
+
+# -- transient, lost -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_busy_server_is_asked_again(status: int) -> None:
+    assert answers.is_transient(error_of(fault(status, "busy")))
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 406, 409, 500, 501])
+def test_a_decided_server_is_not(status: int) -> None:
+    assert not answers.is_transient(error_of(fault(status, "no")))
+
+
+def test_no_answer_at_all_is_worth_another_try_and_may_have_been_applied() -> None:
+    assert answers.is_transient(scripted.lost())
+    assert answers.may_have_been_applied(scripted.lost())
+
+
+@pytest.mark.parametrize(
+    ("status", "perhaps"), [(502, True), (504, True), (503, False), (429, False), (409, False)]
+)
+def test_a_gateway_that_gave_up_says_nothing_of_what_was_done(status: int, perhaps: bool) -> None:
+    assert answers.may_have_been_applied(error_of(fault(status, "sorry"))) is perhaps
+
+
+def test_the_scripted_fault_has_both_forms() -> None:
+    # The forms that these tests rest on really differ.
+    assert isinstance(json.loads(fault(400, "x").body)["error_message"], str)
+    assert isinstance(json.loads(fault(400, "x", as_text=False).body)["error_message"], dict)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""How often, how long after, until when a request is sent again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from oslo_config import cfg
+
+from ironic_virt import conf, exceptions
+from ironic_virt.baremetal.retry import RetryPolicy
+from tests.unit.baremetal.scripted import Clock
+
+
+class Average(random.Random):
+    """No jitter: always the middle."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return (a + b) / 2
+
+
+def policy(clock: Clock, rng: random.Random | None = None, **rules: float) -> RetryPolicy:
+    return RetryPolicy(
+        max_retries=int(rules.get("max_retries", 60)),
+        interval=rules.get("interval", 2.0),
+        clock=clock,
+        sleep=clock.sleep,
+        rng=rng or Average(),
+    )
+
+
+def failing(clock: Clock, *, seconds: float = 0.0) -> tuple[Callable[[], None], list[float]]:
+    """An attempt that never succeeds, and the times at which it was made."""
+    begun: list[float] = []
+
+    def attempt() -> None:
+        begun.append(clock.now)
+        clock.now += seconds
+        raise exceptions.IronicUnavailable("busy", status=503)
+
+    return attempt, begun
+
+
+def test_what_succeeds_is_done_once_without_waiting() -> None:
+    clock = Clock()
+    assert policy(clock).run(lambda: "done") == "done"
+    assert clock.slept == []
+
+
+@pytest.mark.parametrize("retries", [0, 1, 2, 3, 60])
+def test_with_no_interval_the_count_alone_decides(retries: int) -> None:
+    clock = Clock()
+    attempt, begun = failing(clock)
+    with pytest.raises(exceptions.IronicUnavailable, match="busy"):
+        policy(clock, max_retries=retries, interval=0).run(attempt)
+    assert len(begun) == 1 + retries
+    assert set(clock.slept) <= {0.0}
+
+
+@pytest.mark.parametrize("retries", [1, 2])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_few_retries_are_all_made(retries: int, seed: int) -> None:
+    # The first tries take a moment, and jitter may stretch a pause: neither
+    # may eat up the one retry that an operator has allowed.
+    clock = Clock()
+    attempt, begun = failing(clock, seconds=0.01)
+    with pytest.raises(exceptions.IronicUnavailable):
+        policy(clock, random.Random(seed), max_retries=retries).run(attempt)
+    assert len(begun) == 1 + retries
+
+
+def test_pauses_grow_by_half_up_to_five_times_the_first() -> None:
+    clock = Clock()
+    rule = policy(clock, interval=2.0)
+    pauses = [rule.delay(tries) for tries in range(1, 8)]
+    assert pauses == pytest.approx([2.0, 3.0, 4.5, 6.75, 10.0, 10.0, 10.0])
+    assert rule.delay(10**6) == pytest.approx(10.0), "and no number is too large"
+
+
+def test_jitter_is_a_quarter_up_or_down() -> None:
+    rule = policy(Clock(), random.Random(7), interval=2.0)
+    pauses = [rule.delay(1) for _ in range(500)]
+    assert 1.5 <= min(pauses) < 1.6
+    assert 2.4 < max(pauses) <= 2.5
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_try_begins_after_the_budget(seed: int) -> None:
+    clock = Clock()
+    start = clock.now
+    attempt, begun = failing(clock, seconds=0.5)
+    rule = policy(clock, random.Random(seed), max_retries=10, interval=2.0)
+    with pytest.raises(exceptions.IronicUnavailable):
+        rule.run(attempt)
+    assert rule.budget == 20.0
+    assert rule.budget - 0.5 <= max(begun) - start <= rule.budget, "and it is used up"
+
+
+def test_a_try_that_takes_the_whole_budget_is_the_last() -> None:
+    clock = Clock()
+    attempt, begun = failing(clock, seconds=60.0)
+    with pytest.raises(exceptions.IronicUnavailable):
+        policy(clock, max_retries=5, interval=2.0).run(attempt)
+    assert len(begun) == 1
+
+
+def test_the_default_gives_two_minutes() -> None:
+    clock = Clock()
+    attempt, begun = failing(clock)
+    with pytest.raises(exceptions.IronicUnavailable):
+        policy(clock).run(attempt)
+    assert begun[-1] - begun[0] == pytest.approx(120.0)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        exceptions.IronicUnreachable("reset"),
+        exceptions.IronicUnavailable("busy", status=503),
+        exceptions.NodeLocked("locked", status=409),
+    ],
+)
+def test_what_may_pass_is_tried_again(error: exceptions.IronicError) -> None:
+    clock = Clock()
+    outcomes: list[exceptions.IronicError | None] = [error, error, None]
+
+    def attempt() -> str:
+        outcome = outcomes.pop(0)
+        if outcome is not None:
+            raise outcome
+        return "done"
+
+    assert policy(clock).run(attempt) == "done"
+    assert clock.slept == pytest.approx([2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        exceptions.BadRequest("no", status=400),
+        exceptions.IronicUnauthorized("who?", status=401),
+        exceptions.NodeNotFound("gone", status=404),
+        exceptions.Conflict("taken", status=409),
+        exceptions.IronicError("broken", status=500),
+        exceptions.UnexpectedAnswer("what?"),
+        exceptions.MicroversionNotSupported("shards", "1.82", "1.50"),
+        KeyError("a mistake of ours"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_will_not_pass_is_raised_at_once(error: Exception) -> None:
+    clock = Clock()
+
+    def attempt() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        policy(clock).run(attempt)
+    assert caught.value is error
+    assert clock.slept == []
+
+
+def test_the_last_error_is_the_one_that_is_raised() -> None:
+    errors = [exceptions.IronicUnreachable("first"), exceptions.IronicUnavailable("second")]
+
+    def attempt() -> None:
+        raise errors.pop(0)
+
+    with pytest.raises(exceptions.IronicUnavailable, match="second"):
+        policy(Clock(), max_retries=1).run(attempt)
+
+
+def test_the_policy_is_that_of_the_options() -> None:
+    options = cfg.ConfigOpts()
+    conf.register_opts(options)
+    options([])
+    options.set_override("api_max_retries", 7, group="ironic")
+    options.set_override("api_retry_interval", 3, group="ironic")
+    rule = RetryPolicy.from_conf(options)
+    assert (rule.max_retries, rule.interval, rule.budget) == (7, 3.0, 21.0)
