@@ -8,7 +8,8 @@ Thread-safe.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -37,6 +38,7 @@ class IronicDriver(virt.ComputeDriver):
     :param virtapi: the compute service's side of the contract.
     :param client: for tests; made from ``conf`` otherwise.
     :param watcher: for tests; made from ``conf`` otherwise.
+    :param clock: a monotonic clock in seconds.
     """
 
     def __init__(
@@ -46,10 +48,11 @@ class IronicDriver(virt.ComputeDriver):
         *,
         client: IronicClient | None = None,
         watcher: Watcher | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(conf, virtapi)
         self._client = client or IronicClient.from_conf(conf)
-        self._inventory = Inventory(self._list_nodes)
+        self._inventory = Inventory(self._list_nodes, clock=clock)
         self._watcher = watcher or Watcher(
             self._client.single_try(),
             node_filter=lambda: TargetSet.from_conf(conf).node_filter(),
@@ -58,7 +61,13 @@ class IronicDriver(virt.ComputeDriver):
         self._access = NodeAccess(conf, self._client, self._inventory)
         self._network = Network(self._client, self._access)
         self._teardown = TearDown(
-            conf, self._client, self._access, self._network, self._watcher, virtapi
+            conf,
+            self._client,
+            self._access,
+            self._network,
+            self._watcher,
+            virtapi,
+            clock=clock,
         )
         self._deployment = Deployment(
             conf,

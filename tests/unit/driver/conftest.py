@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Fixtures for stories about the driver."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic
+from tests.unit.driver.stage import Stage, make_conf
+
+DURATIONS = Durations(deploy=5, undeploy=3, clean=30, power=2)
+
+
+@pytest.fixture
+def fake() -> FakeIronic:
+    """A fake Ironic in virtual time."""
+    return FakeIronic(durations=DURATIONS)
+
+
+@pytest.fixture
+def set_stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
+    """Make stages; their watchers are stopped at the end."""
+    made: list[Stage] = []
+
+    def make(fake: FakeIronic, **options: Any) -> Stage:
+        stage = Stage(fake, make_conf(tmp_path, **options))
+        made.append(stage)
+        return stage
+
+    yield make
+    for stage in made:
+        stage.driver.cleanup_host("compute1")
+
+
+@pytest.fixture
+def stage(fake: FakeIronic, set_stage: Callable[..., Stage]) -> Stage:
+    """A stage with the options' defaults."""
+    return set_stage(fake)
+
+
+@pytest.fixture
+def node(fake: FakeIronic) -> str:
+    """The uuid of a free node with one port."""
+    return fake.add_node(ports=1, resource_class="gold")

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A stage for stories about the driver: the whole of it, over a fake Ironic in process.
+
+Nothing of ours is replaced but the clocks: where the driver would sleep, the fake's
+virtual clock moves on, so that a story takes no time and goes the same way
+each time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import requests
+from keystoneauth1 import adapter, session
+from keystoneauth1.noauth import NoAuth
+from oslo_config import cfg
+
+from ironic_virt import conf as ironic_virt_conf
+from ironic_virt import exceptions, virt
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.connection import Answer, KeystoneChannel
+from ironic_virt.baremetal.retry import RetryPolicy
+from ironic_virt.baremetal.watcher import Watcher
+from ironic_virt.driver import IronicDriver
+from ironic_virt.sharding.selector import TargetSet
+from ironic_virt.testing.fake_ironic import FakeIronic
+
+URL = "http://ironic.test"
+INSTANCE = "6d2b4f02-0000-4000-8000-000000000001"
+STRANGER = "6d2b4f02-0000-4000-8000-00000000beef"
+VIF = "5f1f0000-0000-4000-8000-000000000001"
+IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
+SECRET = "correct horse battery staple"
+
+
+class Crash(BaseException):
+    """The process dies here: nothing of ours gets to run any more."""
+
+
+def make_conf(directory: Path, **options: Any) -> cfg.ConfigOpts:
+    """Options as an operator would write them."""
+    lines = ["[DEFAULT]", "host = compute1", "[ironic]", "auth_type = none"]
+    lines += [f"endpoint_override = {URL}"]
+    lines += [f"{name} = {value}" for name, value in options.items()]
+    path = directory / "ironic-virt.conf"
+    path.write_text("\n".join(lines) + "\n")
+    return ironic_virt_conf.load([str(path)])
+
+
+class Service(virt.VirtAPI):
+    """The least of a compute service.
+
+    :ivar unwanted: why a build is not wanted any more.
+    :ivar steps: what was reported.
+    """
+
+    def __init__(self) -> None:
+        self.unwanted: str | None = None
+        self.on_abort_question: Callable[[], None] | None = None
+        self.steps: list[str] = []
+
+    @property
+    def host(self) -> str:
+        return "compute1"
+
+    def live_hosts(self) -> Collection[str]:
+        return ["compute1"]
+
+    def owned_instance_uuids(self) -> Collection[str]:
+        return [INSTANCE]
+
+    def abort_reason(self, instance: virt.InstanceLike) -> str | None:
+        if self.on_abort_question is not None:
+            self.on_abort_question()
+        return self.unwanted
+
+    def instance_names(self, uuids: Collection[str]) -> Mapping[str, str]:
+        return {INSTANCE: "web"}
+
+    def config_drive(
+        self,
+        context: Any,
+        instance: virt.InstanceLike,
+        *,
+        network_info: virt.NetworkInfo,
+        injected_files: Sequence[tuple[str, bytes]],
+        admin_password: str | None,
+    ) -> virt.ConfigDrive:
+        return virt.ConfigDrive(meta_data={"uuid": instance.uuid, "admin_pass": admin_password})
+
+    def report_progress(self, instance: virt.InstanceLike, step: str, detail: str = "") -> None:
+        self.steps.append(step)
+
+
+class CrashingChannel:
+    """A channel on which the process dies at a given request.
+
+    :param at: the request at which it dies, counted from 1; 0: never.
+    :param after: it dies when the request was carried out, not before.
+    """
+
+    def __init__(self, channel: KeystoneChannel, at: int, after: bool) -> None:
+        self._channel = channel
+        self._at = at
+        self._after = after
+        self._lock = threading.Lock()
+        self.sent = 0
+        self.dead = False
+        self.died_at = ""
+
+    def send(self, method: str, path: str, **request: Any) -> Answer:
+        with self._lock:
+            self.sent += 1
+            dies = self.sent == self._at
+        if dies or self.dead:
+            self.died_at = self.died_at or f"{method} {path}"
+            if dies and self._after:
+                self._channel.send(method, path, **request)
+            self.dead = True
+            self.check()
+        return self._channel.send(method, path, **request)
+
+    def check(self) -> None:
+        """Die, in any thread of ours but the poller, which just goes silent."""
+        if not self.dead:
+            return
+        if threading.current_thread().name == "ironic-virt-watcher":
+            raise exceptions.IronicUnreachable("the process is dead")
+        raise Crash(self.died_at)
+
+
+class _VirtualPauses:
+    """Moves the fake's clock on where the watcher would wait.
+
+    The poller moves it only after the caller has seen all that was news, so
+    that both take turns: the same requests each time.
+    """
+
+    def __init__(self, fake: FakeIronic, check: Callable[[], None]) -> None:
+        self._fake = fake
+        self._check = check
+        self._idle = 0
+
+    def __call__(self, condition: threading.Condition, seconds: float | None) -> None:
+        if threading.current_thread().name != "ironic-virt-watcher":
+            self._check()
+            self._idle += 1
+            condition.wait(0.001)
+            return
+        before = self._idle
+        condition.wait(0.002)
+        if self._idle > before and seconds is not None:
+            self._fake.advance(seconds)
+
+
+@dataclasses.dataclass
+class Stage:
+    """A driver, its service and its options over a fake Ironic."""
+
+    fake: FakeIronic
+    conf: cfg.ConfigOpts
+    service: Service = dataclasses.field(default_factory=Service)
+    crash_at: int = 0
+    crash_after: bool = False
+
+    def __post_init__(self) -> None:
+        http = requests.Session()
+        http.mount(URL, self.fake.adapter())
+        ksa = session.Session(auth=NoAuth(endpoint=URL), session=http)
+        channel = KeystoneChannel(adapter.Adapter(ksa, endpoint_override=URL))
+        self.channel = CrashingChannel(channel, self.crash_at, self.crash_after)
+        clock = self.fake.clock.now
+        retry = RetryPolicy(
+            self.conf.ironic.api_max_retries,
+            float(self.conf.ironic.api_retry_interval),
+            clock=clock,
+            sleep=self.fake.advance,
+            rng=random.Random(0),
+        )
+        client = IronicClient(self.channel, retry)
+        watcher = Watcher(
+            client.single_try(),
+            node_filter=lambda: TargetSet.from_conf(self.conf).node_filter(),
+            interval=float(self.conf.ironic.api_retry_interval),
+            clock=clock,
+            rng=random.Random(0),
+            pause=_VirtualPauses(self.fake, self.channel.check),
+        )
+        self.driver = IronicDriver(
+            self.conf, self.service, client=client, watcher=watcher, clock=clock
+        )
+
+    def restarted(self) -> Stage:
+        """The same service after a restart, on the same Ironic."""
+        return Stage(self.fake, self.conf, self.service)
+
+    def instance(self, node: str | None, **fields: Any) -> virt.Instance:
+        """Our instance, placed on a node."""
+        flavor = virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100)
+        values = {"uuid": INSTANCE, "name": "instance-1", "host": "compute1"} | fields
+        return virt.Instance(node=node, flavor=flavor, **values)
+
+    def spawn(self, instance: virt.Instance, image: virt.ImageMeta = IMAGE) -> None:
+        """What a compute service does to have an instance deployed."""
+        self.driver.prepare_for_spawn(instance)
+        self.driver.spawn(None, instance, image, [], SECRET, None, [virt.Vif(VIF)])
+
+    def destroy(self, instance: virt.Instance) -> None:
+        """What a compute service does to get rid of an instance."""
+        self.driver.destroy(None, instance, None)
+
+    def provision_requests(self, verb: str) -> int:
+        """How many requests for a change of the provision state were taken."""
+        return sum(
+            entry.status == 202 and entry.body["target"] == verb
+            for entry in self.fake.requests.matching("PUT", "/states/provision$")
+        )
+
+    def trace(self, node: str) -> dict[str, Any]:
+        """All that an instance leaves on a node, and its state."""
+        self.fake.settle()
+        seen = self.fake.node(node)
+        kept = (
+            "provision_state",
+            "target_provision_state",
+            "instance_uuid",
+            "instance_info",
+            "maintenance",
+            "last_error",
+            "reservation",
+            "allocation_uuid",
+        )
+        return {key: seen[key] for key in kept} | {"vifs": self.fake.vifs(node)}

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A reply is lost, or a request: it happens once, and all ends well."""
+
+from typing import Any
+
+import pytest
+
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.conftest import DURATIONS
+from tests.unit.driver.stage import Stage
+
+WAYS = ["lose_reply", "reset", "truncate"]
+
+
+def life(stage: Stage, node: str) -> list[dict[str, Any]]:
+    """Spawn, reboot, destroy; what the node looks like after each."""
+    instance = stage.instance(node)
+    stage.spawn(instance)
+    seen = [stage.trace(node)]
+    stage.driver.reboot(None, instance, None, "HARD")
+    seen.append(stage.trace(node))
+    stage.destroy(instance)
+    return [*seen, stage.trace(node)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_whichever_reply_is_lost_the_life_of_an_instance_is_the_same(
+    set_stage: Any, stage: Stage, node: str, fake: FakeIronic, way: str
+) -> None:
+    usual = life(stage, node)
+    requests = len(fake.requests)
+    assert requests > 15
+    for nth in range(1, requests + 1):
+        other = FakeIronic(durations=DURATIONS)
+        again = other.add_node(ports=1, resource_class="gold")
+        fault = getattr(other.faults, way)(nth=nth)
+        staged = set_stage(other)
+        assert life(staged, again) == usual, f"request {nth}"
+        assert fault.hits == 1
+        assert staged.provision_requests("active") == 1, f"request {nth}"
+        assert staged.provision_requests("deleted") == 1, f"request {nth}"
+
+
+@pytest.mark.parametrize("status", [409, 503])
+def test_whichever_request_meets_a_passing_trouble_the_life_is_the_same(
+    set_stage: Any, stage: Stage, node: str, fake: FakeIronic, status: int
+) -> None:
+    usual = life(stage, node)
+    for nth in range(1, len(fake.requests) + 1):
+        other = FakeIronic(durations=DURATIONS)
+        again = other.add_node(ports=1, resource_class="gold")
+        body = f"Node {again} is locked by host x, please retry" if status == 409 else None
+        fault = other.faults.status(status, nth=nth, count=2, body=body)
+        staged = set_stage(other)
+        assert life(staged, again) == usual, f"request {nth}"
+        assert fault.hits == 2
