@@ -108,9 +108,9 @@ define environment
 		exit 1; \
 	fi
 	@echo "Making $(@D) with $(PYTHON) ..."
-	@rm -rf $(@D)
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	|| { echo "make: $(PYTHON) does not run, or is older than 3.11" >&2; exit 1; }
+	@rm -rf $(@D)
 	@"$(PYTHON)" -m venv $(@D)
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check -e '.[$(1)]'
 	@touch $@
