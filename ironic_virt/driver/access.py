@@ -77,9 +77,15 @@ class NodeAccess:
         """Let the inventory know what was read or changed."""
         self._inventory.put(node)
 
-    def note_again(self, node: str) -> None:
-        """Read a node for the inventory's sake; a failure is the next refresh's matter."""
+    def note_again(self, node: str) -> Node | None:
+        """Read a node for the inventory's sake; a failure is the next refresh's matter.
+
+        :returns: the node, ``None`` if it could not be read.
+        """
         try:
-            self._inventory.put(self._client.get_node(node))
+            now = self._client.get_node(node)
         except exceptions.IronicError as exc:
             LOG.debug("Node %s was not read again: %s", node, exc)
+            return None
+        self._inventory.put(now)
+        return now

@@ -85,16 +85,14 @@ class TearDown:
                 return
             if step is not states.TearDown.WAIT:
                 if node.provision_state == states.ERROR and asked == states.VERB_DELETED:
-                    raise exceptions.TearDownFailed(
-                        node.uuid,
-                        instance.uuid,
-                        f"Ironic failed to tear the node down: {node.last_error}. Mend the node "
-                        "in Ironic, then delete the instance again",
-                    )
+                    raise _failed(node, instance)
                 asked = self._request(node, instance, _VERBS[step])
             remaining = 0.0 if deadline is None else max(deadline - self._clock(), 0.001)
             if not self._wait(node, instance, remaining, timeout):
-                self._access.note_again(node.uuid)
+                now = self._access.note_again(node.uuid)
+                if now is not None and now.provision_state == states.ERROR:
+                    # Ironic has taken the instance off, and yet it may still run.
+                    raise _failed(now, instance)
                 LOG.info("Instance %s is off node %s", instance.uuid, node.uuid)
                 return
 
@@ -174,3 +172,12 @@ class TearDown:
         self._access.note(released)
         self._virtapi.report_progress(instance, "released", released.provision_state or "")
         LOG.info("Node %s is released from instance %s", node.uuid, instance.uuid)
+
+
+def _failed(node: Node, instance: InstanceLike) -> exceptions.TearDownFailed:
+    return exceptions.TearDownFailed(
+        node.uuid,
+        instance.uuid,
+        f"Ironic failed to tear the node down: {node.last_error}. What ran on it may still run. "
+        "Mend the node in Ironic, then delete the instance again",
+    )

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Stories of a tear-down: from every state, repeatable, and never somebody else's."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import states
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.stage import INSTANCE, STRANGER, Stage
+
+
+def test_an_instance_leaves_its_node_without_a_trace(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    untouched = stage.trace(node)
+    stage.spawn(stage.instance(node))
+    stage.destroy(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] is None
+    assert stage.trace(node) == untouched
+
+
+def test_destroyed_again_nothing_is_asked_for(stage: Stage, fake: FakeIronic, node: str) -> None:
+    stage.spawn(stage.instance(node))
+    stage.destroy(stage.instance(node))
+    fake.requests.clear()
+    stage.destroy(stage.instance(node))
+    assert fake.requests.mutating() == []
+
+
+def test_a_deployment_that_runs_is_torn_down_too(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.driver.prepare_for_spawn(stage.instance(node))
+    fake.set_node(node, provision_state="deploying")
+
+    # Ironic takes no other request in this state: it has to be waited for.
+    def deployed(method: str, path: str, body: Any) -> bool:
+        if fake.node(node)["provision_state"] == "deploying":
+            fake.set_node(node, provision_state="active")
+        return False
+
+    fake.faults.delay(0, "GET", f"/nodes/{node}$", when=deployed)
+    stage.destroy(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] is None
+    assert stage.provision_requests("deleted") == 1
+
+
+@pytest.mark.parametrize(
+    "state",
+    sorted(
+        state for state in states.ALL if states.tear_down_step(state) is not states.TearDown.WAIT
+    ),
+)
+def test_from_every_state_that_stays_the_instance_comes_off(
+    stage: Stage, fake: FakeIronic, node: str, state: str
+) -> None:
+    fake.set_node(node, instance_uuid=INSTANCE, provision_state=state, instance_info={"a": "b"})
+    stage.destroy(stage.instance(node))
+    there = fake.node(node)
+    assert (there["instance_uuid"], there["instance_info"]) == (None, {})
+
+
+@pytest.mark.parametrize(
+    "state",
+    sorted(state for state in states.ALL if states.tear_down_step(state) is states.TearDown.WAIT),
+)
+def test_a_state_that_passes_is_waited_for_and_never_acted_in(
+    fake: FakeIronic, set_stage: Callable[..., Stage], node: str, state: str
+) -> None:
+    stage = set_stage(fake, unprovision_timeout=30)
+    fake.set_node(node, instance_uuid=INSTANCE, provision_state=state)
+    with pytest.raises(exceptions.WaitTimeout, match="unprovision_timeout") as caught:
+        stage.destroy(stage.instance(node))
+    assert state in caught.value.last_seen
+    assert fake.requests.mutating() == []
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+
+
+def test_every_known_state_has_its_step() -> None:
+    for state in states.ALL:
+        assert isinstance(states.tear_down_step(state), states.TearDown)
+    assert states.tear_down_step(None) is states.TearDown.RELEASE
+    assert states.tear_down_step("brand new") is states.TearDown.REQUEST
+
+
+def test_in_an_unknown_state_ironic_decides_and_nothing_is_taken_off(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    fake.set_node(
+        node, instance_uuid=INSTANCE, provision_state="brand new", instance_info={"a": "b"}
+    )
+    with pytest.raises(exceptions.TearDownFailed, match=r"refused 'deleted'.*'brand new'"):
+        stage.destroy(stage.instance(node))
+    there = fake.node(node)
+    assert (there["instance_uuid"], there["instance_info"]) == (INSTANCE, {"a": "b"})
+
+
+def test_a_tear_down_that_fails_is_not_passed_off_as_done(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.spawn(stage.instance(node))
+    fake.fail_next("undeploy", "the BMC does not answer")
+    with pytest.raises(exceptions.TearDownFailed, match="the BMC does not answer") as caught:
+        stage.destroy(stage.instance(node))
+    assert caught.value.node == node
+    # Ironic has given the instance up and keeps the node for its operator.
+    assert fake.node(node)["provision_state"] == "error"
+    assert stage.driver.get_inventory(node).reserved == 1
+    stage.destroy(stage.instance(node))
+
+
+def test_an_instance_on_a_node_in_error_is_asked_to_be_torn_down_once(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    fake.set_node(node, instance_uuid=INSTANCE, provision_state="error")
+    stage.destroy(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] is None
+    assert stage.provision_requests("deleted") == 1
+
+
+def test_a_protected_node_stays_and_the_error_says_so(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.spawn(stage.instance(node))
+    fake.set_node(node, protected=True)
+    with pytest.raises(exceptions.TearDownFailed, match="protected"):
+        stage.destroy(stage.instance(node))
+    assert fake.node(node)["provision_state"] == "active"
+
+
+def test_a_failed_cleaning_is_the_operators_and_not_the_instances(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.spawn(stage.instance(node))
+    fake.fail_next("clean", "disk is stuck")
+    stage.destroy(stage.instance(node))
+    fake.settle()
+    assert fake.node(node)["provision_state"] == "clean failed"
+    assert fake.node(node)["instance_uuid"] is None
+
+
+def test_a_node_in_maintenance_is_torn_down_all_the_same(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.spawn(stage.instance(node))
+    fake.set_node(node, maintenance=True)
+    stage.destroy(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] is None
+
+
+def test_a_node_of_another_shard_is_never_acted_on(
+    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+) -> None:
+    stage = set_stage(fake, shard_key="ours")
+    fake.set_node(node, shard="ours")
+    stage.spawn(stage.instance(node))
+    fake.set_node(node, shard="theirs")
+    fake.requests.clear()
+    for act in (
+        lambda: stage.destroy(stage.instance(node)),
+        lambda: stage.driver.failed_spawn_cleanup(stage.instance(node)),
+        lambda: stage.driver.reboot(None, stage.instance(node), None, "HARD"),
+        lambda: stage.driver.power_off(stage.instance(node)),
+        lambda: stage.driver.power_on(None, stage.instance(node), None),
+        lambda: stage.spawn(stage.instance(node)),
+    ):
+        with pytest.raises(exceptions.NodeNotOurs, match=r"'theirs'.*move the node's record"):
+            act()
+    assert fake.requests.mutating() == []
+
+
+def test_a_stranger_on_the_node_is_never_touched(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.spawn(stage.instance(node))
+    fake.set_node(node, instance_uuid=STRANGER)
+    before = fake.node(node)
+    stage.destroy(stage.instance(node))
+    stage.driver.failed_spawn_cleanup(stage.instance(node))
+    assert fake.node(node) == before
+
+
+def test_a_node_that_changes_hands_while_it_is_released_is_left_alone(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.driver.prepare_for_spawn(stage.instance(node))
+
+    def stranger_comes(method: str, path: str, body: Any) -> bool:
+        fake.set_node(node, instance_uuid=STRANGER)
+        return False
+
+    fake.faults.delay(0, "GET", "/vifs$", when=stranger_comes)
+    with pytest.raises(exceptions.NodeTaken):
+        stage.destroy(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] == STRANGER
+
+
+def test_without_an_answer_from_ironic_destroy_does_not_pretend(
+    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+) -> None:
+    stage = set_stage(fake, api_max_retries=1)
+    stage.spawn(stage.instance(node))
+    fake.faults.status(503, count=None)
+    with pytest.raises(exceptions.IronicUnavailable):
+        stage.destroy(stage.instance(node))
+    fake.faults.clear()
+    assert fake.node(node)["provision_state"] == "active"

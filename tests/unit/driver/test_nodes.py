@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Stories of the inventory, as a compute service sees it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.stage import INSTANCE, Stage
+
+
+def test_only_nodes_of_the_target_set_are_listed(
+    fake: FakeIronic, set_stage: Callable[..., Stage]
+) -> None:
+    ours = fake.add_node(shard="a")
+    fake.add_node(shard="b")
+    stage = set_stage(fake, shard_key="a")
+    stage.driver.init_host("compute1")
+    assert stage.driver.get_available_nodes(refresh=True) == [ours]
+    lists = fake.requests.matching("GET", "/nodes$")
+    assert lists
+    assert all("shard=a" in entry.query for entry in lists)
+
+
+@pytest.mark.parametrize(
+    ("options", "newest", "needs"),
+    [
+        ({"shard_key": "a"}, (1, 81), "1.82"),
+        ({"conductor_group": "g"}, (1, 45), "1.46"),
+        ({"conductor_group": '""'}, (1, 45), "1.46"),
+    ],
+)
+def test_a_server_that_cannot_filter_is_never_asked_for_a_list(
+    set_stage: Callable[..., Stage], options: dict[str, str], newest: tuple[int, int], needs: str
+) -> None:
+    fake = FakeIronic(max_version=newest)
+    fake.add_node()
+    stage = set_stage(fake, **options)
+    for ask in (
+        lambda: stage.driver.init_host("compute1"),
+        lambda: stage.driver.get_available_nodes(refresh=True),
+    ):
+        with pytest.raises(exceptions.MicroversionNotSupported, match=needs):
+            ask()
+    assert fake.requests.matching("GET", "/nodes") == []
+
+
+def test_a_list_that_fails_half_way_removes_nothing(set_stage: Callable[..., Stage]) -> None:
+    fake = FakeIronic(max_limit=2)
+    nodes = fake.add_nodes(5)
+    stage = set_stage(fake, api_max_retries=0)
+    assert stage.driver.get_available_nodes(refresh=True) == nodes
+    fake.add_node()
+    fake.faults.status(500, "GET", "/nodes$", nth=2)
+    assert stage.driver.get_available_nodes(refresh=True) == nodes
+    assert stage.driver._inventory.snapshot.stale
+    assert len(stage.driver.get_available_nodes(refresh=True)) == 6
+
+
+def test_without_any_list_there_is_no_answer(
+    fake: FakeIronic, set_stage: Callable[..., Stage]
+) -> None:
+    stage = set_stage(fake, api_max_retries=0)
+    fake.faults.status(503, "GET", "/nodes$")
+    with pytest.raises(exceptions.IronicUnavailable):
+        stage.driver.get_available_nodes()
+
+
+def test_a_node_that_has_come_since_is_available_at_once(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.driver.get_available_nodes(refresh=True)
+    late = fake.add_node()
+    assert stage.driver.node_is_available(node)
+    assert stage.driver.node_is_available(late)
+    assert not stage.driver.node_is_available(INSTANCE)
+
+
+def test_a_node_is_deleted_only_when_ironic_itself_says_so(
+    fake: FakeIronic, set_stage: Callable[..., Stage]
+) -> None:
+    node = fake.add_node(shard="b")
+    stage = set_stage(fake, shard_key="a", api_max_retries=0)
+    assert not stage.driver.is_node_deleted(node), "it is in another shard"
+    gone = fake.add_node()
+    fake.remove_node(gone)
+    for doubt in (
+        lambda: fake.faults.status(500, "GET", gone),
+        lambda: fake.faults.status(404, "GET", gone, body=b"<html>no such page</html>"),
+        lambda: fake.faults.reset("GET", gone),
+        lambda: fake.faults.truncate("GET", gone),
+    ):
+        doubt()
+        assert not stage.driver.is_node_deleted(gone)
+    assert stage.driver.is_node_deleted(gone)
+
+
+def test_a_taken_node_is_reserved_as_soon_as_we_took_it(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.driver.get_available_nodes(refresh=True)
+    assert stage.driver.get_inventory(node).reserved == 0
+    stage.driver.prepare_for_spawn(stage.instance(node))
+    assert stage.driver.get_inventory(node).reserved == 1
+    assert stage.driver.get_available_resource(node).in_use
+    assert stage.driver.list_instance_uuids() == [INSTANCE]
+    stage.destroy(stage.instance(node))
+    assert stage.driver.get_inventory(node).reserved == 0
+    assert stage.driver.get_num_instances() == 0
+
+
+def test_a_node_that_is_gone_has_no_resources(stage: Stage) -> None:
+    with pytest.raises(exceptions.NodeNotAvailable, match="no such node"):
+        stage.driver.get_available_resource(INSTANCE)

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Stories of a deployment: how it goes, what stops it, and what is left then."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.stage import IMAGE, INSTANCE, SECRET, STRANGER, VIF, Stage
+
+
+def test_an_instance_goes_onto_its_node(stage: Stage, fake: FakeIronic, node: str) -> None:
+    instance = stage.instance(node)
+    stage.spawn(instance)
+
+    there = fake.node(node)
+    assert there["provision_state"] == "active"
+    assert there["instance_uuid"] == INSTANCE
+    assert there["instance_info"]["image_source"] == IMAGE.id
+    assert fake.vifs(node) == [VIF]
+    assert stage.service.steps[0] == "reserving"
+    assert stage.service.steps[-1] == "active"
+    assert stage.driver.instance_exists(instance)
+    assert stage.driver.list_instances() == ["web"]
+
+
+def test_the_config_drive_reaches_ironic_as_json(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.spawn(stage.instance(node))
+    (request,) = fake.requests.matching("PUT", "/states/provision$")
+    assert request.body["configdrive"]["meta_data"]["admin_pass"] == SECRET
+
+
+def test_no_secret_is_logged(stage: Stage, node: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    stage.spawn(stage.instance(node))
+    assert caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_spawn_reserves_the_node_itself_if_nobody_has(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.driver.spawn(None, stage.instance(node), IMAGE, [], None, None)
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+
+
+def test_spawned_twice_it_is_deployed_once(stage: Stage, node: str) -> None:
+    stage.spawn(stage.instance(node))
+    stage.spawn(stage.instance(node))
+    assert stage.provision_requests("active") == 1
+
+
+def test_an_instance_that_shall_stay_off_is_powered_off(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    fake.set_node(node, power_state="power on")
+    stage.driver.spawn(None, stage.instance(node), IMAGE, [], None, None, power_on=False)
+    assert fake.node(node)["power_state"] == "power off"
+
+
+def test_without_a_node_nothing_is_asked_of_ironic(stage: Stage, fake: FakeIronic) -> None:
+    with pytest.raises(exceptions.NodeNotGiven, match="schedule it first"):
+        stage.spawn(stage.instance(None))
+    assert len(fake.requests) == 0
+
+
+def test_volumes_are_refused_and_not_ignored(stage: Stage, node: str) -> None:
+    volume = virt.BlockDevice("v1", 0, {})
+    with pytest.raises(exceptions.OperationNotSupported, match="volumes"):
+        stage.driver.spawn(
+            None, stage.instance(node), IMAGE, [], None, None, block_device_info=[volume]
+        )
+
+
+# -- what is refused before the reservation changes nothing --------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "says"),
+    [
+        ({"instance_uuid": STRANGER}, exceptions.NodeTaken, STRANGER),
+        ({"maintenance": True}, exceptions.NodeNotAvailable, "maintenance"),
+        ({"retired": True}, exceptions.NodeNotAvailable, "retired"),
+        ({"provision_state": "cleaning"}, exceptions.NodeNotAvailable, "cleaning"),
+        ({"provision_state": "manageable"}, exceptions.NodeNotAvailable, "manageable"),
+        ({"provision_state": "brand new"}, exceptions.NodeNotAvailable, "brand new"),
+        ({"power_state": None}, exceptions.NodeNotAvailable, "power"),
+        ({"power_state": "error"}, exceptions.NodeNotAvailable, "power"),
+        ({"shard": "elsewhere"}, exceptions.NodeNotOurs, "'elsewhere'"),
+    ],
+)
+def test_a_node_that_can_not_be_had_is_left_as_it_is(
+    fake: FakeIronic,
+    set_stage: Callable[..., Stage],
+    fields: dict[str, Any],
+    error: type[exceptions.NodeError],
+    says: str,
+) -> None:
+    node = fake.add_node(ports=1, shard="ours")
+    fake.set_node(node, **fields)
+    stage, before = set_stage(fake, shard_key="ours"), fake.node(node)
+    with pytest.raises(error, match=says) as caught:
+        stage.spawn(stage.instance(node))
+    assert fake.node(node) == before
+    assert fake.requests.mutating() == []
+    assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
+    assert caught.value.retriable
+
+
+def test_a_node_that_is_gone_is_said_to_be_gone(stage: Stage, fake: FakeIronic, node: str) -> None:
+    fake.remove_node(node)
+    with pytest.raises(exceptions.NodeNotAvailable, match="no such node"):
+        stage.spawn(stage.instance(node))
+
+
+def test_two_who_want_the_same_node_get_it_once(stage: Stage, fake: FakeIronic, node: str) -> None:
+    def stranger_comes_first(method: str, path: str, body: Any) -> bool:
+        fake.set_node(node, instance_uuid=STRANGER)
+        return False
+
+    fake.faults.delay(0, "PATCH", when=stranger_comes_first)
+    with pytest.raises(exceptions.NodeTaken) as caught:
+        stage.driver.prepare_for_spawn(stage.instance(node))
+    assert caught.value.owner == STRANGER
+    assert fake.node(node)["instance_uuid"] == STRANGER
+
+
+def test_a_node_that_goes_into_maintenance_while_it_is_reserved_is_given_back(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    def operator_comes(method: str, path: str, body: Any) -> bool:
+        fake.set_node(node, maintenance=True)
+        return False
+
+    rule = fake.faults.delay(0, "PATCH", when=operator_comes)
+    with pytest.raises(exceptions.NodeNotAvailable, match="maintenance"):
+        stage.driver.prepare_for_spawn(stage.instance(node))
+    assert rule.hits == 0
+    assert fake.node(node)["instance_uuid"] is None
+
+
+def test_an_instance_that_has_a_node_gets_no_second_one(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.spawn(stage.instance(node))
+    other = fake.add_node(ports=1)
+    with pytest.raises(exceptions.NodeNotAvailable, match="already associated"):
+        stage.spawn(stage.instance(other))
+    assert fake.node(other)["instance_uuid"] is None
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+
+
+# -- what goes wrong after the reservation is undone ---------------------------
+
+
+def test_somebody_else_takes_the_node_between_reserving_and_deploying(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.driver.prepare_for_spawn(stage.instance(node))
+    theirs = {"image_source": "https://theirs.example.test/"}
+    fake.set_node(node, instance_uuid=STRANGER, instance_info=theirs)
+    with pytest.raises(exceptions.NodeTaken, match=STRANGER):
+        stage.driver.spawn(None, stage.instance(node), IMAGE, [], None, None)
+    assert fake.node(node)["instance_uuid"] == STRANGER
+    assert fake.node(node)["instance_info"] == theirs
+    assert stage.provision_requests("active") == 0
+
+
+def test_somebody_else_takes_the_node_just_before_it_is_deployed(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    def stranger_comes(method: str, path: str, body: Any) -> bool:
+        fake.set_node(node, instance_uuid=STRANGER)
+        return False
+
+    fake.faults.delay(0, "GET", "/validate$", when=stranger_comes)
+    with pytest.raises(exceptions.NodeTaken, match=STRANGER):
+        stage.spawn(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] == STRANGER
+    assert stage.provision_requests("active") == 0
+    assert stage.provision_requests("deleted") == 0
+
+
+@pytest.mark.parametrize("interface", ["deploy", "power", "storage"])
+def test_a_failed_validation_says_why_and_gives_the_node_back(
+    stage: Stage, fake: FakeIronic, node: str, interface: str
+) -> None:
+    untouched = stage.trace(node)
+    fake.invalidate(node, interface, "the BMC has no address")
+    with pytest.raises(exceptions.NodeValidationFailed, match="the BMC has no address") as caught:
+        stage.spawn(stage.instance(node))
+    assert caught.value.reasons == {interface: "the BMC has no address"}
+    assert stage.trace(node) == untouched
+
+
+def test_a_failed_validation_of_an_interface_that_is_not_needed_is_no_matter(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    fake.invalidate(node, "console", "no terminal port")
+    stage.spawn(stage.instance(node))
+
+
+def test_a_failed_deployment_says_what_ironic_said_and_is_torn_down(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    untouched = stage.trace(node)
+    fake.fail_next("deploy", "Timeout reached while waiting for callback")
+    with pytest.raises(exceptions.DeployFailed, match="Timeout reached") as caught:
+        stage.spawn(stage.instance(node))
+    assert caught.value.last_error == "Timeout reached while waiting for callback"
+    assert caught.value.retriable
+    assert stage.trace(node) == untouched
+
+
+def test_a_bad_image_is_told_apart_so_that_it_burns_one_node_only(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    fake.fail_next("deploy", "The supplied image checksum is invalid or does not match.")
+    with pytest.raises(exceptions.ImageRefused) as caught:
+        stage.spawn(stage.instance(node))
+    assert not caught.value.retriable
+    fake.settle()
+    fake.invalidate(node, "deploy", "Validation of image href x failed, reason: 404")
+    with pytest.raises(exceptions.ImageRefused):
+        stage.spawn(stage.instance(node))
+
+
+def test_a_vif_that_has_no_place_is_named(stage: Stage, fake: FakeIronic, node: str) -> None:
+    untouched = stage.trace(node)
+    vifs = [virt.Vif(VIF), virt.Vif(VIF[:-1] + "2")]
+    with pytest.raises(exceptions.VifAttachFailed) as caught:
+        stage.driver.spawn(None, stage.instance(node), IMAGE, [], None, None, vifs)
+    assert caught.value.vif == vifs[1].id
+    assert stage.trace(node) == untouched
+
+
+def test_a_build_that_is_no_longer_wanted_is_ended_and_undone(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    untouched = stage.trace(node)
+
+    def deleted_while_deploying() -> None:
+        if fake.node(node)["provision_state"] == "deploying":
+            stage.service.unwanted = "the instance is being deleted"
+
+    stage.service.on_abort_question = deleted_while_deploying
+    with pytest.raises(exceptions.BuildAborted, match="is being deleted") as caught:
+        stage.spawn(stage.instance(node))
+    assert not caught.value.retriable
+    assert stage.trace(node) == untouched
+
+
+def test_a_deployment_that_takes_too_long_is_ended_and_undone(
+    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+) -> None:
+    stage = set_stage(fake, deploy_timeout=3)
+    untouched = stage.trace(node)
+    with pytest.raises(exceptions.WaitTimeout, match=r"deploy_timeout.*deploying") as caught:
+        stage.spawn(stage.instance(node))
+    assert caught.value.node == node
+    assert stage.trace(node) == untouched
+
+
+def test_a_service_that_stops_leaves_the_deployment_to_the_next_one(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    def stop_while_deploying() -> None:
+        if fake.node(node)["provision_state"] == "deploying":
+            stage.driver.cleanup_host("compute1")
+
+    stage.service.on_abort_question = stop_while_deploying
+    with pytest.raises(exceptions.WaitCancelled):
+        stage.spawn(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+
+    stage.service.on_abort_question = None
+    restarted = stage.restarted()
+    restarted.spawn(stage.instance(node))
+    restarted.driver.cleanup_host("compute1")
+    assert fake.node(node)["provision_state"] == "active"
+    assert stage.provision_requests("active") == 1
+
+
+def test_a_node_that_is_deleted_while_it_deploys_is_said_to_be_gone(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    def deleted_from_ironic() -> None:
+        if any(entry["provision_state"] == "deploying" for entry in fake.nodes()):
+            fake.remove_node(node)
+
+    stage.service.on_abort_question = deleted_from_ironic
+    with pytest.raises(exceptions.DeployFailed, match="deleted from Ironic"):
+        stage.spawn(stage.instance(node))
+
+
+def test_somebody_tears_the_node_down_while_it_deploys(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    def operator_undeploys() -> None:
+        if fake.node(node)["provision_state"] == "deploying":
+            fake.set_node(node, provision_state="cleaning", instance_uuid=None)
+
+    stage.service.on_abort_question = operator_undeploys
+    with pytest.raises(exceptions.DeployFailed, match="took the instance off"):
+        stage.spawn(stage.instance(node))
+
+
+def test_when_undoing_fails_too_the_first_error_is_the_one_that_is_told(
+    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+) -> None:
+    stage = set_stage(fake, api_max_retries=0)
+    fake.fail_next("deploy", "disk broken")
+    fake.faults.status(
+        500,
+        "PUT",
+        "/provision$",
+        count=None,
+        when=lambda *request: request[2]["target"] == "deleted",
+    )
+    with pytest.raises(exceptions.DeployFailed, match="disk broken") as caught:
+        stage.spawn(stage.instance(node))
+    assert "Undoing it failed too" in "".join(caught.value.__notes__)
+    fake.faults.clear()
+    stage.destroy(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] is None
+
+
+def test_traits_and_capabilities_of_the_flavor_reach_the_node(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    fake.set_node(node, traits=["CUSTOM_GPU"])
+    flavor = virt.Flavor(
+        "gpu", extra_specs={"trait:CUSTOM_GPU": "required", "capabilities:boot_mode": "uefi"}
+    )
+    instance = virt.Instance(INSTANCE, "instance-1", flavor, node=node)
+    stage.spawn(instance)
+    info = fake.node(node)["instance_info"]
+    assert info["traits"] == ["CUSTOM_GPU"]
+    assert json.loads(info["capabilities"]) == {"boot_mode": "uefi"}
