@@ -27,13 +27,13 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import answers
 from ironic_virt.baremetal.connection import Answer, Channel, KeystoneChannel
 from ironic_virt.baremetal.node import LIST_FIELDS, Node, NodeDecoder
+from ironic_virt.baremetal.patches import JsonPatch, patch_is_applied
 from ironic_virt.baremetal.retry import RetryPolicy
 from ironic_virt.baremetal.versions import Feature, Microversion, ServerVersions
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
-JsonPatch = Sequence[Mapping[str, Any]]
 
 _ONE_NODE_FIELDS = (*LIST_FIELDS, "maintenance_reason", "reservation", "instance_info")
 _FIELD_FEATURES = {
@@ -495,26 +495,6 @@ class IronicClient:
         # The server was up- or downgraded while we ran: negotiate again.
         with self._versions_lock:
             self._versions = None
-
-
-def patch_is_applied(resource: Mapping[str, Any], patch: JsonPatch) -> bool:
-    """Whether a resource looks as a JSON patch wants it."""
-    for operation in patch:
-        value: Any = resource
-        present = True
-        for part in str(operation["path"]).strip("/").split("/"):
-            part = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(value, Mapping) and part in value:
-                value = value[part]
-            else:
-                value, present = None, False
-                break
-        if operation["op"] == "remove":
-            if present and value is not None and value != {}:
-                return False
-        elif not present or value != operation["value"]:
-            return False
-    return True
 
 
 def _versions_in(body: bytes) -> ServerVersions:

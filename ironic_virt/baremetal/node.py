@@ -8,22 +8,28 @@ few kinds of hardware, so 100,000 nodes stay small.
 
 Malformed data costs the node that has it, never its page: what can be read is
 kept, what can't is named in ``malformed``, and a node with a malformed field
-never counts as free.  Warnings are given once for each node and cause.
+never counts as free.  Only a node without a uuid makes its page unusable: left
+out, it would look deleted.  Warnings are given once for each node and cause.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
+from ironic_virt.baremetal.properties import Properties, parse_properties
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LIST_FIELDS = (
     "uuid",
@@ -40,25 +46,6 @@ LIST_FIELDS = (
     "traits",
 )
 """The fields of every list that feeds the inventory."""
-
-
-class Properties(msgspec.Struct, frozen=True, gc=False):
-    """A node's hardware, as operators or inspection have entered it.
-
-    :ivar cpus: cores; 0 if not given.
-    :ivar memory_mb: MiB; 0 if not given.
-    :ivar local_gb: GiB; 0 if not given.
-    :ivar cpu_arch: as entered, such as ``x86_64``.
-    :ivar capabilities: by name.
-    :ivar malformed: in words, each value that could not be read.
-    """
-
-    cpus: int = 0
-    memory_mb: int = 0
-    local_gb: int = 0
-    cpu_arch: str | None = None
-    capabilities: tuple[tuple[str, str], ...] = ()
-    malformed: tuple[str, ...] = ()
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -168,10 +155,9 @@ class NodeDecoder:
         """
         try:
             page = _PAGE.decode(body)
-        except msgspec.ValidationError:
-            return self._page_node_by_node(body)
-        except msgspec.DecodeError as exc:
-            raise exceptions.UnexpectedAnswer(f"not a page of nodes: {exc}") from exc
+        except (ValueError, RecursionError):
+            raw = _leniently(_RAW_PAGE, body, "a page of nodes")
+            return [self.one(bytes(node)) for node in raw.nodes], raw.next
         return [self._node(wire) for wire in page.nodes], page.next
 
     def one(self, body: bytes) -> Node:
@@ -180,42 +166,39 @@ class NodeDecoder:
         :raises UnexpectedAnswer: it isn't a node.
         """
         try:
-            return self._node(_ONE.decode(body))
-        except msgspec.ValidationError:
+            wire = _ONE.decode(body)
+        except (ValueError, RecursionError):
             return self._piecewise(body)
-        except msgspec.DecodeError as exc:
-            raise exceptions.UnexpectedAnswer(f"not a node: {exc}") from exc
-
-    def _page_node_by_node(self, body: bytes) -> tuple[list[Node], str | None]:
-        try:
-            page = _RAW_PAGE.decode(body)
-        except msgspec.ValidationError as exc:
-            raise exceptions.UnexpectedAnswer(f"not a page of nodes: {exc}") from exc
-        return [self.one(bytes(raw)) for raw in page.nodes], page.next
+        return self._node(wire)
 
     def _piecewise(self, body: bytes) -> Node:
-        """Read field by field a node of which one field has the wrong type."""
-        data = _ANY.decode(body)
+        """Read field by field a node of which some field can't be read."""
+        data = _leniently(_ANY, body, "a node")
         if not isinstance(data, dict) or not isinstance(data.get("uuid"), str):
             raise exceptions.UnexpectedAnswer("a node without a uuid")
         good: dict[str, Any] = {}
         bad: list[str] = []
         for field in msgspec.structs.fields(_WireNode):
-            if field.name not in data:
-                continue
-            value = data[field.name]
-            if field.name == "properties":
-                good["properties"] = msgspec.Raw(msgspec.json.encode(value))
+            if field.name not in data or field.name == "properties":
                 continue
             try:
-                good[field.name] = msgspec.convert(value, field.type)
+                good[field.name] = msgspec.convert(data[field.name], field.type)
             except msgspec.ValidationError as exc:
                 bad.append(field.name)
                 self._warn(data["uuid"], f"field {field.name!r} is malformed: {exc}")
-        return self._node(_WireNode(**good), tuple(bad))
+        properties = parse_properties(data.get("properties"))
+        return self._node(_WireNode(**good), tuple(bad), properties)
 
-    def _node(self, wire: _WireNode, malformed: tuple[str, ...] = ()) -> Node:
-        properties = self._shared_properties(wire.uuid, wire.properties)
+    def _node(
+        self,
+        wire: _WireNode,
+        malformed: tuple[str, ...] = (),
+        properties: Properties | None = None,
+    ) -> Node:
+        if properties is None:
+            properties = self._shared_properties(wire.properties)
+        for cause in properties.malformed:
+            self._warn(wire.uuid, cause)
         share = self._shared
         state, power = wire.provision_state, wire.power_state
         if state is not None and state not in states.ALL:
@@ -264,15 +247,13 @@ class NodeDecoder:
                 self._traits[key] = known
         return known
 
-    def _shared_properties(self, uuid: str, raw: msgspec.Raw) -> Properties:
+    def _shared_properties(self, raw: msgspec.Raw) -> Properties:
         key = bytes(raw)
         known = self._properties.get(key)
         if known is None:
-            known = parse_properties(_ANY.decode(key))
+            known = parse_properties(_leniently(_ANY, key, "a node's properties"))
             if len(self._properties) < self._TABLE_LIMIT:
                 self._properties[key] = known
-        for cause in known.malformed:
-            self._warn(uuid, cause)
         return known
 
     def _warn(self, uuid: str, cause: str) -> None:
@@ -283,53 +264,27 @@ class NodeDecoder:
         LOG.warning("Node %s: %s", uuid, cause)
 
 
-def parse_properties(data: Any) -> Properties:
-    """Read a node's ``properties``.
+def _leniently(decoder: msgspec.json.Decoder[T], body: bytes, what: str) -> T:
+    """Decode also what Python's own JSON writer sends and a strict reader refuses.
 
-    :param data: the decoded JSON value; anything but an object is malformed.
-    :returns: what could be read; the rest is 0 or absent and in ``malformed``.
+    Ironic stores and returns what a user gave it: NaN, numbers without end,
+    halves of surrogate pairs.  Such values become texts, which no field for a
+    number or a state then takes for one.
+
+    :raises UnexpectedAnswer: it can't be read all the same.
     """
-    if data is None:
-        return Properties()
-    if not isinstance(data, dict):
-        return Properties(malformed=(f"properties is not an object but {data!r}",))
-    malformed: list[str] = []
-    sizes = {name: _size(data, name, malformed) for name in ("cpus", "memory_mb", "local_gb")}
-    arch = data.get("cpu_arch")
-    if arch is not None and not isinstance(arch, str):
-        malformed.append(f"properties/cpu_arch is not a text but {arch!r}")
-        arch = None
-    capabilities = _capabilities(data.get("capabilities"), malformed)
-    return Properties(
-        cpu_arch=arch, capabilities=capabilities, malformed=tuple(malformed), **sizes
-    )
-
-
-def _size(data: Mapping[str, Any], name: str, malformed: list[str]) -> int:
-    value = data.get(name)
-    if value is None or value == "":
-        return 0
     try:
-        size = int(value)
-    except (TypeError, ValueError):
-        size = -1
-    if size < 0 or isinstance(value, bool):
-        malformed.append(f"properties/{name} is not a whole number from 0 on but {value!r}")
-        return 0
-    return size
+        return decoder.decode(body)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        data = json.loads(body.decode("utf-8", "replace"), parse_constant=str, parse_float=_finite)
+        text = json.dumps(data, ensure_ascii=False)
+        return decoder.decode(text.encode("utf-8", "replace"))
+    except (ValueError, RecursionError) as exc:
+        raise exceptions.UnexpectedAnswer(f"the answer is not {what}: {exc}") from exc
 
 
-def _capabilities(value: Any, malformed: list[str]) -> tuple[tuple[str, str], ...]:
-    """Read ``"k1:v1,k2:v2"``; a JSON object is understood too."""
-    if value is None or value == "":
-        return ()
-    if isinstance(value, dict):
-        return tuple((str(key), str(item)) for key, item in value.items())
-    found: dict[str, str] = {}
-    for part in str(value).split(","):
-        key, colon, item = part.strip().partition(":")
-        if key and colon and item and ":" not in item:
-            found[key.strip()] = item.strip()
-        else:
-            malformed.append(f"properties/capabilities: {part!r} is not of the form key:value")
-    return tuple(found.items())
+def _finite(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else text

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Whether a resource already is as a JSON patch (RFC 6902) wants it.
+
+Of the patches that Ironic takes, those are understood that this package makes:
+``add``, ``replace`` and ``remove`` of members of objects.  Lists are values;
+nothing is said of operations on their items.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+JsonPatch = Sequence[Mapping[str, Any]]
+
+
+def patch_is_applied(resource: Mapping[str, Any], patch: JsonPatch) -> bool:
+    """Whether applying the patch would change nothing any more.
+
+    Ironic shows a removed field as null or as an empty object: both count as
+    removed.
+
+    :param resource: as decoded from JSON; not changed.
+    """
+    paths = [_parts(operation["path"]) for operation in patch]
+    wanted: Any = copy.deepcopy(dict(resource))
+    for number, (operation, path) in enumerate(zip(patch, paths, strict=True)):
+        # What a later operation overwrites need not have left a trace.
+        overwritten = any(path[: len(later)] == later for later in paths[number + 1 :])
+        if not overwritten and not _apply(wanted, operation, path):
+            return False
+    return bool(wanted == resource)
+
+
+def _apply(resource: Any, operation: Mapping[str, Any], path: Sequence[str]) -> bool:
+    """Apply one operation in place; ``False`` if there is no such place."""
+    for part in path[:-1]:
+        resource = resource.get(part) if isinstance(resource, dict) else None
+    name, removes = path[-1], bool(operation["op"] == "remove")
+    if not isinstance(resource, dict):
+        return removes and resource is None
+    if not removes:
+        resource[name] = copy.deepcopy(operation["value"])
+    elif resource.get(name) not in (None, {}):
+        del resource[name]
+    return True
+
+
+def _parts(path: str) -> list[str]:
+    parts = path.removeprefix("/").split("/")
+    return [part.replace("~1", "/").replace("~0", "~") for part in parts]

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""From Ironic's JSON to nodes: what is malformed costs its own node alone."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.node import LIST_FIELDS, Node, NodeDecoder
+from ironic_virt.baremetal.properties import Properties
+from tests.unit.baremetal.scripted import INSTANCE, NODE, OTHER_NODE, node_json
+
+GOOD = node_json(OTHER_NODE)
+
+
+def decode(*nodes: dict[str, Any] | str, decoder: NodeDecoder | None = None) -> list[Node]:
+    """Decode a page; a node can be given as JSON text."""
+    texts = [node if isinstance(node, str) else json.dumps(node) for node in nodes]
+    found, following = (decoder or NodeDecoder()).page(
+        ('{"nodes": [' + ", ".join(texts) + "]}").encode()
+    )
+    assert following is None
+    return found
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_every_field_arrives() -> None:
+    (node,) = decode(
+        node_json(
+            instance_uuid=INSTANCE,
+            power_state="power on",
+            target_power_state="rebooting",
+            provision_state="active",
+            target_provision_state="deleted",
+            last_error="it broke",
+            maintenance=True,
+            maintenance_reason="fan",
+            conductor_group="rack1",
+            shard="blue",
+            retired=True,
+            protected=True,
+            reservation="conductor-1",
+            instance_info={"image_source": "http://images.invalid/a"},
+            an_unknown_field={"of": ["a", "newer", "server"]},
+        )
+    )
+    assert node == Node(
+        uuid=NODE,
+        name="rack-6b8e",
+        instance_uuid=INSTANCE,
+        power_state="power on",
+        target_power_state="rebooting",
+        provision_state="active",
+        target_provision_state="deleted",
+        last_error="it broke",
+        maintenance=True,
+        maintenance_reason="fan",
+        properties=Properties(cpus=8, memory_mb=16384, local_gb=100, cpu_arch="x86_64"),
+        resource_class="baremetal.small",
+        traits=frozenset({"CUSTOM_GOLD"}),
+        conductor_group="rack1",
+        shard="blue",
+        retired=True,
+        protected=True,
+        reservation="conductor-1",
+        instance_info={"image_source": "http://images.invalid/a"},
+    )
+
+
+def test_a_node_of_which_only_the_uuid_was_asked_for_is_otherwise_at_its_defaults() -> None:
+    assert decode({"uuid": NODE}) == [Node(uuid=NODE)]
+
+
+def test_nulls_are_absent_or_false() -> None:
+    nothing = dict.fromkeys([*LIST_FIELDS, "retired", "protected", "shard"]) | {"uuid": NODE}
+    assert decode(nothing) == [Node(uuid=NODE)]
+
+
+def test_a_node_can_not_be_changed() -> None:
+    (node,) = decode(GOOD)
+    with pytest.raises(AttributeError):
+        node.instance_uuid = INSTANCE  # type: ignore[misc]
+
+
+# -- malformed fields -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", 7),
+        ("instance_uuid", ["not", "a", "text"]),
+        ("power_state", {"on": True}),
+        ("provision_state", 3),
+        ("target_provision_state", False),
+        ("maintenance", "perhaps"),
+        ("traits", "CUSTOM_GOLD"),
+        ("traits", [1, None]),
+        ("traits", {"CUSTOM_GOLD": True}),
+        ("resource_class", 1.5),
+        ("retired", "yes"),
+        ("shard", []),
+        ("conductor_group", 0),
+        ("instance_info", "text"),
+    ],
+)
+def test_a_field_of_another_type_costs_that_field_of_that_node(
+    field: str, value: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = decode(node_json(NODE, **{field: value}), GOOD)
+    assert bad.malformed == (field,)
+    assert getattr(bad, field) == getattr(Node(uuid="any"), field), "the field's default"
+    other = "power_state" if field != "power_state" else "provision_state"
+    assert getattr(bad, other) == node_json()[other], "the other fields are kept"
+    assert (good.uuid, good.malformed) == (OTHER_NODE, ())
+    (warning,) = warnings(caplog)
+    assert NODE in warning
+    assert repr(field) in warning
+
+
+@pytest.mark.parametrize("properties", ["text", 7, ["list"], True, None])
+def test_properties_that_are_no_object_cost_the_properties(
+    properties: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = decode(node_json(properties=properties), GOOD)
+    assert (bad.properties.cpus, bad.properties.memory_mb) == (0, 0)
+    assert good.properties.cpus == 8
+    assert len(warnings(caplog)) == (0 if properties is None else 1)
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        ("NaN", "NaN"),
+        ("Infinity", "Infinity"),
+        ("-Infinity", "-Infinity"),
+        ("1e400", "1e400"),
+        ("99999999999999999999999999", "99999999999999999999999999"),
+        ("1" * 400, "1" * 80),
+    ],
+)
+def test_a_number_without_end_costs_itself(
+    number: str, shown: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Python's JSON writer, and so Ironic, sends what no standard knows.
+    text = json.dumps(node_json(properties={"cpus": "@", "memory_mb": 512}))
+    bad, good = decode(text.replace('"@"', number), GOOD)
+    assert (bad.properties.cpus, bad.properties.memory_mb) == (0, 512)
+    assert shown in bad.properties.malformed[0]
+    assert good.properties.cpus == 8
+    assert len(warnings(caplog)) == 1
+
+
+@pytest.mark.parametrize("where", ["name", "properties", "extra", "last_error"])
+def test_half_a_surrogate_pair_costs_one_character(where: str) -> None:
+    value: Any = "half \ud800."
+    if where == "properties":
+        value = {"cpus": 8, "note": value}
+    bad, good = decode(node_json(**{where: value}), GOOD)
+    assert bad.uuid == NODE
+    assert bad.properties.cpus == 8
+    assert good.uuid == OTHER_NODE
+    for text in (bad.name, bad.last_error):
+        (text or "").encode()  # can be stored and printed
+
+
+def test_bytes_that_are_not_utf_8_cost_those_bytes() -> None:
+    body = json.dumps({"nodes": [node_json(name="caf@"), GOOD]}).encode().replace(b"@", b"\xe9")
+    nodes, _ = NodeDecoder().page(body)
+    assert [node.uuid for node in nodes] == [NODE, OTHER_NODE]
+    assert nodes[0].name == "caf\ufffd"
+
+
+def test_malformed_and_unreadable_at_once_still_leave_the_others() -> None:
+    text = json.dumps(node_json(traits=7, properties={"cpus": "@"})).replace('"@"', "NaN")
+    bad, good = decode(text, GOOD)
+    assert bad.malformed == ("traits",)
+    assert good.malformed == ()
+
+
+def test_a_link_survives_a_malformed_node() -> None:
+    body = json.dumps({"nodes": [node_json(traits=7)], "next": "http://x/v1/nodes?marker=m"})
+    nodes, following = NodeDecoder().page(body.encode())
+    assert len(nodes) == 1
+    assert following == "http://x/v1/nodes?marker=m"
+
+
+@pytest.mark.parametrize("node", [{}, {"uuid": None}, {"uuid": 7}, [], "text", None, 7])
+def test_a_node_without_a_uuid_makes_the_page_unusable(node: Any) -> None:
+    # Left out, it would look deleted, and its record with it.
+    with pytest.raises(exceptions.UnexpectedAnswer):
+        decode(GOOD, json.dumps(node))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b'{"nodes": [{"uuid": "a"}',
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"nodes": null}',
+        b'{"nodes": {}}',
+        b'{"nodes": [], "next": 7}',
+        b"<html></html>",
+        b"[" * 100_000,
+        b'{"nodes": [{"uuid": "a", "properties": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}",
+    ],
+    ids=lambda body: repr(body[:40]),
+)
+def test_what_is_no_page_is_refused_as_a_whole(body: bytes) -> None:
+    with pytest.raises(exceptions.UnexpectedAnswer):
+        NodeDecoder().page(body)
+
+
+@pytest.mark.parametrize("field", ["name", "properties", "traits"])
+def test_a_single_node_is_read_as_leniently_as_a_page(field: str) -> None:
+    text = json.dumps(node_json(**{field: "@"})).replace('"@"', "NaN")
+    node = NodeDecoder().one(text.encode())
+    assert node.uuid == NODE
+    assert node.power_state == "power off"
+
+
+# -- unknown states -----------------------------------------------------------------
+
+
+def test_unknown_states_are_kept_and_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    (node,) = decode(node_json(provision_state="levitating", power_state="power maybe"))
+    assert (node.provision_state, node.power_state) == ("levitating", "power maybe")
+    assert node.malformed == ()
+    first, second = warnings(caplog)
+    assert NODE in first
+    assert "'levitating' is not known" in first
+    assert "'power maybe' is not known" in second
+
+
+@pytest.mark.parametrize("state", sorted(states.ALL))
+def test_a_known_provision_state_needs_no_words(
+    state: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    decode(node_json(provision_state=state))
+    assert warnings(caplog) == []
+
+
+@pytest.mark.parametrize("state", [*sorted(states.ALL_POWER), None])
+def test_a_known_power_state_needs_no_words(
+    state: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    decode(node_json(power_state=state))
+    assert warnings(caplog) == []
+
+
+# -- warnings -----------------------------------------------------------------------
+
+
+def test_a_warning_is_given_once_for_each_node_and_cause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    decoder = NodeDecoder()
+    odd = {"properties": {"cpus": "many"}, "traits": 7, "provision_state": "levitating"}
+    for _ in range(3):
+        decode(node_json(NODE, **odd), node_json(OTHER_NODE, **odd), decoder=decoder)
+    said = warnings(caplog)
+    assert len(said) == 6
+    assert len(set(said)) == 6
+    assert sum(NODE in text for text in said) == 3
+
+
+def test_a_new_cause_is_a_new_warning(caplog: pytest.LogCaptureFixture) -> None:
+    decoder = NodeDecoder()
+    decode(node_json(provision_state="levitating"), decoder=decoder)
+    decode(node_json(provision_state="melting"), decoder=decoder)
+    assert len(warnings(caplog)) == 2
+
+
+def test_another_client_warns_for_itself(caplog: pytest.LogCaptureFixture) -> None:
+    decode(node_json(traits=7), decoder=NodeDecoder())
+    decode(node_json(traits=7), decoder=NodeDecoder())
+    assert len(warnings(caplog)) == 2
+
+
+def test_many_threads_give_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    decoder = NodeDecoder()
+    threads = [
+        threading.Thread(target=decode, args=(node_json(traits=7),), kwargs={"decoder": decoder})
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(warnings(caplog)) == 1
+
+
+# -- sharing ------------------------------------------------------------------------
+
+
+def test_equal_values_are_one_object_within_and_across_pages() -> None:
+    decoder = NodeDecoder()
+    (first,) = decode(node_json(NODE), decoder=decoder)
+    second, third = decode(node_json(OTHER_NODE), node_json("third"), decoder=decoder)
+    for node in (second, third):
+        assert node.properties is first.properties
+        assert node.traits is first.traits
+        assert node.provision_state is first.provision_state
+        assert node.power_state is first.power_state
+        assert node.resource_class is first.resource_class
+
+
+def test_different_values_are_not_mixed_up() -> None:
+    decoder = NodeDecoder()
+    first, second = decode(
+        node_json(NODE, properties={"cpus": 1}, traits=["A"], resource_class="small"),
+        node_json(OTHER_NODE, properties={"cpus": 2}, traits=["B"], resource_class="large"),
+        decoder=decoder,
+    )
+    assert (first.properties.cpus, second.properties.cpus) == (1, 2)
+    assert (first.traits, second.traits) == ({"A"}, {"B"})
+    assert (first.resource_class, second.resource_class) == ("small", "large")
+
+
+def test_what_is_shared_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NodeDecoder, "_TABLE_LIMIT", 3)
+    decoder = NodeDecoder()
+    nodes = [
+        node_json(str(number), properties={"cpus": number}, traits=[f"T{number}"])
+        for number in range(10)
+    ]
+    found = decode(*nodes, decoder=decoder)
+    assert [node.properties.cpus for node in found] == list(range(10))
+    assert len(decoder._properties) == 3
+    assert len(decoder._traits) == 3
+    assert len(decoder._texts) == 3
+
+
+def test_a_node_says_its_states_in_words() -> None:
+    assert Node(uuid=NODE).states == "provision state 'available', power state not known"
+    moving = Node(
+        uuid=NODE,
+        provision_state="deploying",
+        target_provision_state="active",
+        power_state="power off",
+        target_power_state="power on",
+    )
+    assert moving.states == (
+        "provision state 'deploying' (going to 'active'), "
+        "power state power off (going to 'power on')"
+    )
+
+
+def test_nodes_are_outside_of_the_cyclic_garbage_collection() -> None:
+    # 100,000 of them would be walked at each full collection.
+    assert Node.__struct_config__.gc is False
+    assert Node.__struct_config__.frozen is True

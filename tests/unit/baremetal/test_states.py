@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What each state means: complete, and careful with what is unknown."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.states import TearDown, tear_down_step
+
+# Ironic 39.0.0 takes the verb "deleted" in these states, and in no other.
+DELETABLE = {
+    states.ACTIVE,
+    states.DEPLOY_WAIT,
+    states.DEPLOY_FAILED,
+    states.ERROR,
+    states.RESCUE,
+    states.RESCUE_WAIT,
+    states.RESCUE_FAILED,
+    states.UNRESCUE_FAILED,
+    states.SERVICE_WAIT,
+    states.SERVICE_FAILED,
+}
+
+
+@pytest.mark.parametrize("state", sorted(states.ALL))
+def test_every_state_has_a_way_out(state: str) -> None:
+    step = tear_down_step(state)
+    assert (step is TearDown.REQUEST) == (state in DELETABLE)
+
+
+@pytest.mark.parametrize("state", sorted(states.TRANSITIONAL - DELETABLE))
+def test_what_passes_by_itself_is_waited_for_and_what_is_held_is_aborted(state: str) -> None:
+    held = state in {states.DEPLOY_HOLD, states.SERVICE_HOLD}
+    assert tear_down_step(state) is (TearDown.ABORT if held else TearDown.WAIT)
+
+
+def test_a_null_state_is_the_old_word_for_available() -> None:
+    assert tear_down_step(None) is tear_down_step(states.AVAILABLE) is TearDown.RELEASE
+
+
+@pytest.mark.parametrize("state", ["levitating", "", "Available", "ACTIVE"])
+def test_an_unknown_state_is_never_taken_as_torn_down(state: str) -> None:
+    assert tear_down_step(state) is TearDown.REQUEST
+
+
+def test_the_sets_are_of_known_states() -> None:
+    for some in (states.TRANSITIONAL, states.DEPLOY_IN_PROGRESS, states.CLEAN_STATES):
+        assert some <= states.ALL
+
+
+def test_nothing_at_rest_counts_as_transitional() -> None:
+    at_rest = {states.AVAILABLE, states.ACTIVE, states.ENROLL, states.MANAGEABLE, states.RESCUE}
+    assert not at_rest & states.TRANSITIONAL
+    assert not any("failed" in state for state in states.TRANSITIONAL)
