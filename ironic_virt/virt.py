@@ -22,9 +22,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from oslo_config import cfg
-from stevedore import driver as stevedore_driver
-from stevedore import exception as stevedore_exceptions
-from stevedore import extension
+from stevedore import named
 
 from ironic_virt import exceptions
 
@@ -129,7 +127,7 @@ class Flavor:
     root_gb: int = 0
     ephemeral_gb: int = 0
     swap: int = 0
-    extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -159,7 +157,7 @@ class ImageMeta:
     id: str
     checksum: str | None = None
     disk_format: str | None = None
-    properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    properties: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -536,29 +534,27 @@ def load_compute_driver(conf: cfg.ConfigOpts, virtapi: VirtAPI) -> ComputeDriver
     """
     name = conf.compute_driver
     failures: list[BaseException] = []
-    try:
-        manager: stevedore_driver.DriverManager[Any] = stevedore_driver.DriverManager(
-            namespace=DRIVER_NAMESPACE,
-            name=name,
-            invoke_on_load=True,
-            invoke_args=(conf, virtapi),
-            warn_on_missing_entrypoint=False,
-            on_load_failure_callback=lambda _manager, _entrypoint, exc: failures.append(exc),
-        )
-    except stevedore_exceptions.NoMatches as exc:
-        for failure in failures:
-            if isinstance(failure, exceptions.IronicVirtError):
-                raise failure from exc
-            raise exceptions.ComputeDriverFailed(name, repr(failure)) from failure
-        found = extension.ExtensionManager(
-            DRIVER_NAMESPACE, on_load_failure_callback=lambda *_: None
-        ).entry_points_names()
-        raise exceptions.ComputeDriverNotFound(name, found) from exc
-    except stevedore_exceptions.MultipleMatches as exc:
-        raise exceptions.ComputeDriverFailed(name, str(exc)) from exc
-    driver = manager.driver
-    if not isinstance(driver, ComputeDriver):
+    found: named.NamedExtensionManager[Any] = named.NamedExtensionManager(
+        DRIVER_NAMESPACE,
+        [name],
+        invoke_on_load=True,
+        invoke_args=(conf, virtapi),
+        on_load_failure_callback=lambda _manager, _entrypoint, exc: failures.append(exc),
+        on_missing_entrypoints_callback=lambda _names: None,
+    )
+    for failure in failures:
+        if isinstance(failure, exceptions.IronicVirtError):
+            raise failure
+        raise exceptions.ComputeDriverFailed(name, repr(failure)) from failure
+    drivers = [extension.obj for extension in found]
+    if not drivers:
+        raise exceptions.ComputeDriverNotFound(name, found.entry_points_names())
+    if len(drivers) > 1:
         raise exceptions.ComputeDriverFailed(
-            name, f"{type(driver).__name__} is no ironic_virt.virt.ComputeDriver"
+            name, "several installed packages bring a driver of this name"
         )
-    return driver
+    if not isinstance(drivers[0], ComputeDriver):
+        raise exceptions.ComputeDriverFailed(
+            name, f"{type(drivers[0]).__name__} is no ironic_virt.virt.ComputeDriver"
+        )
+    return drivers[0]

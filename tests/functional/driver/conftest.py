@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Compute services that load the driver from an ini file by its entry point."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ironic_virt import conf, virt
+from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
+
+IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
+FLAVOR = virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100)
+
+
+class Service(virt.VirtAPI):
+    """A compute service with nothing but a name and a driver."""
+
+    def __init__(self, host: str, config: Path) -> None:
+        self._host = host
+        self.driver = virt.load_compute_driver(conf.load([str(config)]), self)
+        self.driver.init_host(host)
+
+    @property
+    def host(self) -> str:
+        return self._host
+
+    def live_hosts(self) -> Collection[str]:
+        return [self._host]
+
+    def owned_instance_uuids(self) -> Collection[str]:
+        return []
+
+    def abort_reason(self, instance: virt.InstanceLike) -> str | None:
+        return None
+
+    def instance_on(self, node: str) -> virt.Instance:
+        """A new instance, placed on a node."""
+        return virt.Instance(str(uuid.uuid4()), "instance", FLAVOR, host=self._host, node=node)
+
+    def spawn(self, instance: virt.Instance) -> None:
+        """Reserve and deploy, as a compute service does."""
+        self.driver.prepare_for_spawn(instance)
+        vif = virt.Vif(str(uuid.uuid4()))
+        self.driver.spawn(None, instance, IMAGE, [], None, None, [vif])
+
+    def destroy(self, instance: virt.Instance) -> None:
+        """Tear down, as a compute service does."""
+        self.driver.destroy(None, instance, None)
+
+
+@pytest.fixture
+def server() -> Iterator[FakeIronicServer]:
+    """A fake Ironic over HTTP, in real time and quick."""
+    with FakeIronicServer(durations=Durations(deploy=0.4, undeploy=0.1, clean=0.3)) as running:
+        yield running
+
+
+@pytest.fixture
+def start_service(tmp_path: Path, server: FakeIronicServer) -> Iterator[Callable[..., Service]]:
+    """Start compute services; they are stopped at the end."""
+    started: list[Service] = []
+
+    def start(host: str = "compute1", **options: Any) -> Service:
+        config = tmp_path / f"{host}.conf"
+        lines = ["[DEFAULT]", f"host = {host}", "[ironic]", "auth_type = none"]
+        lines += [f"endpoint_override = {server.url}", "api_retry_interval = 1"]
+        lines += [f"{name} = {value}" for name, value in options.items()]
+        config.write_text("\n".join(lines) + "\n")
+        service = Service(host, config)
+        started.append(service)
+        return service
+
+    yield start
+    for service in started:
+        service.driver.cleanup_host(service.host)

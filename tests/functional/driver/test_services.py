@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Several instances, several services, one Ironic."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.driver import IronicDriver
+from ironic_virt.testing.fake_ironic import FakeIronicServer
+from tests.functional.driver.conftest import Service
+
+Start = Callable[..., Service]
+AT_ONCE = 20
+
+
+def test_the_option_and_the_entry_point_bring_our_driver(start_service: Start) -> None:
+    assert isinstance(start_service().driver, IronicDriver)
+
+
+def test_many_instances_at_once_come_and_go(
+    server: FakeIronicServer, start_service: Start
+) -> None:
+    service = start_service()
+    nodes = server.fake.add_nodes(AT_ONCE, ports=1)
+    before = [strip(node) for node in server.fake.nodes()]
+    instances = [service.instance_on(node) for node in nodes]
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        list(threads.map(service.spawn, instances))
+        assert {node["provision_state"] for node in server.fake.nodes()} == {"active"}
+        assert sorted(service.driver.list_instance_uuids()) == sorted(
+            instance.uuid for instance in instances
+        )
+        list(threads.map(service.destroy, instances))
+    wait_until_available(server)
+    assert [strip(node) for node in server.fake.nodes()] == before
+
+
+def test_they_wait_on_few_requests(server: FakeIronicServer, start_service: Start) -> None:
+    service = start_service()
+    nodes = server.fake.add_nodes(AT_ONCE, ports=1)
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        list(threads.map(service.spawn, map(service.instance_on, nodes)))
+    lists = [
+        entry
+        for entry in server.fake.requests.matching("GET", "/nodes$")
+        if "provision_state=deploying" in entry.query
+    ]
+    # One look for all: deploying takes 0.4 s, and a look comes each second at most.
+    assert 1 <= len(lists) <= AT_ONCE / 2
+
+
+def test_two_services_that_want_the_same_nodes_never_share_one(
+    server: FakeIronicServer, start_service: Start
+) -> None:
+    services = [start_service("compute1"), start_service("compute2")]
+    nodes = server.fake.add_nodes(10, ports=1)
+    wanted = [service.instance_on(node) for node in nodes for service in services]
+
+    def spawn(instance: virt.Instance) -> str:
+        service = services[0] if instance.host == "compute1" else services[1]
+        try:
+            service.spawn(instance)
+        except exceptions.NodeNotAvailable:
+            return "refused"
+        return "spawned"
+
+    with ThreadPoolExecutor(len(wanted)) as threads:
+        outcomes = dict(zip(wanted, threads.map(spawn, wanted), strict=True))
+    assert Counter(outcomes.values()) == {"spawned": 10, "refused": 10}
+    spawned = {
+        instance.node: instance.uuid for instance, how in outcomes.items() if how == "spawned"
+    }
+    assert {node["uuid"]: node["instance_uuid"] for node in server.fake.nodes()} == spawned
+    assert {node["provision_state"] for node in server.fake.nodes()} == {"active"}
+
+
+def test_no_changing_request_reaches_a_node_outside_the_shard(
+    server: FakeIronicServer, start_service: Start
+) -> None:
+    ours = server.fake.add_nodes(3, ports=1, shard="a")
+    theirs = server.fake.add_nodes(3, ports=1, shard="b")
+    service = start_service(shard_key="a")
+    assert service.driver.get_available_nodes(refresh=True) == ours
+    for node in [*ours, *theirs]:
+        instance = service.instance_on(node)
+        try:
+            service.spawn(instance)
+        except exceptions.NodeNotOurs:
+            assert node in theirs
+        service.destroy(instance)
+    touched = {
+        entry.path.split("/")[3]
+        for entry in server.fake.requests.mutating()
+        if entry.path.startswith("/v1/nodes/")
+    }
+    assert touched == set(ours)
+    listed = server.fake.requests.matching("GET", "/nodes$")
+    assert all("shard=a" in entry.query or "instance_uuid=" in entry.query for entry in listed)
+
+
+def test_an_ironic_that_goes_away_for_a_while_costs_nothing_but_time(
+    server: FakeIronicServer, start_service: Start
+) -> None:
+    service = start_service()
+    (node,) = server.fake.add_nodes(1, ports=1)
+    instance = service.instance_on(node)
+    server.fake.faults.reset(count=1, nth=2)
+    server.fake.faults.lose_reply("PATCH", count=1)
+    server.fake.faults.lose_reply("PUT", "/provision$", count=1)
+    server.fake.faults.truncate("GET", "/validate$", count=1)
+    service.spawn(instance)
+    assert server.fake.node(node)["instance_uuid"] == instance.uuid
+    taken = [
+        entry
+        for entry in server.fake.requests.matching("PUT", "/provision$")
+        if entry.status == 202
+    ]
+    assert len(taken) == 1
+
+
+def test_a_service_without_its_filter_does_not_start(
+    server: FakeIronicServer, start_service: Start
+) -> None:
+    server.fake.add_nodes(1)
+    with pytest.raises(exceptions.InvalidConfiguration, match="shard_key"):
+        start_service(shard_key='"a b"')
+
+
+def strip(node: dict[str, object]) -> dict[str, object]:
+    """What must be as it was: all but what tells of the past."""
+    past = ("updated_at", "provision_updated_at", "power_state", "version")
+    return {key: value for key, value in node.items() if key not in past}
+
+
+def wait_until_available(server: FakeIronicServer) -> None:
+    """Until cleaning is over: the fake says when, nobody sleeps for luck."""
+    deadline = time.monotonic() + 20
+    while {node["provision_state"] for node in server.fake.nodes()} != {"available"}:
+        assert time.monotonic() < deadline, server.fake.nodes()
+        time.sleep(0.05)
