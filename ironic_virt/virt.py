@@ -534,14 +534,18 @@ def load_compute_driver(conf: cfg.ConfigOpts, virtapi: VirtAPI) -> ComputeDriver
     """
     name = conf.compute_driver
     failures: list[BaseException] = []
-    found: named.NamedExtensionManager[Any] = named.NamedExtensionManager(
-        DRIVER_NAMESPACE,
-        [name],
-        invoke_on_load=True,
-        invoke_args=(conf, virtapi),
-        on_load_failure_callback=lambda _manager, _entrypoint, exc: failures.append(exc),
-        on_missing_entrypoints_callback=lambda _names: None,
-    )
+    try:
+        found: named.NamedExtensionManager[Any] = named.NamedExtensionManager(
+            DRIVER_NAMESPACE,
+            [name],
+            invoke_on_load=True,
+            invoke_args=(conf, virtapi),
+            on_load_failure_callback=lambda _manager, _entrypoint, exc: failures.append(exc),
+            on_missing_entrypoints_callback=lambda _names: None,
+        )
+    except AssertionError as exc:
+        # The one error that stevedore does not hand to the callback.
+        raise exceptions.ComputeDriverFailed(name, repr(exc)) from exc
     for failure in failures:
         if isinstance(failure, exceptions.IronicVirtError):
             raise failure

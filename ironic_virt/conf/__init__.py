@@ -42,7 +42,7 @@ def load(config_files: Sequence[str], args: Sequence[str] = ()) -> cfg.ConfigOpt
             default_config_files=list(config_files),
             default_config_dirs=[],
         )
-    except cfg.ConfigFilesNotFoundError as exc:
+    except (cfg.ConfigFilesNotFoundError, cfg.ConfigFilesPermissionDeniedError) as exc:
         raise exceptions.InvalidConfiguration("--config-file", str(exc)) from exc
     except cfg.ConfigFileParseError as exc:
         raise exceptions.InvalidConfiguration("--config-file", f"not an ini file: {exc}") from exc
@@ -69,5 +69,5 @@ def check(conf: cfg.ConfigOpts) -> None:
                 getattr(group, opt.dest)
             except ValueError as exc:
                 # oslo.config's own text repeats the option and adds the file.
-                raise exceptions.InvalidConfiguration(f"[{section}] {opt.name}", str(exc)) from exc
+                raise exceptions.InvalidConfiguration(f"[{section}] {opt.dest}", str(exc)) from exc
     ironic.check_auth(conf)

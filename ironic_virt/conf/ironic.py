@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from keystoneauth1 import exceptions as ksa_exceptions
 from keystoneauth1 import loading
+from keystoneauth1 import plugin as ksa_plugin
 from oslo_config import cfg
 
 from ironic_virt import exceptions
@@ -184,6 +185,8 @@ def check_auth(conf: cfg.ConfigOpts) -> None:
     :raises InvalidConfiguration: an unknown ``auth_type``, a missing or
         unreadable option of it.
     """
+    # Only now is it known whether the plugin's options have a section of their own.
+    loading.register_auth_conf_options(conf, GROUP)
     if conf[GROUP].auth_type is None and conf[GROUP].auth_section is None:
         raise exceptions.InvalidConfiguration(
             f"[{GROUP}] auth_type",
@@ -191,7 +194,7 @@ def check_auth(conf: cfg.ConfigOpts) -> None:
             "authentication, 'http_basic', or 'password' for Keystone",
         )
     try:
-        loading.load_auth_from_conf_options(conf, GROUP)
+        auth = loading.load_auth_from_conf_options(conf, GROUP)
     except ksa_exceptions.NoMatchingPlugin as exc:
         raise exceptions.InvalidConfiguration(f"[{GROUP}] auth_type", str(exc)) from exc
     except ksa_exceptions.MissingRequiredOptions as exc:
@@ -201,8 +204,15 @@ def check_auth(conf: cfg.ConfigOpts) -> None:
         raise exceptions.InvalidConfiguration(f"[{GROUP}] auth_type", str(exc)) from exc
     except ValueError as exc:
         raise exceptions.InvalidConfiguration(f"[{GROUP}]", str(exc)) from exc
-    if conf[GROUP].auth_type == "none" and not conf[GROUP].endpoint_override:
+    if auth is None:
+        raise exceptions.InvalidConfiguration(
+            f"[{GROUP}] auth_section",
+            f"names the section [{conf[GROUP].auth_section}], which sets no auth_type",
+        )
+    # Without Keystone there is no catalog to look the URL up in.
+    standalone = isinstance(auth, ksa_plugin.FixedEndpointPlugin) and not auth.endpoint
+    if standalone and not conf[GROUP].endpoint_override:
         raise exceptions.InvalidConfiguration(
             f"[{GROUP}] endpoint_override",
-            "is needed with auth_type = none: the URL of Ironic, such as http://localhost:6385",
+            "is needed without Keystone: the URL of Ironic, such as http://localhost:6385",
         )

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The options: Nova's names, defaults and meaning, and a wrong value is an error at start."""
+
+from __future__ import annotations
+
+import pathlib
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from ironic_virt import conf, exceptions
+from ironic_virt.conf import opts
+
+NO_AUTH = "auth_type = none\nendpoint_override = http://ironic.invalid:6385"
+
+# Nova 34.0.0, nova/conf/ironic.py.
+NOVA_DEFAULTS = {
+    "api_max_retries": 60,
+    "api_retry_interval": 2,
+    "serial_console_state_timeout": 10,
+    "vnc_console_state_timeout": 60,
+    "conductor_group": None,
+    "peer_list": [],
+    "service_type": "baremetal",
+    "valid_interfaces": ["internal", "public"],
+    "endpoint_override": None,
+    "region_name": None,
+    "insecure": False,
+    "timeout": None,
+}
+
+Load = Callable[..., cfg.ConfigOpts]
+
+
+@pytest.fixture
+def load(tmp_path: pathlib.Path) -> Load:
+    """Load an ini file with these lines in ``[ironic]`` and in ``[DEFAULT]``."""
+
+    def from_lines(ironic: str = "", default: str = "", auth: str = NO_AUTH) -> cfg.ConfigOpts:
+        path = tmp_path / "ironic-virt.conf"
+        path.write_text(f"[DEFAULT]\n{default}\n[ironic]\n{auth}\n{ironic}\n")
+        return conf.load([str(path)])
+
+    return from_lines
+
+
+# -- names and defaults -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "value"), NOVA_DEFAULTS.items())
+def test_an_option_that_nova_has_has_nova_s_default(name: str, value: Any) -> None:
+    options = cfg.ConfigOpts()
+    conf.register_opts(options)
+    options([])
+    assert options.ironic[name] == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("shard_key", None),
+        ("deploy_timeout", 10800),
+        ("unprovision_timeout", 900),
+        ("power_timeout", 600),
+    ],
+)
+def test_an_option_of_our_own_has_its_default(load: Load, name: str, value: Any) -> None:
+    assert load().ironic[name] == value
+
+
+def test_the_service_is_this_host_and_drives_ironic(load: Load) -> None:
+    loaded = load()
+    assert loaded.compute_driver == "ironic"
+    assert loaded.host == socket.gethostname()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("partition_key", "conductor_group"), ("shard", "shard_key")]
+)
+def test_a_former_name_is_still_read(load: Load, old: str, new: str) -> None:
+    assert load(f"{old} = blue").ironic[new] == "blue"
+
+
+def test_registering_twice_is_harmless() -> None:
+    options = cfg.ConfigOpts()
+    conf.register_opts(options)
+    conf.register_opts(options)
+
+
+def test_configurations_do_not_share_anything(load: Load) -> None:
+    first, second = load("shard_key = blue"), load("shard_key = green")
+    assert (first.ironic.shard_key, second.ironic.shard_key) == ("blue", "green")
+
+
+def test_a_later_file_overrides_an_earlier_one(tmp_path: pathlib.Path) -> None:
+    first, second = tmp_path / "first.conf", tmp_path / "second.conf"
+    first.write_text(f"[ironic]\n{NO_AUTH}\nshard_key = blue\npower_timeout = 5\n")
+    second.write_text("[ironic]\nshard_key = green\n")
+    loaded = conf.load([str(first), str(second)])
+    assert (loaded.ironic.shard_key, loaded.ironic.power_timeout) == ("green", 5)
+
+
+# -- meaning ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "group"),
+    [
+        ("", None),
+        ("conductor_group =", ""),
+        ('conductor_group = ""', ""),
+        ("conductor_group = Rack-1", "Rack-1"),
+    ],
+)
+def test_the_default_group_is_something_else_than_any_group(
+    load: Load, line: str, group: str | None
+) -> None:
+    assert load(line).ironic.conductor_group == group
+
+
+def test_peers_are_a_list(load: Load) -> None:
+    assert load("peer_list = a, b").ironic.peer_list == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["conductor_group", "peer_list"])
+def test_what_may_change_while_the_service_runs(
+    load: Load, tmp_path: pathlib.Path, name: str
+) -> None:
+    loaded = load(f"{name} = before")
+    path = tmp_path / "ironic-virt.conf"
+    path.write_text(path.read_text().replace("before", "after"))
+    loaded.mutate_config_files()
+    assert "after" in loaded.ironic[name]
+
+
+@pytest.mark.parametrize("name", ["shard_key", "region_name"])
+def test_what_may_not(load: Load, tmp_path: pathlib.Path, name: str) -> None:
+    loaded = load(f"{name} = before")
+    path = tmp_path / "ironic-virt.conf"
+    path.write_text(path.read_text().replace("before", "after"))
+    loaded.mutate_config_files()
+    assert loaded.ironic[name] == "before"
+
+
+def test_the_peer_list_is_to_go_and_the_rest_is_to_stay() -> None:
+    deprecated = {
+        opt.dest for _, group in opts.list_opts() for opt in group if opt.deprecated_for_removal
+    }
+    assert "peer_list" in deprecated
+    assert not deprecated & {"conductor_group", "shard_key", "api_max_retries"}
+
+
+# -- wrong values -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("api_max_retries = often", "[ironic] api_max_retries"),
+        ("api_max_retries = -1", "[ironic] api_max_retries"),
+        ("api_retry_interval = 0.5", "[ironic] api_retry_interval"),
+        ("serial_console_state_timeout = -1", "[ironic] serial_console_state_timeout"),
+        ("vnc_console_state_timeout = x", "[ironic] vnc_console_state_timeout"),
+        ("deploy_timeout = -1", "[ironic] deploy_timeout"),
+        ("unprovision_timeout = soon", "[ironic] unprovision_timeout"),
+        ("power_timeout = -1", "[ironic] power_timeout"),
+        ("conductor_group = rack 1", "[ironic] conductor_group"),
+        (f"conductor_group = {'x' * 256}", "[ironic] conductor_group"),
+        ("partition_key = rack/1", "[ironic] conductor_group"),
+        ("shard_key =", "[ironic] shard_key"),
+        ("shard_key = a,b", "[ironic] shard_key"),
+        ("shard = a b", "[ironic] shard_key"),
+        ("timeout = never", "[ironic] timeout"),
+        ("insecure = perhaps", "[ironic] insecure"),
+        ("connect_retries = x", "[ironic] connect_retries"),
+    ],
+)
+def test_a_wrong_value_is_an_error_that_names_its_option(
+    load: Load, line: str, option: str
+) -> None:
+    with pytest.raises(exceptions.InvalidConfiguration) as caught:
+        load(line)
+    assert caught.value.option == option
+    assert option in str(caught.value)
+
+
+def test_a_wrong_host_is_an_error_that_names_it(load: Load) -> None:
+    with pytest.raises(exceptions.InvalidConfiguration, match=r"\[DEFAULT\] host"):
+        load(default="host = not a host")
+
+
+def test_a_missing_file_is_an_error_that_names_it(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(exceptions.InvalidConfiguration, match=r"nowhere\.conf"):
+        conf.load([str(tmp_path / "nowhere.conf")])
+
+
+def test_a_file_that_may_not_be_read_is_an_error_that_names_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "secret.conf"
+    path.write_text("")
+
+    # An unreadable file would be readable to root, as whom tests may run.
+    def refuse(*_: Any) -> None:
+        raise cfg.ConfigFilesPermissionDeniedError([str(path)])
+
+    monkeypatch.setattr(cfg.ConfigParser, "_parse_file", refuse)
+    with pytest.raises(exceptions.InvalidConfiguration, match=r"secret\.conf"):
+        conf.load([str(path)])
+
+
+def test_a_file_that_is_no_ini_file_is_an_error(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "ironic-virt.yaml"
+    path.write_text("ironic:\n  - auth_type\n")
+    with pytest.raises(exceptions.InvalidConfiguration, match=r"ironic-virt\.yaml"):
+        conf.load([str(path)])
+
+
+# -- authentication ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("auth", "option"),
+    [
+        ("", "[ironic] auth_type"),
+        ("auth_type = kerberos5000", "[ironic] auth_type"),
+        ("auth_type = none", "[ironic] endpoint_override"),
+        ("auth_type = http_basic\nusername = u\npassword = p", "[ironic] endpoint_override"),
+        ("auth_type = password\nusername = u", "[ironic] auth_url"),
+        ("auth_section = elsewhere", "[ironic] auth_section"),
+    ],
+)
+def test_authentication_that_can_not_work_is_an_error_at_start(
+    load: Load, auth: str, option: str
+) -> None:
+    with pytest.raises(exceptions.InvalidConfiguration) as caught:
+        load(auth=auth)
+    assert caught.value.option == option
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [
+        NO_AUTH,
+        "auth_type = none\nendpoint = http://ironic.invalid:6385",
+        "auth_type = http_basic\nusername = u\npassword = p\nendpoint_override = http://x.invalid",
+        "auth_type = password\nauth_url = http://keystone.invalid/v3\nusername = u\npassword = p",
+        "auth_plugin = none\nendpoint_override = http://ironic.invalid:6385",
+    ],
+)
+def test_authentication_that_may_work_is_none(load: Load, auth: str) -> None:
+    load(auth=auth)
+
+
+def test_authentication_may_stand_in_a_section_of_its_own(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "ironic-virt.conf"
+    path.write_text(
+        "[ironic]\nauth_section = keystone\n"
+        "[keystone]\nauth_type = password\nauth_url = http://keystone.invalid/v3\n"
+        "username = u\npassword = p\n"
+    )
+    conf.load([str(path)])
+
+
+def test_an_error_does_not_tell_the_password(load: Load) -> None:
+    auth = "auth_type = password\nusername = u\npassword = hunter2"
+    with pytest.raises(exceptions.InvalidConfiguration) as caught:
+        load(auth=auth)
+    assert "hunter2" not in str(caught.value)
+
+
+# -- the generated sample -----------------------------------------------------------
+
+
+def test_every_registered_option_is_in_the_sample_or_not_for_files() -> None:
+    options = cfg.ConfigOpts()
+    conf.register_opts(options)
+    listed = {opt.dest for group, some in opts.list_opts() if group == "ironic" for opt in some}
+    negotiated = {"min_version", "max_version", "default_microversion"}
+    assert set(options.ironic) - negotiated <= listed
+
+
+def test_every_option_of_ours_explains_itself() -> None:
+    for _, group in opts.list_opts():
+        for opt in group:
+            assert opt.help, opt.name

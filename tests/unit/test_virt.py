@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Loading a driver by its entry point, and what a driver lacks."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+from stevedore import extension
+
+from ironic_virt import conf, exceptions, virt
+
+DRIVERS = """
+from ironic_virt import exceptions, virt
+
+class Good(virt.ComputeDriver):
+    def _refuse(self, *args, **kwargs):
+        raise NotImplementedError
+
+class Partial(virt.ComputeDriver):
+    pass
+
+for name in virt.ComputeDriver.__abstractmethods__:
+    setattr(Good, name, Good._refuse)
+Good.__abstractmethods__ = frozenset()
+
+class Unrelated:
+    def __init__(self, conf, virtapi):
+        pass
+
+def choosy(conf, virtapi):
+    raise exceptions.InvalidConfiguration("[ironic] shard_key", "is not set")
+
+def clumsy(conf, virtapi):
+    raise ZeroDivisionError("a slip")
+
+def careful(conf, virtapi):
+    assert conf is None, "conf must be None"
+"""
+
+ENTRY_POINTS = """
+[ironic_virt.compute_drivers]
+good = some_drivers:Good
+partial = some_drivers:Partial
+unrelated = some_drivers:Unrelated
+choosy = some_drivers:choosy
+clumsy = some_drivers:clumsy
+careful = some_drivers:careful
+unimportable = no_such_module_anywhere:Driver
+misnamed = some_drivers:NoSuchClass
+"""
+
+
+@pytest.fixture(autouse=True)
+def installed_drivers(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install a distribution with drivers of all kinds, as pip would."""
+    info = tmp_path / "some_drivers-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some-drivers\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    (tmp_path / "some_drivers.py").write_text(DRIVERS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "some_drivers", raising=False)
+    # stevedore remembers what was installed, in the process and in files.
+    monkeypatch.setattr(extension.ExtensionManager, "ENTRY_POINT_CACHE", {})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+class Service(virt.VirtAPI):
+    """A compute service that nobody asks anything."""
+
+    host = "compute-1"
+
+    def live_hosts(self) -> list[str]:
+        return [self.host]
+
+    def owned_instance_uuids(self) -> list[str]:
+        return []
+
+    def abort_reason(self, instance: virt.InstanceLike) -> str | None:
+        return None
+
+
+def load(name: str) -> virt.ComputeDriver:
+    options = cfg.ConfigOpts()
+    conf.register_opts(options)
+    options([])
+    options.set_override("compute_driver", name)
+    return virt.load_compute_driver(options, Service())
+
+
+def test_a_driver_is_made_with_the_options_and_the_service() -> None:
+    driver = load("good")
+    assert type(driver).__name__ == "Good"
+    assert driver.conf.compute_driver == "good"
+    assert driver.virtapi.host == "compute-1"
+
+
+def test_an_unknown_name_lists_those_that_are_installed_broken_ones_too() -> None:
+    with pytest.raises(exceptions.ComputeDriverNotFound) as caught:
+        load("golden")
+    assert caught.value.name == "golden"
+    assert {"good", "choosy", "unimportable"} <= set(caught.value.available)
+    assert "'golden'" in str(caught.value)
+    assert "good" in str(caught.value)
+
+
+def test_looking_for_names_runs_nobody_s_code() -> None:
+    with pytest.raises(exceptions.ComputeDriverNotFound):
+        load("golden")
+    assert "some_drivers" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("unimportable", "no_such_module_anywhere"),
+        ("misnamed", "NoSuchClass"),
+        ("clumsy", "a slip"),
+        ("careful", "conf must be None"),
+        ("partial", "abstract"),
+        ("unrelated", "Unrelated is no ironic_virt.virt.ComputeDriver"),
+    ],
+)
+def test_a_driver_that_can_not_be_had_is_named_with_the_reason(name: str, reason: str) -> None:
+    with pytest.raises(exceptions.ComputeDriverFailed, match=reason) as caught:
+        load(name)
+    assert caught.value.name == name
+
+
+def test_what_a_driver_failed_with_is_the_cause() -> None:
+    with pytest.raises(exceptions.ComputeDriverFailed) as caught:
+        load("clumsy")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_an_error_of_ours_comes_through_as_it_is() -> None:
+    with pytest.raises(exceptions.InvalidConfiguration, match="shard_key"):
+        load("choosy")
+
+
+def test_one_name_for_two_drivers_is_an_error(tmp_path: pathlib.Path) -> None:
+    info = tmp_path / "more_drivers-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: more-drivers\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[ironic_virt.compute_drivers]\ngood = some_drivers:Unrelated\n"
+    )
+    with pytest.raises(exceptions.ComputeDriverFailed, match="good"):
+        load("good")
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("rebuild", (None, None)),
+        ("power_update_event", (None, "power on")),
+        ("trigger_crash_dump", (None,)),
+        ("rescue", (None, None)),
+        ("unrescue", (None, None)),
+        ("attach_interface", (None, None, None, None)),
+        ("detach_interface", (None, None, None)),
+        ("get_volume_connector", (None,)),
+        ("get_serial_console", (None, None)),
+        ("get_vnc_console", (None, None)),
+    ],
+)
+def test_what_a_driver_lacks_it_says(method: str, arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(exceptions.OperationNotSupported) as caught:
+        getattr(load("good"), method)(*arguments)
+    assert caught.value.operation == method
+
+
+# -- values -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("in_use", "used"), [(True, (8, 1024, 100)), (False, (0, 0, 0))])
+def test_a_node_is_used_as_a_whole_or_not_at_all(in_use: bool, used: tuple[int, int, int]) -> None:
+    node = virt.NodeResource(
+        uuid="u",
+        hypervisor_hostname="u",
+        hypervisor_type="ironic",
+        hypervisor_version=1,
+        vcpus=8,
+        memory_mb=1024,
+        local_gb=100,
+        in_use=in_use,
+        cpu_arch="x86_64",
+        resource_class="baremetal",
+        stats={},
+    )
+    assert (node.vcpus_used, node.memory_mb_used, node.local_gb_used) == used
+
+
+def test_secrets_are_not_in_anybody_s_repr() -> None:
+    drive = virt.ConfigDrive(
+        meta_data={"admin_pass": "hunter2"},
+        user_data="hunter2",
+        network_data={"key": "hunter2"},
+        vendor_data={"key": "hunter2"},
+        iso_gzip_base64="hunter2",
+    )
+    volume = virt.BlockDevice("volume", 0, {"data": {"auth_password": "hunter2"}})
+    assert "hunter2" not in repr([drive, volume])
+
+
+def test_power_states_have_nova_s_numbers() -> None:
+    assert {state.name: int(state) for state in virt.PowerState} == {
+        "NOSTATE": 0,
+        "RUNNING": 1,
+        "PAUSED": 3,
+        "SHUTDOWN": 4,
+        "CRASHED": 6,
+        "SUSPENDED": 7,
+    }
