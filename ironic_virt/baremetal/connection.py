@@ -133,7 +133,10 @@ class KeystoneChannel:
         with self._lock:
             if self._base is None:
                 # Asks Keystone for the catalog unless endpoint_override is set.
-                endpoint = self._adapter.get_endpoint()
+                try:
+                    endpoint = self._adapter.get_endpoint()
+                except ksa_exceptions.CatalogException:
+                    endpoint = None
                 if not endpoint:
                     raise exceptions.IronicUnreachable(
                         "the service catalog has no bare metal endpoint for this region and "
