@@ -19,7 +19,7 @@ import abc
 import dataclasses
 import enum
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 from oslo_config import cfg
 from stevedore import named
@@ -86,7 +86,11 @@ class InstanceLike(Protocol):
 class Properties(Protocol):
     """Named properties of an image: a mapping, or Nova's ``ImageMetaProps``."""
 
-    def get(self, name: str, default: Any = None, /) -> Any: ...
+    # Two signatures, or type checkers would not let a Mapping pass.
+    @overload
+    def get(self, name: str, /) -> Any: ...
+    @overload
+    def get(self, name: str, default: Any, /) -> Any: ...
 
 
 class ImageLike(Protocol):
