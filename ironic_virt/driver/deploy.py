@@ -244,7 +244,8 @@ class Deployment:
 
         def until(now: Node | None) -> Node | None:
             nonlocal seen
-            if now is not None and now.provision_state != seen:
+            # Being active is reported when it is known to be ours.
+            if now is not None and now.provision_state not in (seen, states.ACTIVE):
                 seen = now.provision_state
                 self._virtapi.report_progress(instance, "deploying", now.provision_state or "")
             return self._deployed(instance, now, node.uuid)
