@@ -154,10 +154,15 @@ def _run(command: Sequence[str], purpose: str, progress: Progress) -> None:
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            last_lines.append(line.rstrip())
-            if line.startswith(_SHOWN_BY_PIP):
-                progress(line.strip()[:100])
+        try:
+            for line in process.stdout:
+                last_lines.append(line.rstrip())
+                if line.startswith(_SHOWN_BY_PIP):
+                    progress(line.strip()[:100])
+        except BaseException:
+            # Somebody gave up: leaving the block would wait for the step's end.
+            process.kill()
+            raise
     if process.returncode:
         raise errors.EnvironmentBuildError(
             f"Could not {purpose} ({' '.join(command[:4])} ... ended with status "

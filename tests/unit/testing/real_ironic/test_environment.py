@@ -7,6 +7,7 @@ A shell script stands for Python, so nothing is installed.
 
 import threading
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -107,6 +108,21 @@ def test_a_failure_shows_the_last_lines_and_is_tried_again(installation):
     installation.let_pip("exit 0")
     installation.ensure()
     assert installation.builds == 2
+
+
+def test_a_build_that_is_given_up_is_ended(installation, tmp_path):
+    class GivenUp(BaseException):
+        pass
+
+    def give_up(line):
+        if line.startswith("Collecting"):
+            raise GivenUp
+
+    installation.let_pip(f"echo Collecting oslo.log; sleep 5; touch {tmp_path}/went-on")
+    installation.progress = Mock(append=give_up)
+    with pytest.raises(GivenUp):
+        installation.ensure()
+    assert not (tmp_path / "went-on").exists()
 
 
 def test_what_a_killed_build_left_is_not_used(installation):
