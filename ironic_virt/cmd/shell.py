@@ -17,7 +17,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from importlib import metadata
-from typing import Any
+from typing import Any, NoReturn
 
 from cliff import app, commandmanager
 from cliff.help import HelpCommand, HelpExit
@@ -58,6 +58,7 @@ class Shell(app.App):
             allow_abbrev=False,
             **(argparse_kwargs or {}),
         )
+        _complain_on_one_line(parser)
         parser.add_argument(
             "-h",
             "--help",
@@ -137,7 +138,9 @@ class Shell(app.App):
         except ValueError:
             return self._unknown_command(argv)
         command = factory(self, self.options, cmd_name=name)
-        parsed = command.get_parser(f"{self.NAME} {name}").parse_args(rest)
+        parser = command.get_parser(f"{self.NAME} {name}")
+        _complain_on_one_line(parser)
+        parsed = parser.parse_args(rest)
         try:
             return command.run(parsed) or 0
         except HelpExit:
@@ -166,6 +169,15 @@ class Shell(app.App):
         if not isinstance(error, exceptions.IronicVirtError):
             message = f"{type(error).__name__}: {message}"
         LOG.error("%s", message, exc_info=self.options.debug)
+
+
+def _complain_on_one_line(parser: argparse.ArgumentParser) -> None:
+    """Keep the usage out of a parser's errors: it is in the help."""
+
+    def error(message: str) -> NoReturn:
+        parser.exit(2, f"{parser.prog}: {message} ('{parser.prog} --help' tells more)\n")
+
+    parser.error = error  # type: ignore[method-assign]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
