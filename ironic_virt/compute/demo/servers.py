@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""An Ironic for the demo alone: the fake one in this process, or a real one.
+
+What is needed for that ships with the package (``ironic_virt.testing``) and is
+imported here only when it is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+
+from ironic_virt.compute.demo.display import Display
+from ironic_virt.compute.demo.errors import DemoFailed, ExtrasMissing
+from ironic_virt.compute.demo.interrupts import Interrupts
+from ironic_virt.compute.demo.progress import Board
+
+_TRACK = "ironic"
+
+RESOURCE_CLASS = "baremetal"
+PLACEMENT_CLASS = "CUSTOM_BAREMETAL"
+
+# What other transitions take, as a share of a deployment.
+_TEAR_DOWN = 0.3
+_CLEAN = 0.4
+_POWER = 0.2
+_SPREAD = 0.25
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Server:
+    """An Ironic that runs.
+
+    :ivar name: as people call it.
+    :ivar version: of the real Ironic; ``None`` for the fake.
+    """
+
+    name: str
+    url: str
+    version: str | None = None
+
+
+@contextlib.contextmanager
+def fake(nodes: int, deploy_time: float) -> Iterator[Server]:
+    """A fake Ironic, served over HTTP by threads of this process.
+
+    :param nodes: how many nodes it has, each with one port.
+    :param deploy_time: seconds, about, that a deployment takes.
+    :raises ExtrasMissing: a package that it needs isn't installed.
+    """
+    try:
+        from ironic_virt.testing import fake_ironic
+    except ModuleNotFoundError as error:
+        raise ExtrasMissing(error.name) from error
+
+    def about(share: float) -> tuple[float, float]:
+        middle = deploy_time * share
+        return middle * (1 - _SPREAD), middle * (1 + _SPREAD)
+
+    server = fake_ironic.FakeIronicServer(
+        durations=fake_ironic.Durations(
+            deploy=about(1),
+            undeploy=about(_TEAR_DOWN),
+            clean=about(_CLEAN),
+            power=about(_POWER),
+        ),
+        # As real hardware does, so that there is more to see.
+        wait_states=True,
+        power_follows_deploy=True,
+    )
+    server.fake.add_nodes(nodes, resource_class=RESOURCE_CLASS)
+    with server:
+        yield Server("the fake Ironic", server.url)
+
+
+@contextlib.contextmanager
+def real(
+    nodes: int, deploy_time: float, interrupts: Interrupts, display: Display, board: Board
+) -> Iterator[Server]:
+    """A real Ironic on fake hardware, installed first if it has to be.
+
+    :param nodes: how many nodes it has, each with one port.
+    :param deploy_time: seconds, about, that a deployment takes.
+    :param board: what takes time is noted there, and shown.
+    :raises Interrupted: a signal came.
+    :raises DemoFailed: it can't be had.
+    """
+    from ironic_virt.testing import real_ironic
+
+    def progress(line: str) -> None:
+        board.report(_TRACK, line)
+
+    # A deployment prepares, deploys and cleans up, for as long each; whole seconds only.
+    options = real_ironic.Options(delays={"deploy": str(round(deploy_time / 3))})
+    template = real_ironic.NodeTemplate(resource_class=RESOURCE_CLASS)
+    board.begin({_TRACK: ("Ironic", "")})
+    try:
+        with contextlib.ExitStack() as stack:
+            with display.watch("Starting a real Ironic", board):
+                with interrupts.cutting_short():
+                    environment = real_ironic.ensure_environment(progress=progress)
+                ironic = stack.enter_context(
+                    real_ironic.RealIronic(
+                        options,
+                        environment=environment,
+                        progress=progress,
+                        sleep=interrupts.sleep,
+                    )
+                )
+                progress(f"Creating {nodes} nodes")
+                real_ironic.create_nodes(ironic, nodes, template, sleep=interrupts.sleep)
+                board.finish(_TRACK, "ready")
+            yield Server(f"Ironic {ironic.version}", ironic.url, ironic.version)
+    except real_ironic.RealIronicError as error:
+        raise DemoFailed(str(error)) from error

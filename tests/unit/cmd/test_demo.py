@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The command line of ``ironic-virt demo``."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from ironic_virt.cmd import shell
+from ironic_virt.compute.demo import run as demo
+from ironic_virt.compute.demo.errors import DemoFailed
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Iterator[None]:
+    """Give the root logger back as it was."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[demo.Settings]:
+    """What the demo would have been run with."""
+    settings: list[demo.Settings] = []
+
+    def remember(asked: demo.Settings) -> int:
+        settings.append(asked)
+        return 7
+
+    monkeypatch.setattr(demo, "run", remember)
+    return settings
+
+
+def run(*argv: str) -> int | str:
+    """The exit code of ``ironic-virt demo``, however it ends."""
+    try:
+        return shell.Shell().run(["demo", *argv])
+    except SystemExit as end:
+        return end.code or 0
+
+
+def test_what_is_not_said_has_a_default(asked: list[demo.Settings]) -> None:
+    assert run() == 7
+    assert asked == [demo.Settings(demo.FAKE, nodes=5, instances=3, json=False)]
+
+
+def test_all_that_is_said_arrives(asked: list[demo.Settings]) -> None:
+    options = "--ironic real --nodes 9 --instances 9 --deploy-time 1.5 --json"
+    assert run(*options.split()) == 7
+    assert asked == [demo.Settings(demo.REAL, nodes=9, instances=9, deploy_time=1.5, json=True)]
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        (["--nodes", "0"], "argument --nodes: '0' is not a number from 1"),
+        (["--nodes", "many"], "argument --nodes: 'many' is not a number from 1"),
+        (["--instances", "-1"], "argument --instances: '-1' is not a number from 1"),
+        (["--nodes", "2"], "argument --instances: 3 don't fit on 2 nodes (--nodes)"),
+        (["--instances", "6"], "argument --instances: 6 don't fit on 5 nodes (--nodes)"),
+        (["--deploy-time", "-1"], "--deploy-time: '-1' is not a number of seconds, 0 to 3600"),
+        (["--deploy-time", "nan"], "--deploy-time: 'nan' is not a number of seconds, 0 to 3600"),
+        (["--ironic", "plastic"], "argument --ironic: invalid choice: 'plastic'"),
+        (["now"], "unrecognized arguments: now"),
+    ],
+)
+def test_a_wrong_command_line_is_2_and_one_clear_line(
+    asked: list[demo.Settings],
+    capsys: pytest.CaptureFixture[str],
+    argv: list[str],
+    complaint: str,
+) -> None:
+    assert run(*argv) == 2
+    assert asked == []
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert complaint in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_failure_is_1_and_one_clear_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(settings: demo.Settings) -> int:
+        raise DemoFailed("Ironic did not start. The end of its log:\nno space left")
+
+    monkeypatch.setattr(demo, "run", fail)
+    assert run() == 1
+    assert capsys.readouterr() == ("", "Ironic did not start. The end of its log: no space left\n")
+
+
+def test_help_has_examples_one_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--help") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("  ironic-virt demo") for line in lines) >= 4
