@@ -148,7 +148,8 @@ def check_interfaces(values: dict[str, Any]) -> None:
         if wanted is not None and wanted not in enabled:
             raise errors.invalid(
                 "Could not find the following interface in the"
-                f" 'ironic.hardware.interfaces.{kind}' entrypoint: {wanted}. Valid interfaces are {sorted(enabled)}."
+                f" 'ironic.hardware.interfaces.{kind}' entrypoint: {wanted}."
+                f" Valid interfaces are {sorted(enabled)}."
             )
 
 

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The documentation's examples run as they are printed."""
+
+import pathlib
+import runpy
+import sys
+
+import pytest
+
+from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "doc" / "source" / "examples"
+
+
+@pytest.mark.parametrize("name", ["fake_in_process.py", "fake_over_http.py"])
+def test_an_example_of_the_fake_ironic(name: str) -> None:
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+
+
+def test_the_example_of_a_compute_service(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    durations = Durations(deploy=0.2, clean=0.2)
+    with FakeIronicServer(durations=durations) as server:
+        node = server.fake.add_node(resource_class="gold")
+        config = tmp_path / "ironic-virt.conf"
+        config.write_text(
+            "[DEFAULT]\ncompute_driver = ironic\n"
+            f"[ironic]\nauth_type = none\nendpoint_override = {server.url}\n"
+            "api_retry_interval = 1\n"
+        )
+        monkeypatch.setattr(sys, "argv", ["load_driver.py", str(config)])
+        runpy.run_path(str(EXAMPLES / "load_driver.py"), run_name="__main__")
+        assert capsys.readouterr().out == f"deployed on node {node}\ndestroyed\n"
+        assert server.fake.node(node)["instance_uuid"] is None
+
+
+def test_every_example_is_run_here_and_printed_there() -> None:
+    printed = "".join(page.read_text() for page in EXAMPLES.parent.rglob("*.rst"))
+    here = pathlib.Path(__file__).read_text()
+    for example in EXAMPLES.glob("*.py"):
+        assert f"examples/{example.name}" in printed
+        assert f'"{example.name}"' in here
