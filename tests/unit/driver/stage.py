@@ -146,6 +146,7 @@ class _VirtualPauses:
         self._fake = fake
         self._check = check
         self._idle = 0
+        self._ready = False
 
     def __call__(self, condition: threading.Condition, seconds: float | None) -> None:
         if threading.current_thread().name != "ironic-virt-watcher":
@@ -153,10 +154,14 @@ class _VirtualPauses:
             self._idle += 1
             condition.wait(0.001)
             return
+        if self._ready and seconds is not None:
+            self._ready = False
+            self._fake.advance(seconds)
+            return
+        # How long is asked anew when the caller is idle: it may be another wait's.
         before = self._idle
         condition.wait(0.002)
-        if self._idle > before and seconds is not None:
-            self._fake.advance(seconds)
+        self._ready = self._idle > before
 
 
 @dataclasses.dataclass
