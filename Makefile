@@ -74,6 +74,7 @@ bench: $(BENCH)/.made-$(DIGEST) ## Measure against Nova's in-tree driver
 dist: $(DEV)/.made-$(DIGEST) ## Build the sdist and the wheel into dist/
 	rm -rf dist build
 	$(DEV)/bin/python -m build
+	rm -rf build *.egg-info
 
 .PHONY: dist-check
 dist-check: dist ## Install the wheel in an empty environment and run it there
@@ -100,7 +101,8 @@ endif
 
 # $(call environment,EXTRAS): the recipe of a stamp: the directory beside it
 # becomes an environment in which this checkout is installed editable, so that
-# entry points exist and an edited module needs no new installation.
+# entry points exist and an edited module needs no new installation.  What a
+# build leaves here would hide the installed metadata from tests: it goes.
 define environment
 	@if [ -z "$(PYTHON)" ]; then \
 		echo "make: found no python >= 3.11 that can make virtual environments." >&2; \
@@ -113,6 +115,7 @@ define environment
 	@rm -rf $(@D)
 	@"$(PYTHON)" -m venv $(@D)
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check -e '.[$(1)]'
+	@rm -rf *.egg-info
 	@touch $@
 endef
 

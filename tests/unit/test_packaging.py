@@ -2,13 +2,17 @@
 
 """What the installed distribution promises: entry points, data, licences."""
 
+import ast
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
+from collections.abc import Iterator
 from importlib import metadata
 
 import pytest
+from packaging import requirements, utils
 
 import ironic_virt
 
@@ -28,6 +32,61 @@ def test_an_entry_point_leads_to_something(entry_point: metadata.EntryPoint) -> 
 
 def test_the_type_information_is_shipped() -> None:
     assert pathlib.Path(ironic_virt.__file__).with_name("py.typed").exists()
+
+
+def required(*extras: str) -> set[str]:
+    """The names of the distributions that installing with ``extras`` promises."""
+    names = set()
+    for line in DISTRIBUTION.requires or ():
+        requirement = requirements.Requirement(line)
+        if requirement.marker is None or any(
+            requirement.marker.evaluate({"extra": extra}) for extra in extras
+        ):
+            names.add(utils.canonicalize_name(requirement.name))
+    return names
+
+
+def imports(module: pathlib.Path) -> Iterator[str]:
+    """The top level names of what a module imports, anywhere in it, from outside."""
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            continue
+        for name in names:
+            top = name.partition(".")[0]
+            if top not in sys.stdlib_module_names and top != "ironic_virt":
+                yield top
+
+
+@pytest.mark.parametrize(
+    ("extras", "rooms"),
+    [
+        ((), ["*.py", "baremetal", "cmd", "conf", "driver", "sharding"]),
+        (("testing",), ["testing"]),
+        (("testing", "demo"), ["compute/demo"]),
+    ],
+)
+def test_what_is_imported_is_required(extras: tuple[str, ...], rooms: list[str]) -> None:
+    package = pathlib.Path(ironic_virt.__file__).parent
+    modules = [
+        module
+        for room in rooms
+        for found in package.glob(room)
+        for module in (found.rglob("*.py") if found.is_dir() else [found])
+    ]
+    assert modules
+    distributions = metadata.packages_distributions()
+    promised = required(*extras)
+    undeclared = {
+        f"{module.relative_to(package)}: {name}"
+        for module in modules
+        for name in imports(module)
+        if not promised & {utils.canonicalize_name(dist) for dist in distributions.get(name, ())}
+    }
+    assert undeclared == set()
 
 
 def test_every_file_names_its_licence() -> None:
