@@ -235,7 +235,7 @@ class Poll:
 
     def _get(self, tick: _Tick, uuid: str) -> None:
         tick.unseen.pop(uuid, None)
-        tick.left.discard(uuid)
+        has_left = uuid in tick.left
         try:
             node = self._source.get_node(uuid)
         except exceptions.NodeNotFound:
@@ -246,10 +246,10 @@ class Poll:
         self._failed_ticks = 0
         self._saw(tick.waiting[uuid], node)
         state = node.provision_state if node is not None else None
-        if state in states.TRANSITIONAL and state not in tick.listed:
+        if has_left and state in states.TRANSITIONAL and state not in tick.listed:
             # Nodes deployed together go on together: where one of those that
             # left a state is now, the others probably are.
-            left = dict.fromkeys(other for other in tick.left if other in tick.unseen)
+            left = dict.fromkeys(other for other in tick.unseen if other in tick.left)
             if len(left) > 1:
                 tick.lists[state] = left
                 self._list(tick, state)

@@ -1,0 +1,590 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Ticks as functions of data: what is asked, who is told, when the next one is."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import logging
+import random
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import polling, states
+from ironic_virt.baremetal.client import NodeFilter
+from ironic_virt.baremetal.polling import Poll, Rhythm, Waiter
+from tests.unit.baremetal.clock import VirtualClock
+from tests.unit.baremetal.ironic import Request, ScriptedIronic
+
+INTERVAL = 8.0
+DOWN = exceptions.IronicUnreachable("connection refused")
+UNAVAILABLE = exceptions.IronicUnavailable("try later", status=503)
+BROKEN = exceptions.IronicError("internal error", status=500)
+REFUSED = exceptions.IronicUnauthorized("who are you?", status=401)
+TOO_OLD = exceptions.MicroversionNotSupported("filtering nodes by shard", "1.82", "1.70")
+
+
+class Bench:
+    """A poll with its Ironic and clock; ticks when it is due."""
+
+    def __init__(self, nodes: dict[str, str], interval: float = INTERVAL, seed: int = 0) -> None:
+        self.ironic = ScriptedIronic(nodes)
+        self.clock = VirtualClock()
+        self.lock = threading.Lock()
+        self.where = NodeFilter(shard="s1", conductor_group="")
+        self.poll = Poll(
+            self.ironic,
+            lambda: self.where,
+            Rhythm(interval, random.Random(seed)),
+            self.clock,
+            self.lock,
+        )
+
+    def wait(self, node: str, state: str | None = None, timeout: float = 0) -> Waiter:
+        waiter = Waiter(
+            node=node,
+            woken=threading.Condition(self.lock),
+            state=state,
+            deadline=self.clock.now + timeout if timeout else None,
+        )
+        with self.lock:
+            self.poll.add(waiter)
+        return waiter
+
+    def leave(self, *waiters: Waiter) -> None:
+        with self.lock:
+            for waiter in waiters:
+                del self.poll.waiters[waiter]
+
+    def tick(self) -> list[Request]:
+        """Go on to the next tick; what it asked."""
+        with self.lock:
+            due = self.poll.next_due()
+        assert due is not None
+        self.clock.now = max(self.clock.now, due)
+        self.ironic.take_requests()
+        self.poll.tick()
+        return self.ironic.take_requests()
+
+
+def deploying(count: int) -> dict[str, str]:
+    return {f"node-{number}": "deploying" for number in range(count)}
+
+
+# -- what a tick asks ---------------------------------------------------------
+
+
+def test_one_list_serves_all_who_wait_in_a_transitional_state() -> None:
+    bench = Bench(deploying(500) | {"somebody-else's": "deploying"})
+    waiters = [bench.wait(f"node-{number}", "deploying") for number in range(500)]
+    assert bench.tick() == [("list", "deploying")]
+    assert all(
+        waiter.news and waiter.seen is bench.ironic.nodes[waiter.node] for waiter in waiters
+    )
+
+
+def test_lists_are_restricted_to_this_services_nodes_as_they_are_configured_now() -> None:
+    bench = Bench(deploying(2))
+    for number in range(2):
+        bench.wait(f"node-{number}", "deploying")
+    bench.tick()
+    bench.where = NodeFilter(conductor_group="rack2")
+    bench.tick()
+    assert bench.ironic.filters == [
+        NodeFilter(shard="s1", conductor_group="", provision_state="deploying"),
+        NodeFilter(conductor_group="rack2", provision_state="deploying"),
+    ]
+
+
+def test_only_a_node_that_left_the_state_is_asked_for_by_itself() -> None:
+    bench = Bench(deploying(5))
+    waiters = [bench.wait(f"node-{number}", "deploying") for number in range(5)]
+    bench.ironic.move("node-3", "active")
+    bench.ironic.move("node-4", None)
+    requests = bench.tick()
+    assert requests == [("list", "deploying"), ("get", "node-3"), ("get", "node-4")]
+    assert [waiter.state for waiter in waiters] == ["deploying"] * 3 + ["active", None]
+    assert waiters[4].news
+    assert waiters[4].seen is None
+
+
+def test_a_list_serves_those_in_that_state_too_who_are_not_due_yet() -> None:
+    bench = Bench(deploying(4))
+    waiters = [bench.wait(uuid, "deploying") for uuid in bench.ironic.nodes]
+    for waiter in waiters[1:]:
+        waiter.due = bench.clock.now + 100
+    bench.ironic.move("node-3", "active")
+    assert bench.tick() == [("list", "deploying"), ("get", "node-3")]
+    assert all(waiter.news for waiter in waiters)
+    assert all(waiter.due <= bench.clock.now + INTERVAL for waiter in waiters)
+
+
+def test_a_node_outside_the_filter_is_asked_for_by_itself() -> None:
+    bench = Bench(deploying(2))
+    bench.wait("node-0", "deploying")
+    elsewhere = bench.wait("elsewhere", "deploying")
+    bench.ironic.move("elsewhere", "deploying")
+    listed = dict(bench.ironic.nodes)
+    del listed["elsewhere"]
+    bench.ironic.list_nodes = lambda where, *, fields: list(listed.values())  # type: ignore[method-assign]
+    assert bench.tick() == [("get", "elsewhere")]
+    assert elsewhere.seen is not None
+
+
+def test_a_lone_waiter_is_a_single_request() -> None:
+    bench = Bench(deploying(2))
+    bench.wait("node-0", "deploying")
+    assert bench.tick() == [("get", "node-0")]
+
+
+@pytest.mark.parametrize("state", ["active", "available", "deploy failed", "no such state", None])
+def test_a_state_that_many_nodes_are_in_is_never_listed(state: str | None) -> None:
+    bench = Bench({"node-0": "active", "node-1": "active"})
+    for number in range(2):
+        bench.wait(f"node-{number}", state)
+    assert sorted(bench.tick()) == [("get", "node-0"), ("get", "node-1")]
+
+
+def test_two_who_wait_for_one_node_share_one_request() -> None:
+    bench = Bench({"node-0": "deploying"})
+    waiters = [bench.wait("node-0", "deploying"), bench.wait("node-0", "deploying")]
+    assert bench.tick() == [("get", "node-0")]
+    assert all(waiter.news for waiter in waiters)
+
+
+def test_each_state_is_a_list_of_its_own() -> None:
+    bench = Bench(deploying(2) | {"c": "cleaning", "d": "cleaning", "e": "active"})
+    for uuid, node in list(bench.ironic.nodes.items()):
+        bench.wait(uuid, node.provision_state)
+    requests = bench.tick()
+    assert sorted(requests[:2]) == [("list", "cleaning"), ("list", "deploying")]
+    assert requests[2:] == [("get", "e")]
+
+
+def test_a_node_that_moved_on_into_a_state_that_is_listed_too_needs_no_request() -> None:
+    bench = Bench(deploying(3) | {"c": "wait call-back", "d": "wait call-back"})
+    for uuid, node in list(bench.ironic.nodes.items()):
+        bench.wait(uuid, node.provision_state)
+    bench.ironic.move("node-0", "wait call-back")
+    assert bench.tick() == [("list", "deploying"), ("list", "wait call-back")]
+
+
+def test_nodes_that_move_on_together_cost_one_look_and_one_list() -> None:
+    bench = Bench(deploying(500))
+    waiters = [bench.wait(uuid, "deploying") for uuid in bench.ironic.nodes]
+    for uuid in list(bench.ironic.nodes):
+        bench.ironic.move(uuid, "wait call-back")
+    requests = bench.tick()
+    assert [kind for kind, _ in requests] == ["list", "get", "list"]
+    assert requests[-1] == ("list", "wait call-back")
+    assert {waiter.state for waiter in waiters} == {"wait call-back"}
+    assert bench.tick() == [("list", "wait call-back")]
+
+
+def test_one_node_alone_is_not_looked_for_by_a_list() -> None:
+    bench = Bench(deploying(4))
+    for uuid in bench.ironic.nodes:
+        bench.wait(uuid, "deploying")
+    bench.ironic.move("node-0", "wait call-back")
+    bench.ironic.move("node-1", "wait call-back")
+    assert bench.tick() == [("list", "deploying"), ("get", "node-0"), ("get", "node-1")]
+
+
+def test_where_a_node_is_that_never_left_tells_nothing_of_those_that_did() -> None:
+    bench = Bench({"lone": "cleaning", "a": "active", "b": "active"})
+    bench.wait("lone", "cleaning")
+    bench.wait("a", "deploying")
+    bench.wait("b", "deploying")
+    requests = bench.tick()
+    assert requests == [("list", "deploying"), ("get", "lone"), ("get", "a"), ("get", "b")]
+
+
+def test_only_those_that_left_a_state_are_looked_for_in_the_next() -> None:
+    bench = Bench(deploying(2) | {"c": "active", "d": "active"})
+    for uuid in ("node-0", "node-1"):
+        bench.wait(uuid, "deploying")
+    for uuid in ("c", "d"):
+        bench.wait(uuid, "active")
+    bench.ironic.move("node-0", "wait call-back")
+    assert [kind for kind, _ in bench.tick()] == ["list", "get", "get", "get"]
+
+
+def test_a_state_is_never_listed_twice_in_a_tick() -> None:
+    """A node may come back into a state between the list and the single look."""
+    bench = Bench(deploying(3))
+    for uuid in bench.ironic.nodes:
+        bench.wait(uuid, "deploying")
+    bench.ironic.list_nodes = lambda where, *, fields: (
+        bench.ironic._ask(  # type: ignore[method-assign]
+            ("list", where.provision_state)
+        )
+        or []
+    )
+    assert [kind for kind, _ in bench.tick()] == ["list", "get", "get", "get"]
+
+
+def test_the_state_last_seen_decides_what_is_asked_next() -> None:
+    bench = Bench({"a": "available", "b": "available"})
+    waiters = [bench.wait("a"), bench.wait("b")]
+    bench.ironic.move("a", "deploying")
+    bench.ironic.move("b", "deploying")
+    assert [kind for kind, _ in bench.tick()] == ["get", "get"]
+    assert {waiter.state for waiter in waiters} == {"deploying"}
+    assert bench.tick() == [("list", "deploying")]
+
+
+def test_who_came_while_a_request_was_under_way_is_not_told_its_answer() -> None:
+    """The node may have been read before the newcomer's own change of it."""
+    bench = Bench(deploying(2))
+    early = [bench.wait(f"node-{number}", "deploying") for number in range(2)]
+    late: list[Waiter] = []
+
+    def come_late(request: Request) -> None:
+        late.append(bench.wait("node-0", "deploying"))
+
+    bench.ironic.trouble = come_late  # type: ignore[assignment]
+    bench.tick()
+    assert all(waiter.news for waiter in early)
+    assert not any(waiter.news for waiter in late)
+
+
+def test_nobody_is_asked_for_whose_waiters_have_left() -> None:
+    bench = Bench({"a": "active", "b": "active"})
+    waiters = [bench.wait("a"), bench.wait("b")]
+
+    def leave(request: Request) -> None:
+        other = next(waiter for waiter in waiters if waiter.node != request[1])
+        bench.leave(other)
+
+    bench.ironic.trouble = leave  # type: ignore[assignment]
+    assert len(bench.tick()) == 1
+
+
+# -- when ---------------------------------------------------------------------
+
+
+def look_times(bench: Bench, count: int) -> list[float]:
+    began = bench.clock.now
+    times = []
+    for _ in range(count):
+        bench.tick()
+        times.append(bench.clock.now - began)
+    return times
+
+
+@given(st.floats(0.4, 60), st.integers(0, 1000))
+def test_the_first_look_comes_soon_and_no_pause_exceeds_the_interval(
+    interval: float, seed: int
+) -> None:
+    bench = Bench({"a": "active"}, interval, seed)
+    bench.wait("a")
+    times = look_times(bench, 12)
+    pauses = [later - earlier for earlier, later in itertools.pairwise([0.0, *times])]
+    assert interval * 0.2 - 1e-6 <= pauses[0] <= interval * 0.25 + 1e-6
+    assert all(interval * 0.2 - 1e-6 <= pause <= interval + 1e-6 for pause in pauses)
+    assert all(pause >= interval * 0.8 - 1e-6 for pause in pauses[6:]), "it grows to the interval"
+    assert len(set(pauses[6:])) > 1, "with jitter"
+
+
+@pytest.mark.parametrize("interval", [0.0, 0.001])
+def test_no_interval_makes_a_busy_loop(interval: float) -> None:
+    shortest = polling.SHORTEST_INTERVAL
+    bench = Bench({"a": "active"}, interval)
+    bench.wait("a")
+    times = look_times(bench, 20)
+    bench.ironic.trouble = lambda request: BROKEN
+    failing = look_times(bench, 20)
+    for each in (times, failing):
+        assert (
+            min(later - earlier for earlier, later in itertools.pairwise(each)) > shortest * 0.99
+        )
+    assert failing[-1] - failing[-2] >= shortest * 4
+
+
+def test_who_is_due_at_nearly_the_same_time_is_served_together() -> None:
+    bench = Bench({"a": "active", "b": "active"})
+    first = bench.wait("a")
+    second = bench.wait("b")
+    first.due, second.due = bench.clock.now + 1, bench.clock.now + 1 + INTERVAL / 8
+    assert len(bench.tick()) == 2
+    first.due, second.due = bench.clock.now + 1, bench.clock.now + 1.1 + INTERVAL / 8
+    assert len(bench.tick()) == 1
+
+
+def test_500_who_come_one_after_the_other_cost_few_lists() -> None:
+    bench = Bench(deploying(500))
+    lists = 0
+    for uuid in bench.ironic.nodes:
+        bench.wait(uuid, "deploying")
+        bench.clock.now += INTERVAL / 50
+        with bench.lock:
+            due = bench.poll.next_due()
+        assert due is not None
+        if due <= bench.clock.now:
+            lists += len(bench.tick())
+    assert lists <= 10 * 8 + 2, "ten intervals, a list each eighth at most"
+
+
+def test_nobody_waiting_is_no_tick() -> None:
+    bench = Bench({"a": "active"})
+    waiter = bench.wait("a")
+    bench.leave(waiter)
+    with bench.lock:
+        assert bench.poll.next_due() is None
+
+
+@pytest.mark.parametrize("timeout", [0.01, 0.3, 1.9, 20.0])
+def test_there_is_a_look_before_the_deadline(timeout: float) -> None:
+    bench = Bench({"a": "active"})
+    waiter = bench.wait("a", timeout=timeout)
+    assert waiter.deadline is not None
+    looks = []
+    while True:
+        with bench.lock:
+            due = bench.poll.next_due()
+        assert due is not None
+        if due >= waiter.deadline:
+            break
+        bench.tick()
+        looks.append(bench.clock.now)
+    assert looks
+    assert waiter.deadline - looks[-1] <= 0.5, "what happened just before the end is seen"
+    assert len(looks) <= 8
+
+
+def test_an_unseen_node_in_trouble_is_not_asked_for_ever_faster_before_the_deadline() -> None:
+    bench = Bench({"a": "active"})
+    bench.ironic.trouble = lambda request: BROKEN
+    waiter = bench.wait("a", timeout=3)
+    assert waiter.deadline is not None
+    looks = 0
+    while waiter.due < waiter.deadline:
+        bench.tick()
+        looks += 1
+    assert looks <= 3
+
+
+# -- when Ironic can't be asked -----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error", [DOWN, UNAVAILABLE, BROKEN, exceptions.NotFound("no such path", status=404)]
+)
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_error_tells_the_waiters_nothing(error: Exception, count: int) -> None:
+    bench = Bench(deploying(count))
+    bench.ironic.trouble = lambda request: error
+    waiters = [bench.wait(uuid, "deploying") for uuid in bench.ironic.nodes]
+    for _ in range(3):
+        assert len(bench.tick()) == 1, "a list that failed is not made up for node by node"
+    assert not any(waiter.news or waiter.error for waiter in waiters)
+    assert {waiter.state for waiter in waiters} == {"deploying"}
+    assert {waiter.trouble for waiter in waiters} == {str(error)}
+    bench.ironic.trouble = lambda request: None
+    bench.tick()
+    assert all(waiter.news and waiter.trouble is None for waiter in waiters)
+
+
+@pytest.mark.parametrize("error", [DOWN, BROKEN])
+@pytest.mark.parametrize("count", [1, 2])
+def test_pauses_grow_while_ironic_fails_and_shrink_again(error: Exception, count: int) -> None:
+    bench = Bench(deploying(count))
+    bench.ironic.trouble = lambda request: error
+    for uuid in bench.ironic.nodes:
+        bench.wait(uuid, "deploying")
+    times = look_times(bench, 10)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert pauses[0] <= INTERVAL
+    assert all(INTERVAL * 4 <= pause <= INTERVAL * 5 for pause in pauses[-3:])
+    for answer in (None, error, None):
+        bench.ironic.trouble = lambda request, answer=answer: answer  # type: ignore[misc]
+        bench.tick()
+        before = bench.clock.now
+        bench.tick()
+        assert bench.clock.now - before <= INTERVAL * 1.5
+
+
+def test_while_ironic_is_down_a_tick_is_one_request_whoever_waits() -> None:
+    bench = Bench(deploying(3) | {f"active-{number}": "active" for number in range(50)})
+    bench.ironic.trouble = lambda request: DOWN
+    for uuid, node in list(bench.ironic.nodes.items()):
+        bench.wait(uuid, node.provision_state)
+    began = bench.clock.now
+    requests = 0
+    while bench.clock.now < began + 20 * INTERVAL:
+        requests += len(bench.tick())
+    assert requests <= 10
+
+
+def test_a_node_that_always_fails_does_not_keep_the_others_waiting() -> None:
+    bench = Bench({"sick": "active"} | {f"node-{number}": "active" for number in range(5)})
+    bench.ironic.trouble = lambda request: UNAVAILABLE if request[1] == "sick" else None
+    waiters = {uuid: bench.wait(uuid) for uuid in bench.ironic.nodes}
+    began = bench.clock.now
+    seen: collections.Counter[str] = collections.Counter()
+    while bench.clock.now < began + 20 * INTERVAL:
+        bench.tick()
+        for uuid, waiter in waiters.items():
+            seen[uuid] += waiter.news
+            waiter.news = False
+    for _ in range(5):
+        bench.wait("sick")
+        for waiter in bench.poll.waiters:
+            waiter.due = bench.clock.now
+        requests = bench.tick()
+        assert len(requests) == 6
+        assert requests[-1] == ("get", "sick")
+    assert seen["sick"] == 0
+    assert all(seen[f"node-{number}"] >= 15 for number in range(5))
+
+
+@pytest.mark.parametrize("error", [REFUSED, TOO_OLD, ValueError("a bug")])
+def test_what_no_time_will_mend_ends_the_waits(error: Exception) -> None:
+    bench = Bench(deploying(2) | {"c": "active"})
+    bench.ironic.trouble = lambda request: error if request[0] == "list" else None
+    waiters = [bench.wait(uuid, node.provision_state) for uuid, node in bench.ironic.nodes.items()]
+    bench.tick()
+    assert [waiter.error for waiter in waiters] == [error, error, None]
+    assert waiters[2].news
+
+
+def test_a_filter_that_can_not_be_told_ends_the_waits() -> None:
+    bench = Bench(deploying(2))
+    error = exceptions.InvalidConfiguration("[ironic] shard_key", "is nonsense")
+
+    def refuse() -> NodeFilter:
+        raise error
+
+    bench.poll._node_filter = refuse
+    waiters = [bench.wait(uuid, "deploying") for uuid in bench.ironic.nodes]
+    assert bench.tick() == []
+    assert [waiter.error for waiter in waiters] == [error, error]
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    return [(r.levelname, r.getMessage()) for r in caplog.records if r.levelno > logging.DEBUG]
+
+
+def test_trouble_and_recovery_are_one_line_each(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    bench = Bench(deploying(3) | {"c": "active"})
+    for uuid, node in list(bench.ironic.nodes.items()):
+        bench.wait(uuid, node.provision_state)
+    bench.tick()
+    bench.ironic.trouble = lambda request: DOWN
+    for _ in range(6):
+        bench.tick()
+    assert len(lines(caplog)) == 1
+    level, text = lines(caplog)[0]
+    assert level == "WARNING"
+    assert "nodes in state 'deploying', which 3 wait for; asking again in " in text
+    assert "connection refused" in text
+    bench.ironic.trouble = lambda request: BROKEN
+    bench.tick()
+    assert len(lines(caplog)) == 2, "another trouble is another line"
+    bench.ironic.trouble = lambda request: None
+    for _ in range(6):
+        bench.tick()
+    assert lines(caplog)[2:] == [("INFO", "Ironic answers for every node that is waited for")]
+    bench.ironic.trouble = lambda request: DOWN
+    bench.tick()
+    assert len(lines(caplog)) == 4, "the next trouble is told again"
+
+
+def test_no_recovery_is_claimed_because_the_one_who_waited_left(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    bench = Bench({"a": "active", "b": "active"})
+    waiters = {"a": bench.wait("a"), "b": bench.wait("b")}
+
+    def fail_and_leave(request: Request) -> Exception:
+        bench.leave(waiters[str(request[1])])
+        return DOWN
+
+    bench.ironic.trouble = fail_and_leave
+    bench.tick()
+    assert [level for level, _ in lines(caplog)] == ["WARNING"]
+
+
+def test_no_recovery_is_claimed_while_a_single_node_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    bench = Bench({"a": "active", "sick": "active"})
+    bench.wait("a")
+    bench.wait("sick")
+    bench.ironic.trouble = lambda request: BROKEN if request[1] == "sick" else None
+    for _ in range(10):
+        bench.tick()
+    assert [level for level, _ in lines(caplog)] == ["WARNING"]
+
+
+def test_trouble_is_told_anew_to_those_who_come_after_all_have_left(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    bench = Bench({"a": "active"})
+    bench.ironic.trouble = lambda request: DOWN
+    for count in (1, 2):
+        waiter = bench.wait("a")
+        came = bench.clock.now
+        bench.tick()
+        assert bench.clock.now <= came + INTERVAL / 4
+        bench.leave(waiter)
+        assert len(lines(caplog)) == count
+
+
+# -- any history --------------------------------------------------------------
+
+STATES = st.sampled_from(
+    ["deploying", "wait call-back", "active", "deploy failed", "cleaning", "available", None]
+)
+NAMES = [f"node-{number}" for number in range(6)]
+MOVES = st.lists(st.tuples(st.sampled_from(NAMES), STATES), max_size=6)
+TROUBLES = st.sampled_from([None, None, None, DOWN, BROKEN])
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NAMES), STATES), min_size=1, max_size=10),
+    st.lists(st.tuples(MOVES, TROUBLES), max_size=12),
+    st.integers(0, 1000),
+)
+def test_every_waiter_comes_to_see_what_is_at_no_more_than_a_list_a_state_and_a_look_a_leaver(
+    waits: list[tuple[str, str | None]],
+    history: list[tuple[list[tuple[str, str | None]], Exception | None]],
+    seed: int,
+) -> None:
+    bench = Bench(dict.fromkeys(NAMES, "deploying"), seed=seed)
+    waiters = [bench.wait(uuid, state) for uuid, state in waits]
+    for moves, trouble in history:
+        for uuid, state in moves:
+            bench.ironic.move(uuid, state)
+        bench.ironic.trouble = lambda request, trouble=trouble: trouble  # type: ignore[misc]
+        requests = bench.tick()
+        lists = [state for kind, state in requests if kind == "list"]
+        gets = [uuid for kind, uuid in requests if kind == "get"]
+        assert len(set(lists)) == len(lists)
+        assert set(lists) <= states.TRANSITIONAL
+        assert len(set(gets)) == len(gets)
+        assert not trouble or not any(waiter.news for waiter in waiters)
+        for index, (kind, uuid) in enumerate(requests):
+            if kind == "get" and uuid in bench.ironic.nodes and not trouble:
+                now = bench.ironic.nodes[uuid].provision_state
+                assert ("list", now) not in requests[:index], "that list has shown it"
+        for waiter in waiters:
+            if waiter.news:
+                assert waiter.seen is bench.ironic.nodes.get(waiter.node)
+                waiter.news = False
+    bench.ironic.trouble = lambda request: None
+    end = bench.clock.now + 6 * INTERVAL
+    while bench.clock.now <= end:
+        bench.tick()
+    for waiter in waiters:
+        assert waiter.news
+        assert waiter.seen is bench.ironic.nodes.get(waiter.node)
