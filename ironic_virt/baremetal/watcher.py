@@ -150,7 +150,6 @@ class Watcher:
             self._stopped = True
             for waiter in self._poll.waiters:
                 waiter.woken.notify()
-            self._work.notify()
 
     # -- in a caller's thread -------------------------------------------------
 
@@ -206,7 +205,7 @@ class Watcher:
         with self._lock:
             while True:
                 due = self._poll.next_due()
-                if due is None or self._stopped:
+                if due is None:
                     # Under the lock: who comes later starts the next poller.
                     self._poller = None
                     return False
