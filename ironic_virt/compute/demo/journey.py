@@ -232,10 +232,11 @@ class Journey:
 
         deadline = self._clock() + self._cleaned_seconds
         self._board.begin({node: (name, "") for node, name in busy.items()})
-        with (
-            self._report.timed("clean"),
-            self._display.watch("Ironic cleans the nodes", self._board),
-        ):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self._report.timed("clean"))
+            if busy:
+                title = "Ironic cleans the nodes"
+                stack.enter_context(self._display.watch(title, self._board))
             while busy:
                 if self._clock() > deadline:
                     raise DemoFailed(

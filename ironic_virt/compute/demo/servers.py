@@ -12,12 +12,16 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 
+from oslo_log import log as logging
+
 from ironic_virt.compute.demo.display import Display
 from ironic_virt.compute.demo.errors import DemoFailed, ExtrasMissing
 from ironic_virt.compute.demo.interrupts import Interrupts
 from ironic_virt.compute.demo.progress import Board
 
 _TRACK = "ironic"
+
+LOG = logging.getLogger(__name__)
 
 RESOURCE_CLASS = "baremetal"
 PLACEMENT_CLASS = "CUSTOM_BAREMETAL"
@@ -107,6 +111,8 @@ def real(
                         environment=environment,
                         progress=progress,
                         sleep=interrupts.sleep,
+                        # Nothing that it does when asked to end is worth a wait.
+                        grace=3.0,
                     )
                 )
                 progress(f"Creating {nodes} nodes")
@@ -114,4 +120,15 @@ def real(
                 board.finish(_TRACK, "ready")
             yield Server(f"Ironic {ironic.version}", ironic.url, ironic.version)
     except real_ironic.RealIronicError as error:
-        raise DemoFailed(str(error)) from error
+        LOG.info("%s", error)
+        raise DemoFailed(_first_and_last_line(str(error))) from error
+
+
+def _first_and_last_line(text: str) -> str:
+    """What failed and why; what lies between is the output of some program."""
+    first, *more = [line.strip() for line in text.splitlines() if line.strip()]
+    if not more:
+        return first
+    # "It did not start. The end of its log:" announces what is left out here.
+    what = first.rpartition(". ")[0] or first.rstrip(":")
+    return f"{what}: {more[-1]} (-v shows more)"

@@ -132,6 +132,15 @@ def test_waiting_for_threads_ends_by_the_first_error(interrupts: Interrupts) -> 
             over.set()
 
 
+def test_waiting_for_threads_is_for_all_of_them(interrupts: Interrupts) -> None:
+    never = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        # The second takes longer than one look for signals does.
+        futures = [threads.submit(str), threads.submit(never.wait, 0.2)]
+        interrupts.wait(futures)
+        assert [future.done() for future in futures] == [True, True]
+
+
 def test_what_may_be_cut_short_is(interrupts: Interrupts, notes: list[str]) -> None:
     reached = []
 

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt demo`` as a process of its own, for tests to watch and to signal."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+SECONDS = 60.0
+"""More than anything here should take."""
+
+
+class Demo:
+    """A running ``ironic-virt demo``, in a temporary directory of its own."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self._directory = directory
+        self._environ = os.environ | {"TMPDIR": str(directory), "TERM": "xterm-256color"}
+        for name in ("NO_COLOR", "FORCE_COLOR", "PYTHONWARNINGS"):
+            self._environ.pop(name, None)
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def start(
+        self, *argv: str, stdout: int = subprocess.PIPE, **environ: str
+    ) -> subprocess.Popen[str]:
+        """Start it; its standard error is a pipe."""
+        # The console script calls the same function.
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ironic_virt.cmd.shell", "demo", *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self._environ | environ,
+            start_new_session=True,
+        )
+        self._processes.append(process)
+        return process
+
+    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        """Run it to its end."""
+        process = self.start(*argv)
+        out, err = process.communicate(timeout=SECONDS)
+        return subprocess.CompletedProcess(argv, process.returncode, out, err)
+
+    def assert_nothing_left(self) -> None:
+        """See that no file is left, no process of its session, nor one of its directory."""
+        assert list(self._directory.iterdir()) == []
+        for process in self._processes:
+            with pytest.raises(ProcessLookupError):
+                os.killpg(process.pid, 0)
+        assert [line for line in _command_lines() if str(self._directory) in line] == []
+
+    def kill(self) -> None:
+        """End whatever a failed test has left."""
+        for process in self._processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+
+
+def read_until(process: subprocess.Popen[str], wanted: Callable[[str], bool]) -> str:
+    """Read lines until one is as wanted, and return that."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if wanted(line):
+            return line
+    raise AssertionError(f"it ended too early: {process.stderr and process.stderr.read()}")
+
+
+def _command_lines() -> list[str]:
+    lines = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it may have ended meanwhile
+            lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return lines

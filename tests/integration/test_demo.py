@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt demo --ironic real``: the whole way, and early ends."""
+
+import json
+import pathlib
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from ironic_virt.testing import real_ironic
+from tests.functional.demo_process import Demo, read_until
+
+SECONDS = 180.0
+
+
+@pytest.fixture
+def demo(
+    ironic_environment: real_ironic.IronicEnvironment, tmp_path: pathlib.Path
+) -> Iterator[Demo]:
+    """A demo whose Ironic is installed already."""
+    demo = Demo(tmp_path)
+    yield demo
+    demo.kill()
+
+
+def test_it_goes_all_the_way_on_the_real_ironic(demo: Demo) -> None:
+    process = demo.start("--ironic", "real", "--deploy-time", "0", "--json")
+    out, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, err
+    report = json.loads(out)
+    assert report["result"] == "ok"
+    assert report["ironic"] == {"kind": "real", "version": "39.0.0", "api_version": "1.115"}
+    assert [node["provision_state"] for node in report["nodes"]["after"]] == ["available"] * 5
+    assert {node["instance_uuid"] for node in report["nodes"]["after"]} == {None}
+    assert [one["power_state"] for one in report["instances"]] == ["RUNNING"] * 3
+    assert [len(one["vifs"]) for one in report["instances"]] == [1, 1, 1]
+    demo.assert_nothing_left()
+
+
+@pytest.mark.parametrize("moment", ["Starting Ironic", "deploying"])
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_the_real_ironic_too(
+    demo: Demo, moment: str, signum: signal.Signals, code: int
+) -> None:
+    process = demo.start("--ironic", "real", "--deploy-time", "60")
+    read_until(process, lambda line: moment in line)
+    process.send_signal(signum)
+    _, err = process.communicate(timeout=SECONDS)
+    assert (process.returncode, err) == (code, "")
+    demo.assert_nothing_left()

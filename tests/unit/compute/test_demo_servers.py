@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the demo says when it can't have an Ironic."""
+
+import io
+import sys
+
+import pytest
+
+from ironic_virt import testing
+from ironic_virt.compute.demo import servers
+from ironic_virt.compute.demo.display import PlainDisplay
+from ironic_virt.compute.demo.errors import DemoFailed, ExtrasMissing
+from ironic_virt.compute.demo.interrupts import Interrupts
+from ironic_virt.compute.demo.progress import Board
+from ironic_virt.testing import real_ironic
+
+
+def test_without_the_extras_the_fake_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(testing, "fake_ironic", raising=False)
+    monkeypatch.setitem(sys.modules, "ironic_virt.testing.fake_ironic", None)
+    with (
+        pytest.raises(ExtrasMissing, match=r"pip install 'ironic-virt\[demo\]'"),
+        servers.fake(3, 1.0),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            real_ironic.EnvironmentBuildError("Can't install 39.0.0. Its output:", "a\nb\n"),
+            "Can't install 39.0.0: b (-v shows more)",
+        ),
+        (
+            real_ironic.StartError("ironic-dbsync failed:", "a\ndisk full"),
+            "ironic-dbsync failed: disk full (-v shows more)",
+        ),
+        (real_ironic.DatabaseError("No database. Start one."), "No database. Start one."),
+    ],
+)
+def test_an_ironic_that_can_not_be_had_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(real_ironic, "ensure_environment", fail)
+    display = PlainDisplay(io.StringIO())
+    with (
+        pytest.raises(DemoFailed) as caught,
+        servers.real(3, 1.0, Interrupts(), display, Board()),
+    ):
+        pass
+    assert str(caught.value) == said
