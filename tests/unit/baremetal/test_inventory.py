@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ironic_virt import exceptions
 from ironic_virt.baremetal.inventory import Inventory, Snapshot
 from ironic_virt.baremetal.node import Node
-from tests.unit.baremetal.clock import PATIENCE, VirtualClock
+from tests.clock import PATIENCE, VirtualClock
 
 A = Node(uuid="a", name="node-a", provision_state="available")
 B = Node(uuid="b", name="node-b", provision_state="active", instance_uuid="instance-b")

@@ -18,7 +18,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import polling, states
 from ironic_virt.baremetal.client import NodeFilter
 from ironic_virt.baremetal.polling import Poll, Rhythm, Waiter
-from tests.unit.baremetal.clock import VirtualClock
+from tests.clock import VirtualClock
 from tests.unit.baremetal.ironic import Request, ScriptedIronic
 
 INTERVAL = 8.0

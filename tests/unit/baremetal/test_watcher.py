@@ -19,7 +19,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.client import NodeFilter
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.watcher import Watcher
-from tests.unit.baremetal.clock import PATIENCE, VirtualClock
+from tests.clock import PATIENCE, VirtualClock
 from tests.unit.baremetal.ironic import Request, ScriptedIronic
 
 INTERVAL = 8.0
