@@ -41,6 +41,7 @@ _FIELD_FEATURES = {
     "shard": Feature.SHARD,
     "retired": Feature.RETIRED,
     "protected": Feature.PROTECTED,
+    "instance_name": Feature.INSTANCE_NAME,
 }
 _MOST_RESTARTS = 3
 
@@ -331,13 +332,13 @@ class IronicClient:
         applied: Callable[[Node], bool],
         features: Sequence[Feature],
     ) -> None:
-        version, fields = self._one_node_version()
-        version = str(max(Microversion.parse(version), self.versions.carrying(*features)))
+        version = str(self.versions.carrying(*features))
         node_path = f"/nodes/{_quoted(uuid)}"
 
         def look() -> bool | None:
+            newest, fields = self._one_node_version()
             answer = self._once(
-                "GET", node_path, version=version, params={"fields": fields}, node=uuid
+                "GET", node_path, version=newest, params={"fields": fields}, node=uuid
             )
             return applied(self._node_in(answer, node_path, uuid)) or None
 

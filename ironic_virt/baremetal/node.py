@@ -75,6 +75,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     protected: bool = False
     reservation: str | None = None
     instance_info: Mapping[str, Any] | None = None
+    instance_name: str | None = None
     malformed: tuple[str, ...] = ()
 
     @property
@@ -111,6 +112,7 @@ class _WireNode(msgspec.Struct, kw_only=True, gc=False):
     protected: bool | None = False
     reservation: str | None = None
     instance_info: dict[str, Any] | None = None
+    instance_name: str | None = None
 
 
 class _WirePage(msgspec.Struct):
@@ -225,6 +227,7 @@ class NodeDecoder:
             protected=bool(wire.protected),
             reservation=wire.reservation,
             instance_info=wire.instance_info,
+            instance_name=wire.instance_name,
             malformed=malformed,
         )
 

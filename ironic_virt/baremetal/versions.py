@@ -51,6 +51,7 @@ class Feature(enum.Enum):
     SHARD = ("filtering nodes by shard", Microversion(1, 82))
     HOLD = ("hold states", Microversion(1, 85))
     SERVICING = ("servicing", Microversion(1, 87))
+    INSTANCE_NAME = ("the name of a node's instance", Microversion(1, 104))
 
     @property
     def words(self) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -161,14 +162,15 @@ class TearDown:
     def _release(self, node: Node, instance: InstanceLike) -> None:
         """Take the instance's data off a node on which nothing is deployed."""
         self._network.detach_all(node, instance)
-        self._access.held(instance, node.uuid)
-        released = self._client.patch_node(
-            node.uuid,
-            [
-                {"op": "add", "path": "/instance_info", "value": {}},
-                {"op": "remove", "path": "/instance_uuid"},
-            ],
-        )
+        held = self._access.held(instance, node.uuid)
+        patch: list[dict[str, Any]] = [
+            {"op": "add", "path": "/instance_info", "value": {}},
+            {"op": "remove", "path": "/instance_uuid"},
+        ]
+        if held.instance_name is not None:
+            # Ironic set it by itself, from the display_name, and keeps it otherwise.
+            patch.append({"op": "remove", "path": "/instance_name"})
+        released = self._client.patch_node(node.uuid, patch)
         self._access.note(released)
         self._virtapi.report_progress(instance, "released", released.provision_state or "")
         LOG.info("Node %s is released from instance %s", node.uuid, instance.uuid)

@@ -39,10 +39,10 @@ def test_a_patch_is_sent_as_it_is_and_the_node_comes_back() -> None:
 @pytest.mark.parametrize(
     ("configdrive", "features", "version"),
     [
-        (None, (), "1.82"),
-        ("H4sIAAAA", (), "1.82"),
-        ({"meta_data": {}}, (), "1.82"),
-        ({"meta_data": {}, "vendor_data": {}}, (), "1.82"),
+        (None, (), "1.38"),
+        ("H4sIAAAA", (), "1.38"),
+        ({"meta_data": {}}, (), "1.56"),
+        ({"meta_data": {}, "vendor_data": {}}, (), "1.59"),
         (None, (Feature.SERVICING,), "1.87"),
     ],
 )

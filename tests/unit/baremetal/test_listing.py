@@ -233,7 +233,7 @@ def test_one_node_is_asked_for_with_all_fields_that_the_server_knows() -> None:
     assert node.instance_info == {"image_source": "x"}
     request = channel.requests[0]
     assert str(request) == f"GET /nodes/{scripted.NODE}"
-    assert request.version == "1.82"
+    assert request.version == "1.104"
     asked = request.params["fields"].split(",")
     assert {"shard", "conductor_group", "retired", "protected", "instance_info"} <= set(asked)
 

@@ -23,6 +23,7 @@ INTRODUCED = {
     Feature.SHARD: "1.82",
     Feature.HOLD: "1.85",
     Feature.SERVICING: "1.87",
+    Feature.INSTANCE_NAME: "1.104",
 }
 
 

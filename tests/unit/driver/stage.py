@@ -22,14 +22,15 @@ from keystoneauth1.noauth import NoAuth
 from oslo_config import cfg
 
 from ironic_virt import conf as ironic_virt_conf
-from ironic_virt import exceptions, virt
+from ironic_virt import virt
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.connection import Answer, KeystoneChannel
+from ironic_virt.baremetal.connection import KeystoneChannel
 from ironic_virt.baremetal.retry import RetryPolicy
 from ironic_virt.baremetal.watcher import Watcher
 from ironic_virt.driver import IronicDriver
 from ironic_virt.sharding.selector import TargetSet
 from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.crashing import CrashingChannel
 
 URL = "http://ironic.test"
 INSTANCE = "6d2b4f02-0000-4000-8000-000000000001"
@@ -37,10 +38,6 @@ STRANGER = "6d2b4f02-0000-4000-8000-00000000beef"
 VIF = "5f1f0000-0000-4000-8000-000000000001"
 IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
 SECRET = "correct horse battery staple"
-
-
-class Crash(BaseException):
-    """The process dies here: nothing of ours gets to run any more."""
 
 
 def make_conf(directory: Path, **options: Any) -> cfg.ConfigOpts:
@@ -96,43 +93,6 @@ class Service(virt.VirtAPI):
 
     def report_progress(self, instance: virt.InstanceLike, step: str, detail: str = "") -> None:
         self.steps.append(step)
-
-
-class CrashingChannel:
-    """A channel on which the process dies at a given request.
-
-    :param at: the request at which it dies, counted from 1; 0: never.
-    :param after: it dies when the request was carried out, not before.
-    """
-
-    def __init__(self, channel: KeystoneChannel, at: int, after: bool) -> None:
-        self._channel = channel
-        self._at = at
-        self._after = after
-        self._lock = threading.Lock()
-        self.sent = 0
-        self.dead = False
-        self.died_at = ""
-
-    def send(self, method: str, path: str, **request: Any) -> Answer:
-        with self._lock:
-            self.sent += 1
-            dies = self.sent == self._at
-        if dies or self.dead:
-            self.died_at = self.died_at or f"{method} {path}"
-            if dies and self._after:
-                self._channel.send(method, path, **request)
-            self.dead = True
-            self.check()
-        return self._channel.send(method, path, **request)
-
-    def check(self) -> None:
-        """Die, in any thread of ours but the poller, which just goes silent."""
-        if not self.dead:
-            return
-        if threading.current_thread().name == "ironic-virt-watcher":
-            raise exceptions.IronicUnreachable("the process is dead")
-        raise Crash(self.died_at)
 
 
 class _VirtualPauses:
@@ -236,6 +196,7 @@ class Stage:
             "target_provision_state",
             "instance_uuid",
             "instance_info",
+            "instance_name",
             "maintenance",
             "last_error",
             "reservation",

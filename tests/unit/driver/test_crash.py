@@ -10,8 +10,9 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.crashing import Crash
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import Crash, Stage, make_conf
+from tests.unit.driver.stage import Stage, make_conf
 
 Act = Callable[[Stage, str], None]
 MOST_REQUESTS = 200

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A process that dies at a request of our choice."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.connection import Answer, Channel
+
+
+class Crash(BaseException):
+    """The process dies here: nothing of ours gets to run any more."""
+
+
+class CrashingChannel:
+    """A channel on which the process dies at a given request.
+
+    :param at: the request at which it dies, counted from 1; 0: never.
+    :param after: it dies when the request was carried out, not before.
+    """
+
+    def __init__(self, channel: Channel, at: int, after: bool) -> None:
+        self._channel = channel
+        self._at = at
+        self._after = after
+        self._lock = threading.Lock()
+        self.sent = 0
+        self.dead = False
+        self.died_at = ""
+
+    def send(self, method: str, path: str, **request: Any) -> Answer:
+        with self._lock:
+            self.sent += 1
+            dies = self.sent == self._at
+        if dies or self.dead:
+            self.died_at = self.died_at or f"{method} {path}"
+            if dies and self._after:
+                self._channel.send(method, path, **request)
+            self.dead = True
+            self.check()
+        return self._channel.send(method, path, **request)
+
+    def check(self) -> None:
+        """Die, in any thread of ours but the poller, which just goes silent."""
+        if not self.dead:
+            return
+        if threading.current_thread().name == "ironic-virt-watcher":
+            raise exceptions.IronicUnreachable("the process is dead")
+        raise Crash(self.died_at)

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A compute service with nothing but a driver, on a real Ironic."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from ironic_virt import conf, virt
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.connection import KeystoneChannel
+from ironic_virt.baremetal.watcher import Watcher
+from ironic_virt.driver import IronicDriver
+from ironic_virt.sharding.selector import TargetSet
+from ironic_virt.testing import real_ironic
+from tests.crashing import CrashingChannel
+
+IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
+FLAVOR = virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100)
+SEEDS = itertools.count(1000)
+"""Nodes of different tests must not have the same uuids."""
+
+
+def write_conf(directory: Path, ironic: real_ironic.RealIronic, **options: Any) -> Path:
+    """An operator's file."""
+    lines = ["[DEFAULT]", "host = compute1", "[ironic]", "auth_type = none"]
+    lines += [f"endpoint_override = {ironic.url}", "api_retry_interval = 1"]
+    lines += [f"{name} = {value}" for name, value in options.items()]
+    path = directory / "ironic-virt.conf"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+class Service(virt.VirtAPI):
+    """Loads the driver from a file by its entry point.
+
+    :ivar unwanted: why builds are not wanted any more.
+    """
+
+    def __init__(self, config: Path, driver: virt.ComputeDriver | None = None) -> None:
+        self.unwanted: str | None = None
+        self.driver = driver or virt.load_compute_driver(conf.load([str(config)]), self)
+        self.driver.init_host(self.host)
+
+    @property
+    def host(self) -> str:
+        return "compute1"
+
+    def live_hosts(self) -> Collection[str]:
+        return ["compute1"]
+
+    def owned_instance_uuids(self) -> Collection[str]:
+        return []
+
+    def abort_reason(self, instance: virt.InstanceLike) -> str | None:
+        return self.unwanted
+
+    def config_drive(
+        self,
+        context: Any,
+        instance: virt.InstanceLike,
+        *,
+        network_info: virt.NetworkInfo,
+        injected_files: Sequence[tuple[str, bytes]],
+        admin_password: str | None,
+    ) -> virt.ConfigDrive:
+        return virt.ConfigDrive(meta_data={"uuid": instance.uuid}, user_data="#!/bin/sh")
+
+    def instance_on(self, node: str, flavor: virt.Flavor = FLAVOR) -> virt.Instance:
+        """A new instance, placed on a node."""
+        return virt.Instance(str(uuid.uuid4()), "instance", flavor, host=self.host, node=node)
+
+    def spawn(self, instance: virt.Instance, vifs: Sequence[virt.Vif] | None = None) -> None:
+        """Reserve and deploy, as a compute service does."""
+        self.driver.prepare_for_spawn(instance)
+        if vifs is None:
+            vifs = [virt.Vif(str(uuid.uuid4()))]
+        self.driver.spawn(None, instance, IMAGE, [], None, None, vifs)
+
+    def destroy(self, instance: virt.Instance) -> None:
+        """Tear down, as a compute service does."""
+        self.driver.destroy(None, instance, None)
+
+
+class _DyingService(Service):
+    """A service whose process dies at a request."""
+
+    def __init__(self, config: Path, at: int, *, after: bool) -> None:
+        options = conf.load([str(config)])
+        self.channel = CrashingChannel(KeystoneChannel.from_conf(options), at, after)
+        client = IronicClient(self.channel)
+
+        def pause(condition: threading.Condition, seconds: float | None) -> None:
+            if threading.current_thread().name != "ironic-virt-watcher":
+                self.channel.check()
+                seconds = 0.05
+            condition.wait(seconds)
+
+        watcher = Watcher(
+            client.single_try(),
+            node_filter=lambda: TargetSet.from_conf(options).node_filter(),
+            interval=1.0,
+            pause=pause,
+        )
+        super().__init__(config, IronicDriver(options, self, client=client, watcher=watcher))
+
+
+def dying_service(config: Path, at: int, *, after: bool) -> Service:
+    """A service that dies at its request number ``at``, before or after it is carried out."""
+    return _DyingService(config, at, after=after)
+
+
+class Operator:
+    """Somebody else who acts on nodes, by the same API."""
+
+    def __init__(self, ironic: real_ironic.RealIronic) -> None:
+        self._ironic = ironic
+        self._url = ironic.url
+
+    def request(self, method: str, path: str, body: Any = None) -> Any:
+        """Send a request that must succeed."""
+        answer = requests.request(
+            method,
+            f"{self._url}/v1{path}",
+            json=body,
+            headers={"X-OpenStack-Ironic-API-Version": "1.115"},
+            timeout=60,
+        )
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
+
+    def node(self, node: str) -> dict[str, Any]:
+        """Everything of a node that doesn't change by itself."""
+        seen: dict[str, Any] = self.request("GET", f"/nodes/{node}")
+        for noise in ("updated_at", "provision_updated_at", "links", "driver_internal_info"):
+            seen.pop(noise, None)
+        return seen
+
+    def vifs(self, node: str) -> list[str]:
+        """The VIFs on a node."""
+        return [vif["id"] for vif in self.request("GET", f"/nodes/{node}/vifs")["vifs"]]
+
+    def patch(self, node: str, **fields: Any) -> None:
+        """Set fields; ``None`` removes one."""
+        self.request(
+            "PATCH",
+            f"/nodes/{node}",
+            [
+                {"op": "remove", "path": f"/{name}"}
+                if value is None
+                else {"op": "add", "path": f"/{name}", "value": value}
+                for name, value in fields.items()
+            ],
+        )
+
+    def force(self, node: str, **columns: Any) -> None:
+        """Bring a node into a state that fake hardware passes too quickly, or never reaches."""
+        assignments = ", ".join(f"{name} = :{name}" for name in columns)
+        script = (
+            "import json, sys, sqlalchemy as sa\n"
+            "url, statement, values = sys.argv[1:]\n"
+            "with sa.create_engine(url).begin() as connection:\n"
+            "    connection.execute(sa.text(statement), json.loads(values))\n"
+        )
+        statement = f"UPDATE nodes SET {assignments} WHERE uuid = :uuid"
+        values = json.dumps({"uuid": node, **columns})
+        arguments = (self._ironic.database_url, statement, values)
+        subprocess.run([self._ironic.environment.python, "-c", script, *arguments], check=True)
+
+    def provision(self, node: str, verb: str) -> None:
+        """Ask for a provision state."""
+        self.request("PUT", f"/nodes/{node}/states/provision", {"target": verb})
+
+    def wait(self, node: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The node as soon as it is as wanted and unlocked."""
+        deadline = time.monotonic() + 60
+        while True:
+            seen = self.node(node)
+            if wanted(seen) and seen["reservation"] is None:
+                return seen
+            assert time.monotonic() < deadline, seen
+            time.sleep(0.1)
+
+    def wait_for_state(self, node: str, state: str) -> dict[str, Any]:
+        """The node when it is in a provision state."""
+        return self.wait(node, lambda seen: seen["provision_state"] == state)

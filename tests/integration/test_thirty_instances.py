@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Thirty instances at once on the real Ironic with MariaDB."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ironic_virt.testing import real_ironic
+from tests.integration.services import SEEDS, Operator, Service, write_conf
+
+INSTANCES = 30
+
+
+def test_thirty_instances_come_and_go_at_once(
+    tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic
+) -> None:
+    seed = next(SEEDS)
+    template = real_ironic.NodeTemplate(shard="thirty")
+    nodes = real_ironic.create_nodes(
+        ironic_on_mariadb, INSTANCES, template, name=f"thirty-{seed}-{{}}", seed=seed
+    )
+    operator = Operator(ironic_on_mariadb)
+    service = Service(write_conf(tmp_path, ironic_on_mariadb, shard_key="thirty"))
+    free = [
+        node
+        for node in service.driver.get_available_nodes(refresh=True)
+        if service.driver.get_inventory(node).reserved == 0
+    ]
+    assert sorted(free) == sorted(nodes)
+    instances = [service.instance_on(node) for node in free]
+
+    with ThreadPoolExecutor(INSTANCES) as threads:
+        list(threads.map(service.spawn, instances))
+        carried = {node: operator.node(node)["instance_uuid"] for node in nodes}
+        assert carried == {instance.node: instance.uuid for instance in instances}
+        assert len(set(carried.values())) == INSTANCES
+        states = {operator.node(node)["provision_state"] for node in nodes}
+        assert states == {"active"}
+        list(threads.map(service.destroy, instances))
+
+    for node in nodes:
+        left = operator.wait_for_state(node, "available")
+        assert (left["instance_uuid"], left["instance_info"]) == (None, {})
+        assert left["allocation_uuid"] is None
+        assert operator.vifs(node) == []
+    assert operator.request("GET", "/allocations")["allocations"] == []
+    service.driver.cleanup_host(service.host)
