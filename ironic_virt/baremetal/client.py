@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Ironic's REST API, typed: the only module that sends HTTP.
+"""Ironic's REST API, typed: the only way by which the package asks Ironic anything.
 
-Every method is one request, or one per page.  Retries, their deadline and the
-re-reading after a lost reply are here and nowhere else; a method that changes
-something knows how to see whether it has already happened.
+Every method is one request, or one per page, sent by
+:mod:`ironic_virt.baremetal.sender`.  A method that changes something knows how
+to see whether it has already happened, should its reply be lost.
 
 Thread-safe.  Errors are those of :mod:`ironic_virt.exceptions`, each with the
 server's message, the node and the request id.
@@ -12,9 +12,7 @@ server's message, the node and the request id.
 
 from __future__ import annotations
 
-import dataclasses
-import threading
-import time
+import copy
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -29,7 +27,8 @@ from ironic_virt.baremetal.connection import Answer, Channel, KeystoneChannel
 from ironic_virt.baremetal.node import LIST_FIELDS, Node, NodeDecoder
 from ironic_virt.baremetal.patches import JsonPatch, patch_is_applied
 from ironic_virt.baremetal.retry import RetryPolicy
-from ironic_virt.baremetal.versions import Feature, Microversion, ServerVersions
+from ironic_virt.baremetal.sender import Sender
+from ironic_virt.baremetal.versions import Feature, ServerVersions
 
 LOG = logging.getLogger(__name__)
 
@@ -109,11 +108,8 @@ class IronicClient:
     """
 
     def __init__(self, channel: Channel, retry: RetryPolicy | None = None) -> None:
-        self._channel = channel
-        self._retry = retry or RetryPolicy()
+        self._sender = Sender(channel, retry or RetryPolicy())
         self._decoder = NodeDecoder()
-        self._versions: ServerVersions | None = None
-        self._versions_lock = threading.Lock()
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> IronicClient:
@@ -122,9 +118,8 @@ class IronicClient:
 
     def single_try(self) -> IronicClient:
         """The same client without retries, for who asks again by itself anyway."""
-        twin = IronicClient(self._channel, dataclasses.replace(self._retry, max_retries=0))
-        twin._decoder = self._decoder
-        twin._versions = self._versions
+        twin = copy.copy(self)
+        twin._sender = self._sender.single_try()
         return twin
 
     # -- versions -------------------------------------------------------------
@@ -132,20 +127,7 @@ class IronicClient:
     @property
     def versions(self) -> ServerVersions:
         """The API versions that the server speaks, asked once."""
-        with self._versions_lock:
-            if self._versions is None:
-                self._versions = self._ask_versions()
-                LOG.info(
-                    "Ironic speaks API versions %s to %s",
-                    self._versions.minimum,
-                    self._versions.maximum,
-                )
-            return self._versions
-
-    def _ask_versions(self) -> ServerVersions:
-        answer = self._retry.run(lambda: self._once("GET", "", version=None))
-        what = "an Ironic's, it names no API versions; is [ironic] endpoint_override right?"
-        return answers.content(answer, _versions_in, what, path="")
+        return self._sender.versions
 
     def has(self, feature: Feature) -> bool:
         """Whether the server can do it."""
@@ -197,7 +179,7 @@ class IronicClient:
         if page_size is not None:
             params["limit"] = str(page_size)
         while True:
-            answer = self._read("/nodes", version=version, params=params)
+            answer = self._sender.read("/nodes", version=version, params=params)
             nodes, following = self._page_in(answer)
             yield nodes
             if not following:
@@ -217,7 +199,7 @@ class IronicClient:
         """
         version, fields = self._one_node_version()
         path = f"/nodes/{_quoted(uuid)}"
-        answer = self._read(path, version=version, params={"fields": fields}, node=uuid)
+        answer = self._sender.read(path, version=version, params={"fields": fields}, node=uuid)
         return self._node_in(answer, path, uuid)
 
     def node_of_instance(self, instance_uuid: str) -> Node | None:
@@ -226,7 +208,7 @@ class IronicClient:
         :raises UnexpectedAnswer: more than one node carries it.
         """
         version, fields = self._one_node_version()
-        answer = self._read(
+        answer = self._sender.read(
             "/nodes", version=version, params={"instance_uuid": instance_uuid, "fields": fields}
         )
         nodes, _ = self._page_in(answer)
@@ -265,11 +247,11 @@ class IronicClient:
         path = f"/nodes/{_quoted(uuid)}"
 
         def applied() -> Node | None:
-            answer = self._once("GET", path, version=version, node=uuid)
+            answer = self._sender.once("GET", path, version=version, node=uuid)
             found = answers.content(answer, _OBJECT.decode, "a node", path=path, node=uuid)
             return self._node_in(answer, path, uuid) if patch_is_applied(found, patch) else None
 
-        return self._change(
+        return self._sender.change(
             "PATCH",
             path,
             version=version,
@@ -337,12 +319,12 @@ class IronicClient:
 
         def look() -> bool | None:
             newest, fields = self._one_node_version()
-            answer = self._once(
+            answer = self._sender.once(
                 "GET", node_path, version=newest, params={"fields": fields}, node=uuid
             )
             return applied(self._node_in(answer, node_path, uuid)) or None
 
-        self._change(
+        self._sender.change(
             "PUT",
             f"{node_path}/states/{kind}",
             version=version,
@@ -355,7 +337,7 @@ class IronicClient:
     def validate_node(self, uuid: str) -> dict[str, Validation]:
         """Have Ironic check the node; interface name to what it says."""
         path = f"/nodes/{_quoted(uuid)}/validate"
-        answer = self._read(path, version=self._base_version(), node=uuid)
+        answer = self._sender.read(path, version=self._base_version(), node=uuid)
         return answers.content(answer, _VALIDATION.decode, "a validation", path=path, node=uuid)
 
     # -- VIFs -----------------------------------------------------------------
@@ -363,7 +345,7 @@ class IronicClient:
     def list_vifs(self, uuid: str) -> list[str]:
         """The ids of the VIFs attached to a node."""
         path = f"/nodes/{_quoted(uuid)}/vifs"
-        answer = self._read(path, version=self._base_version(), node=uuid)
+        answer = self._sender.read(path, version=self._base_version(), node=uuid)
         return _vif_ids(answer, path, uuid)
 
     def attach_vif(self, uuid: str, vif: str) -> None:
@@ -376,10 +358,10 @@ class IronicClient:
         path = f"/nodes/{_quoted(uuid)}/vifs"
 
         def applied() -> bool | None:
-            answer = self._once("GET", path, version=version, node=uuid)
+            answer = self._sender.once("GET", path, version=version, node=uuid)
             return vif in _vif_ids(answer, path, uuid) or None
 
-        self._change(
+        self._sender.change(
             "POST",
             path,
             version=version,
@@ -398,10 +380,10 @@ class IronicClient:
         path = f"/nodes/{_quoted(uuid)}/vifs"
 
         def applied() -> bool | None:
-            answer = self._once("GET", path, version=version, node=uuid)
+            answer = self._sender.once("GET", path, version=version, node=uuid)
             return vif not in _vif_ids(answer, path, uuid) or None
 
-        self._change(
+        self._sender.change(
             "DELETE",
             f"{path}/{_quoted(vif)}",
             version=version,
@@ -414,94 +396,6 @@ class IronicClient:
 
     def _base_version(self) -> str:
         return str(self.versions.carrying())
-
-    def _read(
-        self,
-        path: str,
-        *,
-        version: str,
-        params: Mapping[str, str] | None = None,
-        node: str | None = None,
-    ) -> Answer:
-        return self._retry.run(
-            lambda: self._once("GET", path, version=version, params=params, node=node)
-        )
-
-    def _change(
-        self,
-        method: str,
-        path: str,
-        *,
-        version: str,
-        applied: Callable[[], T | None],
-        result: Callable[[Answer], T],
-        json: Any = None,
-        node: str | None = None,
-    ) -> T:
-        reply_lost = False
-
-        def attempt() -> T:
-            nonlocal reply_lost
-            if reply_lost:
-                done = applied()
-                if done is not None:
-                    LOG.info("%s %s had been applied, its reply was lost", method, path)
-                    return done
-            try:
-                return result(self._once(method, path, version=version, json=json, node=node))
-            except exceptions.IronicError as exc:
-                if reply_lost and not answers.is_transient(exc):
-                    # Refused, perhaps because the lost one came in just before.
-                    done = applied()
-                    if done is not None:
-                        LOG.info("%s %s had been applied after all", method, path)
-                        return done
-                reply_lost = reply_lost or answers.may_have_been_applied(exc)
-                raise
-
-        return self._retry.run(attempt)
-
-    def _once(
-        self,
-        method: str,
-        path: str,
-        *,
-        version: str | None,
-        params: Mapping[str, str] | None = None,
-        json: Any = None,
-        node: str | None = None,
-    ) -> Answer:
-        start = time.monotonic()
-        try:
-            answer = self._channel.send(method, path, params=params, json=json, version=version)
-        except exceptions.IronicError as exc:
-            exc.node = exc.node or node
-            raise
-        LOG.debug(
-            "%s %s: %d in %.3f s (version %s, request %s)",
-            method,
-            path or "/v1",
-            answer.status,
-            time.monotonic() - start,
-            version,
-            answers.request_id(answer),
-        )
-        if answer.status == 406:
-            self._forget_versions()
-        if answer.status >= 400:
-            raise answers.error_of(answer, method=method, path=path, node=node)
-        return answer
-
-    def _forget_versions(self) -> None:
-        # The server was up- or downgraded while we ran: negotiate again.
-        with self._versions_lock:
-            self._versions = None
-
-
-def _versions_in(body: bytes) -> ServerVersions:
-    version = msgspec.json.decode(body)["version"]
-    lowest, newest = str(version["min_version"]), str(version["version"])
-    return ServerVersions(Microversion.parse(lowest), Microversion.parse(newest))
 
 
 def _vif_ids(answer: Answer, path: str, node: str) -> list[str]:

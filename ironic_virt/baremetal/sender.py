@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""How a request is sent: versions negotiated, retried, and looked after when its reply is lost.
+
+Below it is a channel that carries single requests, above it the client that
+knows what they mean.  Whatever is retried, is retried here.
+
+Thread-safe.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import answers
+from ironic_virt.baremetal.connection import Answer, Channel
+from ironic_virt.baremetal.retry import RetryPolicy
+from ironic_virt.baremetal.versions import Microversion, ServerVersions
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Sender:
+    """Sends requests to one Ironic.
+
+    :param channel: carries single requests.
+    :param retry: when to send them again.
+    """
+
+    def __init__(self, channel: Channel, retry: RetryPolicy) -> None:
+        self._channel = channel
+        self._retry = retry
+        self._versions: ServerVersions | None = None
+        self._versions_lock = threading.Lock()
+
+    def single_try(self) -> Sender:
+        """The same without retries."""
+        twin = Sender(self._channel, dataclasses.replace(self._retry, max_retries=0))
+        twin._versions = self._versions
+        return twin
+
+    @property
+    def versions(self) -> ServerVersions:
+        """The API versions that the server speaks, asked once."""
+        with self._versions_lock:
+            if self._versions is None:
+                self._versions = self._ask_versions()
+                LOG.info(
+                    "Ironic speaks API versions %s to %s",
+                    self._versions.minimum,
+                    self._versions.maximum,
+                )
+            return self._versions
+
+    def _ask_versions(self) -> ServerVersions:
+        answer = self._retry.run(lambda: self.once("GET", "", version=None))
+        what = "an Ironic's, it names no API versions; is [ironic] endpoint_override right?"
+        return answers.content(answer, _versions_in, what, path="")
+
+    def read(
+        self,
+        path: str,
+        *,
+        version: str,
+        params: Mapping[str, str] | None = None,
+        node: str | None = None,
+    ) -> Answer:
+        """Send a GET, again and again while its trouble may pass."""
+        return self._retry.run(
+            lambda: self.once("GET", path, version=version, params=params, node=node)
+        )
+
+    def change(
+        self,
+        method: str,
+        path: str,
+        *,
+        version: str,
+        applied: Callable[[], T | None],
+        result: Callable[[Answer], T],
+        json: Any = None,
+        node: str | None = None,
+    ) -> T:
+        """Send a request that changes something, and see to it that it happens once.
+
+        :param applied: looks whether it has happened, by one request of its own;
+            asked after a lost reply, before the request is sent again.
+        :param result: what the answer says.
+        """
+        reply_lost = False
+
+        def attempt() -> T:
+            nonlocal reply_lost
+            if reply_lost:
+                done = applied()
+                if done is not None:
+                    LOG.info("%s %s had been applied, its reply was lost", method, path)
+                    return done
+            try:
+                return result(self.once(method, path, version=version, json=json, node=node))
+            except exceptions.IronicError as exc:
+                if reply_lost and not answers.is_transient(exc):
+                    # Refused, perhaps because the lost one came in just before.
+                    done = applied()
+                    if done is not None:
+                        LOG.info("%s %s had been applied after all", method, path)
+                        return done
+                reply_lost = reply_lost or answers.may_have_been_applied(exc)
+                raise
+
+        return self._retry.run(attempt)
+
+    def once(
+        self,
+        method: str,
+        path: str,
+        *,
+        version: str | None,
+        params: Mapping[str, str] | None = None,
+        json: Any = None,
+        node: str | None = None,
+    ) -> Answer:
+        """Send a request a single time.
+
+        :raises IronicError: of the kind that the answer's status stands for.
+        """
+        start = time.monotonic()
+        try:
+            answer = self._channel.send(method, path, params=params, json=json, version=version)
+        except exceptions.IronicError as exc:
+            exc.node = exc.node or node
+            raise
+        LOG.debug(
+            "%s %s: %d in %.3f s (version %s, request %s)",
+            method,
+            path or "/v1",
+            answer.status,
+            time.monotonic() - start,
+            version,
+            answers.request_id(answer),
+        )
+        if answer.status == 406:
+            self._forget_versions()
+        if answer.status >= 400:
+            raise answers.error_of(answer, method=method, path=path, node=node)
+        return answer
+
+    def _forget_versions(self) -> None:
+        # The server was up- or downgraded while we ran: negotiate again.
+        with self._versions_lock:
+            self._versions = None
+
+
+def _versions_in(body: bytes) -> ServerVersions:
+    version = msgspec.json.decode(body)["version"]
+    lowest, newest = str(version["min_version"]), str(version["version"])
+    return ServerVersions(Microversion.parse(lowest), Microversion.parse(newest))
