@@ -124,7 +124,7 @@ def backfill(bm: Baremetal, allocation: Allocation, node: Node) -> None:
             f" {allocation.candidate_nodes}"
         )
     try:
-        bm.check_unlocked(node)
+        bm.acquire(node)
         if problems:
             raise errors.ApiError(
                 500,
@@ -144,7 +144,7 @@ def release(bm: Baremetal, allocation: Allocation) -> None:
     """
     node = allocation.node
     if node is not None:
-        bm.check_unlocked(node)
+        bm.acquire(node)
         _check_releasable(node, allocation)
     bm.store.remove_allocation(allocation)
 

@@ -205,6 +205,11 @@ class FakeIronic(Controls):
                 # Encoded under the lock: rows may be shared with the body.
                 content = msgspec.json.encode(answer.body)
         except errors.ApiError as exc:
+            if not path.strip("/"):
+                # The root is served by a controller, so this is Ironic's own shape.
+                exc = errors.ApiError(exc.status, exc.message)
+            if isinstance(exc, errors.RoutingError) and not exc.keeps_headers:
+                out = self._request_id()
             return _with_body(Reply(exc.status, out, b""), exc.body())
         return _with_body(Reply(answer.status, out, b""), content)
 

@@ -97,6 +97,16 @@ class Baremetal:
         if node.reservation is not None:
             raise errors.node_locked(node.uuid, node.reservation)
 
+    def acquire(self, node: Node) -> None:
+        """Take and release a node's lock, as most that conductors do starts with.
+
+        Like in Ironic that alone touches ``updated_at``.
+
+        :raises ApiError: 409 if it is taken.
+        """
+        self.check_unlocked(node)
+        self.store.update(node)
+
     def lock(self, node: Node) -> None:
         self.store.update(node, reservation=self.conductor_of(node) or "conductor-1")
 

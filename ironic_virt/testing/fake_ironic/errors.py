@@ -30,10 +30,14 @@ class ApiError(Exception):
 
 
 class RoutingError(ApiError):
-    """An error from below the handlers: the web framework's shape."""
+    """An error from below the handlers: the web framework's shape.
 
-    def __init__(self, status: int, message: str = "") -> None:
+    :param keeps_headers: whether the answer tells API versions in its headers.
+    """
+
+    def __init__(self, status: int, message: str = "", keeps_headers: bool = False) -> None:
         super().__init__(status, message)
+        self.keeps_headers = keeps_headers
 
     def body(self) -> bytes:
         fault = {

@@ -2,6 +2,7 @@
 
 """JSON Patch, with Ironic's restrictions and messages."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -74,6 +75,9 @@ def apply(document: dict[str, Any], patch: Patch) -> dict[str, Any]:
             raise errors.invalid(
                 f"Adding a new attribute ({path}) to the root of the resource is not allowed"
             )
+    # Copied one by one: rows share one empty dict, and a copy of them all
+    # together would go on sharing it.
+    document = {field: copy.deepcopy(value) for field, value in document.items()}
     for operation in patch:
         try:
             document = jsonpatch.apply_patch(document, jsonpatch.JsonPatch([operation]))

@@ -18,7 +18,7 @@ def change_power(bm: Baremetal, node: Node, target: str, timeout: int | None = N
         not follow is given up.
     :raises ApiError: 409 if the node is locked.
     """
-    bm.check_unlocked(node)
+    bm.acquire(node)
     soft = target in (states.SOFT_REBOOT, states.SOFT_POWER_OFF)
     on = target in (states.POWER_ON, states.REBOOT, states.SOFT_REBOOT)
     end = states.POWER_ON if on else states.POWER_OFF

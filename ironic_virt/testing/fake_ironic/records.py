@@ -71,7 +71,7 @@ class Node:
     rescue_interface: str | None = None
     reservation: str | None = None
     resource_class: str | None = None
-    retired: bool = False
+    retired: bool | None = False
     retired_reason: str | None = None
     secure_boot: bool | None = None
     service_step: Json = dataclasses.field(default_factory=lambda: EMPTY)

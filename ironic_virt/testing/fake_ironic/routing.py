@@ -15,8 +15,10 @@ from ironic_virt.testing.fake_ironic.api import (
     node_patch,
     node_states,
     nodes,
+    portgroups,
     ports,
     services,
+    volumes,
 )
 from ironic_virt.testing.fake_ironic.web import Answer
 
@@ -28,6 +30,8 @@ _MODULES: tuple[Any, ...] = (
     node_states,
     node_parts,
     ports,
+    portgroups,
+    volumes,
     allocations,
     services,
 )

@@ -213,12 +213,14 @@ def negotiate(
             406,
             f"Mutually exclusive versions requested. Version {text(version)} requested but not"
             f" supported by this service. {served}",
+            keeps_headers=True,
         )
     if not low <= version <= high:
         raise errors.RoutingError(
             406,
             f"Version {text(version)} was requested but the minor version is not supported by"
             f" this service. {served}",
+            keeps_headers=True,
         )
     return version
 

@@ -49,7 +49,14 @@ class Request:
         self, parsers: Mapping[str, Parser], required: tuple[str, ...] = ()
     ) -> dict[str, Any]:
         """The arguments in the query and in the body; see :func:`checks.parse`."""
-        given: dict[str, Any] = dict(parse_qsl(self.query, keep_blank_values=True))
+        given: dict[str, Any] = {}
+        for name, value in parse_qsl(self.query, keep_blank_values=True):
+            if name not in given:
+                given[name] = value
+            elif isinstance(given[name], list):
+                given[name].append(value)
+            else:
+                given[name] = [given[name], value]
         if self.body and self.method != "GET":
             body = self.json()
             if isinstance(body, dict):

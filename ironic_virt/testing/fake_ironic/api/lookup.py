@@ -26,6 +26,19 @@ def find_node(request: Request, ident: str, missing: int = 404) -> Node:
     return node
 
 
+def find_parent(request: Request, ident: str) -> Node:
+    """The node whose ports or port groups are asked for.
+
+    Ironic 39.0.0 finds it by its uuid only, and says so in a strange way.
+
+    :raises ApiError: 404.
+    """
+    node = request.bm.store.nodes.get(ident)
+    if node is None:
+        raise errors.not_found("Portgroup None could not be found.")
+    return node
+
+
 def _by_name(table: Any, name: str) -> Any:
     return next((row for row in table if row.name == name), None)
 

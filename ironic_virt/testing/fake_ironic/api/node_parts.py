@@ -6,6 +6,7 @@ from typing import Any
 
 from ironic_virt.testing.fake_ironic import checks, errors, network, provisioning, versions
 from ironic_virt.testing.fake_ironic.api.lookup import find_node
+from ironic_virt.testing.fake_ironic.api.nodes import show_only
 from ironic_virt.testing.fake_ironic.web import Answer, Request
 
 _TRAIT: dict[str, Any] = {
@@ -30,6 +31,11 @@ _VIF: dict[str, Any] = {
     "additionalProperties": True,
 }
 _MAX_TRAITS = 50
+_EITHER_TRAITS = (
+    "A single node trait may be added via PUT /v1/nodes/<node identifier>/traits/<trait> with no"
+    " body, or all node traits may be replaced via PUT /v1/nodes/<node identifier>/traits with the"
+    " list of traits specified in the request body."
+)
 
 #: In Ironic's order.
 _VALIDATED = (
@@ -52,7 +58,8 @@ _VALIDATED = (
 
 
 def _require_traits(request: Request) -> None:
-    request.require(versions.TRAITS, errors.not_acceptable())
+    error = errors.not_acceptable() if request.method == "GET" else errors.RoutingError(405)
+    request.require(versions.TRAITS, error)
 
 
 def show_traits(request: Request, ident: str) -> Answer:
@@ -62,12 +69,11 @@ def show_traits(request: Request, ident: str) -> Answer:
 
 def _set_traits(request: Request, ident: str, traits: list[str]) -> None:
     node = find_node(request, ident)
-    request.bm.check_unlocked(node)
+    request.bm.acquire(node)
     if len(traits) > _MAX_TRAITS:
         raise errors.invalid(
             f"Could not modify traits for node {node.id} as it would exceed the maximum number of"
-            f" traits per node. Number of traits currently {len(node.traits)}, maximum"
-            f" {_MAX_TRAITS}."
+            f" traits per node ({len(traits)} vs. {_MAX_TRAITS})"
         )
     # Ironic keeps traits beside the node, which is not updated.
     node.traits = tuple(sorted(traits))
@@ -79,11 +85,7 @@ def replace_traits(request: Request, ident: str) -> Answer:
     checks.check_schema("body", body, _TRAITS)
     find_node(request, ident)
     if "traits" not in body:
-        raise errors.invalid(
-            "A single node trait may be added via PUT /v1/nodes/<node identifier>/traits/<trait>"
-            " with no body, or all node traits may be replaced via PUT /v1/nodes/<node"
-            " identifier>/traits with the list of traits specified in the request body."
-        )
+        raise errors.invalid(_EITHER_TRAITS)
     _set_traits(request, ident, list(dict.fromkeys(body["traits"])))
     return Answer(204)
 
@@ -91,8 +93,11 @@ def replace_traits(request: Request, ident: str) -> Answer:
 def add_trait(request: Request, ident: str, trait: str) -> Answer:
     _require_traits(request)
     checks.check_schema("trait", trait, _TRAIT)
-    checks.check_schema("body", request.json(), _TRAITS)
+    body = request.json()
+    checks.check_schema("body", body, _TRAITS)
     node = find_node(request, ident)
+    if "traits" in body:
+        raise errors.invalid(_EITHER_TRAITS)
     _set_traits(request, ident, list(dict.fromkeys((*node.traits, trait))))
     return Answer(204, location=f"nodes/{ident}/traits/{trait}")
 
@@ -100,7 +105,7 @@ def add_trait(request: Request, ident: str, trait: str) -> Answer:
 def remove_trait(request: Request, ident: str, trait: str) -> Answer:
     _require_traits(request)
     node = find_node(request, ident)
-    request.bm.check_unlocked(node)
+    request.bm.acquire(node)
     if trait not in node.traits:
         raise errors.not_found(f"Node {node.uuid} doesn't have a trait '{trait}'")
     _set_traits(request, ident, [name for name in node.traits if name != trait])
@@ -114,6 +119,10 @@ def remove_traits(request: Request, ident: str) -> Answer:
 
 
 # VIFs
+
+
+def detach_none(request: Request, ident: str) -> Answer:
+    raise errors.invalid("Missing mandatory parameter: vif_id")
 
 
 def list_vifs(request: Request, ident: str) -> Answer:
@@ -151,14 +160,14 @@ def detach_vif(request: Request, ident: str, vif: str) -> Answer:
 def set_maintenance(request: Request, ident: str) -> Answer:
     reason = request.arguments({"reason": checks.string})["reason"]
     node = find_node(request, ident)
-    request.bm.check_unlocked(node)
+    request.bm.acquire(node)
     request.bm.update(node, maintenance=True, maintenance_reason=reason)
     return Answer(202)
 
 
 def clear_maintenance(request: Request, ident: str) -> Answer:
     node = find_node(request, ident)
-    request.bm.check_unlocked(node)
+    request.bm.acquire(node)
     request.bm.update(node, maintenance=False, maintenance_reason=None, fault=None)
     return Answer(202)
 
@@ -167,9 +176,10 @@ def clear_maintenance(request: Request, ident: str) -> Answer:
 
 
 def inject_nmi(request: Request, ident: str) -> Answer:
+    request.arguments({})
     request.require(versions.INJECT_NMI, errors.not_found())
     node = find_node(request, ident)
-    request.bm.check_unlocked(node)
+    request.bm.acquire(node)
     if not request.bm.settings.supports_nmi:
         raise errors.invalid(
             f"Driver {node.driver} does not support inject_nmi (disabled or not implemented)."
@@ -179,12 +189,13 @@ def inject_nmi(request: Request, ident: str) -> Answer:
 
 def show_boot_device(request: Request, ident: str) -> Answer:
     node = find_node(request, ident)
+    request.bm.acquire(node)
     body = {"boot_device": node.boot_device, "persistent": node.boot_device_persistent}
     return Answer(body=body)
 
 
 def show_boot_devices(request: Request, ident: str) -> Answer:
-    find_node(request, ident)
+    request.bm.acquire(find_node(request, ident))
     return Answer(body={"supported_boot_devices": list(request.bm.settings.boot_devices)})
 
 
@@ -193,7 +204,7 @@ def set_boot_device(request: Request, ident: str) -> Answer:
         {"boot_device": checks.string, "persistent": checks.boolean}, required=("boot_device",)
     )
     node = find_node(request, ident)
-    request.bm.check_unlocked(node)
+    request.bm.acquire(node)
     if given["boot_device"] not in request.bm.settings.boot_devices:
         raise errors.invalid(f"Invalid boot device {given['boot_device']} specified.")
     # fake-hardware has nothing to remember it with: it always reports its own.
@@ -219,7 +230,10 @@ def validate(request: Request, ident: str) -> Answer:
 
 def validate_named(request: Request) -> Answer:
     given = request.arguments({"node": checks.uuid_or_name, "node_uuid": checks.uuid})
-    return validate(request, given["node_uuid"] or given["node"] or "None")
+    ident = given["node_uuid"] or given["node"]
+    if ident is None:
+        raise errors.invalid("Expected a logical name or UUID but received None.")
+    return validate(request, ident)
 
 
 _HISTORY = ("uuid", "created_at", "severity", "event")
@@ -279,6 +293,13 @@ def show_children(request: Request, ident: str) -> Answer:
     return Answer(body={"children": children, "links": {"href": href, "rel": "children"}})
 
 
+def show_field(request: Request, ident: str, field: str) -> Answer:
+    """What is no part of a node is taken for the name of a field, as Ironic does."""
+    if field == "maintenance":
+        raise errors.RoutingError(405)
+    return show_only(request, ident, [field.lower()])
+
+
 def show_bios(request: Request, ident: str) -> Answer:
     request.require(versions.BIOS)
     find_node(request, ident)
@@ -298,7 +319,7 @@ NODE_ROUTES = (
         {"GET": show_traits, "PUT": replace_traits, "DELETE": remove_traits},
     ),
     ("/nodes/<ident>/traits/<trait>", {"PUT": add_trait, "DELETE": remove_trait}),
-    ("/nodes/<ident>/vifs", {"GET": list_vifs, "POST": attach_vif}),
+    ("/nodes/<ident>/vifs", {"GET": list_vifs, "POST": attach_vif, "DELETE": detach_none}),
     ("/nodes/<ident>/vifs/<vif>", {"DELETE": detach_vif}),
     ("/nodes/<ident>/maintenance", {"PUT": set_maintenance, "DELETE": clear_maintenance}),
     ("/nodes/<ident>/management/inject_nmi", {"PUT": inject_nmi}),
@@ -314,4 +335,5 @@ NODE_ROUTES = (
     ("/nodes/<ident>/children", {"GET": show_children}),
     ("/nodes/<ident>/bios", {"GET": show_bios}),
     ("/nodes/<ident>/firmware", {"GET": show_firmware}),
+    ("/nodes/<ident>/<field>", {"GET": show_field}),
 )

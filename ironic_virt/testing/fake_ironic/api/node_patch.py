@@ -36,7 +36,17 @@ def patch_node(request: Request, ident: str) -> Answer:
         raise errors.invalid(
             "The reset_interfaces parameter can only be used when changing the node's driver."
         )
+    for text in patching.values(patch, "/description"):
+        if text and len(text) > 4096:
+            raise errors.invalid("Cannot update node with description exceeding 4096 characters")
+    for data in patching.values(patch, "/network_data"):
+        node_schema.check_network_data(data)
+    if any(item == {"op": "remove", "path": "/automated_clean"} for item in patch):
+        # Ironic 39.0.0 looks for the value of a removal.
+        raise errors.ApiError(500, "'value'")
     node = find_node(request, ident)
+    for parent in patching.values(patch, "/parent_node"):
+        node_schema.find_parent(request, parent, node.owner)
     _check_transition(request, node, ident, patch)
     for name in patching.values(patch, "/name"):
         message = f"Node {ident}: Cannot change name to invalid name '{name}'"
@@ -44,7 +54,10 @@ def patch_node(request: Request, ident: str) -> Answer:
     changes = _changes(node, patch)
     _check_links(request, node, ident, changes)
     _apply(request, node, changes)
-    return Answer(body=renderer(request, None)(node))
+    body = renderer(request, None)(node)
+    # Ironic shows the node as it was while the change held its lock.
+    body["reservation"] = body.get("conductor") or request.bm.conductor_of(node)
+    return Answer(body=body)
 
 
 def _query(request: Request) -> dict[str, str]:
@@ -76,10 +89,15 @@ def _changes(node: Node, patch: Patch) -> dict[str, Any]:
     before = {field: getattr(node, field) for field in fields}
     after = patching.apply(before, patch)
     node_schema.check(after, "patch", node_schema.PATCH)
-    for flag in ("protected", "maintenance", "retired", "disable_power_off"):
-        after[flag] = bool(after.get(flag))
-    group = after.get("conductor_group")
-    after["conductor_group"] = "" if group is None else group.lower()
+    after["protected"] = bool(after.get("protected"))
+    if "conductor_group" not in after:
+        raise errors.ApiError(500, "'conductor_group'")
+    if after["conductor_group"] is None:
+        raise errors.ApiError(500, "'NoneType' object has no attribute 'lower'")
+    for flag in ("maintenance", "disable_power_off", "console_enabled"):
+        if after.get(flag) is None:
+            raise errors.ApiError(500, f"Field `{flag}' cannot be None")
+    after["conductor_group"] = after["conductor_group"].lower()
     changes: dict[str, Any] = {}
     for field in fields:
         value = after.get(field)
@@ -117,10 +135,14 @@ def _apply(request: Request, node: Node, changes: dict[str, Any]) -> None:
         changes.update(maintenance_reason=None, fault=None)
     _check_flag(node, changes, "protected", (states.ACTIVE, states.RESCUE))
     _check_flag(node, changes, "retired", None)
+    defaults = node_schema.default_interfaces(bm.settings)
     for kind in INTERFACES:
-        _check_interface(node, changes, f"{kind}_interface")
+        field = f"{kind}_interface"
+        _check_interface(node, changes, field)
+        if field in changes and changes[field] is None:
+            changes[field] = defaults[field]
     node_schema.check_interfaces(changes)
-    bm.check_unlocked(node)
+    bm.acquire(node)
     if changes.get("instance_uuid") and node.instance_uuid:
         raise errors.node_associated(node.uuid, node.instance_uuid)
     if "resource_class" in changes and node.resource_class:

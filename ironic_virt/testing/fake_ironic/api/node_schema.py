@@ -4,13 +4,26 @@
 
 from typing import Any
 
+import jsonschema
+
 from ironic_virt.testing.fake_ironic import checks, errors, versions
+from ironic_virt.testing.fake_ironic.records import Node
 from ironic_virt.testing.fake_ironic.settings import INTERFACES, Settings
 from ironic_virt.testing.fake_ironic.web import Request
 
 _STRING = {"type": ["string", "null"]}
 _FLAG = {"type": ["string", "boolean", "null"]}
 _OBJECT = {"type": ["object", "null"]}
+
+_NETWORK_DATA: dict[str, Any] = {
+    "type": "object",
+    "required": ["links", "networks", "services"],
+    "properties": {
+        "links": {"type": "array"},
+        "networks": {"type": "array"},
+        "services": {"type": "array"},
+    },
+}
 
 _PROPERTIES: dict[str, Any] = {
     "automated_clean": _FLAG,
@@ -29,7 +42,13 @@ _PROPERTIES: dict[str, Any] = {
     "lessee": _STRING,
     "maintenance": _FLAG,
     "name": _STRING,
-    "network_data": _OBJECT,
+    "network_data": {
+        "anyOf": [
+            {"type": "null"},
+            {"type": "object", "additionalProperties": False},
+            _NETWORK_DATA,
+        ]
+    },
     "owner": _STRING,
     "parent_node": {**_STRING, "maxLength": 36},
     "properties": _OBJECT,
@@ -138,6 +157,30 @@ def check_name(request: Request, name: str, message: str) -> None:
         )
 
 
+def check_network_data(data: Any) -> None:
+    """Refuse network data that lacks one of its parts.
+
+    :raises ApiError: 400.
+    """
+    try:
+        jsonschema.validate(data, _NETWORK_DATA)
+    except jsonschema.ValidationError as exc:
+        raise errors.invalid(f"Invalid network_data: {exc.message} ") from None
+
+
+def find_parent(request: Request, ident: Any, owner: str | None) -> Node:
+    """The node that another one may have for a parent: one of the same owner.
+
+    :raises ApiError: 400.
+    """
+    node = request.bm.store.nodes.get(str(ident))
+    if node is None or node.owner != owner:
+        raise errors.invalid(
+            f"Unable to apply the requested parent_node '{ident}'. Requested value was invalid."
+        )
+    return node
+
+
 def check_interfaces(values: dict[str, Any]) -> None:
     """Refuse hardware interfaces that are not enabled.
 
@@ -148,8 +191,8 @@ def check_interfaces(values: dict[str, Any]) -> None:
         if wanted is not None and wanted not in enabled:
             raise errors.invalid(
                 "Could not find the following interface in the"
-                f" 'ironic.hardware.interfaces.{kind}' entrypoint: {wanted}."
-                f" Valid interfaces are {sorted(enabled)}."
+                f" 'ironic.hardware.interfaces.{kind}' entrypoint: {wanted}. Valid interfaces are"
+                f" {sorted(enabled)}."
             )
 
 

@@ -203,7 +203,7 @@ def _act(request: Request, node: Node, target: str, given: dict[str, Any]) -> No
     bm = request.bm
     if target in ("active", "deploy", "rebuild"):
         steps = _steps(given, "deploy")
-        bm.check_unlocked(node)
+        bm.acquire(node)
         event = "rebuild" if target == "rebuild" else "deploy"
         provisioning.deploy(bm, node, event, given["configdrive"], steps)
         return
@@ -213,15 +213,15 @@ def _act(request: Request, node: Node, target: str, given: dict[str, Any]) -> No
                 'A non-empty "rescue_password" is required when setting target provision state to'
                 " rescue"
             )
-        bm.check_unlocked(node)
+        bm.acquire(node)
         provisioning.rescue(bm, node, given["rescue_password"])
         return
     if target in ("clean", "service"):
         steps = _required_steps(given, target)
-        bm.check_unlocked(node)
+        bm.acquire(node)
         getattr(provisioning, target)(bm, node, steps)
         return
-    bm.check_unlocked(node)
+    bm.acquire(node)
     verbs = {
         "deleted": provisioning.tear_down,
         "undeploy": provisioning.tear_down,
@@ -267,7 +267,7 @@ def set_console(request: Request, ident: str) -> Answer:
     bm = request.bm
     node = find_node(request, ident)
     if enabled != node.console_enabled:
-        bm.check_unlocked(node)
+        bm.acquire(node)
         bm.update(node, last_error=None)
         bm.lock(node)
         failure = bm.take_failure("console", node)
@@ -296,12 +296,14 @@ def _set_boot(request: Request, ident: str, field: str, value: object) -> Answer
             " set as this may interfere with ongoing changes and result in erroneous"
             " modification. Try again later."
         )
-    bm.check_unlocked(node)
+    bm.acquire(node)
     bm.update(node, last_error=None)
     what = "set_boot_mode" if field == "boot_mode" else "set_secure_boot_state"
+    # The stray quote is Ironic's.
+    doing = f"boot mode to '{value}" if field == "boot_mode" else f"secure_boot state to '{value}'"
     message = (
-        f"Failed to change {field} state to '{value}': Driver {node.driver} does not support"
-        f" {what} (disabled or not implemented)."
+        f"Failed to change {doing}: Driver {node.driver} does not support {what} (disabled or not"
+        " implemented)."
     )
     bm.lock(node)
 

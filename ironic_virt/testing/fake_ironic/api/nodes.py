@@ -17,7 +17,13 @@ from ironic_virt.testing.fake_ironic.records import EMPTY, Node
 from ironic_virt.testing.fake_ironic.store import fields_of
 from ironic_virt.testing.fake_ironic.web import Answer, Request
 
-_SORTABLE = fields_of(Node) - {"operation", "boot_device", "boot_device_persistent", "traits"}
+_SORTABLE = fields_of(Node) - {
+    "operation",
+    "boot_device",
+    "boot_device_persistent",
+    "chassis_uuid",
+    "traits",
+}
 
 
 def list_nodes(request: Request) -> Answer:
@@ -108,8 +114,11 @@ def _list(
 
 def show_node(request: Request, ident: str) -> Answer:
     given = request.arguments({"fields": checks.string_list})
+    return show_only(request, ident, given["fields"])
+
+
+def show_only(request: Request, ident: str, fields: list[str] | None) -> Answer:
     node = find_node(request, ident)
-    fields = given["fields"]
     if fields is not None:
         request.require(versions.FIELDS, errors.not_acceptable())
         versions.check_fields(fields, versions.NODE_FIELDS, request.minor)
@@ -134,6 +143,8 @@ def create_node(request: Request) -> Answer:
     if values.get("chassis_uuid"):
         raise errors.invalid(f"Chassis {values['chassis_uuid']} could not be found.")
     bm.check_served(values["driver"], values["conductor_group"], 400)
+    if values.get("parent_node"):
+        node_schema.find_parent(request, values["parent_node"], values.get("owner"))
     node_schema.check_interfaces(values)
     uuid = values.pop("uuid", None) or bm.new_uuid()
     check_unique(request, uuid, values)
@@ -171,7 +182,7 @@ def check_unique(request: Request, uuid: str, values: dict[str, Any]) -> None:
 def delete_node(request: Request, ident: str) -> Answer:
     bm = request.bm
     node = find_node(request, ident)
-    bm.check_unlocked(node)
+    bm.acquire(node)
     if node.instance_uuid is not None and not node.maintenance:
         raise errors.node_associated(node.uuid, node.instance_uuid)
     if node.protected:
@@ -188,12 +199,12 @@ def delete_node(request: Request, ident: str) -> Answer:
     return Answer(204)
 
 
-def delete_nothing(request: Request) -> Answer:
+def name_none(request: Request) -> Answer:
     raise errors.invalid("Missing mandatory parameter: node_ident")
 
 
 ROUTES = (
-    ("/nodes", {"GET": list_nodes, "POST": create_node, "DELETE": delete_nothing}),
+    ("/nodes", {"GET": list_nodes, "POST": create_node, "DELETE": name_none, "PATCH": name_none}),
     ("/nodes/detail", {"GET": list_detail}),
 )
 NODE_ROUTES = (("/nodes/<ident>", {"GET": show_node, "DELETE": delete_node}),)

@@ -6,7 +6,12 @@ from typing import Any
 
 from ironic_virt.testing.fake_ironic import checks, errors, network, paging, patching, states
 from ironic_virt.testing.fake_ironic import versions as v
-from ironic_virt.testing.fake_ironic.api.lookup import find_node, find_port, find_portgroup
+from ironic_virt.testing.fake_ironic.api.lookup import (
+    find_node,
+    find_parent,
+    find_port,
+    find_portgroup,
+)
 from ironic_virt.testing.fake_ironic.records import EMPTY, Node, Port, Portgroup
 from ironic_virt.testing.fake_ironic.web import Answer, Request
 
@@ -150,6 +155,8 @@ def _rows(
     if group_ident:
         wanted = find_portgroup(request, group_ident)
         return [port for port in store.ports_of(wanted.node) if port.portgroup is wanted]
+    if ident:
+        return store.ports_of(find_parent(request, ident))
     if node_ident:
         return store.ports_of(find_node(request, node_ident))
     if given["address"]:
@@ -318,7 +325,7 @@ def patch_port(request: Request, port_ident: str) -> Answer:
 
 def _check_changes(request: Request, port: Port, changes: dict[str, Any]) -> None:
     node = port.node
-    request.bm.check_unlocked(node)
+    request.bm.acquire(node)
     in_use = node.provision_state == states.ACTIVE or node.instance_uuid
     if in_use and "address" in changes and not node.maintenance:
         raise errors.conflict(
@@ -336,9 +343,13 @@ def _check_changes(request: Request, port: Port, changes: dict[str, Any]) -> Non
         )
 
 
+def delete_none(request: Request) -> Answer:
+    raise errors.invalid("Missing mandatory parameter: port_uuid")
+
+
 def delete_port(request: Request, port_ident: str) -> Answer:
     port = find_port(request, port_ident)
-    request.bm.check_unlocked(port.node)
+    request.bm.acquire(port.node)
     vif = network.vif_of(port)
     if vif and not port.node.maintenance:
         raise errors.conflict(
@@ -349,7 +360,7 @@ def delete_port(request: Request, port_ident: str) -> Answer:
 
 
 ROUTES = (
-    ("/ports", {"GET": list_ports, "POST": create_port}),
+    ("/ports", {"GET": list_ports, "POST": create_port, "DELETE": delete_none}),
     ("/ports/detail", {"GET": list_detail}),
     (
         "/ports/<port_ident>",

@@ -70,8 +70,13 @@ def _render_conductor(request: Request, row: Conductor, detail: bool) -> dict[st
     return body
 
 
+def _require_conductors(request: Request) -> None:
+    unsupported = errors.not_found("The API is not supported for this version")
+    request.require(versions.CONDUCTORS, unsupported)
+
+
 def list_conductors(request: Request) -> Answer:
-    request.require(versions.CONDUCTORS, errors.not_found())
+    _require_conductors(request)
     given = request.arguments(
         {
             "detail": checks.boolean,
@@ -93,7 +98,7 @@ def list_conductors(request: Request) -> Answer:
 
 
 def show_conductor(request: Request, hostname: str) -> Answer:
-    request.require(versions.CONDUCTORS, errors.not_found())
+    _require_conductors(request)
     for row in request.bm.settings.conductors:
         if row.hostname == hostname:
             return Answer(body=_render_conductor(request, row, True))
@@ -139,7 +144,7 @@ def list_drivers(request: Request) -> Answer:
         if given[name] is not None and request.minor < versions.DYNAMIC_DRIVERS:
             raise errors.needs_version(versions.DYNAMIC_DRIVERS)
     if given["type"] not in (None, "classic", "dynamic"):
-        raise errors.invalid('driver type must be one of "classic" or "dynamic"')
+        raise errors.invalid('"type" filter must be one of "classic" or "dynamic", if specified.')
     found = {} if given["type"] == "classic" else _drivers(request)
     rows = [
         _render_driver(request, name, hosts, bool(given["detail"]))
@@ -167,7 +172,19 @@ def list_shards(request: Request) -> Answer:
     return Answer(body={"shards": body})
 
 
+def show_shard(request: Request, name: str) -> Answer:
+    request.require(versions.SHARD, errors.not_found("The API version does not allow shards"))
+    raise errors.not_found("The resource could not be found.")
+
+
+def list_chassis(request: Request) -> Answer:
+    """There are none."""
+    return Answer(body={"chassis": []})
+
+
 ROUTES = (
+    ("/chassis", {"GET": list_chassis}),
+    ("/shards/<name>", {"GET": show_shard}),
     ("/conductors", {"GET": list_conductors}),
     ("/conductors/<hostname>", {"GET": show_conductor}),
     ("/drivers", {"GET": list_drivers}),
