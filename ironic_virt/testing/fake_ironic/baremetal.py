@@ -3,8 +3,8 @@
 """The bare metal behind the API: rows, time, chance, and planned mishaps.
 
 One :class:`Baremetal` is handed to every function that changes something; the
-functions themselves are in ``provisioning.py``, ``power.py``, ``network.py``
-and ``allocating.py``.
+functions themselves are in ``operations.py``, ``provisioning.py``, ``power.py``,
+``network.py`` and ``allocating.py``.
 """
 
 import dataclasses
@@ -119,15 +119,18 @@ class Baremetal:
     def record_error(self, node: Node, event: str, event_type: str) -> None:
         """Put an error on a node and into its history."""
         self.store.update(node, last_error=event)
-        self.store.history.add(
+        self.record(node, event, event_type, "ERROR")
+
+    def record(self, node: Node, event: str, event_type: str, severity: str = "INFO") -> None:
+        """Put an event into a node's history."""
+        self.store.add_event(
             HistoryEvent(
-                id=self.store.history.next_id(),
                 uuid=self.new_uuid(),
                 created_at=self.store.timestamp(),
                 node=node,
                 event=event,
                 event_type=event_type,
-                severity="ERROR",
+                severity=severity,
                 conductor=self.conductor_of(node) or "conductor-1",
                 state=node.provision_state,
                 target_provision_state=node.target_provision_state,

@@ -5,7 +5,7 @@ to the rest."""
 
 import re
 import uuid as _uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jsonschema
@@ -37,6 +37,19 @@ def is_name(value: object, minor: int = 10) -> bool:
     if not isinstance(value, str) or len(value) > 255:
         return False
     return bool((_NAME if minor >= 10 else _HOST_NAME).fullmatch(value))
+
+
+#: A trait as a JSON schema.
+TRAIT: dict[str, Any] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 255,
+    "anyOf": [
+        {"pattern": "^CUSTOM_[A-Z0-9_]+$"},
+        # Stands for os-traits' long list of standard traits.
+        {"pattern": "^(COMPUTE|HW|MISC|OWNER|STORAGE)_[A-Z0-9_]+$"},
+    ],
+}
 
 
 def string(name: str, value: Any) -> str | None:
@@ -92,7 +105,7 @@ def string_list(name: str, value: Any) -> list[str] | None:
 def mac_address(name: str, value: Any) -> str | None:
     if value is None:
         return None
-    text = str(value).lower().replace("-", ":")
+    text = str(value).lower()
     if not _MAC.fullmatch(text):
         raise errors.invalid(f"Expected valid MAC address for {name}: {value}")
     return text
@@ -125,15 +138,28 @@ def parse(
     return values
 
 
-def check_schema(name: str, value: Any, schema: Mapping[str, Any]) -> None:
+def check_selection(fields: Iterable[str] | None, known: Iterable[str]) -> None:
+    """Refuse to select fields that a resource does not have.
+
+    :raises ApiError: 400.
+    """
+    names = sorted(known)
+    for field in fields or ():
+        if field not in names:
+            raise errors.invalid(f"Schema error: '{field}' is not one of {names}")
+
+
+def check_schema(name: str | None, value: Any, schema: Mapping[str, Any]) -> None:
     """Check a body against a JSON schema.
+
+    :param name: what Ironic calls the value, where it gives it a name.
 
     :raises ApiError: 400, with the validator's reason.
     """
     try:
         jsonschema.validate(value, schema)
     except jsonschema.ValidationError as exc:
-        message = f"Schema error for {name}: {exc.message}"
+        message = f"Schema error{f' for {name}' if name else ''}: {exc.message}"
         cause = None
         current: Any = exc
         while current.context:

@@ -30,14 +30,15 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
-def read(request: Request, allowed: Sequence[str]) -> Patch:
+def read(request: Request, allowed: Sequence[str], name: str | None = "patch") -> Patch:
     """The patch in a request's body.
 
     :param allowed: the fields that can be patched.
+    :param name: what Ironic calls a body that is no patch.
     :raises ApiError: 400 if it is no patch, or touches another field.
     """
     patch: Patch = request.json()
-    checks.check_schema("patch", patch, _SCHEMA)
+    checks.check_schema(name, patch, _SCHEMA)
     for operation in patch:
         if operation["path"].split("/")[1] not in allowed:
             raise errors.invalid(

@@ -1,138 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What provision verbs do to a node, and when.
+"""What the provision verbs check, and what they do to a node."""
 
-A verb checks what Ironic's conductor checks, moves the node through the state
-machine, locks it, and puts the end of the operation on the timeline.  With
-``Settings.wait_states`` the second half is spent unlocked in a wait state.
-Steps named ``hold`` leave a node in a hold state until ``unhold``, and steps
-named ``wait`` leave it in a wait state.
-"""
-
-from collections.abc import Callable, Sequence
 from typing import Any
 
-from ironic_virt.testing.fake_ironic import errors, network, states
+from ironic_virt.testing.fake_ironic import errors, states
 from ironic_virt.testing.fake_ironic.baremetal import Baremetal
-from ironic_virt.testing.fake_ironic.records import EMPTY, Node
+from ironic_virt.testing.fake_ironic.operations import (
+    Steps,
+    check_event,
+    process_event,
+    run,
+    start,
+    wipe_instance,
+)
+from ironic_virt.testing.fake_ironic.records import Node
 
-Steps = Sequence[dict[str, Any]]
-
-#: Operations that real hardware waits for in a "... wait" state.
-_WAITING = frozenset({"deploy", "clean", "rescue", "inspect", "service"})
-
-#: Operation -> its history event type.
-_EVENT_TYPES = {
-    "deploy": "provisioning",
-    "clean": "cleaning",
-    "rescue": "rescue",
-    "unrescue": "rescue",
-    "inspect": "introspection",
-    "verify": "verify",
-    "adopt": "adoption",
-    "service": "service",
-    "undeploy": "unprovision",
-}
-
-
-def process_event(bm: Baremetal, node: Node, event: str, target: str | None = None) -> None:
-    """Move a node along the state machine.
-
-    :param target: the target provision state, where it differs from the usual.
-    """
-    before = node.provision_state
-    after = states.TRANSITIONS[before][event]
-    now = bm.store.timestamp()
-    changes: dict[str, Any] = {
-        "provision_state": after,
-        "provision_updated_at": now,
-        "target_provision_state": None
-        if after in states.STABLE
-        else target or states.TARGETS[after],
+#: What fake-hardware can do when it is cleaned.
+_CLEAN_STEPS = frozenset(
+    {
+        ("bios", "apply_configuration"),
+        ("bios", "cache_bios_settings"),
+        ("bios", "factory_reset"),
+        ("firmware", "update"),
+        ("vendor", "log_passthrough"),
     }
-    if after == states.INSPECTING:
-        changes.update(inspection_started_at=now, inspection_finished_at=None)
-    elif before in (states.INSPECTING, states.INSPECTWAIT):
-        if after == states.MANAGEABLE:
-            changes.update(inspection_started_at=None, inspection_finished_at=now)
-        elif after == states.INSPECTFAIL:
-            changes.update(inspection_started_at=None)
-    bm.update(node, **changes)
-
-
-def check_event(node: Node, event: str, action: str) -> None:
-    """Refuse an event that means nothing in the node's state.
-
-    :raises ApiError: 400.
-    """
-    if not states.is_possible(node.provision_state, event):
-        raise errors.state_not_allowed(action, node.uuid, node.provision_state)
-
-
-def _start(bm: Baremetal, node: Node, event: str, target: str | None = None) -> None:
-    process_event(bm, node, event, target)
-    bm.update(node, last_error=None)
-
-
-def _run(
-    bm: Baremetal,
-    node: Node,
-    operation: str,
-    finish: Callable[[], None],
-    steps: Steps = (),
-    delay: float | None = None,
-) -> None:
-    """Lock the node and end ``operation`` with ``finish`` when its time has come."""
-    ticket = object()
-    bm.update(node, operation=ticket)
-    bm.lock(node)
-    failure = bm.take_failure(operation, node)
-    total = bm.seconds(getattr(bm.settings.durations, operation)) if delay is None else delay
-    pause = next((step["step"] for step in steps if step["step"] in ("hold", "wait")), None)
-    target = node.target_provision_state
-
-    def is_current() -> bool:
-        return node.operation is ticket and bm.store.nodes.get(node.uuid) is node
-
-    def stop(event: str) -> None:
-        if is_current():
-            process_event(bm, node, event, target)
-            bm.unlock(node)
-
-    def end() -> None:
-        if not is_current():
-            return
-        if "resume" in states.TRANSITIONS[node.provision_state]:
-            process_event(bm, node, "resume", target)
-        bm.update(node, operation=None, reservation=None)
-        if failure is not None:
-            _fail(bm, node, operation, failure)
-        else:
-            finish()
-
-    if pause is not None:
-        bm.timeline.after(total / 2, lambda: stop(pause))
-        return
-    if bm.settings.wait_states and operation in _WAITING:
-        bm.timeline.after(total / 2, lambda: stop("wait"))
-    bm.timeline.after(total, end)
-
-
-def _fail(bm: Baremetal, node: Node, operation: str, error: str) -> None:
-    target = node.target_provision_state
-    if operation == "undeploy":
-        _wipe_instance(bm, node)
-    bm.record_error(node, error, _EVENT_TYPES[operation])
-    if operation == "adopt":
-        bm.update(node, power_state=None)
-    if operation in ("clean", "service"):
-        bm.update(node, maintenance=True, fault=f"{operation} failure")
-        if not node.maintenance_reason:
-            bm.update(node, maintenance_reason=error)
-    process_event(bm, node, "fail", target)
-
-
-# Verbs
+)
+_FLOW_STEPS = frozenset({"power_on", "power_off", "reboot", "hold", "wait"})
 
 
 def manage(bm: Baremetal, node: Node) -> None:
@@ -140,8 +34,8 @@ def manage(bm: Baremetal, node: Node) -> None:
         check_event(node, "manage", "manage")
         process_event(bm, node, "manage")
         return
-    _start(bm, node, "manage")
-    _run(bm, node, "verify", lambda: process_event(bm, node, "done"))
+    start(bm, node, "manage")
+    run(bm, node, "verify", lambda: process_event(bm, node, "done"))
 
 
 def provide(bm: Baremetal, node: Node) -> None:
@@ -151,7 +45,7 @@ def provide(bm: Baremetal, node: Node) -> None:
             f"The providing operation can't be performed on node {node.uuid} because it is"
             " retired."
         )
-    _start(bm, node, "provide")
+    start(bm, node, "provide")
     _clean_automatically(bm, node)
 
 
@@ -166,9 +60,9 @@ def _clean_automatically(bm: Baremetal, node: Node) -> None:
         process_event(bm, node, "done")
 
     if wanted:
-        _run(bm, node, "clean", finish)
+        run(bm, node, "clean", finish)
     else:
-        _run(bm, node, "skipped clean", finish, delay=0.0)
+        run(bm, node, "skipped clean", finish, delay=0.0)
 
 
 def clean(bm: Baremetal, node: Node, steps: Steps) -> None:
@@ -176,28 +70,35 @@ def clean(bm: Baremetal, node: Node, steps: Steps) -> None:
     if node.maintenance:
         raise errors.in_maintenance("cleaning", node.uuid)
     check_event(node, "clean", "manual clean")
-    _start(bm, node, "clean", states.MANAGEABLE)
-    _run(bm, node, "clean", lambda: process_event(bm, node, "manage"), steps)
+    start(bm, node, "clean", states.MANAGEABLE)
+    for step in steps:
+        known = (step["interface"], step["step"]) in _CLEAN_STEPS or step["step"] in _FLOW_STEPS
+        if not known:
+            error = f"node does not support this clean step: {step}"
+            bm.record_error(node, f"Cannot clean node {node.uuid}: {error}", "cleaning")
+            process_event(bm, node, "fail", states.MANAGEABLE)
+            return
+    run(bm, node, "clean", lambda: process_event(bm, node, "manage"), steps)
 
 
 def inspect(bm: Baremetal, node: Node) -> None:
     check_event(node, "inspect", "inspect")
-    _start(bm, node, "inspect")
-    _run(bm, node, "inspect", lambda: process_event(bm, node, "done"))
+    start(bm, node, "inspect")
+    run(bm, node, "inspect", lambda: process_event(bm, node, "done"))
 
 
 def adopt(bm: Baremetal, node: Node) -> None:
     check_event(node, "adopt", "adopt")
-    _start(bm, node, "adopt")
-    _run(bm, node, "adopt", lambda: process_event(bm, node, "done"))
+    start(bm, node, "adopt")
+    run(bm, node, "adopt", lambda: process_event(bm, node, "done"))
 
 
 def service(bm: Baremetal, node: Node, steps: Steps) -> None:
     if node.maintenance:
         raise errors.in_maintenance("service", node.uuid)
     check_event(node, "service", "service")
-    _start(bm, node, "service", states.ACTIVE)
-    _run(bm, node, "service", lambda: process_event(bm, node, "done"), steps)
+    start(bm, node, "service", states.ACTIVE)
+    run(bm, node, "service", lambda: process_event(bm, node, "done"), steps)
 
 
 def rescue(bm: Baremetal, node: Node, password: str) -> None:
@@ -206,16 +107,16 @@ def rescue(bm: Baremetal, node: Node, password: str) -> None:
     check_event(node, "rescue", "rescue")
     secrets = {"rescue_password": password, "hashed_rescue_password": f"hash of {len(password)}"}
     bm.update(node, instance_info={**node.instance_info, **secrets})
-    _start(bm, node, "rescue")
-    _run(bm, node, "rescue", lambda: process_event(bm, node, "done"))
+    start(bm, node, "rescue")
+    run(bm, node, "rescue", lambda: process_event(bm, node, "done"))
 
 
 def unrescue(bm: Baremetal, node: Node) -> None:
     if node.maintenance:
         raise errors.in_maintenance("unrescuing", node.uuid)
     check_event(node, "unrescue", "unrescue")
-    _start(bm, node, "unrescue")
-    _run(bm, node, "unrescue", lambda: process_event(bm, node, "done"))
+    start(bm, node, "unrescue")
+    run(bm, node, "unrescue", lambda: process_event(bm, node, "done"))
 
 
 def deploy(bm: Baremetal, node: Node, event: str, config_drive: object, steps: Steps) -> None:
@@ -248,14 +149,14 @@ def deploy(bm: Baremetal, node: Node, event: str, config_drive: object, steps: S
     if config_drive:
         info["configdrive"] = config_drive
     bm.update(node, instance_info=info)
-    _start(bm, node, event)
+    start(bm, node, event)
 
     def finish() -> None:
         if bm.settings.power_follows_deploy:
             bm.update(node, power_state=states.POWER_ON)
         process_event(bm, node, "done")
 
-    _run(bm, node, "deploy", finish, steps)
+    run(bm, node, "deploy", finish, steps)
 
 
 def _knows_image_type(info: dict[str, Any]) -> bool:
@@ -295,34 +196,14 @@ def tear_down(bm: Baremetal, node: Node) -> None:
     if node.protected:
         raise _protected(node)
     check_event(node, "delete", "delete")
-    _start(bm, node, "delete")
-    _finish_tear_down(bm, node)
+    start(bm, node, "delete")
 
-
-def _finish_tear_down(bm: Baremetal, node: Node) -> None:
     def finish() -> None:
-        _wipe_instance(bm, node)
+        wipe_instance(bm, node)
         process_event(bm, node, "clean")
         _clean_automatically(bm, node)
 
-    _run(bm, node, "undeploy", finish)
-
-
-def _wipe_instance(bm: Baremetal, node: Node) -> None:
-    internal = dict(node.driver_internal_info)
-    changes: dict[str, Any] = {
-        "instance_info": EMPTY,
-        "instance_uuid": None,
-        "instance_name": None,
-        "console_enabled": False,
-    }
-    if internal.pop("automatic_lessee", None):
-        changes["lessee"] = None
-    bm.update(node, driver_internal_info=internal, **changes)
-    network.detach_all(bm, node)
-    allocation = bm.store.allocation_of(node)
-    if allocation is not None:
-        bm.store.remove_allocation(allocation)
+    run(bm, node, "undeploy", finish)
 
 
 def abort(bm: Baremetal, node: Node) -> None:
@@ -334,6 +215,9 @@ def abort(bm: Baremetal, node: Node) -> None:
             " remove the node from maintenance prior to issuing the request to abort the service"
             " operation."
         )
+    if state == states.SERVICEWAIT and node.service_step.get("abortable") is False:
+        bm.update(node, service_step={**node.service_step, "abort_after": True})
+        return
     bm.update(node, operation=None)
     if state in (states.SERVICEWAIT, states.SERVICEHOLD):
         process_event(bm, node, "fail")
@@ -346,7 +230,7 @@ def abort(bm: Baremetal, node: Node) -> None:
     if state == states.DEPLOYHOLD:
         # Ironic runs its tear-down here, from a failed deploy.
         bm.update(node, last_error=None)
-        _abort_held_deploy(bm, node)
+        wipe_instance(bm, node)
         return
     bm.update(node, last_error=_ABORTED.get(state))
 
@@ -362,14 +246,10 @@ _ABORTED = {
 }
 
 
-def _abort_held_deploy(bm: Baremetal, node: Node) -> None:
-    _wipe_instance(bm, node)
-
-
 def unhold(bm: Baremetal, node: Node) -> None:
     """Leave a hold state for the wait state; servicing goes on to its end."""
     servicing = node.provision_state == states.SERVICEHOLD
     check_event(node, "unhold", "unhold")
     process_event(bm, node, "unhold", node.target_provision_state)
     if servicing:
-        _run(bm, node, "service", lambda: process_event(bm, node, "done"))
+        run(bm, node, "service", lambda: process_event(bm, node, "done"))

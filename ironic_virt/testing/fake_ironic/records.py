@@ -199,7 +199,6 @@ class Allocation:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class HistoryEvent:
-    id: int
     uuid: str
     created_at: str
     node: Node
@@ -211,4 +210,4 @@ class HistoryEvent:
     target_provision_state: str | None = None
     user: str | None = None
     project: str | None = None
-    duration_seconds: int | None = None
+    duration_seconds: int = 0

@@ -13,6 +13,7 @@ and ``updated_at`` no longer tell the truth.
 
 import bisect
 import dataclasses
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -26,6 +27,9 @@ from ironic_virt.testing.fake_ironic.records import (
     VolumeConnector,
     VolumeTarget,
 )
+
+#: How many events are kept for each node: Ironic's default.
+HISTORY_SIZE = 300
 
 
 class Row(Protocol):
@@ -97,7 +101,7 @@ class Store:
         self.connectors: Table[VolumeConnector] = Table()
         self.targets: Table[VolumeTarget] = Table()
         self.allocations: Table[Allocation] = Table()
-        self.history: Table[HistoryEvent] = Table()
+        self._history: dict[int, deque[HistoryEvent]] = {}
         self._node_by_name: dict[str, Node] = {}
         self._node_by_instance: dict[str, Node] = {}
         self._nodes_by_state: dict[str, dict[int, Node]] = {}
@@ -118,7 +122,8 @@ class Store:
         self.nodes.remove(node)
         for port in self.ports_of(node):
             self.remove_port(port)
-        for table in (self.portgroups, self.connectors, self.targets, self.history):
+        self._history.pop(node.id, None)
+        for table in (self.portgroups, self.connectors, self.targets):
             self._remove_of(table, node)
         for allocation in list(self.allocations):
             if allocation.node is node:
@@ -166,6 +171,16 @@ class Store:
 
     def count_in_state(self, state: str) -> int:
         return len(self._nodes_by_state.get(state, {}))
+
+    # History
+
+    def add_event(self, event: HistoryEvent) -> None:
+        events = self._history.setdefault(event.node.id, deque(maxlen=HISTORY_SIZE))
+        events.append(event)
+
+    def history_of(self, node: Node) -> list[HistoryEvent]:
+        """A node's events, the oldest first."""
+        return list(self._history.get(node.id, ()))
 
     # Ports
 

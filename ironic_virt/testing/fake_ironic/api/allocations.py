@@ -40,11 +40,33 @@ _SCHEMA: dict[str, Any] = {
         "node": {"type": ["string", "null"]},
         "owner": {"type": ["string", "null"]},
         "resource_class": {"type": ["string", "null"], "maxLength": 80},
-        "traits": {"type": ["array", "null"], "items": {"type": "string", "maxLength": 255}},
+        "traits": {"type": ["array", "null"], "items": checks.TRAIT},
         "uuid": {"type": ["string", "null"]},
     },
     "additionalProperties": False,
 }
+
+_SCHEMA_WITHOUT_NODE: dict[str, Any] = {
+    **_SCHEMA,
+    "properties": {key: value for key, value in _SCHEMA["properties"].items() if key != "node"},
+}
+
+#: What can be selected with ``fields=``, in the order of Ironic's message.
+_SELECTABLE = (
+    "candidate_nodes",
+    "created_at",
+    "extra",
+    "last_error",
+    "links",
+    "name",
+    "node_uuid",
+    "resource_class",
+    "state",
+    "traits",
+    "updated_at",
+    "uuid",
+    "owner",
+)
 
 _UNSORTABLE = ("extra", "candidate_nodes", "traits")
 
@@ -66,8 +88,9 @@ def _check_fields(request: Request, fields: list[str] | None) -> None:
     for field in fields or ():
         if field == "owner" and request.minor < versions.ALLOCATION_OWNER:
             raise errors.not_acceptable()
-        if field not in _FIELDS and field != "links":
-            raise errors.invalid(f'Field(s) "{field}" are not valid')
+        if field not in _SELECTABLE:
+            known = [name for name in _SELECTABLE if name != "owner" or request.minor >= 60]
+            raise errors.invalid(f"Schema error: '{field}' is not one of {known}")
 
 
 def list_allocations(request: Request) -> Answer:
@@ -78,7 +101,7 @@ def list_allocations(request: Request) -> Answer:
             "resource_class": checks.string,
             "state": checks.string,
             "owner": checks.string,
-            "marker": checks.uuid,
+            "marker": checks.string,
             "limit": checks.integer,
             "sort_key": checks.string,
             "sort_dir": checks.string,
@@ -86,6 +109,10 @@ def list_allocations(request: Request) -> Answer:
         }
     )
     _check_fields(request, given["fields"])
+    if given["marker"] is not None and not checks.is_uuid(given["marker"]):
+        raise errors.invalid(f"Schema error: '{given['marker']}' is not a 'uuid'")
+    if given["sort_dir"] not in (None, "asc", "desc"):
+        raise errors.invalid(f"Schema error: '{given['sort_dir']}' is not one of ['asc', 'desc']")
     if given["owner"] is not None and request.minor < versions.ALLOCATION_OWNER:
         raise errors.not_acceptable()
     store = request.bm.store
@@ -148,15 +175,19 @@ def create_allocation(request: Request) -> Answer:
     _method_not_allowed(request, versions.ALLOCATIONS, "allocations")
     bm = request.bm
     values = request.json()
-    checks.check_schema("allocation", values, _SCHEMA)
-    checks.uuid("uuid", values.get("uuid"))
+    backfill = request.minor >= versions.ALLOCATION_BACKFILL
+    checks.check_schema(None, values, _SCHEMA if backfill else _SCHEMA_WITHOUT_NODE)
+    for ident in values.get("candidate_nodes") or ():
+        if not checks.is_uuid(ident) and not checks.is_name(ident):
+            raise errors.invalid(
+                f"Schema error: '{ident}' is not valid under any of the given schemas. Possible"
+                f" root cause: '{ident}' is not a 'uuid'"
+            )
     if values.get("owner") and request.minor < versions.ALLOCATION_OWNER:
         raise errors.not_acceptable()
     _check_name(request, values.get("name"), "create")
     node = None
     if values.get("node"):
-        if request.minor < versions.ALLOCATION_BACKFILL:
-            raise errors.invalid("Cannot set node when creating an allocation in this API version")
         node = find_node(request, values["node"], missing=400)
     resource_class = values.get("resource_class") or (node.resource_class if node else None)
     if not resource_class:
@@ -165,10 +196,7 @@ def create_allocation(request: Request) -> Answer:
         id=bm.store.allocations.next_id(),
         uuid=_uuid(request, values, node),
         created_at=bm.store.timestamp(),
-        candidate_nodes=[
-            find_node(request, ident, missing=400).uuid
-            for ident in values.get("candidate_nodes") or ()
-        ],
+        candidate_nodes=_candidates(request, values.get("candidate_nodes") or []),
         extra=values.get("extra") or EMPTY,
         name=values.get("name"),
         owner=values.get("owner"),
@@ -181,9 +209,23 @@ def create_allocation(request: Request) -> Answer:
     bm.store.allocations.add(row)
     if node is not None:
         allocating.backfill(bm, row, node)
-    else:
+    elif checks.is_uuid(row.uuid):
         allocating.allocate(bm, row)
+    # Ironic 39.0.0 accepts any other identifier, and never gets on with it.
     return Answer(201, _render(request, row), f"allocations/{row.uuid}")
+
+
+def _candidates(request: Request, idents: list[str]) -> list[str]:
+    """The uuids of candidate nodes.
+
+    :raises ApiError: 400, with all that do not exist.
+    """
+    store = request.bm.store
+    nodes = {ident: store.nodes.get(ident) or store.node_by_name(ident) for ident in idents}
+    missing = [ident for ident, node in nodes.items() if node is None]
+    if missing:
+        raise errors.invalid(f"Nodes cannot be found: {', '.join(missing)}")
+    return [node.uuid for ident in idents if (node := nodes[ident]) is not None]
 
 
 def _uuid(request: Request, values: dict[str, Any], node: Node | None) -> str:
@@ -204,7 +246,7 @@ def _check_name_free(request: Request, name: str | None) -> None:
 def patch_allocation(request: Request, ident: str) -> Answer:
     _method_not_allowed(request, versions.ALLOCATION_UPDATE, "updating allocations")
     row = find_allocation(request, ident)
-    patch = patching.read(request, ("name", "extra"))
+    patch = patching.read(request, ("name", "extra"), name=None)
     for name in patching.values(patch, "/name"):
         _check_name(request, name, "update")
     after = patching.apply({"name": row.name, "extra": row.extra}, patch)
@@ -216,14 +258,14 @@ def patch_allocation(request: Request, ident: str) -> Answer:
 
 
 def delete_allocation(request: Request, ident: str) -> Answer:
-    _require(request)
+    _method_not_allowed(request, versions.ALLOCATIONS, "allocations")
     allocating.release(request.bm, find_allocation(request, ident))
     return Answer(204)
 
 
 def _of_node(request: Request, ident: str) -> Allocation:
     request.require(versions.ALLOCATIONS)
-    row = request.bm.store.allocation_of(find_node(request, ident))
+    row = request.bm.store.allocation_of(find_node(request, ident, missing=400))
     if row is None:
         raise errors.not_found(f"Allocation for node {ident} was not found")
     return row

@@ -39,12 +39,15 @@ def find_parent(request: Request, ident: str) -> Node:
     return node
 
 
-def _by_name(table: Any, name: str) -> Any:
-    return next((row for row in table if row.name == name), None)
+def _find(table: Any, ident: str) -> Any:
+    """A row by uuid, or by name if it is no uuid."""
+    if checks.is_uuid(ident):
+        return table.get(ident)
+    return next((row for row in table if row.name == ident), None)
 
 
 def find_port(request: Request, ident: str) -> Port:
-    port = request.bm.store.ports.get(ident) or _by_name(request.bm.store.ports, ident)
+    port = _find(request.bm.store.ports, ident)
     if port is None:
         raise errors.not_found(f"Port {ident} could not be found.")
     found: Port = port
@@ -52,8 +55,7 @@ def find_port(request: Request, ident: str) -> Port:
 
 
 def find_portgroup(request: Request, ident: str, missing: int = 404) -> Portgroup:
-    table = request.bm.store.portgroups
-    group = table.get(ident) or _by_name(table, ident)
+    group = _find(request.bm.store.portgroups, ident)
     if group is None:
         raise errors.ApiError(missing, f"Portgroup {ident} could not be found.")
     found: Portgroup = group
@@ -61,8 +63,9 @@ def find_portgroup(request: Request, ident: str, missing: int = 404) -> Portgrou
 
 
 def find_allocation(request: Request, ident: str) -> Allocation:
-    table = request.bm.store.allocations
-    allocation = table.get(ident) or _by_name(table, ident)
+    if not checks.is_uuid(ident) and not checks.is_name(ident):
+        raise errors.invalid(f"Expected a logical name or UUID but received {ident}.")
+    allocation = _find(request.bm.store.allocations, ident)
     if allocation is None:
         raise errors.not_found(f"Allocation {ident} could not be found.")
     found: Allocation = allocation

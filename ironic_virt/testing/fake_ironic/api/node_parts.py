@@ -9,19 +9,9 @@ from ironic_virt.testing.fake_ironic.api.lookup import find_node
 from ironic_virt.testing.fake_ironic.api.nodes import show_only
 from ironic_virt.testing.fake_ironic.web import Answer, Request
 
-_TRAIT: dict[str, Any] = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": 255,
-    "anyOf": [
-        {"pattern": "^CUSTOM_[A-Z0-9_]+$"},
-        # Stands for os-traits' long list of standard traits.
-        {"pattern": "^(COMPUTE|HW|MISC|OWNER|STORAGE)_[A-Z0-9_]+$"},
-    ],
-}
 _TRAITS: dict[str, Any] = {
     "type": "object",
-    "properties": {"traits": {"type": "array", "items": _TRAIT}},
+    "properties": {"traits": {"type": "array", "items": checks.TRAIT}},
     "additionalProperties": False,
 }
 _VIF: dict[str, Any] = {
@@ -92,7 +82,7 @@ def replace_traits(request: Request, ident: str) -> Answer:
 
 def add_trait(request: Request, ident: str, trait: str) -> Answer:
     _require_traits(request)
-    checks.check_schema("trait", trait, _TRAIT)
+    checks.check_schema("trait", trait, checks.TRAIT)
     body = request.json()
     checks.check_schema("body", body, _TRAITS)
     node = find_node(request, ident)
@@ -265,15 +255,15 @@ def list_history(request: Request, ident: str) -> Answer:
         }
     )
     node = find_node(request, ident)
-    events = [event for event in request.bm.store.history if event.node is node]
+    events = request.bm.store.history_of(node)
     body = [_render_event(request, event, bool(given["detail"])) for event in events]
     return Answer(body={"history": body})
 
 
 def show_history(request: Request, ident: str, event: str) -> Answer:
     request.require(versions.NODE_HISTORY)
-    find_node(request, ident)
-    found = request.bm.store.history.get(event)
+    events = request.bm.store.history_of(find_node(request, ident))
+    found = next((item for item in events if item.uuid == event), None)
     if found is None:
         raise errors.not_found(f"Node history record {event} could not be found.")
     return Answer(body=_render_event(request, found, True))

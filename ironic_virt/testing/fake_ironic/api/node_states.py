@@ -60,8 +60,10 @@ def show_states(request: Request, ident: str) -> Answer:
 
 
 def _types(*kinds: type) -> checks.Parser:
+    kinds = (type(None), *kinds)
+
     def parse(name: str, value: Any) -> Any:
-        if value is not None and not isinstance(value, kinds):
+        if not isinstance(value, kinds):
             raise errors.invalid(
                 f"Expected types {', '.join(map(str, kinds))} for {name}: {value}"
             )
@@ -89,6 +91,7 @@ def set_provision_state(request: Request, ident: str) -> Answer:
     verb = states.VERBS.get(target, target)
     if request.minor < versions.VERBS.get(target, 0):
         raise errors.not_acceptable()
+    _check_steps_policy(given)
     if target in ("active", "rebuild") and node.maintenance:
         raise errors.in_maintenance("provisioning", node.uuid)
     if not states.is_possible(node.provision_state, verb):
@@ -97,6 +100,15 @@ def set_provision_state(request: Request, ident: str) -> Answer:
     _check_arguments(request, node, target, given)
     _act(request, node, target, given)
     return Answer(202, location=f"nodes/{ident}/states")
+
+
+def _check_steps_policy(given: dict[str, Any]) -> None:
+    """Ironic looks at the steps' names for its policy before it looks at their form."""
+    for name in ("deploy_steps", "clean_steps", "service_steps"):
+        for step in given[name] or ():
+            for key in ("interface", "step"):
+                if key not in step:
+                    raise errors.ApiError(500, f"'{key}'")
 
 
 def _check_arguments(request: Request, node: Node, target: str, given: dict[str, Any]) -> None:
@@ -144,9 +156,7 @@ def _check_disable_ramdisk(request: Request, target: str, value: bool | None) ->
         "service": versions.SERVICE_DISABLE_RAMDISK,
     }.get(target)
     if since is None:
-        raise errors.invalid(
-            "disable_ramdisk is supported only with manual cleaning and manual servicing"
-        )
+        raise errors.invalid("disable_ramdisk is supported only with manual cleaning or servicing")
     if request.minor < since:
         raise errors.not_acceptable("disable_ramdisk is not acceptable in this API version")
 

@@ -81,11 +81,15 @@ def _require(request: Request) -> None:
     request.require(v.PORTGROUPS, errors.not_found("The API is not supported for this version"))
 
 
-def _render(request: Request, group: Portgroup, fields: list[str] | None = None) -> dict[str, Any]:
+def _render(
+    request: Request, group: Portgroup, fields: list[str] | None = None, hide: bool = True
+) -> dict[str, Any]:
+    """:param hide: leave out fields that are too new for the request."""
     names = [
         name
         for name in _FIELDS
-        if v.PORTGROUP_FIELDS.get(name, 0) <= request.minor and (fields is None or name in fields)
+        if (fields is None or name in fields)
+        and (not hide or v.PORTGROUP_FIELDS.get(name, 0) <= request.minor)
     ]
     body = {name: getattr(group, name) for name in names}
     body["links"] = request.links("portgroups", group.uuid)
@@ -94,11 +98,16 @@ def _render(request: Request, group: Portgroup, fields: list[str] | None = None)
     return body
 
 
+def _check_fields(request: Request, fields: list[str] | None) -> None:
+    checks.check_selection(fields, (*_FIELDS, "links", "ports"))
+    v.check_fields(fields or (), v.PORTGROUP_FIELDS, request.minor)
+
+
 def list_portgroups(request: Request, ident: str | None = None) -> Answer:
     _require(request)
     given = request.arguments({**_LIST, "fields": checks.string_list, "detail": checks.boolean})
     fields, detail = given["fields"], given["detail"]
-    v.check_fields(fields or (), v.PORTGROUP_FIELDS, request.minor)
+    _check_fields(request, fields)
     if detail is not None and request.minor < v.DETAIL:
         raise errors.invalid(f"Invalid query parameter ?detail={detail} received.")
     if fields is not None and detail:
@@ -160,7 +169,8 @@ def _list(
     body = paging.collection(
         request,
         "portgroups",
-        [_render(request, row, fields) for row in rows],
+        # Ironic 39.0.0 hides nothing in detailed lists.
+        [_render(request, row, fields, hide=fields is not None) for row in rows],
         [row.uuid for row in rows],
         limit=limit,
         resource="portgroups",
@@ -173,7 +183,7 @@ def show_portgroup(request: Request, group: str) -> Answer:
     _require(request)
     fields = request.arguments({"fields": checks.string_list})["fields"]
     row = find_portgroup(request, group)
-    v.check_fields(fields or (), v.PORTGROUP_FIELDS, request.minor)
+    _check_fields(request, fields)
     return Answer(body=_render(request, row, fields))
 
 

@@ -36,6 +36,36 @@ _FIELDS = (
 )
 _DEFAULT = ["uuid", "address"]
 
+_LINK_PROPERTIES = {
+    "port_id": {"type": "string"},
+    "switch_id": {"type": "string"},
+    "hostname": {"type": "string"},
+    "switch_info": {"type": "string"},
+    "network_type": {"type": "string", "enum": ["managed", "unmanaged"]},
+    "vtep-logical-switch": {"type": "string"},
+    "vtep-physical-switch": {"type": "string"},
+}
+
+
+def _link(*required: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": _LINK_PROPERTIES,
+        "additionalProperties": False,
+        "required": list(required),
+    }
+
+
+_LINK_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        _link("port_id", "switch_id"),
+        _link("port_id", "hostname"),
+        _link("network_type"),
+        _link("port_id", "vtep-logical-switch", "vtep-physical-switch"),
+        {"type": "object", "additionalProperties": False},
+    ]
+}
+
 _FLAG = {"type": ["string", "boolean", "null"]}
 _STRING = {"type": ["string", "null"]}
 _SCHEMA: dict[str, Any] = {
@@ -216,10 +246,18 @@ def _list(
 
 def list_of_portgroup(request: Request, group: str) -> Answer:
     request.require(v.PORTGROUPS_OF_NODE)
+    if request.bm.store.portgroups.get(group) is None:
+        # Ironic 39.0.0 finds it here by its uuid only.
+        raise errors.not_found(f"Portgroup {group} could not be found.")
     return list_ports(request, None, group)
 
 
+def detail_of_node(request: Request, ident: str) -> Answer:
+    return _list(request, request.arguments(_LIST), None, "ports/detail", {}, ident, None)
+
+
 def show_port(request: Request, port_ident: str) -> Answer:
+    checks.uuid_or_name("port_ident", port_ident)
     fields = request.arguments({"fields": checks.string_list})["fields"]
     port = find_port(request, port_ident)
     _check_fields(request, fields)
@@ -227,6 +265,9 @@ def show_port(request: Request, port_ident: str) -> Answer:
 
 
 def _parse(values: dict[str, Any]) -> None:
+    checks.check_schema(
+        "local_link_connection", values.get("local_link_connection") or {}, _LINK_SCHEMA
+    )
     for field, parser in _PARSERS.items():
         if field in values:
             values[field] = parser(field, values[field])
@@ -240,7 +281,8 @@ def _check_free(request: Request, port_uuid: str, values: dict[str, Any]) -> Non
         if values.get("address") and row.address == values["address"]:
             raise errors.conflict(f"A port with MAC address {values['address']} already exists.")
         if values.get("name") and row.name == values["name"]:
-            raise errors.conflict(f"A port with name {values['name']} already exists.")
+            # Ironic 39.0.0 blames the uuid.
+            raise errors.conflict(f"A port with UUID {port_uuid} already exists.")
 
 
 def _portgroup(request: Request, node: Node, uuid: str | None) -> Portgroup | None:
@@ -348,6 +390,7 @@ def delete_none(request: Request) -> Answer:
 
 
 def delete_port(request: Request, port_ident: str) -> Answer:
+    checks.uuid("port_uuid", port_ident)
     port = find_port(request, port_ident)
     request.bm.acquire(port.node)
     vif = network.vif_of(port)
@@ -369,5 +412,6 @@ ROUTES = (
 )
 NODE_ROUTES = (
     ("/nodes/<ident>/ports", {"GET": list_ports}),
+    ("/nodes/<ident>/ports/detail", {"GET": detail_of_node}),
     ("/portgroups/<group>/ports", {"GET": list_of_portgroup}),
 )

@@ -116,9 +116,7 @@ def _render(
 
 
 def _check_fields(kind: _Kind, fields: list[str] | None) -> None:
-    unknown = [field for field in fields or () if field not in (*kind.fields, "links")]
-    if unknown:
-        raise errors.invalid(f'Field(s) "{", ".join(unknown)}" are not valid')
+    checks.check_selection(fields, (*kind.fields, "links"))
 
 
 def _find(request: Request, kind: _Kind, uuid: str) -> Any:
@@ -152,6 +150,7 @@ def list_volumes(request: Request, kind_name: str, ident: str | None = None) -> 
         }
     )
     fields, detail = given["fields"], given["detail"]
+    _check_fields(kind, fields)
     if fields is None and not detail:
         fields = kind.default
     if fields and detail:
@@ -176,8 +175,6 @@ def list_volumes(request: Request, kind_name: str, ident: str | None = None) -> 
         sort_key=sort_key,
         sort_dir=sort_dir,
     )
-    if rows:
-        _check_fields(kind, fields)
     parameters: dict[str, Any] = {"sort_key": sort_key, "sort_dir": sort_dir}
     if detail:
         parameters["detail"] = detail

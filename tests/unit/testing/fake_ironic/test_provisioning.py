@@ -117,8 +117,8 @@ def test_a_failed_deployment_says_why_and_can_be_torn_down(fake: FakeIronic, api
     fake.settle()
     assert states(fake, node) == ("deploy failed", "active")
     assert fake.node(node)["last_error"] == "the disk is on fire"
-    (event,) = api.get(f"/nodes/{node}/history")["history"]
-    assert event["event"] == "the disk is on fire"
+    event = api.get(f"/nodes/{node}/history")["history"][-1]
+    assert (event["severity"], event["event"]) == ("ERROR", "the disk is on fire")
     api.provision(node, "deleted")
     assert fake.node(node)["last_error"] is None
     fake.settle()
@@ -178,11 +178,9 @@ def test_rescue_needs_a_password_and_unrescue_leads_back(fake: FakeIronic, api: 
 
 
 def test_a_held_service_goes_on_when_it_is_let(fake: FakeIronic, api: Client) -> None:
-    node = fake.add_node(provision_state="active")
-    api.provision(node, "service", service_steps=[{"interface": "deploy", "step": "hold"}])
-    fake.settle()
-    assert states(fake, node) == ("service hold", "active")
+    node = fake.add_node(provision_state="service hold", target_provision_state="active")
     api.provision(node, "unhold")
+    assert states(fake, node) == ("service wait", "active")
     fake.settle()
     assert states(fake, node) == ("active", None)
 
