@@ -138,6 +138,28 @@ def parse(
     return values
 
 
+#: id of a schema -> the schema, which keeps its id taken, and its validator.
+_VALIDATORS: dict[int, tuple[Mapping[str, Any], Any]] = {}
+
+
+def schema_error(
+    value: Any, schema: Mapping[str, Any]
+) -> jsonschema.exceptions.ValidationError | None:
+    """What is wrong with a value by a JSON schema, the most telling error of all.
+
+    :param schema: one that lives as long as the process.
+    """
+    if id(schema) not in _VALIDATORS:
+        _VALIDATORS[id(schema)] = schema, jsonschema.Draft202012Validator(schema)
+    validator = _VALIDATORS[id(schema)][1]
+    if validator.is_valid(value):
+        return None
+    error: jsonschema.exceptions.ValidationError = jsonschema.exceptions.best_match(
+        validator.iter_errors(value)
+    )
+    return error
+
+
 def check_selection(fields: Iterable[str] | None, known: Iterable[str]) -> None:
     """Refuse to select fields that a resource does not have.
 
@@ -156,15 +178,15 @@ def check_schema(name: str | None, value: Any, schema: Mapping[str, Any]) -> Non
 
     :raises ApiError: 400, with the validator's reason.
     """
-    try:
-        jsonschema.validate(value, schema)
-    except jsonschema.ValidationError as exc:
-        message = f"Schema error{f' for {name}' if name else ''}: {exc.message}"
-        cause = None
-        current: Any = exc
-        while current.context:
-            current = jsonschema.exceptions.best_match(current.context)
-            cause = current.message
-        if cause is not None:
-            message += f". Possible root cause: {cause}"
-        raise errors.invalid(message) from None
+    error = schema_error(value, schema)
+    if error is None:
+        return
+    message = f"Schema error{f' for {name}' if name else ''}: {error.message}"
+    cause = None
+    current: Any = error
+    while current.context:
+        current = jsonschema.exceptions.best_match(current.context)
+        cause = current.message
+    if cause is not None:
+        message += f". Possible root cause: {cause}"
+    raise errors.invalid(message)

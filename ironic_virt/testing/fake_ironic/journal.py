@@ -6,7 +6,7 @@ import dataclasses
 import re
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
@@ -34,15 +34,21 @@ class Entry:
 
 
 class Journal:
-    """Requests in the order in which they were answered; safe to read any time."""
+    """Requests in the order in which they were answered; safe to read any time.
+
+    :ivar listener: called with each entry, if set.
+    """
 
     def __init__(self, size: int | None = None) -> None:
         self._entries: deque[Entry] = deque(maxlen=size)
         self._lock = threading.Lock()
+        self.listener: Callable[[Entry], None] | None = None
 
     def add(self, entry: Entry) -> None:
         with self._lock:
             self._entries.append(entry)
+        if self.listener is not None:
+            self.listener(entry)
 
     def __len__(self) -> int:
         return len(self._entries)

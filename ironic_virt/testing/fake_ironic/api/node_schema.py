@@ -4,8 +4,6 @@
 
 from typing import Any
 
-import jsonschema
-
 from ironic_virt.testing.fake_ironic import checks, errors, versions
 from ironic_virt.testing.fake_ironic.records import Node
 from ironic_virt.testing.fake_ironic.settings import INTERFACES, Settings
@@ -162,10 +160,9 @@ def check_network_data(data: Any) -> None:
 
     :raises ApiError: 400.
     """
-    try:
-        jsonschema.validate(data, _NETWORK_DATA)
-    except jsonschema.ValidationError as exc:
-        raise errors.invalid(f"Invalid network_data: {exc.message} ") from None
+    error = checks.schema_error(data, _NETWORK_DATA)
+    if error is not None:
+        raise errors.invalid(f"Invalid network_data: {error.message} ")
 
 
 def find_parent(request: Request, ident: Any, owner: str | None) -> Node:

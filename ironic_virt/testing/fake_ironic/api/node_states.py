@@ -5,8 +5,6 @@
 import string
 from typing import Any
 
-import jsonschema
-
 from ironic_virt.testing.fake_ironic import checks, errors, power, provisioning, states, versions
 from ironic_virt.testing.fake_ironic.api.lookup import find_node
 from ironic_virt.testing.fake_ironic.node_view import render_states
@@ -171,10 +169,9 @@ def _check_config_drive(request: Request, target: str, drive: Any) -> None:
             "Adding a config drive is only supported when setting provision state to"
             f" {', '.join(targets)}"
         )
-    try:
-        jsonschema.validate(drive, _CONFIG_DRIVE)
-    except jsonschema.ValidationError as exc:
-        raise errors.invalid(f"Invalid configdrive format: {exc}") from None
+    error = checks.schema_error(drive, _CONFIG_DRIVE)
+    if error is not None:
+        raise errors.invalid(f"Invalid configdrive format: {error}")
     if isinstance(drive, dict):
         if minor < versions.BUILD_CONFIG_DRIVE:
             raise errors.invalid(
@@ -194,10 +191,9 @@ def _check_config_drive(request: Request, target: str, drive: Any) -> None:
 
 def _steps(given: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     steps: list[dict[str, Any]] = given[f"{kind}_steps"] or []
-    try:
-        jsonschema.validate(steps, _STEPS)
-    except jsonschema.ValidationError as exc:
-        raise errors.invalid(f"Invalid {kind}_steps: {exc}") from None
+    error = checks.schema_error(steps, _STEPS)
+    if error is not None:
+        raise errors.invalid(f"Invalid {kind}_steps: {error}")
     return steps
 
 

@@ -95,6 +95,7 @@ _TARGET = _Kind(
     per_node=True,
     duplicate="A volume target with boot index '{boot_index}' for the same node already exists.",
 )
+_SCHEMAS = {kind.plural: kind.schema for kind in (_CONNECTOR, _TARGET)}
 _KINDS = {kind.plural: kind for kind in (_CONNECTOR, _TARGET)}
 
 
@@ -218,7 +219,7 @@ def create(request: Request, kind_name: str) -> Answer:
     kind = _kind(request, kind_name)
     bm = request.bm
     values = request.json()
-    checks.check_schema(kind.word, values, kind.schema)
+    checks.check_schema(kind.word, values, _SCHEMAS[kind.plural])
     for name in ("node_uuid", "uuid"):
         checks.uuid(name, values.get(name))
     node_uuid = values.pop("node_uuid")
@@ -249,7 +250,7 @@ def patch(request: Request, kind_name: str, uuid: str) -> Answer:
     operations = patching.read(request, kind.patchable)
     before = {name: getattr(row, name) for name in (*kind.own, "extra", "node_uuid")}
     after = patching.apply(before, operations)
-    checks.check_schema("patch", after, kind.schema)
+    checks.check_schema("patch", after, _SCHEMAS[kind.plural])
     node = row.node
     request.bm.acquire(node)
     if node.power_state != states.POWER_OFF:

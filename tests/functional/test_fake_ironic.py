@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The fake Ironic over HTTP: the server, its faults, and the command."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+import requests
+
+from ironic_virt.testing.fake_ironic import FakeIronicServer
+
+HEADERS = {"X-OpenStack-Ironic-API-Version": "1.82"}
+
+pytest_plugins = ["ironic_virt.testing.fixtures"]
+
+
+@pytest.fixture
+def client() -> Iterator[requests.Session]:
+    with requests.Session() as session:
+        session.headers.update(HEADERS)
+        yield session
+
+
+def nodes(client: requests.Session, server: FakeIronicServer) -> list[str]:
+    body = client.get(f"{server.url}/v1/nodes", timeout=10).json()
+    return [row["uuid"] for row in body["nodes"]]
+
+
+def test_links_lead_back_to_the_server(
+    fake_ironic_server: FakeIronicServer, client: requests.Session
+) -> None:
+    fake_ironic_server.fake.add_nodes(3)
+    page = client.get(f"{fake_ironic_server.url}/v1/nodes?limit=2", timeout=10).json()
+    assert len(page["nodes"]) == 2
+    rest = client.get(page["next"], timeout=10).json()
+    assert len(rest["nodes"]) == 1
+    href = rest["nodes"][0]["links"][0]["href"]
+    assert client.get(href, timeout=10).json()["uuid"] == rest["nodes"][0]["uuid"]
+
+
+def test_one_connection_serves_many_requests(fake_ironic_server: FakeIronicServer) -> None:
+    with socket.create_connection(("127.0.0.1", fake_ironic_server.port), timeout=10) as raw:
+        stream = raw.makefile("rb")
+        for _ in range(3):
+            raw.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert stream.readline().startswith(b"HTTP/1.1 200")
+            length = 0
+            while line := stream.readline().strip():
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.partition(b":")[2])
+            assert json.loads(stream.read(length))["name"] == "OpenStack Ironic API"
+
+
+def test_a_reset_is_a_reset(
+    fake_ironic_server: FakeIronicServer, client: requests.Session
+) -> None:
+    node = fake_ironic_server.fake.add_node()
+    fake_ironic_server.fake.faults.reset("GET", "/nodes")
+    with pytest.raises(requests.ConnectionError, match="reset by peer"):
+        nodes(client, fake_ironic_server)
+    assert nodes(client, fake_ironic_server) == [node]
+
+
+def test_a_lost_reply_leaves_the_effect(
+    fake_ironic_server: FakeIronicServer, client: requests.Session
+) -> None:
+    fake_ironic_server.fake.faults.lose_reply("POST", "/nodes")
+    body = {"driver": "fake-hardware", "name": "it"}
+    with pytest.raises(requests.ConnectionError):
+        client.post(f"{fake_ironic_server.url}/v1/nodes", json=body, timeout=10)
+    assert fake_ironic_server.fake.node("it")["provision_state"] == "enroll"
+
+
+def test_a_truncated_body_breaks_off(
+    fake_ironic_server: FakeIronicServer, client: requests.Session
+) -> None:
+    fake_ironic_server.fake.faults.truncate("GET", "/nodes")
+    with pytest.raises(requests.exceptions.ChunkedEncodingError, match="IncompleteRead"):
+        nodes(client, fake_ironic_server)
+    assert nodes(client, fake_ironic_server) == []
+
+
+def test_a_hanging_request_holds_up_nobody_else(
+    fake_ironic_server: FakeIronicServer, client: requests.Session
+) -> None:
+    fake_ironic_server.fake.faults.hang("GET", "/conductors")
+    with pytest.raises(requests.ReadTimeout):
+        client.get(f"{fake_ironic_server.url}/v1/conductors", timeout=0.2)
+    assert nodes(client, fake_ironic_server) == []
+
+
+def test_the_server_stops_in_the_middle_of_a_hang() -> None:
+    server = FakeIronicServer().start()
+    server.fake.faults.hang()
+    struck = threading.Event()
+    server.fake.requests.listener = lambda entry: struck.set()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+        raw.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert struck.wait(10)
+        server.stop()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", server.port), timeout=10)
+
+
+def test_many_clients_at_once_get_distinct_nodes(fake_ironic_server: FakeIronicServer) -> None:
+    count = 30
+    fake_ironic_server.fake.add_nodes(count)
+    errors: list[int] = []
+
+    def allocate() -> None:
+        body = {"resource_class": "baremetal"}
+        url = f"{fake_ironic_server.url}/v1/allocations"
+        response = requests.post(url, json=body, headers=HEADERS, timeout=30)
+        if response.status_code != 201:
+            errors.append(response.status_code)
+
+    threads = [threading.Thread(target=allocate) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    allocations = fake_ironic_server.fake.allocations()
+    assert errors == []
+    assert {row["state"] for row in allocations} == {"active"}
+    assert len({row["node_uuid"] for row in allocations}) == count
+
+
+@pytest.fixture
+def command() -> Iterator[subprocess.Popen[str]]:
+    arguments = ["--port", "0", "--nodes", "6", "--shards", "2", "--conductor-groups", ",rack1"]
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "ironic_virt.cmd.fake_ironic",
+            *arguments,
+            "--resource-class",
+            "gold",
+            "silver",
+            "iron",
+            "--max-version",
+            "1.82",
+            "--json",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_serves_what_it_is_asked_for_until_it_is_told_to_stop(
+    command: subprocess.Popen[str], client: requests.Session, number: signal.Signals
+) -> None:
+    assert command.stdout is not None
+    assert command.stderr is not None
+    url = json.loads(command.stdout.readline())["url"]
+    fields = "fields=shard,conductor_group,resource_class,provision_state"
+    rows = client.get(f"{url}/v1/nodes?{fields}", timeout=10).json()["nodes"]
+    assert {row["shard"] for row in rows} == {"shard-1", "shard-2"}
+    assert {row["conductor_group"] for row in rows} == {"", "rack1"}
+    assert {row["resource_class"] for row in rows} == {"gold", "silver", "iron"}
+    assert {row["provision_state"] for row in rows} == {"available"}
+    client.headers["X-OpenStack-Ironic-API-Version"] = "1.83"
+    assert client.get(f"{url}/v1/nodes", timeout=10).status_code == 406
+    command.send_signal(number)
+    assert command.wait(10) == 0
+    log = command.stderr.read()
+    assert f"GET /v1/nodes?{fields} 200" in log
+    assert "Traceback" not in log
+
+
+def test_the_command_says_that_its_port_is_taken(fake_ironic_server: FakeIronicServer) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "ironic_virt.cmd.fake_ironic",
+            "--port",
+            str(fake_ironic_server.port),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"can't listen on 127.0.0.1:{fake_ironic_server.port}" in done.stderr
+    assert "Traceback" not in done.stderr
