@@ -410,7 +410,7 @@ def _query_of(link: str) -> dict[str, str]:
     as it stands: Ironic leaves all filters out of the link, so that following
     it would list everybody's nodes from page two on.
     """
-    parsed = urllib.parse.parse_qs(urllib.parse.urlsplit(link).query, keep_blank_values=True)
+    parsed = urllib.parse.parse_qs(urllib.parse.urlsplit(link).query)
     return {name: values[-1] for name, values in parsed.items()}
 
 

@@ -149,21 +149,6 @@ class TearDown(enum.Enum):
     RELEASE = "nothing is deployed: take our data off the node"
 
 
-# From these, and only these, Ironic takes the verb "deleted".
-_TEAR_DOWN_STATES: Final = frozenset(
-    {
-        ACTIVE,
-        DEPLOY_WAIT,
-        DEPLOY_FAILED,
-        ERROR,
-        RESCUE,
-        RESCUE_WAIT,
-        RESCUE_FAILED,
-        UNRESCUE_FAILED,
-        SERVICE_WAIT,
-        SERVICE_FAILED,
-    }
-)
 _HOLD_STATES: Final = frozenset({DEPLOY_HOLD, SERVICE_HOLD})
 _UNTOUCHED_STATES: Final = frozenset(
     {ENROLL, MANAGEABLE, AVAILABLE, INSPECT_FAILED, ADOPT_FAILED, CLEAN_FAILED}
@@ -192,8 +177,9 @@ def tear_down_step(provision_state: str | None) -> TearDown:
     """The next step in tearing down a node that carries an instance.
 
     :param provision_state: as Ironic says; null is its old word for available.
-    :returns: for a state that this table doesn't know, :attr:`TearDown.REQUEST`:
-        Ironic then decides, and nothing is taken off a node that may be in use.
+    :returns: :attr:`TearDown.REQUEST` for the states in which Ironic takes the verb
+        "deleted", and for one that this table doesn't know: Ironic then decides,
+        and nothing is taken off a node that may be in use.
     """
     if provision_state is None or provision_state in _UNTOUCHED_STATES:
         return TearDown.RELEASE
