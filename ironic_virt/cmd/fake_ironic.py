@@ -221,17 +221,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: its arguments; those of the process by default.
     :returns: the exit status.
     """
-    parser = _parser()
+    try:
+        # Even the options' defaults are the fake's own.
+        from ironic_virt.testing.fake_ironic import FakeIronicServer
+
+        parser = _parser()
+    except ModuleNotFoundError as exc:
+        print(
+            f"ironic-virt-fake-ironic: the package {exc.name!r} is not installed: "
+            "pip install 'ironic-virt[testing]'",
+            file=sys.stderr,
+        )
+        return 1
     args = parser.parse_args(argv)
     if args.min_version > args.max_version:
         parser.error("argument --min-version: it is above --max-version")
     if args.threads < 1:
         parser.error("argument --threads: at least 1")
-    try:
-        from ironic_virt.testing.fake_ironic import FakeIronicServer
-    except ImportError as exc:
-        print(f"{parser.prog}: {exc}. Install ironic-virt[testing].", file=sys.stderr)
-        return 1
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
