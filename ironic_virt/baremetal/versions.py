@@ -43,13 +43,13 @@ class Feature(enum.Enum):
     """What the driver uses beyond :data:`BASE`; the value is (words, version)."""
 
     CONDUCTOR_GROUP = ("filtering nodes by conductor group", Microversion(1, 46))
-    PROTECTED = ("protected nodes", Microversion(1, 48))
+    PROTECTED = ("protecting nodes", Microversion(1, 48))
     ALLOCATIONS = ("reserving nodes by allocation", Microversion(1, 52))
-    JSON_CONFIG_DRIVE = ("config drives as JSON", Microversion(1, 56))
+    JSON_CONFIG_DRIVE = ("a config drive as JSON", Microversion(1, 56))
     VENDOR_DATA = ("vendor data in config drives", Microversion(1, 59))
-    RETIRED = ("retired nodes", Microversion(1, 61))
+    RETIRED = ("retiring nodes", Microversion(1, 61))
     SHARD = ("filtering nodes by shard", Microversion(1, 82))
-    HOLD = ("hold states", Microversion(1, 85))
+    HOLD = ("holding a node between steps", Microversion(1, 85))
     SERVICING = ("servicing", Microversion(1, 87))
     INSTANCE_NAME = ("the name of a node's instance", Microversion(1, 104))
 
