@@ -63,7 +63,7 @@ def test_a_provision_state_is_asked_for(
 @pytest.mark.parametrize(
     ("configdrive", "newest", "refused"),
     [
-        ({"meta_data": {}}, "1.55", "config drives as JSON"),
+        ({"meta_data": {}}, "1.55", "config drive as JSON"),
         ({"meta_data": {}, "vendor_data": {"a": 1}}, "1.58", "vendor data"),
         ("H4sIAAAA", "1.38", None),
         ({"meta_data": {}}, "1.56", None),
