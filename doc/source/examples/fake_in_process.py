@@ -12,10 +12,10 @@ node = fake.add_node(resource_class="gold", traits=["CUSTOM_GPU"], shard="a")
 with fake.mock("http://ironic.test"):
     url = f"http://ironic.test/v1/nodes/{node}/states/provision"
     headers = {"X-OpenStack-Ironic-API-Version": "1.82"}
-    fake.set_node(
-        node, instance_info={"image_source": "http://image.test/i", "image_checksum": "c"}
-    )
-    assert requests.put(url, json={"target": "active"}, headers=headers).status_code == 202
+    image = {"image_source": "http://image.test/debian.raw", "image_checksum": "0" * 32}
+    fake.set_node(node, instance_info=image)
+    answer = requests.put(url, json={"target": "active"}, headers=headers)
+    assert answer.status_code == 202
     assert fake.node(node)["provision_state"] == "deploying"
 
     fake.advance(60)
