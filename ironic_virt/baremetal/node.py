@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import threading
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -242,10 +243,11 @@ class NodeDecoder:
         return text
 
     def _shared_traits(self, traits: list[str]) -> frozenset[str]:
-        key = tuple(traits)
-        known = self._traits.get(key)
+        known = self._traits.get(tuple(traits))
         if known is None:
-            known = frozenset(traits)
+            # Of traits too there are few, also where each node has its own set.
+            key = tuple(sys.intern(trait) for trait in traits)
+            known = frozenset(key)
             if len(self._traits) < self._TABLE_LIMIT:
                 self._traits[key] = known
         return known

@@ -7,6 +7,7 @@ Never raises: what can be read is kept, and the rest is named.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -86,7 +87,8 @@ def _capabilities(value: Any, malformed: list[str]) -> tuple[tuple[str, str], ..
     found: dict[str, str] = {}
     for name, item in pairs:
         if name and isinstance(item, str) and item and ":" not in item:
-            found[name] = item
+            # Every node has the same few, also where the whole differs.
+            found[sys.intern(name)] = sys.intern(item)
         else:
             shown = _shown(f"{name}:{item}" if name else item)
             malformed.append(f"properties/capabilities: {shown} is not of the form name:value")

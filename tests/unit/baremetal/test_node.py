@@ -320,6 +320,19 @@ def test_equal_values_are_one_object_within_and_across_pages() -> None:
         assert node.resource_class is first.resource_class
 
 
+def test_texts_are_one_object_also_where_the_whole_differs() -> None:
+    first, second = decode(
+        node_json(NODE, traits=["CUSTOM_A", "CUSTOM_B"], properties={"capabilities": "a:x1,b:y1"}),
+        node_json(OTHER_NODE, traits=["CUSTOM_A"], properties={"capabilities": "a:x1"}),
+    )
+    assert {id(trait) for trait in second.traits} < {id(trait) for trait in first.traits}
+    (name, value), *_ = first.properties.capabilities
+    ((other_name, other_value),) = second.properties.capabilities
+    assert (name, value) == ("a", "x1")
+    assert name is other_name
+    assert value is other_value
+
+
 def test_different_values_are_not_mixed_up() -> None:
     decoder = NodeDecoder()
     first, second = decode(
