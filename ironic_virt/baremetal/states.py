@@ -126,6 +126,7 @@ TRANSITIONAL: Final = frozenset(
 VERB_ACTIVE: Final = "active"
 VERB_DELETED: Final = "deleted"
 VERB_ABORT: Final = "abort"
+VERB_UNHOLD: Final = "unhold"
 
 # -- power states -------------------------------------------------------------
 
@@ -145,11 +146,11 @@ class TearDown(enum.Enum):
 
     REQUEST = "ask Ironic to tear it down"
     ABORT = "abort what Ironic is holding, then look again"
+    UNHOLD = "let Ironic go on with what it is holding, then look again"
     WAIT = "wait for Ironic to leave the state by itself"
     RELEASE = "nothing is deployed: take our data off the node"
 
 
-_HOLD_STATES: Final = frozenset({DEPLOY_HOLD, SERVICE_HOLD})
 _UNTOUCHED_STATES: Final = frozenset(
     {ENROLL, MANAGEABLE, AVAILABLE, INSPECT_FAILED, ADOPT_FAILED, CLEAN_FAILED}
 )
@@ -183,8 +184,12 @@ def tear_down_step(provision_state: str | None) -> TearDown:
     """
     if provision_state is None or provision_state in _UNTOUCHED_STATES:
         return TearDown.RELEASE
-    if provision_state in _HOLD_STATES:
+    if provision_state == SERVICE_HOLD:
         return TearDown.ABORT
+    if provision_state == DEPLOY_HOLD:
+        # An abort would take the instance off without cleaning the node, and
+        # strand it in "deploy failed" (39.0.0); what follows the hold can be torn down.
+        return TearDown.UNHOLD
     if provision_state in _BUSY_STATES:
         return TearDown.WAIT
     return TearDown.REQUEST

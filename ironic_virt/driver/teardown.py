@@ -24,6 +24,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.versions import Feature
 from ironic_virt.baremetal.watcher import Watcher
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.network import Network
@@ -34,6 +35,7 @@ LOG = logging.getLogger(__name__)
 _VERBS = {
     states.TearDown.REQUEST: states.VERB_DELETED,
     states.TearDown.ABORT: states.VERB_ABORT,
+    states.TearDown.UNHOLD: states.VERB_UNHOLD,
 }
 
 
@@ -102,12 +104,13 @@ class TearDown:
         self._virtapi.report_progress(instance, "tearing down", node.provision_state or "")
         LOG.info("Tearing down instance %s: %r on node %s", instance.uuid, verb, node.uuid)
         before = node.provision_state
+        features = [Feature.HOLD] if verb == states.VERB_UNHOLD else []
 
         def applied(now: Node) -> bool:
             return now.instance_uuid != instance.uuid or now.provision_state != before
 
         try:
-            self._client.set_provision_state(node.uuid, verb, applied=applied)
+            self._client.set_provision_state(node.uuid, verb, applied=applied, features=features)
         except exceptions.NodeNotFound:
             return verb
         except (

@@ -31,9 +31,9 @@ def test_every_state_has_a_way_out(state: str) -> None:
 
 
 @pytest.mark.parametrize("state", sorted(states.TRANSITIONAL - DELETABLE))
-def test_what_passes_by_itself_is_waited_for_and_what_is_held_is_aborted(state: str) -> None:
-    held = state in {states.DEPLOY_HOLD, states.SERVICE_HOLD}
-    assert tear_down_step(state) is (TearDown.ABORT if held else TearDown.WAIT)
+def test_what_passes_by_itself_is_waited_for_and_what_is_held_is_not(state: str) -> None:
+    held = {states.DEPLOY_HOLD: TearDown.UNHOLD, states.SERVICE_HOLD: TearDown.ABORT}
+    assert tear_down_step(state) is held.get(state, TearDown.WAIT)
 
 
 def test_a_null_state_is_the_old_word_for_available() -> None:

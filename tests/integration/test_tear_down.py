@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Deployments that fail and tear-downs that are disturbed, on a real Ironic.
+
+Fake hardware never fails and is in most states for a moment only, so nodes are
+put into a state in the database; all that follows is Ironic's own doing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ironic_virt import conf, exceptions, virt
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.connection import Answer, KeystoneChannel
+from ironic_virt.driver import IronicDriver
+from ironic_virt.testing import real_ironic
+from tests.crashing import Crash
+from tests.integration.services import (
+    FLAVOR,
+    IMAGE,
+    SEEDS,
+    Operator,
+    Service,
+    dying_service,
+    write_conf,
+)
+
+SHARD = "tear-down"
+LONG_AGO = "2020-01-01 00:00:00"
+INSTANCE_INFO = {"image_source": IMAGE.id, "image_checksum": IMAGE.checksum}
+WITH_A_SYSTEM = sorted(
+    state
+    for state in states.ALL
+    if states.tear_down_step(state) not in (states.TearDown.WAIT, states.TearDown.RELEASE)
+)
+
+MakeInstances = Callable[..., list[virt.Instance]]
+
+
+class CountingChannel:
+    """Keeps what the poller asks for: a state that it lists, or a path."""
+
+    def __init__(self, channel: KeystoneChannel) -> None:
+        self._channel = channel
+        self.polled: list[str] = []
+
+    def send(self, method: str, path: str, **request: Any) -> Answer:
+        if threading.current_thread().name == "ironic-virt-watcher":
+            params = request.get("params") or {}
+            self.polled.append(params.get("provision_state", path))
+        return self._channel.send(method, path, **request)
+
+
+class CountedService(Service):
+    """A service whose poller is counted."""
+
+    def __init__(self, config: Path) -> None:
+        options = conf.load([str(config)])
+        self.channel = CountingChannel(KeystoneChannel.from_conf(options))
+        super().__init__(config, IronicDriver(options, self, client=IronicClient(self.channel)))
+
+
+@pytest.fixture
+def operator(ironic_on_mariadb: real_ironic.RealIronic) -> Operator:
+    """Somebody else."""
+    return Operator(ironic_on_mariadb)
+
+
+@pytest.fixture
+def config(tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic) -> Path:
+    """An operator's file."""
+    return write_conf(tmp_path, ironic_on_mariadb, shard_key=SHARD)
+
+
+@pytest.fixture
+def service(config: Path) -> Iterator[CountedService]:
+    """A compute service."""
+    running = CountedService(config)
+    yield running
+    running.driver.cleanup_host(running.host)
+
+
+@pytest.fixture(scope="module")
+def source(ironic_on_mariadb: real_ironic.RealIronic) -> str:
+    """The node that others are clones of."""
+    seed = next(SEEDS)
+    template = real_ironic.NodeTemplate(shard=SHARD)
+    [node] = real_ironic.create_nodes(
+        ironic_on_mariadb, 1, template, name=f"source-{seed}", seed=seed
+    )
+    return node
+
+
+@pytest.fixture
+def make_instances(ironic_on_mariadb: real_ironic.RealIronic, source: str) -> MakeInstances:
+    """Make instances, each on a node of its own that is in a given provision state."""
+
+    def make(*provision_states: str, **columns: Any) -> list[virt.Instance]:
+        seed = next(SEEDS)
+        uuids = [str(uuid.uuid4()) for _ in provision_states]
+        nodes = real_ironic.clone_nodes(
+            ironic_on_mariadb,
+            source,
+            len(uuids),
+            name=f"tear-down-{seed}-{{}}",
+            seed=seed,
+            differences=lambda number: {
+                "instance_uuid": uuids[number],
+                "instance_info": INSTANCE_INFO,
+                "provision_state": provision_states[number],
+                **columns,
+            },
+        )
+        return [
+            virt.Instance(instance, "instance", FLAVOR, node=node)
+            for instance, node in zip(uuids, nodes, strict=True)
+        ]
+
+    return make
+
+
+def node_of(instance: virt.Instance) -> str:
+    assert instance.node is not None
+    return instance.node
+
+
+def assert_free_again(operator: Operator, instance: virt.Instance) -> None:
+    left = operator.wait_for_state(node_of(instance), states.AVAILABLE)
+    assert (left["instance_uuid"], left["instance_info"]) == (None, {})
+
+
+def test_nodes_that_had_a_system_can_be_used_again_after_their_tear_down(
+    service: Service, operator: Operator, make_instances: MakeInstances
+) -> None:
+    instances = make_instances(*WITH_A_SYSTEM, target_provision_state=states.ACTIVE)
+    with ThreadPoolExecutor(len(instances)) as threads:
+        list(threads.map(service.destroy, instances))
+    carried = [operator.node(node_of(instance))["instance_uuid"] for instance in instances]
+    assert carried == [None] * len(instances)
+    for instance in instances:
+        service.destroy(instance)
+        assert_free_again(operator, instance)
+
+
+def test_a_deployment_that_ironic_does_not_end_is_waited_for_and_then_told(
+    tmp_path: Path,
+    ironic_on_mariadb: real_ironic.RealIronic,
+    operator: Operator,
+    make_instances: MakeInstances,
+) -> None:
+    [instance] = make_instances(states.DEPLOYING, target_provision_state=states.ACTIVE)
+    config = write_conf(tmp_path, ironic_on_mariadb, shard_key=SHARD, unprovision_timeout=2)
+    impatient = Service(config)
+    with pytest.raises(exceptions.WaitTimeout, match=r"unprovision_timeout.*'deploying'"):
+        impatient.destroy(instance)
+    assert operator.node(node_of(instance))["instance_uuid"] == instance.uuid
+    impatient.driver.cleanup_host(impatient.host)
+
+
+def test_two_services_that_destroy_one_instance_at_once_both_return(
+    config: Path, operator: Operator, make_instances: MakeInstances
+) -> None:
+    [instance] = make_instances(states.ACTIVE)
+    services = [Service(config) for _ in range(2)]
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda service: service.destroy(instance), services))
+    assert_free_again(operator, instance)
+    for service in services:
+        service.driver.cleanup_host(service.host)
+
+
+@pytest.mark.parametrize(
+    ("state", "after"),
+    [(states.ACTIVE, False), (states.ACTIVE, True), (states.AVAILABLE, True)],
+    ids=["active-before", "active-after", "available-after"],
+)
+def test_a_service_that_died_in_a_tear_down_carries_on(
+    config: Path, operator: Operator, make_instances: MakeInstances, state: str, after: bool
+) -> None:
+    """It dies at its first request, then, with another instance, at its second, and so on."""
+    deaths: list[str] = []
+    for at in range(1, 30):
+        [instance] = make_instances(state)
+        try:
+            dying = dying_service(config, at, after=after)
+            dying.destroy(instance)
+        except Crash as crash:
+            deaths.append(str(crash))
+        else:
+            break
+        restarted = Service(config)
+        restarted.destroy(instance)
+        restarted.driver.cleanup_host(restarted.host)
+        assert_free_again(operator, instance)
+    else:
+        pytest.fail(f"it died at each of these requests, and there are more: {deaths}")
+    change = "PUT /nodes/" if state == states.ACTIVE else "PATCH /nodes/"
+    assert any(death.startswith(change) for death in deaths), deaths
+
+
+def test_a_deployment_that_ironic_gives_up_says_why_and_is_undone(
+    service: Service, operator: Operator, make_instances: MakeInstances
+) -> None:
+    """Its service died while it waited for a call from the node, which never comes."""
+    [instance] = make_instances(
+        states.DEPLOY_WAIT, target_provision_state=states.ACTIVE, provision_updated_at=LONG_AGO
+    )
+    with pytest.raises(exceptions.DeployFailed, match="Timeout reached") as caught:
+        service.spawn(instance)
+    assert caught.value.last_error is not None
+    assert "Timeout reached" in caught.value.last_error
+    assert_free_again(operator, instance)
+
+
+def test_many_deployments_that_ironic_gives_up_cost_few_looks(
+    service: CountedService, operator: Operator, make_instances: MakeInstances
+) -> None:
+    count = 10
+    instances = make_instances(
+        *([states.DEPLOY_WAIT] * count),
+        target_provision_state=states.ACTIVE,
+        provision_updated_at=LONG_AGO,
+    )
+
+    def spawn(instance: virt.Instance) -> str | None:
+        with pytest.raises(exceptions.DeployFailed, match="Timeout reached") as caught:
+            service.spawn(instance)
+        return caught.value.node
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(count) as threads:
+        nodes = list(threads.map(spawn, instances))
+    seconds = time.monotonic() - began
+    assert nodes == [instance.node for instance in instances]
+    for instance in instances:
+        assert_free_again(operator, instance)
+    lists = [asked for asked in service.channel.polled if asked in states.ALL]
+    looks = [asked for asked in service.channel.polled if asked.startswith("/nodes/")]
+    assert states.DEPLOY_WAIT in lists
+    # Each leaves a listed state twice: when its deployment fails and when it is torn down.
+    assert len(looks) <= 4 * count
+    assert len(lists) <= 3 * 8 * seconds, "three states at most, each eighth of the interval"
