@@ -180,6 +180,9 @@ class FakeIronic(Controls):
         if not public and headers.get("X-Auth-Token") != settings.token:
             out.append(("WWW-Authenticate", f'Keystone uri="{url}"'))
             return _with_body(Reply(401, out, b""), json.dumps(_NO_TOKEN).encode())
+        accepted = headers.get("Accept") or "*/*"
+        if "*" not in accepted and "json" not in accepted:
+            return _with_body(Reply(406, self._request_id(), b""), _unacceptable(accepted))
         try:
             version = versions.negotiate(headers, low, high)
             out.append((versions.HEADER, versions.text(version)))
@@ -205,11 +208,13 @@ class FakeIronic(Controls):
                 # Encoded under the lock: rows may be shared with the body.
                 content = msgspec.json.encode(answer.body)
         except errors.ApiError as exc:
+            if isinstance(exc, errors.RoutingError) and not exc.keeps_headers:
+                out = self._request_id()
+            if isinstance(exc, errors.RoutingError) and exc.allow is not None:
+                out.append(("Allow", ", ".join(exc.allow)))
             if not path.strip("/"):
                 # The root is served by a controller, so this is Ironic's own shape.
                 exc = errors.ApiError(exc.status, exc.message)
-            if isinstance(exc, errors.RoutingError) and not exc.keeps_headers:
-                out = self._request_id()
             return _with_body(Reply(exc.status, out, b""), exc.body())
         return _with_body(Reply(answer.status, out, b""), content)
 
@@ -219,6 +224,14 @@ def _with_body(reply: Reply, body: bytes) -> Reply:
     reply.headers.append(("Content-Length", str(len(body))))
     reply.body = body
     return reply
+
+
+def _unacceptable(accepted: str) -> bytes:
+    message = (
+        "406 Not Acceptable\n\nThe resource could not be generated that was acceptable to your"
+        f" browser (content of type {accepted}. \n\n "
+    )
+    return json.dumps({"error_message": message}).encode()
 
 
 def _parsed(body: bytes) -> Any:

@@ -97,13 +97,15 @@ class Baremetal:
         if node.reservation is not None:
             raise errors.node_locked(node.uuid, node.reservation)
 
-    def acquire(self, node: Node) -> None:
+    def acquire(self, node: Node, unserved: int = 404) -> None:
         """Take and release a node's lock, as most that conductors do starts with.
 
         Like in Ironic that alone touches ``updated_at``.
 
-        :raises ApiError: 409 if it is taken.
+        :param unserved: the status if no conductor serves the node.
+        :raises ApiError: 409 if the lock is taken, else ``unserved``.
         """
+        self.check_served(node.driver, node.conductor_group, unserved)
         self.check_unlocked(node)
         self.store.update(node)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jsonschema
+import os_traits  # type: ignore[import-untyped]
 
 from ironic_virt.testing.fake_ironic import errors
 
@@ -39,6 +40,18 @@ def is_name(value: object, minor: int = 10) -> bool:
     return bool((_NAME if minor >= 10 else _HOST_NAME).fullmatch(value))
 
 
+UUID_OR_NAME: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string", "format": "uuid"},
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 255,
+            "pattern": "(?i)^[A-Z0-9-._~]+$",
+        },
+    ]
+}
+
 #: A trait as a JSON schema.
 TRAIT: dict[str, Any] = {
     "type": "string",
@@ -46,8 +59,7 @@ TRAIT: dict[str, Any] = {
     "maxLength": 255,
     "anyOf": [
         {"pattern": "^CUSTOM_[A-Z0-9_]+$"},
-        # Stands for os-traits' long list of standard traits.
-        {"pattern": "^(COMPUTE|HW|MISC|OWNER|STORAGE)_[A-Z0-9_]+$"},
+        {"enum": os_traits.get_traits()},
     ],
 }
 
@@ -142,6 +154,11 @@ def parse(
 _VALIDATORS: dict[int, tuple[Mapping[str, Any], Any]] = {}
 
 
+def _compiled(schema: Mapping[str, Any]) -> Any:
+    formats = jsonschema.FormatChecker(formats=["uuid"])
+    return jsonschema.Draft202012Validator(schema, format_checker=formats)
+
+
 def schema_error(
     value: Any, schema: Mapping[str, Any]
 ) -> jsonschema.exceptions.ValidationError | None:
@@ -150,7 +167,7 @@ def schema_error(
     :param schema: one that lives as long as the process.
     """
     if id(schema) not in _VALIDATORS:
-        _VALIDATORS[id(schema)] = schema, jsonschema.Draft202012Validator(schema)
+        _VALIDATORS[id(schema)] = schema, _compiled(schema)
     validator = _VALIDATORS[id(schema)][1]
     if validator.is_valid(value):
         return None

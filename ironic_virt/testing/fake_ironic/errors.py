@@ -33,11 +33,19 @@ class RoutingError(ApiError):
     """An error from below the handlers: the web framework's shape.
 
     :param keeps_headers: whether the answer tells API versions in its headers.
+    :param allow: with 405, the methods that are allowed.
     """
 
-    def __init__(self, status: int, message: str = "", keeps_headers: bool = False) -> None:
+    def __init__(
+        self,
+        status: int,
+        message: str = "",
+        keeps_headers: bool = False,
+        allow: list[str] | None = None,
+    ) -> None:
         super().__init__(status, message)
         self.keeps_headers = keeps_headers
+        self.allow = allow
 
     def body(self) -> bytes:
         fault = {

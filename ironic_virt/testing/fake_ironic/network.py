@@ -78,7 +78,7 @@ def attach_vif(
     :raises ApiError: 409 if it is attached already or the node is locked, 400
         if no port is free.
     """
-    bm.acquire(node)
+    bm.acquire(node, unserved=400)
     if node.network_interface == "noop":
         return
     holder = _choose(bm, node, vif, port_uuid, portgroup_uuid)
@@ -90,7 +90,7 @@ def detach_vif(bm: Baremetal, node: Node, vif: str) -> None:
 
     :raises ApiError: 400 if it is not attached, 409 if the node is locked.
     """
-    bm.acquire(node)
+    bm.acquire(node, unserved=400)
     if node.network_interface == "noop":
         return
     for holder in _holders(bm, node):

@@ -38,6 +38,8 @@ def read(request: Request, allowed: Sequence[str], name: str | None = "patch") -
     :raises ApiError: 400 if it is no patch, or touches another field.
     """
     patch: Patch = request.json()
+    if patch is None:
+        raise errors.ApiError(500, "'NoneType' object is not iterable")
     checks.check_schema(name, patch, _SCHEMA)
     for operation in patch:
         if operation["path"].split("/")[1] not in allowed:

@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from ironic_virt.testing.fake_ironic import errors, states
+from ironic_virt.testing.fake_ironic import checks, errors, states
 from ironic_virt.testing.fake_ironic.baremetal import Baremetal
 from ironic_virt.testing.fake_ironic.operations import (
     Steps,
@@ -57,7 +57,8 @@ def _clean_automatically(bm: Baremetal, node: Node) -> None:
     def finish() -> None:
         if bm.settings.power_follows_deploy:
             bm.update(node, power_state=states.POWER_OFF)
-        process_event(bm, node, "done")
+        # A retired node is not given away again.
+        process_event(bm, node, "manage" if node.retired and wanted else "done")
 
     if wanted:
         run(bm, node, "clean", finish)
@@ -82,6 +83,8 @@ def clean(bm: Baremetal, node: Node, steps: Steps) -> None:
 
 
 def inspect(bm: Baremetal, node: Node) -> None:
+    if is_without(node, "inspect"):
+        raise unsupported(node, "inspect")
     check_event(node, "inspect", "inspect")
     start(bm, node, "inspect")
     run(bm, node, "inspect", lambda: process_event(bm, node, "done"))
@@ -89,6 +92,9 @@ def inspect(bm: Baremetal, node: Node) -> None:
 
 def adopt(bm: Baremetal, node: Node) -> None:
     check_event(node, "adopt", "adopt")
+    info = dict(node.instance_info)
+    _detect_image_type(info)
+    bm.update(node, instance_info=info)
     start(bm, node, "adopt")
     run(bm, node, "adopt", lambda: process_event(bm, node, "done"))
 
@@ -104,6 +110,13 @@ def service(bm: Baremetal, node: Node, steps: Steps) -> None:
 def rescue(bm: Baremetal, node: Node, password: str) -> None:
     if node.maintenance:
         raise errors.in_maintenance("rescuing", node.uuid)
+    if is_without(node, "rescue"):
+        reason = unsupported(node, "rescue").message
+        raise errors.ApiError(
+            500,
+            f"Failed to rescue instance {node.instance_uuid} for node {node.uuid}: Validation"
+            f" failed: {reason}",
+        )
     check_event(node, "rescue", "rescue")
     secrets = {"rescue_password": password, "hashed_rescue_password": f"hash of {len(password)}"}
     bm.update(node, instance_info={**node.instance_info, **secrets})
@@ -127,9 +140,7 @@ def deploy(bm: Baremetal, node: Node, event: str, config_drive: object, steps: S
         raise _protected(node)
     check_event(node, event, event)
     info = dict(node.instance_info)
-    image_known = _knows_image_type(info)
-    if image_known and not info.get("image_type"):
-        info["image_type"] = "partition" if info.get("kernel") else "whole-disk"
+    image_known = _detect_image_type(info)
     if event == "rebuild" and not image_known:
         # Ironic 39.0.0 trips over itself here.
         raise errors.ApiError(
@@ -159,15 +170,47 @@ def deploy(bm: Baremetal, node: Node, event: str, config_drive: object, steps: S
     run(bm, node, "deploy", finish, steps)
 
 
-def _knows_image_type(info: dict[str, Any]) -> bool:
+def _detect_image_type(info: dict[str, Any]) -> bool:
+    """Note in ``instance_info`` what an image is; whether that is known.
+
+    :raises ApiError: 500 if it can be neither a URL nor in Glance.
+    """
     source = info.get("image_source")
-    return bool(source) and (bool(info.get("image_type")) or "://" in str(source))
+    if not source:
+        return False
+    if not info.get("image_type"):
+        if checks.is_uuid(source) or str(source).startswith("glance://"):
+            return False
+        if "://" not in str(source):
+            raise errors.ApiError(
+                500,
+                f"Validation of image href {source} failed, reason: Scheme-less image href is not"
+                " a UUID.",
+            )
+    partition = info.get("image_type") == "partition" or (
+        not info.get("image_type") and bool(info.get("kernel") or info.get("ramdisk"))
+    )
+    info["image_type"] = "partition" if partition else "whole-disk"
+    return True
+
+
+def is_without(node: Node, interface: str) -> bool:
+    """Whether a node's hardware interface is one of those that can't do anything."""
+    return str(getattr(node, f"{interface}_interface")).startswith("no-")
+
+
+def unsupported(node: Node, what: str) -> errors.ApiError:
+    return errors.invalid(
+        f"Driver {node.driver} does not support {what} (disabled or not implemented)."
+    )
 
 
 def why_invalid(bm: Baremetal, node: Node, interface: str) -> str | None:
     """The reason why an interface of a node does not validate, if it doesn't."""
     if reason := bm.invalid.get((node.uuid, interface)):
         return reason
+    if is_without(node, interface):
+        return unsupported(node, interface).message
     wanted = node.instance_info.get("traits")
     if interface != "deploy" or not wanted:
         return None
@@ -218,6 +261,8 @@ def abort(bm: Baremetal, node: Node) -> None:
     if state == states.SERVICEWAIT and node.service_step.get("abortable") is False:
         bm.update(node, service_step={**node.service_step, "abort_after": True})
         return
+    if state == states.INSPECTWAIT and node.inspect_interface == "fake":
+        raise unsupported(node, "abort")
     bm.update(node, operation=None)
     if state in (states.SERVICEWAIT, states.SERVICEHOLD):
         process_event(bm, node, "fail")
@@ -229,8 +274,13 @@ def abort(bm: Baremetal, node: Node) -> None:
         process_event(bm, node, "abort")
     if state == states.DEPLOYHOLD:
         # Ironic runs its tear-down here, from a failed deploy.
-        bm.update(node, last_error=None)
+        # Ironic 39.0.0 goes on with a tear-down, which that state does not allow.
         wipe_instance(bm, node)
+        error = (
+            "Async execution of _do_node_tear_down failed with error: Can not transition from"
+            " state 'deploy failed' on event 'clean' (no defined transition)"
+        )
+        bm.update(node, last_error=error)
         return
     bm.update(node, last_error=_ABORTED.get(state))
 
@@ -247,9 +297,18 @@ _ABORTED = {
 
 
 def unhold(bm: Baremetal, node: Node) -> None:
-    """Leave a hold state for the wait state; servicing goes on to its end."""
+    """Leave a hold state for the wait state.
+
+    Ironic 39.0.0 then trips over servicing that it holds no steps of; and as it
+    drops steps that hold, there never is other.
+    """
     servicing = node.provision_state == states.SERVICEHOLD
     check_event(node, "unhold", "unhold")
     process_event(bm, node, "unhold", node.target_provision_state)
     if servicing:
-        run(bm, node, "service", lambda: process_event(bm, node, "done"))
+        error = (
+            "Unexpected error when processing next service step. AssertionError: BUG: No steps for"
+            f" {node.uuid}, step index is 0"
+        )
+        bm.record_error(node, error, "service")
+        process_event(bm, node, "fail")

@@ -2,6 +2,7 @@
 
 """From a URL to a handler."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from ironic_virt.testing.fake_ironic.api import (
     nodes,
     portgroups,
     ports,
+    provision,
     services,
     volumes,
 )
@@ -28,6 +30,7 @@ _MODULES: tuple[Any, ...] = (
     nodes,
     node_patch,
     node_states,
+    provision,
     node_parts,
     ports,
     portgroups,
@@ -60,6 +63,21 @@ _MAP = werkzeug.routing.Map(
 )
 
 
+def _allowed(path: str) -> list[str]:
+    """The methods of a resource: those of the collection and of its members."""
+    adapter = _MAP.bind("")
+    endpoint, _ = adapter.match(path, next(iter(adapter.allowed_methods(path))))
+    collection = re.sub(r"/<\w+>$", "", endpoint)
+    return sorted(
+        {
+            method
+            for other, methods in _TABLE.items()
+            if other == endpoint or re.sub(r"/<\w+>$", "", other) == collection
+            for method in methods
+        }
+    )
+
+
 def find_handler(method: str, path: str) -> tuple[Handler, dict[str, Any]]:
     """The handler for a request, and the parts of the URL to call it with.
 
@@ -77,7 +95,7 @@ def find_handler(method: str, path: str) -> tuple[Handler, dict[str, Any]]:
     try:
         endpoint, arguments = _MAP.bind("").match(path, method)
     except werkzeug.exceptions.MethodNotAllowed:
-        raise errors.RoutingError(405) from None
+        raise errors.RoutingError(405, allow=_allowed(path)) from None
     except (werkzeug.exceptions.NotFound, werkzeug.routing.RequestRedirect):
         raise errors.RoutingError(404) from None
     methods = _TABLE[endpoint]

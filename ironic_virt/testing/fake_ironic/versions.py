@@ -203,10 +203,11 @@ def negotiate(
         return low
     if requested.lower() == "latest":
         return high
-    major, dot, minor = requested.partition(".")
-    if not dot or not major.isdecimal() or not minor.isdecimal():
-        raise errors.RoutingError(406, f"Invalid value for {HEADER} header")
-    version = int(major), int(minor)
+    major, _, minor = requested.partition(".")
+    try:
+        version = int(major), int(minor)
+    except ValueError:
+        raise errors.RoutingError(406, f"Invalid value for {HEADER} header") from None
     served = f"The supported version range is: [{text(low)}, {text(high)}]."
     if version[0] != low[0]:
         raise errors.RoutingError(

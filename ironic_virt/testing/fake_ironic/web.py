@@ -57,11 +57,17 @@ class Request:
                 given[name].append(value)
             else:
                 given[name] = [given[name], value]
-        if self.body and self.method != "GET":
-            body = self.json()
-            if isinstance(body, dict):
-                given.update(body)
+        if self.method != "GET":
+            given.update(self._named_values())
         return checks.parse(given, parsers, required)
+
+    def _named_values(self) -> dict[str, Any]:
+        """The values of a body that is an object; others are ignored, as Ironic does."""
+        try:
+            body = self.json()
+        except errors.ApiError:
+            return {}
+        return body if isinstance(body, dict) else {}
 
     def require(self, minor: int, error: errors.ApiError | None = None) -> None:
         """Refuse versions before 1.``minor``; by default with a 404.

@@ -34,7 +34,7 @@ _FIELDS = (
 _SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "candidate_nodes": {"type": ["array", "null"], "items": {"type": "string"}},
+        "candidate_nodes": {"type": ["array", "null"], "items": checks.UUID_OR_NAME},
         "extra": {"type": ["object", "null"]},
         "name": {"type": ["string", "null"]},
         "node": {"type": ["string", "null"]},
@@ -177,12 +177,6 @@ def create_allocation(request: Request) -> Answer:
     values = request.json()
     backfill = request.minor >= versions.ALLOCATION_BACKFILL
     checks.check_schema(None, values, _SCHEMA if backfill else _SCHEMA_WITHOUT_NODE)
-    for ident in values.get("candidate_nodes") or ():
-        if not checks.is_uuid(ident) and not checks.is_name(ident):
-            raise errors.invalid(
-                f"Schema error: '{ident}' is not valid under any of the given schemas. Possible"
-                f" root cause: '{ident}' is not a 'uuid'"
-            )
     if values.get("owner") and request.minor < versions.ALLOCATION_OWNER:
         raise errors.not_acceptable()
     _check_name(request, values.get("name"), "create")

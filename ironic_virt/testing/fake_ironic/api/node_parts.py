@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from ironic_virt.testing.fake_ironic import checks, errors, network, provisioning, versions
+from ironic_virt.testing.fake_ironic import checks, errors, network, paging, provisioning, versions
 from ironic_virt.testing.fake_ironic.api.lookup import find_node
 from ironic_virt.testing.fake_ironic.api.nodes import show_only
 from ironic_virt.testing.fake_ironic.web import Answer, Request
@@ -48,8 +48,11 @@ _VALIDATED = (
 
 
 def _require_traits(request: Request) -> None:
-    error = errors.not_acceptable() if request.method == "GET" else errors.RoutingError(405)
-    request.require(versions.TRAITS, error)
+    refusals = {
+        "GET": errors.not_acceptable(),
+        "PUT": errors.RoutingError(405, allow=["DELETE", "GET", "PATCH", "POST"]),
+    }
+    request.require(versions.TRAITS, refusals.get(request.method, errors.not_found()))
 
 
 def show_traits(request: Request, ident: str) -> Answer:
@@ -118,6 +121,7 @@ def detach_none(request: Request, ident: str) -> Answer:
 def list_vifs(request: Request, ident: str) -> Answer:
     request.require(versions.VIFS)
     node = find_node(request, ident)
+    request.bm.check_served(node.driver, node.conductor_group, 400)
     attached = [] if node.network_interface == "noop" else network.vifs(request.bm, node)
     return Answer(body={"vifs": [{"id": vif} for vif in attached]})
 
@@ -128,11 +132,10 @@ def attach_vif(request: Request, ident: str) -> Answer:
     checks.check_schema("vif", body, _VIF)
     checks.uuid_or_name("id", body["id"])
     node = find_node(request, ident)
-    port_uuid = portgroup_uuid = None
-    if request.minor >= versions.VIF_PORT:
-        port_uuid, portgroup_uuid = body.get("port_uuid"), body.get("portgroup_uuid")
-        if port_uuid and portgroup_uuid:
-            raise errors.invalid("Cannot specify both port_uuid and portgroup_uuid")
+    port_uuid, portgroup_uuid = body.get("port_uuid"), body.get("portgroup_uuid")
+    both = "port_uuid" in body and "portgroup_uuid" in body
+    if both and request.minor >= versions.VIF_PORT:
+        raise errors.invalid("Cannot specify both port_uuid and portgroup_uuid")
     network.attach_vif(request.bm, node, body["id"], port_uuid, portgroup_uuid)
     return Answer(204)
 
@@ -150,14 +153,14 @@ def detach_vif(request: Request, ident: str, vif: str) -> Answer:
 def set_maintenance(request: Request, ident: str) -> Answer:
     reason = request.arguments({"reason": checks.string})["reason"]
     node = find_node(request, ident)
-    request.bm.acquire(node)
+    request.bm.acquire(node, unserved=400)
     request.bm.update(node, maintenance=True, maintenance_reason=reason)
     return Answer(202)
 
 
 def clear_maintenance(request: Request, ident: str) -> Answer:
     node = find_node(request, ident)
-    request.bm.acquire(node)
+    request.bm.acquire(node, unserved=400)
     request.bm.update(node, maintenance=False, maintenance_reason=None, fault=None)
     return Answer(202)
 
@@ -209,6 +212,7 @@ def set_boot_device(request: Request, ident: str) -> Answer:
 
 def validate(request: Request, ident: str) -> Answer:
     node = find_node(request, ident)
+    request.bm.check_served(node.driver, node.conductor_group)
     body: dict[str, Any] = {}
     for interface in _VALIDATED:
         reason = provisioning.why_invalid(request.bm, node, interface)
@@ -255,9 +259,37 @@ def list_history(request: Request, ident: str) -> Answer:
         }
     )
     node = find_node(request, ident)
+    limit = paging.check_limit(given["limit"], request.bm.settings.max_limit)
+    sort_dir = paging.check_sort_dir(given["sort_dir"])
     events = request.bm.store.history_of(node)
-    body = [_render_event(request, event, bool(given["detail"])) for event in events]
-    return Answer(body={"history": body})
+    if sort_dir == "desc":
+        events.reverse()
+    if given["marker"]:
+        uuids = [event.uuid for event in events]
+        if given["marker"] not in uuids:
+            raise _no_event(given["marker"])
+        events = events[uuids.index(given["marker"]) + 1 :]
+    events = events[:limit]
+    fields = _HISTORY_DETAIL if given["detail"] else _HISTORY
+    body = paging.collection(
+        request,
+        "history",
+        [_render_event(request, event, bool(given["detail"])) for event in events],
+        [event.uuid for event in events],
+        limit=limit,
+        resource=f"nodes/{ident}/history",
+        parameters={
+            "marker": None,
+            "sort_key": given["sort_key"] or "created_at",
+            "sort_dir": sort_dir,
+            "fields": ",".join(fields),
+        },
+    )
+    return Answer(body=body)
+
+
+def _no_event(uuid: str) -> errors.ApiError:
+    return errors.not_found(f"Node history record {uuid} could not be found.")
 
 
 def show_history(request: Request, ident: str, event: str) -> Answer:
@@ -265,7 +297,7 @@ def show_history(request: Request, ident: str, event: str) -> Answer:
     events = request.bm.store.history_of(find_node(request, ident))
     found = next((item for item in events if item.uuid == event), None)
     if found is None:
-        raise errors.not_found(f"Node history record {event} could not be found.")
+        raise _no_event(event)
     return Answer(body=_render_event(request, found, True))
 
 
@@ -286,8 +318,19 @@ def show_children(request: Request, ident: str) -> Answer:
 def show_field(request: Request, ident: str, field: str) -> Answer:
     """What is no part of a node is taken for the name of a field, as Ironic does."""
     if field == "maintenance":
-        raise errors.RoutingError(405)
+        raise errors.RoutingError(405, allow=["DELETE", "PUT"])
     return show_only(request, ident, [field.lower()])
+
+
+def show_no_state(request: Request, ident: str, rest: str) -> Answer:
+    find_node(request, ident)
+    raise errors.ApiError(
+        500, "NodeStatesController.get() takes 2 positional arguments but 3 were given"
+    )
+
+
+def manage_nothing(request: Request, ident: str, rest: str) -> Answer:
+    raise errors.RoutingError(405, allow=[])
 
 
 def show_bios(request: Request, ident: str) -> Answer:
@@ -326,4 +369,6 @@ NODE_ROUTES = (
     ("/nodes/<ident>/bios", {"GET": show_bios}),
     ("/nodes/<ident>/firmware", {"GET": show_firmware}),
     ("/nodes/<ident>/<field>", {"GET": show_field}),
+    ("/nodes/<ident>/states/<rest>", {"GET": show_no_state}),
+    ("/nodes/<ident>/management/<rest>", {"GET": manage_nothing}),
 )

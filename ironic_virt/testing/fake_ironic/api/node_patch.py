@@ -30,7 +30,7 @@ def patch_node(request: Request, ident: str) -> Answer:
         raise errors.not_acceptable()
     patch = patching.read(request, node_schema.PATCHABLE)
     for field, since in versions.NODE_FIELDS.items():
-        if since > request.minor and any(patching.values(patch, f"/{field}")):
+        if since > request.minor and patching.values(patch, f"/{field}"):
             raise errors.not_acceptable()
     if reset and not patching.values(patch, "/driver"):
         raise errors.invalid(
@@ -46,7 +46,7 @@ def patch_node(request: Request, ident: str) -> Answer:
         raise errors.ApiError(500, "'value'")
     node = find_node(request, ident)
     for parent in patching.values(patch, "/parent_node"):
-        node_schema.find_parent(request, parent, node.owner)
+        node_schema.find_linked(request, parent, node.owner)
     _check_transition(request, node, ident, patch)
     for name in patching.values(patch, "/name"):
         message = f"Node {ident}: Cannot change name to invalid name '{name}'"
@@ -157,6 +157,7 @@ def _apply(request: Request, node: Node, changes: dict[str, Any]) -> None:
                 " or in maintenance mode",
             )
         bm.store.remove_allocation(allocation)
+    node_schema.check_properties(node.uuid, changes.get("properties"))
     check_unique(request, node.uuid, {k: v for k, v in changes.items() if k != "driver"})
     bm.update(node, **changes)
 

@@ -155,6 +155,26 @@ def check_name(request: Request, name: str, message: str) -> None:
         )
 
 
+def check_properties(uuid: str, properties: dict[str, Any] | None) -> None:
+    """Refuse sizes that are no whole numbers.
+
+    :raises ApiError: 400.
+    """
+    wrong = []
+    for name in ("local_gb", "memory_mb"):
+        value = (properties or {}).get(name)
+        try:
+            if value is not None and int(value) < 0:
+                raise ValueError
+        except (TypeError, ValueError):
+            wrong.append(f"{name}={value}")
+    if wrong:
+        raise errors.invalid(
+            f"The following properties for node {uuid} should be non-negative integers, but"
+            f" provided values are: {', '.join(wrong)}"
+        )
+
+
 def check_network_data(data: Any) -> None:
     """Refuse network data that lacks one of its parts.
 
@@ -165,15 +185,17 @@ def check_network_data(data: Any) -> None:
         raise errors.invalid(f"Invalid network_data: {error.message} ")
 
 
-def find_parent(request: Request, ident: Any, owner: str | None) -> Node:
-    """The node that another one may have for a parent: one of the same owner.
+def find_linked(
+    request: Request, ident: Any, owner: str | None, field: str = "parent_node"
+) -> Node:
+    """The node that something may be linked to by ``field``: one of the same owner.
 
     :raises ApiError: 400.
     """
     node = request.bm.store.nodes.get(str(ident))
     if node is None or node.owner != owner:
         raise errors.invalid(
-            f"Unable to apply the requested parent_node '{ident}'. Requested value was invalid."
+            f"Unable to apply the requested {field} '{ident}'. Requested value was invalid."
         )
     return node
 

@@ -129,8 +129,16 @@ def show_only(request: Request, ident: str, fields: list[str] | None) -> Answer:
 def create_node(request: Request) -> Answer:
     bm = request.bm
     values = request.json()
+    if values is None:
+        raise errors.ApiError(500, "'NoneType' object has no attribute 'get'")
     node_schema.check(values, "node", node_schema.CREATE)
     values = {key: value for key, value in values.items() if value is not None}
+    if values.get("owner") and bm.settings.token is None:
+        # Nobody is known to be an administrator of more than a project.
+        raise errors.invalid(
+            "Cannot create a node as a project scoped admin with an owner other than your own"
+            " project."
+        )
     for field, value in values.items():
         if field == "conductor_group" and value == "":
             continue
@@ -144,9 +152,10 @@ def create_node(request: Request) -> Answer:
         raise errors.invalid(f"Chassis {values['chassis_uuid']} could not be found.")
     bm.check_served(values["driver"], values["conductor_group"], 400)
     if values.get("parent_node"):
-        node_schema.find_parent(request, values["parent_node"], values.get("owner"))
+        node_schema.find_linked(request, values["parent_node"], values.get("owner"))
     node_schema.check_interfaces(values)
     uuid = values.pop("uuid", None) or bm.new_uuid()
+    node_schema.check_properties(uuid, values.get("properties"))
     check_unique(request, uuid, values)
     node = Node(
         id=bm.store.nodes.next_id(),
@@ -182,7 +191,7 @@ def check_unique(request: Request, uuid: str, values: dict[str, Any]) -> None:
 def delete_node(request: Request, ident: str) -> Answer:
     bm = request.bm
     node = find_node(request, ident)
-    bm.acquire(node)
+    bm.acquire(node, unserved=400)
     if node.instance_uuid is not None and not node.maintenance:
         raise errors.node_associated(node.uuid, node.instance_uuid)
     if node.protected:

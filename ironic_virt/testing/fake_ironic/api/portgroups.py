@@ -117,9 +117,9 @@ def list_portgroups(request: Request, ident: str | None = None) -> Answer:
     return _list(request, given, fields, ident, {} if detail is None else {"detail": detail})
 
 
-def list_detail(request: Request) -> Answer:
+def list_detail(request: Request, ident: str | None = None) -> Answer:
     _require(request)
-    return _list(request, request.arguments(_LIST), None, None, {})
+    return _list(request, request.arguments(_LIST), None, ident, {})
 
 
 def list_of_node(request: Request, ident: str) -> Answer:
@@ -262,7 +262,8 @@ def patch_portgroup(request: Request, group: str) -> Answer:
         )
     request.bm.acquire(row.node)
     _check_free(request, row.uuid, changes)
-    request.bm.update(row, **changes)
+    if changes:
+        request.bm.update(row, **changes)
     return Answer(body=_render(request, row))
 
 
@@ -286,4 +287,7 @@ ROUTES = (
         {"GET": show_portgroup, "PATCH": patch_portgroup, "DELETE": delete_portgroup},
     ),
 )
-NODE_ROUTES = (("/nodes/<ident>/portgroups", {"GET": list_of_node}),)
+NODE_ROUTES = (
+    ("/nodes/<ident>/portgroups", {"GET": list_of_node}),
+    ("/nodes/<ident>/portgroups/detail", {"GET": list_detail}),
+)

@@ -12,6 +12,7 @@ from ironic_virt.testing.fake_ironic.api.lookup import (
     find_port,
     find_portgroup,
 )
+from ironic_virt.testing.fake_ironic.api.node_schema import find_linked
 from ironic_virt.testing.fake_ironic.records import EMPTY, Node, Port, Portgroup
 from ironic_virt.testing.fake_ironic.web import Answer, Request
 
@@ -340,8 +341,12 @@ def patch_port(request: Request, port_ident: str) -> Answer:
         if patching.touches(patch, field):
             v.check_fields([field], v.PORT_FIELDS, request.minor)
     port = find_port(request, port_ident)
+    node = port.node
+    for ident in patching.values(patch, "/node_uuid"):
+        node = find_linked(request, ident, node.owner, "node_uuid")
     before = {name: getattr(port, name) for name in _SCHEMA["properties"] if name != "node_ident"}
     after = patching.apply(before, patch)
+    after["node_uuid"] = node.uuid
     checks.check_schema("patch", after, _SCHEMA)
     _parse(after)
     changes: dict[str, Any] = {
@@ -357,11 +362,15 @@ def patch_port(request: Request, port_ident: str) -> Answer:
     if changes.get("physical_network") == "":
         raise errors.invalid("A non-empty value is required when setting physical_network")
     _check_changes(request, port, changes)
+    if node is not port.node:
+        request.bm.store.move_port(port, node)
+        request.bm.update(port)
     if "portgroup_uuid" in changes:
         uuid = changes.pop("portgroup_uuid")
         changes["portgroup"] = _portgroup(request, port.node, uuid)
     _check_free(request, port.uuid, changes)
-    request.bm.update(port, **changes)
+    if changes:
+        request.bm.update(port, **changes)
     return Answer(body=_render(request, port))
 
 

@@ -3,8 +3,9 @@
 """Conductors, drivers, shards, and the version documents."""
 
 from typing import Any
+from urllib.parse import parse_qsl
 
-from ironic_virt.testing.fake_ironic import checks, errors, versions
+from ironic_virt.testing.fake_ironic import checks, errors, paging, versions
 from ironic_virt.testing.fake_ironic.settings import INTERFACES, Conductor
 from ironic_virt.testing.fake_ironic.web import Answer, Request
 
@@ -59,14 +60,32 @@ def show_v1(request: Request) -> Answer:
 
 # Conductors
 
+_CONDUCTOR_FIELDS = (
+    "alive",
+    "conductor_group",
+    "created_at",
+    "drivers",
+    "hostname",
+    "links",
+    "updated_at",
+)
 
-def _render_conductor(request: Request, row: Conductor, detail: bool) -> dict[str, Any]:
-    body: dict[str, Any] = {"hostname": row.hostname, "conductor_group": row.group}
-    if detail:
-        now = request.bm.store.timestamp()
-        body.update(created_at=now, updated_at=now, drivers=list(row.drivers))
+
+def _render_conductor(
+    request: Request, row: Conductor, fields: list[str] | None
+) -> dict[str, Any]:
+    now = request.bm.store.timestamp()
+    body: dict[str, Any] = {
+        "created_at": now,
+        "updated_at": now,
+        "hostname": row.hostname,
+        "conductor_group": row.group,
+        "drivers": list(row.drivers),
+        "alive": row.alive,
+    }
+    if fields is not None:
+        body = {name: value for name, value in body.items() if name in fields}
     body["links"] = request.links("conductors", row.hostname)
-    body["alive"] = row.alive
     return body
 
 
@@ -87,22 +106,56 @@ def list_conductors(request: Request) -> Answer:
             "sort_dir": checks.string,
         }
     )
-    fields = given["fields"]
-    rows = [
-        _render_conductor(request, row, bool(given["detail"] or fields))
-        for row in request.bm.settings.conductors
-    ]
+    fields, detail = given["fields"], given["detail"]
+    checks.check_selection(fields, _CONDUCTOR_FIELDS)
+    if fields is not None and detail:
+        raise errors.invalid("Can not specify ?detail=True and fields in the same request.")
+    if fields is None and not detail:
+        fields = ["hostname", "conductor_group", "alive"]
+    limit = paging.check_limit(given["limit"], request.bm.settings.max_limit)
+    sort_dir, sort_key = paging.check_sort_dir(given["sort_dir"]), given["sort_key"] or "id"
+    if sort_key in ("alive", "drivers"):
+        raise errors.invalid(f"The sort_key value {sort_key} is an invalid field for sorting")
+    rows = list(request.bm.settings.conductors)
+    if sort_key in ("hostname", "conductor_group"):
+        rows.sort(key=lambda row: row.hostname if sort_key == "hostname" else row.group)
+    if sort_dir == "desc":
+        rows.reverse()
+    if given["marker"]:
+        names = [row.hostname for row in rows]
+        if given["marker"] not in names:
+            raise _no_conductor(given["marker"])
+        rows = rows[names.index(given["marker"]) + 1 :]
+    rows = rows[:limit]
+    parameters: dict[str, Any] = {"sort_key": sort_key, "sort_dir": sort_dir}
+    if detail is not None:
+        parameters["detail"] = detail
     if fields:
-        rows = [{k: v for k, v in row.items() if k in fields or k == "links"} for row in rows]
-    return Answer(body={"conductors": rows})
+        parameters["fields"] = ",".join(fields)
+    body = paging.collection(
+        request,
+        "conductors",
+        [_render_conductor(request, row, fields) for row in rows],
+        [row.hostname for row in rows],
+        limit=limit,
+        resource="conductors",
+        parameters=parameters,
+    )
+    return Answer(body=body)
+
+
+def _no_conductor(hostname: str) -> errors.ApiError:
+    return errors.not_found(f"Conductor {hostname} could not be found.")
 
 
 def show_conductor(request: Request, hostname: str) -> Answer:
     _require_conductors(request)
+    fields = request.arguments({"fields": checks.string_list})["fields"]
+    checks.check_selection(fields, _CONDUCTOR_FIELDS)
     for row in request.bm.settings.conductors:
         if row.hostname == hostname:
-            return Answer(body=_render_conductor(request, row, True))
-    raise errors.not_found(f"Conductor {hostname} could not be found.")
+            return Answer(body=_render_conductor(request, row, fields))
+    raise _no_conductor(hostname)
 
 
 # Drivers
@@ -167,8 +220,14 @@ def show_driver(request: Request, name: str) -> Answer:
 
 def list_shards(request: Request) -> Answer:
     request.require(versions.SHARD, errors.not_found("The API version does not allow shards"))
+    for name in dict(parse_qsl(request.query, keep_blank_values=True)):
+        raise errors.ApiError(
+            500, f"ShardController.get_all() got an unexpected keyword argument '{name}'"
+        )
     counts = request.bm.store.shards()
-    body = [{"name": name, "count": count} for name, count in counts.items()]
+    # Among as many, nodes in no shard come first, as NULL does.
+    order = sorted(counts, key=lambda name: (-counts[name], name != "None", name))
+    body = [{"name": name, "count": counts[name]} for name in order]
     return Answer(body={"shards": body})
 
 

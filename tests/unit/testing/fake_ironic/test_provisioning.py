@@ -177,12 +177,30 @@ def test_rescue_needs_a_password_and_unrescue_leads_back(fake: FakeIronic, api: 
     assert states(fake, node) == ("active", None)
 
 
-def test_a_held_service_goes_on_when_it_is_let(fake: FakeIronic, api: Client) -> None:
-    node = fake.add_node(provision_state="service hold", target_provision_state="active")
+def test_a_held_node_is_let_go_to_wait(fake: FakeIronic, api: Client) -> None:
+    node = fake.add_node(provision_state="deploy hold", target_provision_state="active")
     api.provision(node, "unhold")
-    assert states(fake, node) == ("service wait", "active")
+    assert states(fake, node) == ("wait call-back", "active")
+
+
+def test_servicing_that_waits_is_torn_down_with_its_instance(
+    fake: FakeIronic, api: Client
+) -> None:
+    node = fake.add_node(provision_state="active")
+    step = {"interface": "vendor", "step": "trigger_servicewait"}
+    api.provision(node, "service", service_steps=[step])
     fake.settle()
-    assert states(fake, node) == ("active", None)
+    assert states(fake, node) == ("service wait", "active")
+    api.provision(node, "deleted")
+    fake.settle()
+    assert states(fake, node) == ("available", None)
+
+
+def test_a_retired_node_is_not_given_away_again(fake: FakeIronic, api: Client) -> None:
+    node = fake.add_node(provision_state="active", retired=True)
+    api.provision(node, "deleted")
+    fake.settle()
+    assert states(fake, node) == ("manageable", None)
 
 
 def test_power_actions_change_the_state_at_their_end(fake: FakeIronic, api: Client) -> None:
