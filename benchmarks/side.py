@@ -74,6 +74,9 @@ class Side:
             print(method, file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
         if not answer:
+            # Its last words may come after the end of its answers.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(10)
             self._output.seek(0)
             raise SideFailed(f"{self.target} failed:\n{self._output.read()[-3000:]}")
         return json.loads(answer)
