@@ -6,6 +6,7 @@ from typing import Any
 
 from ironic_virt.testing.fake_ironic import checks, errors, network, paging, patching, states
 from ironic_virt.testing.fake_ironic import versions as v
+from ironic_virt.testing.fake_ironic.api import port_schema
 from ironic_virt.testing.fake_ironic.api.lookup import (
     find_node,
     find_parent,
@@ -37,86 +38,6 @@ _FIELDS = (
 )
 _DEFAULT = ["uuid", "address"]
 
-_LINK_PROPERTIES = {
-    "port_id": {"type": "string"},
-    "switch_id": {"type": "string"},
-    "hostname": {"type": "string"},
-    "switch_info": {"type": "string"},
-    "network_type": {"type": "string", "enum": ["managed", "unmanaged"]},
-    "vtep-logical-switch": {"type": "string"},
-    "vtep-physical-switch": {"type": "string"},
-}
-
-
-def _link(*required: str) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": _LINK_PROPERTIES,
-        "additionalProperties": False,
-        "required": list(required),
-    }
-
-
-_LINK_SCHEMA: dict[str, Any] = {
-    "anyOf": [
-        _link("port_id", "switch_id"),
-        _link("port_id", "hostname"),
-        _link("network_type"),
-        _link("port_id", "vtep-logical-switch", "vtep-physical-switch"),
-        {"type": "object", "additionalProperties": False},
-    ]
-}
-
-_FLAG = {"type": ["string", "boolean", "null"]}
-_STRING = {"type": ["string", "null"]}
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "address": {"type": "string"},
-        "extra": {"type": ["object", "null"]},
-        "is_smartnic": _FLAG,
-        "local_link_connection": {"type": ["null", "object"]},
-        "node_ident": {"type": "string"},
-        "node_uuid": {"type": "string"},
-        "physical_network": {**_STRING, "maxLength": 64},
-        "portgroup_uuid": _STRING,
-        "pxe_enabled": _FLAG,
-        "uuid": _STRING,
-        "name": _STRING,
-        "description": {**_STRING, "maxLength": 255},
-        "vendor": {**_STRING, "maxLength": 32},
-        "category": {**_STRING, "maxLength": 80},
-        "available_for_dynamic_portgroup": {"type": "boolean"},
-    },
-    "required": ["address"],
-    "oneOf": [{"required": ["node_ident"]}, {"required": ["node_uuid"]}],
-    "additionalProperties": False,
-}
-_PATCHABLE = (
-    "address",
-    "extra",
-    "is_smartnic",
-    "local_link_connection",
-    "node_ident",
-    "node_uuid",
-    "physical_network",
-    "portgroup_uuid",
-    "pxe_enabled",
-    "name",
-    "description",
-    "vendor",
-    "category",
-    "available_for_dynamic_portgroup",
-)
-_PARSERS: dict[str, checks.Parser] = {
-    "address": checks.mac_address,
-    "node_uuid": checks.uuid,
-    "is_smartnic": checks.boolean,
-    "portgroup_uuid": checks.uuid,
-    "pxe_enabled": checks.boolean,
-    "uuid": checks.uuid,
-    "available_for_dynamic_portgroup": checks.boolean,
-}
 _UNSORTABLE = ("extra", "internal_info", "local_link_connection")
 
 
@@ -265,15 +186,6 @@ def show_port(request: Request, port_ident: str) -> Answer:
     return Answer(body=_render(request, port, fields))
 
 
-def _parse(values: dict[str, Any]) -> None:
-    checks.check_schema(
-        "local_link_connection", values.get("local_link_connection") or {}, _LINK_SCHEMA
-    )
-    for field, parser in _PARSERS.items():
-        if field in values:
-            values[field] = parser(field, values[field])
-
-
 def _check_free(request: Request, port_uuid: str, values: dict[str, Any]) -> None:
     """Refuse a MAC address or name that another port has."""
     for row in request.bm.store.ports:
@@ -298,8 +210,8 @@ def _portgroup(request: Request, node: Node, uuid: str | None) -> Portgroup | No
 def create_port(request: Request) -> Answer:
     bm = request.bm
     values = request.json()
-    checks.check_schema("port", values, _SCHEMA)
-    _parse(values)
+    checks.check_schema("port", values, port_schema.SCHEMA)
+    port_schema.parse(values)
     if values.get("node_ident") and request.minor < v.PORT_NODE_NAME:
         raise errors.not_acceptable()
     ident = values.pop("node_ident", None) or values.pop("node_uuid", None)
@@ -336,7 +248,7 @@ _FREE_STATES = (states.ENROLL, states.INSPECTING, states.INSPECTWAIT, states.MAN
 
 
 def patch_port(request: Request, port_ident: str) -> Answer:
-    patch = patching.read(request, _PATCHABLE)
+    patch = patching.read(request, port_schema.PATCHABLE)
     for field in ("pxe_enabled", "local_link_connection", "portgroup_uuid", "physical_network"):
         if patching.touches(patch, field):
             v.check_fields([field], v.PORT_FIELDS, request.minor)
@@ -344,11 +256,15 @@ def patch_port(request: Request, port_ident: str) -> Answer:
     node = port.node
     for ident in patching.values(patch, "/node_uuid"):
         node = find_linked(request, ident, node.owner, "node_uuid")
-    before = {name: getattr(port, name) for name in _SCHEMA["properties"] if name != "node_ident"}
+    before = {
+        name: getattr(port, name)
+        for name in port_schema.SCHEMA["properties"]
+        if name != "node_ident"
+    }
     after = patching.apply(before, patch)
     after["node_uuid"] = node.uuid
-    checks.check_schema("patch", after, _SCHEMA)
-    _parse(after)
+    checks.check_schema("patch", after, port_schema.SCHEMA)
+    port_schema.parse(after)
     changes: dict[str, Any] = {
         name: (EMPTY if after.get(name) is None and isinstance(old, dict) else after.get(name))
         for name, old in before.items()

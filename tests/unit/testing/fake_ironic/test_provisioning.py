@@ -243,3 +243,13 @@ def test_durations_out_of_a_range_repeat_with_the_seed() -> None:
 
     assert moments(1) == moments(1) != moments(2)
     assert all(5 <= moment <= 30 for moment in moments(1))
+
+
+def test_what_follows_starts_when_what_it_follows_ended_not_when_somebody_looks(
+    fake: FakeIronic, api: Client
+) -> None:
+    node = fake.add_node(provision_state="active")
+    api.provision(node, "deleted")
+    fake.advance(20)
+    assert states(fake, node) == ("available", None)
+    assert fake.node(node)["provision_updated_at"] == "2026-01-01T00:00:20+00:00"
