@@ -26,7 +26,8 @@ def test_it_serves_fake_hardware_at_the_newest_version(ironic):
     assert ironic.version == real_ironic.IRONIC_VERSION
     assert get(ironic, "/v1/")["version"]["version"] == "1.115"
     (conductor,) = get(ironic, "/v1/conductors")["conductors"]
-    assert conductor["alive"] is True
+    # On SQLite a conductor sends no heartbeats: after a minute it counts as dead, and works on.
+    assert conductor["hostname"] == "conductor-1"
 
 
 def test_created_nodes_can_be_deployed_to_at_once(ironic):
