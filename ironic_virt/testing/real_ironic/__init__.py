@@ -16,6 +16,7 @@ from ironic_virt.testing.real_ironic.database import MARIADB, SQLITE
 from ironic_virt.testing.real_ironic.environment import (
     IRONIC_VERSION,
     IronicEnvironment,
+    Progress,
     ensure_environment,
 )
 from ironic_virt.testing.real_ironic.errors import (
@@ -36,6 +37,7 @@ __all__ = [
     "IronicEnvironment",
     "NodeTemplate",
     "Options",
+    "Progress",
     "RealIronic",
     "RealIronicError",
     "StartError",

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Requests that nobody should send: unknown paths, broken JSON, wrong methods."""
+
+from tests.conformance.registry import check, check_each
+from tests.conformance.subject import IronicUnderTest
+
+
+@check_each(
+    ("/v2", 404),
+    ("/v1/machines", 404),
+    ("/nothing", 404),
+    ("/v1/nodes/detail/more", 404),
+    # Taken for the name of a field.
+    ("/v1/nodes/{node}/nothing", 400),
+)
+def _(ironic: IronicUnderTest, path: str, status: int) -> None:
+    """there is nothing at {}"""
+    ironic.get(path.format(node=ironic.node()), expect=status)
+
+
+@check_each("/v1/nodes", "/v1/ports", "/v1/allocations")
+def _(ironic: IronicUnderTest, path: str) -> None:
+    """a body for {} that is not JSON is refused, as a failure of the server"""
+    ironic.request("POST", path, raw=b"{broken", expect=500)
+    ironic.request("POST", path, raw=b"", expect=400)
+
+
+@check_each(("[]", 400), ("null", 500), ('"text"', 400), ("1", 400), ("{}", 400))
+def _(ironic: IronicUnderTest, body: str, status: int) -> None:
+    """a node can't be made of {}"""
+    ironic.request("POST", "/v1/nodes", raw=body.encode(), expect=status)
+
+
+@check_each(
+    ("null", 500),
+    ('"text"', 400),
+    ("1", 400),
+    ("{}", 400),
+    ("{broken", 500),
+    ("[1]", 400),
+    ("[null]", 400),
+    ("[[]]", 400),
+    ("", 400),
+)
+def _(ironic: IronicUnderTest, body: str, status: int) -> None:
+    """a node is not patched with '{}'"""
+    node = ironic.node()
+    ironic.request("PATCH", f"/v1/nodes/{node}", raw=body.encode(), expect=status)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a patch without operations changes nothing, but for the time of the change"""
+    node = ironic.node(powered=False)
+    assert ironic.patch(f"/v1/nodes/{node}").body["updated_at"] is not None
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """methods that a resource does not have are not allowed"""
+    node = ironic.node()
+    ironic.put("/v1/nodes", {}, expect=405)
+    ironic.put(f"/v1/nodes/{node}", {}, expect=405)
+    ironic.delete("/v1/nodes", expect=400)
+    ironic.delete(f"/v1/nodes/{node}/states", expect=405)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a slash at the end of a path changes nothing"""
+    node = ironic.node()
+    ironic.get("/v1/nodes/")
+    ironic.get(f"/v1/nodes/{node}/")
+    ironic.get("/v1/ports/")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """an argument that no list of nodes has is refused"""
+    ironic.get("/v1/nodes?colour=red", expect=400)
+    ironic.get("/v1/nodes/detail?colour=red", expect=400)
+    ironic.get("/v1/ports?colour=red", expect=400)
+    ironic.get("/v1/allocations?colour=red", expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """only who accepts JSON is answered"""
+    assert ironic.get("/v1/nodes", headers={"Accept": "image/png"}, expect=406)
+    ironic.get("/v1/nodes", headers={"Accept": "application/json"})
+    ironic.get("/v1/nodes", headers={"Accept": "*/*"})
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a provision request without a target, or with a strange one, is refused"""
+    node = ironic.node()
+    ironic.put(f"/v1/nodes/{node}/states/provision", {}, expect=400)
+    ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "ACTIVE"}, expect=400)
+    ironic.put(f"/v1/nodes/{node}/states/provision", {"target": None}, expect=400)
+    ironic.put(f"/v1/nodes/{node}/states/provision", {"target": 5}, expect=400)
+    ironic.put(
+        f"/v1/nodes/{node}/states/provision", {"target": "active", "colour": "red"}, expect=400
+    )
+    ironic.request("PUT", f"/v1/nodes/{node}/states/provision", raw=b"{broken", expect=400)
+
+
+@check_each(
+    ("nothing", 404),
+    ("00000000-0000-0000-0000-00000000dead", 404),
+    ("a%20b", 400),
+    ("%2F", 400),
+    ("%C3%A4", 400),
+    ("a,b", 400),
+)
+def _(ironic: IronicUnderTest, name: str, status: int) -> None:
+    """there is no node called {}"""
+    ironic.get(f"/v1/nodes/{name}", expect=status)

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Creating and deleting nodes."""
+
+from typing import Any
+
+from tests.conformance.registry import check, check_each
+from tests.conformance.subject import IronicUnderTest
+
+DRIVER = {"driver": "fake-hardware"}
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a new node is in state enroll, with everything else at its default"""
+    answer = ironic.post("/v1/nodes", DRIVER)
+    assert answer.status == 201
+    assert answer.body["provision_state"] == "enroll"
+    assert answer.body["power_state"] is None
+    assert answer.headers["Location"].endswith(answer.body["uuid"])
+    ironic.get(f"/v1/nodes/{answer.body['uuid']}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """up to version 1.10 a new node is available"""
+    answer = ironic.post("/v1/nodes", DRIVER, version="1.10")
+    assert answer.body["provision_state"] == "available"
+    answer = ironic.post("/v1/nodes", DRIVER, version="1.1")
+    assert answer.body["provision_state"] is None
+    answer = ironic.post("/v1/nodes", DRIVER, version="1.11")
+    assert answer.body["provision_state"] == "enroll"
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a new node has what it was made with"""
+    node: dict[str, Any] = {
+        **DRIVER,
+        "uuid": ironic.uuid(),
+        "name": "node-1",
+        "resource_class": "gold",
+        "properties": {"cpus": 4, "capabilities": "boot_mode:uefi"},
+        "extra": {"any": ["thing"]},
+        "driver_info": {"address": "here", "password": "secret"},
+        "instance_info": {"a": 1},
+        "description": "the first",
+        "shard": "s1",
+        "lessee": "another",
+        "automated_clean": False,
+        "network_data": {},
+    }
+    body = ironic.post("/v1/nodes", node).body
+    assert body["driver_info"]["password"] == "******"
+    assert body["shard"] == "s1"
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node needs a driver that a conductor has"""
+    ironic.post("/v1/nodes", {"name": "a"}, expect=400)
+    ironic.post("/v1/nodes", {"driver": None}, expect=400)
+    ironic.post("/v1/nodes", {"driver": "steam"}, expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a uuid can be used once"""
+    node = ironic.node()
+    ironic.post("/v1/nodes", {**DRIVER, "uuid": node}, expect=409)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a name can be used once"""
+    ironic.node(name="taken")
+    ironic.post("/v1/nodes", {**DRIVER, "name": "taken"}, expect=409)
+
+
+@check_each("with space", "a/b", "ü", "a" * 256, "", "x:y", 5)
+def _(ironic: IronicUnderTest, name: Any) -> None:
+    """'{}' can't be the name of a node"""
+    ironic.post("/v1/nodes", {**DRIVER, "name": name}, expect=400)
+
+
+@check_each("a.b-c_d~e", "A", "1", "host.example.com", "a" * 255)
+def _(ironic: IronicUnderTest, name: str) -> None:
+    """'{}' can be the name of a node"""
+    node = ironic.post("/v1/nodes", {**DRIVER, "name": name}).body["uuid"]
+    assert ironic.get(f"/v1/nodes/{name}").body["uuid"] == node
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """before version 1.10 a name has to be a host name"""
+    ironic.post("/v1/nodes", {**DRIVER, "name": "a_b~c"}, version="1.9", expect=400)
+    ironic.post("/v1/nodes", {**DRIVER, "name": "a_b~c"}, version="1.10")
+    ironic.post("/v1/nodes", {**DRIVER, "name": "n"}, version="1.4", expect=406)
+    ironic.post("/v1/nodes", {**DRIVER, "name": "n"}, version="1.5")
+
+
+@check_each("nonsense", "1234", 5, "")
+def _(ironic: IronicUnderTest, uuid: Any) -> None:
+    """'{}' can't be the uuid of a node"""
+    ironic.post("/v1/nodes", {**DRIVER, "uuid": uuid}, expect=400)
+
+
+@check_each(
+    ("resource_class", "gold", 21),
+    ("network_interface", "noop", 20),
+    ("storage_interface", "noop", 33),
+    ("rescue_interface", "fake", 38),
+    ("automated_clean", True, 47),
+    ("description", "text", 51),
+    ("retired", True, 61),
+    ("lessee", "me", 65),
+    ("network_data", {}, 66),
+    ("shard", "s", 82),
+    ("firmware_interface", "fake", 86),
+    ("disable_power_off", True, 95),
+    ("instance_name", "vm", 104),
+)
+def _(ironic: IronicUnderTest, field: str, value: Any, minor: int) -> None:
+    """a node can't be made with {} before its version"""
+    ironic.post("/v1/nodes", {**DRIVER, field: value}, version=f"1.{minor - 1}", expect=406)
+    ironic.post("/v1/nodes", {**DRIVER, field: value}, version=f"1.{minor}")
+
+
+@check_each(
+    "provision_state", "power_state", "reservation", "created_at", "colour", "traits", "protected"
+)
+def _(ironic: IronicUnderTest, field: str) -> None:
+    """a node can't be made with {}"""
+    ironic.post("/v1/nodes", {**DRIVER, field: "on"}, expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node of a conductor group that nobody serves is refused"""
+    ironic.post("/v1/nodes", {**DRIVER, "conductor_group": "far-away"}, expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """an interface that is not enabled is refused"""
+    ironic.post("/v1/nodes", {**DRIVER, "deploy_interface": "direct"}, expect=400)
+    ironic.post("/v1/nodes", {**DRIVER, "power_interface": "steam"}, expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """fields of a wrong type are refused"""
+    ironic.post("/v1/nodes", {**DRIVER, "properties": "many"}, expect=400)
+    ironic.post("/v1/nodes", {**DRIVER, "extra": []}, expect=400)
+    ironic.post("/v1/nodes", {**DRIVER, "maintenance": "perhaps"}, expect=400)
+    ironic.post("/v1/nodes", {**DRIVER, "resource_class": 5}, expect=400)
+    ironic.post("/v1/nodes", {**DRIVER, "resource_class": "a" * 81}, expect=400)
+    ironic.post("/v1/nodes", {**DRIVER, "description": "a" * 4097}, expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """only somebody of a project can give a new node an owner"""
+    ironic.post("/v1/nodes", {**DRIVER, "owner": "me"}, expect=400)
+    ironic.post("/v1/nodes", {**DRIVER, "owner": None})
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a deleted node is gone, and its ports with it"""
+    node = ironic.node(name="n")
+    port = ironic.port(node)
+    answer = ironic.delete(f"/v1/nodes/{node}")
+    assert answer.status == 204
+    ironic.get(f"/v1/nodes/{node}", expect=404)
+    ironic.get("/v1/nodes/n", expect=404)
+    ironic.get(f"/v1/ports/{port}", expect=404)
+    ironic.delete(f"/v1/nodes/{node}", expect=404)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node can be deleted by its name"""
+    ironic.node(name="n")
+    ironic.delete("/v1/nodes/n", version="1.4", expect=404)
+    ironic.delete("/v1/nodes/n", version="1.5")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node with an instance is not deleted, unless it is in maintenance"""
+    node = ironic.active_node(instance_uuid=ironic.uuid())
+    ironic.delete(f"/v1/nodes/{node}", expect=409)
+    with ironic.unrecorded():
+        ironic.put(f"/v1/nodes/{node}/maintenance")
+    ironic.delete(f"/v1/nodes/{node}")
+
+
+@check_each(
+    ("available", 204),
+    ("manageable", 204),
+    ("enroll", 204),
+    ("adopt failed", 204),
+    ("active", 409),
+    ("deploying", 409),
+    ("deploy failed", 409),
+    ("cleaning", 409),
+    ("clean wait", 409),
+    ("clean failed", 409),
+    ("inspecting", 409),
+    ("rescue", 409),
+    ("error", 409),
+)
+def _(ironic: IronicUnderTest, state: str, status: int) -> None:
+    """whether a node can be deleted in state {}"""
+    node = ironic.node()
+    ironic.set_node(node, provision_state=state)
+    ironic.delete(f"/v1/nodes/{node}", expect=status)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a protected node is not deleted"""
+    node = ironic.node()
+    ironic.set_node(node, provision_state="active", protected=True)
+    ironic.delete(f"/v1/nodes/{node}", expect=403)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node that somebody works on is not deleted"""
+    node = ironic.node()
+    ironic.set_node(node, reservation="conductor-1")
+    ironic.delete(f"/v1/nodes/{node}", expect=409)
+    ironic.set_node(node, reservation=None)
+    ironic.delete(f"/v1/nodes/{node}")

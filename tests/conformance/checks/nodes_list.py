@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Lists of nodes: filters, pages, order, fields."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.conformance.registry import check, check_each
+from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
+
+
+def uuids(body: dict[str, Any]) -> list[str]:
+    return [node["uuid"] for node in body["nodes"]]
+
+
+def next_path(body: dict[str, Any]) -> str:
+    parts = urlsplit(body["next"])
+    return f"{parts.path}?{parts.query}"
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """an Ironic without nodes has an empty list"""
+    assert ironic.get("/v1/nodes").body == {"nodes": []}
+    ironic.get("/v1/nodes/detail")
+    ironic.get("/v1/nodes?detail=true")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """nodes are listed in the order in which they were made"""
+    made = [ironic.node() for _ in range(5)]
+    assert uuids(ironic.get("/v1/nodes").body) == made
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """pages follow each other by marker until there is no next"""
+    made = [ironic.node() for _ in range(5)]
+    first = ironic.get("/v1/nodes?limit=2").body
+    second = ironic.get(next_path(first)).body
+    third = ironic.get(next_path(second)).body
+    assert uuids(first) + uuids(second) + uuids(third) == made
+    assert "next" not in third
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a page that is just full has a next one, which is empty"""
+    for _ in range(2):
+        ironic.node()
+    first = ironic.get("/v1/nodes?limit=2").body
+    assert ironic.get(next_path(first)).body["nodes"] == []
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """the link to the next page keeps filters, fields and order"""
+    for _ in range(3):
+        ironic.node(resource_class="gold", shard="s1")
+    path = "/v1/nodes?resource_class=gold&shard=s1&fields=uuid,name&sort_key=uuid&sort_dir=desc"
+    body = ironic.get(f"{path}&limit=1").body
+    ironic.get(next_path(body))
+    ironic.get("/v1/nodes?detail=true&limit=1&maintenance=false")
+    ironic.get("/v1/nodes?associated=false&limit=1&provision_state=available")
+    ironic.get("/v1/nodes/detail?limit=1&driver=fake-hardware")
+
+
+@check_each("0", "-1", "many", "1.5", "")
+def _(ironic: IronicUnderTest, limit: str) -> None:
+    """'{}' can't be the limit of a list"""
+    ironic.get(f"/v1/nodes?limit={limit}", expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a limit may be larger than what is ever sent in one page"""
+    ironic.node()
+    ironic.get("/v1/nodes?limit=100000")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a marker that is no node is refused"""
+    ironic.node(name="n")
+    ironic.get(f"/v1/nodes?marker={ironic.uuid()}", expect=404)
+    ironic.get("/v1/nodes?marker=n", expect=400)
+    ironic.get("/v1/nodes?marker=nonsense", expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a list goes on behind its marker"""
+    made = [ironic.node() for _ in range(3)]
+    assert uuids(ironic.get(f"/v1/nodes?marker={made[0]}").body) == made[1:]
+    assert uuids(ironic.get(f"/v1/nodes?marker={made[1]}&sort_dir=desc").body) == made[:1]
+    assert uuids(ironic.get(f"/v1/nodes?marker={made[2]}").body) == []
+
+
+@check_each("uuid", "name", "resource_class", "provision_state", "created_at", "shard", "id")
+def _(ironic: IronicUnderTest, key: str) -> None:
+    """nodes can be sorted by {}"""
+    for name, resource_class in (("c", "x"), ("a", "y"), ("b", "z")):
+        ironic.node(name=name, resource_class=resource_class, shard=f"s{name}")
+    ironic.get(f"/v1/nodes?sort_key={key}")
+    ironic.get(f"/v1/nodes?sort_key={key}&sort_dir=asc")
+    ironic.get(f"/v1/nodes?sort_key={key}&sort_dir=desc")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """pages follow each other in any order"""
+    for name in "badc":
+        ironic.node(name=name)
+    body = ironic.get("/v1/nodes?sort_key=name&limit=2").body
+    assert [node["name"] for node in body["nodes"]] == ["a", "b"]
+    body = ironic.get(next_path(body)).body
+    assert [node["name"] for node in body["nodes"]] == ["c", "d"]
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """nodes that were never changed come last when sorted by change, newest first"""
+    quiet = ironic.node(powered=False)
+    changed = ironic.node(powered=False)
+    with ironic.unrecorded():
+        ironic.patch(f"/v1/nodes/{changed}", {"op": "add", "path": "/extra/a", "value": 1})
+    body = ironic.get("/v1/nodes?sort_key=updated_at&sort_dir=desc&detail=true").body
+    assert uuids(body) == [changed, quiet]
+    ironic.get("/v1/nodes?sort_key=updated_at&sort_dir=asc")
+
+
+@check_each("properties", "extra", "driver_info", "instance_info", "traits", "colour")
+def _(ironic: IronicUnderTest, key: str) -> None:
+    """nodes can't be sorted by '{}'"""
+    ironic.get(f"/v1/nodes?sort_key={key}", expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a direction is up or down"""
+    ironic.get("/v1/nodes?sort_dir=sideways", expect=400)
+    ironic.get("/v1/nodes?sort_dir=ASC", expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a field can be sorted by only from its version on"""
+    ironic.get("/v1/nodes?sort_key=resource_class", version="1.20", expect=406)
+    ironic.get("/v1/nodes?sort_key=shard", version="1.81", expect=406)
+    ironic.get("/v1/nodes?sort_key=conductor_group", version="1.45", expect=406)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a list shows the fields that are asked for"""
+    ironic.node(resource_class="gold", traits=["CUSTOM_B", "CUSTOM_A"])
+    ironic.get("/v1/nodes?fields=uuid")
+    ironic.get("/v1/nodes?fields=uuid,traits,properties,resource_class")
+    ironic.get("/v1/nodes?fields=instance_info,driver_internal_info,extra")
+    ironic.get("/v1/nodes?fields=conductor_group,shard,reservation,maintenance,last_error")
+    ironic.get("/v1/nodes?fields=target_provision_state,target_power_state,retired,protected")
+
+
+@check_each("updated_at", "created_at", "id")
+def _(ironic: IronicUnderTest, field: str) -> None:
+    """a list can't be asked for the field {}"""
+    ironic.node()
+    ironic.get(f"/v1/nodes?fields=uuid,{field}", expect=400)
+
+
+@check_each("allocation_uuid", "conductor", "chassis_uuid", "colour", "links")
+def _(ironic: IronicUnderTest, field: str) -> None:
+    """what a list says when it is asked for the field '{}'"""
+    ironic.node()
+    ironic.get(f"/v1/nodes?fields=uuid,{field}", expect=500)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """fields and detail exclude each other"""
+    ironic.get("/v1/nodes?detail=true&fields=uuid", expect=400)
+    ironic.get("/v1/nodes?detail=false&fields=uuid")
+    ironic.get("/v1/nodes/detail?fields=uuid", expect=400)
+    ironic.get("/v1/nodes?detail=perhaps", expect=400)
+    ironic.get("/v1/nodes?detail=true", version="1.42", expect=400)
+
+
+@check_each(
+    ("conductor_group=", 46, 406),
+    ("shard=s", 82, 406),
+    ("sharded=true", 82, 406),
+    ("resource_class=gold", 21, 406),
+    ("fault=power%20failure", 42, 406),
+    ("owner=me", 50, 406),
+    ("lessee=me", 65, 406),
+    ("conductor=conductor-1", 49, 406),
+    ("driver=fake-hardware", 16, 406),
+    ("provision_state=available", 9, 406),
+    ("instance_name=x", 104, 406),
+)
+def _(ironic: IronicUnderTest, query: str, minor: int, status: int) -> None:
+    """the filter {} is refused before its version"""
+    ironic.node()
+    ironic.get(f"/v1/nodes?{query}", version=f"1.{minor - 1}", expect=status)
+    ironic.get(f"/v1/nodes/detail?{query}", version=f"1.{minor - 1}", expect=status)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """filters by description, retirement and parent do not look at the version"""
+    ironic.node(description="text")
+    ironic.get("/v1/nodes?description_contains=y", version="1.50")
+    ironic.get("/v1/nodes?description_contains=x", version="1.50")
+    ironic.get("/v1/nodes?retired=true", version="1.60")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """nodes are found by shard, of which several can be named"""
+    first, second, none = ironic.node(shard="a"), ironic.node(shard="b"), ironic.node()
+    assert uuids(ironic.get("/v1/nodes?shard=a").body) == [first]
+    assert uuids(ironic.get("/v1/nodes?shard=a,b").body) == [first, second]
+    ironic.get("/v1/nodes?shard=a&shard=b")
+    ironic.get("/v1/nodes?shard=b,,b")
+    ironic.get("/v1/nodes?shard=")
+    ironic.get("/v1/nodes?shard=c")
+    assert uuids(ironic.get("/v1/nodes?sharded=false").body) == [none]
+    assert uuids(ironic.get("/v1/nodes?sharded=true").body) == [first, second]
+    ironic.get("/v1/nodes?sharded=true&shard=a")
+    ironic.get("/v1/nodes?sharded=perhaps", expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """nodes are found by conductor group"""
+    default = ironic.node()
+    other = ironic.node()
+    ironic.set_node(other, conductor_group="rack1")
+    assert uuids(ironic.get("/v1/nodes?conductor_group=").body) == [default]
+    assert uuids(ironic.get("/v1/nodes?conductor_group=rack1").body) == [other]
+    ironic.get("/v1/nodes?conductor_group=rack1,rack2")
+    ironic.get("/v1/nodes?conductor_group=rack2")
+    ironic.get("/v1/nodes?conductor_group=a%20b")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node that no conductor serves is shown all the same"""
+    node = ironic.node()
+    ironic.set_node(node, conductor_group="rack1")
+    body = ironic.get(f"/v1/nodes/{node}").body
+    assert body["conductor"] is None
+    ironic.put(f"/v1/nodes/{node}/states/power", {"target": "power on"}, expect=404)
+    ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "active"}, expect=404)
+    ironic.patch(f"/v1/nodes/{node}", {"op": "add", "path": "/extra/a", "value": 1}, expect=400)
+    ironic.delete(f"/v1/nodes/{node}", expect=400)
+    ironic.get(f"/v1/nodes/{node}/vifs", expect=400)
+    ironic.get(f"/v1/nodes/{node}/validate", expect=404)
+    vif = {"id": "6b9dc1b3-1b7e-44a5-9d44-61bd6ec4f2f0"}
+    ironic.post(f"/v1/nodes/{node}/vifs", vif, expect=ANY)
+    ironic.delete(f"/v1/nodes/{node}/vifs/{vif['id']}", expect=ANY)
+    ironic.put(f"/v1/nodes/{node}/maintenance", expect=ANY)
+    ironic.delete(f"/v1/nodes/{node}/maintenance", expect=ANY)
+    ironic.put(f"/v1/nodes/{node}/states/console", {"enabled": True}, expect=ANY)
+    ironic.get(f"/v1/nodes/{node}/states/console", expect=ANY)
+    ironic.get(f"/v1/nodes/{node}/management/boot_device", expect=ANY)
+    ironic.put(f"/v1/nodes/{node}/management/inject_nmi", {}, expect=ANY)
+    ironic.put(f"/v1/nodes/{node}/traits", {"traits": []}, expect=ANY)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """nodes are found by provision state, of which one can be named"""
+    available, active = ironic.node(), ironic.node()
+    ironic.set_node(active, provision_state="active")
+    assert uuids(ironic.get("/v1/nodes?provision_state=available").body) == [available]
+    assert uuids(ironic.get("/v1/nodes?provision_state=active").body) == [active]
+    ironic.get("/v1/nodes?provision_state=active,available", expect=400)
+    ironic.get("/v1/nodes?provision_state=active&provision_state=available", expect=400)
+    ironic.get("/v1/nodes?provision_state=colourful", expect=400)
+    ironic.get("/v1/nodes?provision_state=deploy%20failed")
+    ironic.get("/v1/nodes?provision_state=", expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node is found by the uuid of its instance"""
+    instance = ironic.uuid()
+    node, other = ironic.node(instance_uuid=instance), ironic.node()
+    assert uuids(ironic.get(f"/v1/nodes?instance_uuid={instance}").body) == [node]
+    assert uuids(ironic.get(f"/v1/nodes?instance_uuid={ironic.uuid()}").body) == []
+    ironic.get(f"/v1/nodes/detail?instance_uuid={instance}")
+    ironic.get(f"/v1/nodes?instance_uuid={instance}&detail=true")
+    ironic.get(f"/v1/nodes?instance_uuid={instance}&fields=uuid,name")
+    ironic.get("/v1/nodes?instance_uuid=nonsense", expect=400)
+    assert uuids(ironic.get("/v1/nodes?associated=true").body) == [node]
+    assert uuids(ironic.get("/v1/nodes?associated=false").body) == [other]
+    ironic.get("/v1/nodes?associated=perhaps", expect=400)
+    ironic.get(f"/v1/nodes?instance_uuid={instance}&maintenance=true")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """nodes are found by maintenance, retirement and fault"""
+    ill = ironic.node()
+    old = ironic.node()
+    ironic.set_node(old, retired=True)
+    ironic.set_node(ill, maintenance=True, fault="power failure")
+    assert uuids(ironic.get("/v1/nodes?maintenance=true").body) == [ill]
+    assert uuids(ironic.get("/v1/nodes?maintenance=false").body) == [old]
+    assert uuids(ironic.get("/v1/nodes?retired=true").body) == [old]
+    assert uuids(ironic.get("/v1/nodes?fault=power%20failure").body) == [ill]
+    ironic.get("/v1/nodes?fault=none", expect=400)
+    ironic.get("/v1/nodes?fault=headache", expect=400)
+    ironic.get("/v1/nodes?maintenance=1")
+    ironic.get("/v1/nodes?maintenance=yes")
+    ironic.get("/v1/nodes?maintenance=", expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """nodes are found by resource class, owner, lessee, driver and description"""
+    node = ironic.node(
+        resource_class="gold", owner="me", lessee="you", description="Big 100%_node"
+    )
+    ironic.node(resource_class="silver")
+    for query in ("resource_class=gold", "owner=me", "lessee=you", "description_contains=big"):
+        assert uuids(ironic.get(f"/v1/nodes?{query}").body) == [node]
+    ironic.get("/v1/nodes?description_contains=%25")
+    ironic.get("/v1/nodes?resource_class=gold,silver")
+    ironic.get("/v1/nodes?driver=fake-hardware")
+    ironic.get("/v1/nodes?driver=steam")
+    ironic.get("/v1/nodes?conductor=conductor-1")
+    ironic.get("/v1/nodes?conductor=conductor-2")
+    ironic.get("/v1/nodes?resource_class=gold&owner=you")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a list of active nodes shows their instances"""
+    ironic.active_node(instance_uuid=ironic.uuid(), instance_info=IMAGE)
+    ironic.get("/v1/nodes")
+    ironic.get("/v1/nodes?detail=true")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """the children of a node are listed only when asked for"""
+    parent = ironic.node()
+    child = ironic.node(parent_node=parent)
+    assert uuids(ironic.get("/v1/nodes").body) == [parent]
+    assert uuids(ironic.get("/v1/nodes?include_children=true").body) == [parent, child]
+    assert uuids(ironic.get(f"/v1/nodes?parent_node={parent}").body) == [child]
+    ironic.get(f"/v1/nodes/{parent}/children")

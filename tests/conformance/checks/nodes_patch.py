@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Changing a node by JSON patch."""
+
+from typing import Any
+
+from tests.conformance.registry import check, check_each
+from tests.conformance.subject import ANY, IronicUnderTest
+
+
+def add(path: str, value: Any) -> dict[str, Any]:
+    return {"op": "add", "path": path, "value": value}
+
+
+def replace(path: str, value: Any) -> dict[str, Any]:
+    return {"op": "replace", "path": path, "value": value}
+
+
+def remove(path: str) -> dict[str, Any]:
+    return {"op": "remove", "path": path}
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """fields are added, replaced and removed, all or nothing"""
+    node = ironic.node()
+    path = f"/v1/nodes/{node}"
+    ironic.patch(path, add("/name", "n"), add("/extra/a", 1), add("/extra/b", {"c": [1]}))
+    ironic.patch(path, replace("/name", "m"), replace("/extra/b/c", 2), remove("/extra/a"))
+    ironic.patch(path, add("/extra/x", 1), remove("/extra/nothing"), expect=400)
+    body = ironic.get(path).body
+    assert (body["name"], body["extra"]) == ("m", {"b": {"c": 2}})
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a removed field is back at its default"""
+    node = ironic.node(name="n", resource_class="gold", owner="me", extra={"a": 1}, shard="s")
+    path = f"/v1/nodes/{node}"
+    ironic.patch(path, remove("/name"), remove("/resource_class"), remove("/owner"))
+    ironic.patch(path, remove("/extra"), remove("/shard"))
+    ironic.patch(path, remove("/driver"), expect=400)
+    ironic.get(path)
+
+
+@check_each("test", "move", "copy")
+def _(ironic: IronicUnderTest, operation: str) -> None:
+    """a patch can't {}"""
+    node = ironic.node(extra={"a": 1})
+    ironic.patch(
+        f"/v1/nodes/{node}",
+        {"op": operation, "from": "/extra/a", "path": "/extra/b", "value": 1},
+        expect=400,
+    )
+    ironic.patch(
+        f"/v1/nodes/{node}", {"op": operation, "path": "/extra/a", "value": 1}, expect=400
+    )
+
+
+@check_each(
+    ("no operation", {"path": "/name", "value": "a"}),
+    ("no path", {"op": "add", "value": "a"}),
+    ("a path without a slash", {"op": "add", "path": "name", "value": "a"}),
+    ("an unknown operation", {"op": "paint", "path": "/name", "value": "a"}),
+    ("something more", {"op": "add", "path": "/name", "value": "a", "colour": "red"}),
+    ("an empty path", {"op": "add", "path": "", "value": {}}),
+    ("a path of a slash", {"op": "add", "path": "/", "value": {}}),
+    ("a path that is no text", {"op": "add", "path": 5, "value": "a"}),
+)
+def _(ironic: IronicUnderTest, _: str, operation: dict[str, Any]) -> None:
+    """a patch with {} is refused"""
+    node = ironic.node()
+    ironic.patch(f"/v1/nodes/{node}", operation, expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a patch without a value is a failure of the server"""
+    node = ironic.node()
+    ironic.patch(f"/v1/nodes/{node}", {"op": "add", "path": "/name"}, expect=500)
+
+
+@check_each(
+    *("uuid", "id", "created_at", "updated_at", "provision_state", "target_provision_state"),
+    *("power_state", "target_power_state", "last_error", "reservation", "links", "ports"),
+    *("console_enabled", "provision_updated_at", "inspection_started_at", "clean_step"),
+    *("deploy_step", "driver_internal_info", "traits", "conductor", "allocation_uuid", "fault"),
+    *("raid_config", "target_raid_config", "colour", "boot_mode", "secure_boot"),
+)
+def _(ironic: IronicUnderTest, field: str) -> None:
+    """{} can't be patched"""
+    node = ironic.node()
+    ironic.patch(f"/v1/nodes/{node}", replace(f"/{field}", "a"), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", remove(f"/{field}"), expect=400)
+
+
+@check_each(
+    ("resource_class", "gold", 21),
+    ("conductor_group", "", 46),
+    ("owner", "me", 50),
+    ("description", "text", 51),
+    ("retired", True, 61),
+    ("lessee", "me", 65),
+    ("shard", "s", 82),
+    ("protected", True, 48),
+    ("automated_clean", True, 47),
+    ("instance_name", "vm", 104),
+    ("disable_power_off", True, 95),
+)
+def _(ironic: IronicUnderTest, field: str, value: Any, minor: int) -> None:
+    """{} can't be patched before its version"""
+    node = ironic.node()
+    operation = add(f"/{field}", value)
+    ironic.patch(f"/v1/nodes/{node}", operation, version=f"1.{minor - 1}", expect=406)
+
+
+@check_each(
+    *(("resource_class", 21), ("owner", 50), ("description", 51), ("shard", 82)),
+    *(("lessee", 65), ("protected", 48), ("retired", 61), ("instance_name", 104)),
+)
+def _(ironic: IronicUnderTest, field: str, minor: int) -> None:
+    """{} can be removed also before its version"""
+    node = ironic.node()
+    ironic.patch(f"/v1/nodes/{node}", remove(f"/{field}"), version=f"1.{minor - 1}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """an instance is put on a free node once, and can be taken off"""
+    node, instance = ironic.node(), ironic.uuid()
+    path = f"/v1/nodes/{node}"
+    ironic.patch(path, add("/instance_uuid", instance))
+    ironic.patch(path, add("/instance_uuid", ironic.uuid()), expect=409)
+    ironic.patch(path, replace("/instance_uuid", ironic.uuid()), expect=409)
+    ironic.patch(path, add("/instance_uuid", instance))
+    assert ironic.get(path).body["instance_uuid"] == instance
+    ironic.patch(path, remove("/instance_uuid"))
+    ironic.patch(path, add("/instance_uuid", instance))
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """an instance is on one node only"""
+    first, second, instance = ironic.node(), ironic.node(), ironic.uuid()
+    ironic.patch(f"/v1/nodes/{first}", add("/instance_uuid", instance))
+    ironic.patch(f"/v1/nodes/{second}", add("/instance_uuid", instance), expect=409)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """an instance is named by a uuid"""
+    node = ironic.node()
+    ironic.patch(f"/v1/nodes/{node}", add("/instance_uuid", "vm-1"), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", add("/instance_uuid", 5), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", add("/instance_uuid", None))
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """the instance's uuid can be changed while the node is active"""
+    node = ironic.active_node(instance_uuid=ironic.uuid())
+    path = f"/v1/nodes/{node}"
+    ironic.patch(path, remove("/instance_uuid"))
+    ironic.patch(path, add("/instance_uuid", ironic.uuid()))
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a name can't be taken from another node"""
+    ironic.node(name="taken")
+    node = ironic.node()
+    ironic.patch(f"/v1/nodes/{node}", add("/name", "taken"), expect=409)
+    ironic.patch(f"/v1/nodes/{node}", add("/name", "with space"), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", add("/name", ""), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", add("/name", None), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", add("/name", ironic.uuid()), expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node can be patched by name, and changes its name"""
+    ironic.node(name="old")
+    ironic.patch("/v1/nodes/old", replace("/name", "new"))
+    ironic.patch("/v1/nodes/old", replace("/name", "newer"), expect=404)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node can't be moved to a conductor group that nobody serves"""
+    node = ironic.node()
+    ironic.patch(f"/v1/nodes/{node}", add("/conductor_group", "far-away"), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", add("/conductor_group", "a b"), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", add("/conductor_group", ""))
+    ironic.patch(f"/v1/nodes/{node}", remove("/conductor_group"), expect=500)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node that somebody works on is not patched"""
+    node = ironic.node()
+    ironic.set_node(node, reservation="conductor-1")
+    answer = ironic.patch(f"/v1/nodes/{node}", add("/extra/a", 1), expect=409)
+    assert "locked" in answer.fault
+    ironic.get(f"/v1/nodes/{node}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node is not patched while it is in transition"""
+    node = ironic.node()
+    ironic.set_node(node, provision_state="deploying", target_provision_state="active")
+    ironic.patch(f"/v1/nodes/{node}", add("/extra/a", 1), expect=409)
+    ironic.set_node(node, power_state="power off", target_power_state="power on")
+    ironic.patch(f"/v1/nodes/{node}", add("/extra/a", 1), expect=409)
+    ironic.set_node(node, provision_state="available", target_provision_state=None)
+    ironic.patch(f"/v1/nodes/{node}", add("/extra/a", 1), expect=ANY)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """fields of a wrong type are refused by a patch too"""
+    node = ironic.node()
+    path = f"/v1/nodes/{node}"
+    for field, value in (
+        ("properties", "many"),
+        ("maintenance", "perhaps"),
+        ("resource_class", 5),
+        ("retired", "perhaps"),
+        ("shard", 5),
+        ("description", "a" * 4097),
+    ):
+        ironic.patch(path, add(f"/{field}", value), expect=400)
+
+
+@check_each("capabilities", "cpus", "cpu_arch", "anything")
+def _(ironic: IronicUnderTest, name: str) -> None:
+    """any value of the property {} is kept as it is"""
+    node = ironic.node()
+    for value in ("text", 5, "5", None, {"a": 1}, [1], 1.5, True):
+        ironic.patch(f"/v1/nodes/{node}", add(f"/properties/{name}", value))
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """maintenance can be patched too"""
+    node = ironic.node()
+    ironic.patch(f"/v1/nodes/{node}", replace("/maintenance", True))
+    ironic.patch(f"/v1/nodes/{node}", replace("/maintenance_reason", "because"), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", remove("/maintenance"), expect=500)
+    ironic.get(f"/v1/nodes/{node}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """only a node that is in use can be protected"""
+    node = ironic.node()
+    ironic.patch(f"/v1/nodes/{node}", replace("/protected", True), expect=409)
+    ironic.set_node(node, provision_state="active")
+    ironic.patch(f"/v1/nodes/{node}", replace("/protected", True))
+    ironic.patch(f"/v1/nodes/{node}", replace("/protected_reason", "dear to me"))
+    ironic.patch(f"/v1/nodes/{node}", remove("/protected"))
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a reason for retirement needs retirement"""
+    node = ironic.node()
+    ironic.set_node(node, provision_state="manageable")
+    ironic.patch(f"/v1/nodes/{node}", replace("/retired_reason", "old"), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", replace("/retired", True))
+    ironic.patch(f"/v1/nodes/{node}", replace("/retired_reason", "old"))
+    ironic.patch(f"/v1/nodes/{node}", replace("/retired", False))
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """an available node can't be retired"""
+    node = ironic.node()
+    ironic.patch(f"/v1/nodes/{node}", replace("/retired", True), expect=409)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """interfaces change only to what is enabled, and not while an instance is there"""
+    node = ironic.node()
+    path = f"/v1/nodes/{node}"
+    ironic.patch(path, replace("/network_interface", "noop"))
+    ironic.patch(path, replace("/network_interface", "steam"), expect=400)
+    ironic.patch(path, remove("/network_interface"))
+    ironic.patch(path, replace("/driver", "steam"), expect=400)
+    ironic.set_node(node, provision_state="active")
+    ironic.patch(path, replace("/network_interface", "noop"), expect=409)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """the resource class of a node changes only while it is free"""
+    node = ironic.node(resource_class="gold")
+    ironic.patch(f"/v1/nodes/{node}", replace("/resource_class", "silver"))
+    ironic.set_node(node, provision_state="active")
+    ironic.patch(f"/v1/nodes/{node}", replace("/resource_class", "gold"), expect=409)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """removing what is not there is refused"""
+    node = ironic.node()
+    ironic.patch(f"/v1/nodes/{node}", remove("/extra/nothing"), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", remove("/instance_info/a/b"), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", replace("/extra/nothing", 1), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", add("/extra/a/b", 1), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", remove("/instance_uuid"))
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """lists in a node are changed at a place or at the end"""
+    node = ironic.node(extra={"l": [1, 2]})
+    ironic.patch(f"/v1/nodes/{node}", add("/extra/l/-", 3))
+    ironic.patch(f"/v1/nodes/{node}", add("/extra/l/0", 0))
+    ironic.patch(f"/v1/nodes/{node}", remove("/extra/l/1"))
+    ironic.patch(f"/v1/nodes/{node}", add("/extra/l/9", 3), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", add("/extra/a~1b", 1), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", add("/extra/a.b", 1), expect=400)
+
+
+@check_each("memory_mb", "local_gb")
+def _(ironic: IronicUnderTest, name: str) -> None:
+    """the property {} is a whole number of at least 0, also as text"""
+    node = ironic.node()
+    for value in (5, "5", 0, None, 1.5, True):
+        ironic.patch(f"/v1/nodes/{node}", add(f"/properties/{name}", value))
+    for value in ("text", -1, "-1", "1.5", "", {"a": 1}):
+        ironic.patch(f"/v1/nodes/{node}", add(f"/properties/{name}", value), expect=400)
+    ironic.patch(f"/v1/nodes/{node}", add("/properties", {name: "x", "cpus": -1}), expect=400)

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Power, maintenance, boot device, NMI, console, validation."""
+
+from tests.conformance.registry import check, check_each, slow_check
+from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
+
+
+@check_each("power on", "power off", "rebooting", "soft rebooting", "soft power off")
+def _(ironic: IronicUnderTest, target: str) -> None:
+    """{} can be asked of a node that is off, on or unknown"""
+    for before in ("power off", "power on", None, "error"):
+        node = ironic.node(powered=False)
+        ironic.set_node(node, power_state=before)
+        answer = ironic.put(f"/v1/nodes/{node}/states/power", {"target": target})
+        assert answer.status == 202
+        ironic.settle(node)
+        ironic.get(f"/v1/nodes/{node}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a power state that there is not is refused"""
+    path = f"/v1/nodes/{ironic.node()}/states/power"
+    for body in ({}, {"target": "on"}, {"target": None}, {"target": 5}, {"target": "error"}):
+        ironic.put(path, body, expect=400)
+    ironic.put(path, {"target": "power on", "colour": "red"}, expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a power request may have a timeout from version 1.27"""
+    node = ironic.node()
+    path = f"/v1/nodes/{node}/states/power"
+    ironic.put(path, {"target": "power on", "timeout": 5}, version="1.26", expect=406)
+    ironic.put(path, {"target": "soft power off"}, version="1.26", expect=406)
+    ironic.put(path, {"target": "soft rebooting"}, version="1.26", expect=406)
+    for timeout in (0, -1, "many"):
+        ironic.put(path, {"target": "power on", "timeout": timeout}, expect=400)
+    ironic.put(path, {"target": "power on", "timeout": 5}, version="1.27")
+    ironic.settle(node)
+    ironic.put(path, {"target": "soft power off", "timeout": "5"})
+    ironic.settle(node)
+    ironic.get(f"/v1/nodes/{node}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """power is not touched while somebody works on the node"""
+    node = ironic.node()
+    ironic.set_node(node, reservation="conductor-1")
+    answer = ironic.put(f"/v1/nodes/{node}/states/power", {"target": "power on"}, expect=409)
+    assert "locked" in answer.fault
+
+
+@check_each("cleaning", "clean wait", "clean failed", "deploying", "active", "enroll", "rescue")
+def _(ironic: IronicUnderTest, state: str) -> None:
+    """whether power can be touched in state {}"""
+    node = ironic.node()
+    ironic.set_node(node, provision_state=state)
+    answer = ironic.put(f"/v1/nodes/{node}/states/power", {"target": "power on"}, expect=ANY)
+    if answer.status == 202:
+        with ironic.unrecorded():
+            ironic.wait(0.2)
+    ironic.get(f"/v1/nodes/{node}?fields=power_state,target_power_state,last_error")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node in maintenance can be switched"""
+    node = ironic.node()
+    ironic.set_node(node, maintenance=True)
+    ironic.put(f"/v1/nodes/{node}/states/power", {"target": "power on"})
+    ironic.settle(node)
+    ironic.get(f"/v1/nodes/{node}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node that must not be switched off is not"""
+    for target in ("power off", "soft power off", "rebooting"):
+        node = ironic.node()
+        ironic.set_node(node, disable_power_off=True, power_state="power on")
+        ironic.put(f"/v1/nodes/{node}/states/power", {"target": target}, expect=ANY)
+        ironic.settle(node)
+        ironic.get(f"/v1/nodes/{node}")
+
+
+@slow_check
+def _(ironic: IronicUnderTest) -> None:
+    """a node that is being switched shows what it is going to be"""
+    node = ironic.node()
+    path = f"/v1/nodes/{node}"
+    ironic.put(f"{path}/states/power", {"target": "power on"})
+    ironic.wait(0.5)
+    body = ironic.get(path).body
+    assert (body["power_state"], body["target_power_state"]) == ("power off", "power on")
+    ironic.put(f"{path}/states/power", {"target": "power off"}, expect=409)
+    ironic.patch(path, {"op": "add", "path": "/extra/a", "value": 1}, expect=409)
+    ironic.settle(node)
+    ironic.get(path)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """maintenance is set with a reason, and cleared"""
+    node = ironic.node()
+    path = f"/v1/nodes/{node}"
+    assert ironic.put(f"{path}/maintenance", {"reason": "ill"}).status == 202
+    assert ironic.get(path).body["maintenance_reason"] == "ill"
+    ironic.put(f"{path}/maintenance", {"reason": "worse"})
+    ironic.get(path)
+    ironic.put(f"{path}/maintenance")
+    ironic.get(path)
+    assert ironic.delete(f"{path}/maintenance").status == 202
+    body = ironic.get(path).body
+    assert (body["maintenance"], body["maintenance_reason"]) == (False, None)
+    ironic.delete(f"{path}/maintenance")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """the reason for maintenance is text"""
+    path = f"/v1/nodes/{ironic.node()}/maintenance"
+    ironic.put(path, {"reason": 5}, expect=400)
+    ironic.put(path, {"colour": "red"}, expect=400)
+    ironic.get(path, expect=ANY)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """maintenance ends a fault"""
+    node = ironic.node()
+    ironic.set_node(node, maintenance=True, fault="power failure", maintenance_reason="x")
+    ironic.delete(f"/v1/nodes/{node}/maintenance")
+    ironic.get(f"/v1/nodes/{node}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """maintenance can not be set while somebody works on the node"""
+    node = ironic.node()
+    ironic.set_node(node, reservation="conductor-1")
+    ironic.put(f"/v1/nodes/{node}/maintenance", {"reason": "a"}, expect=409)
+    ironic.delete(f"/v1/nodes/{node}/maintenance", expect=409)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a boot device is set, shown and one of those supported"""
+    node = ironic.node()
+    path = f"/v1/nodes/{node}/management/boot_device"
+    ironic.get(path)
+    ironic.get(f"{path}/supported")
+    ironic.put(path, {"boot_device": "pxe", "persistent": True})
+    ironic.get(path)
+    ironic.put(path, {"boot_device": "disk"}, expect=400)
+    ironic.put(path, {"boot_device": "floppy"}, expect=400)
+    ironic.put(path, {}, expect=400)
+    ironic.put(path, {"boot_device": "pxe", "persistent": "perhaps"}, expect=400)
+    ironic.set_node(node, reservation="conductor-1")
+    ironic.put(path, {"boot_device": "pxe"}, expect=409)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """fake hardware can't be sent an NMI"""
+    node = ironic.node()
+    path = f"/v1/nodes/{node}/management/inject_nmi"
+    ironic.put(path, {}, expect=400)
+    ironic.put(path, expect=400)
+    ironic.put(path, {}, version="1.28", expect=404)
+    ironic.put(path, {"a": 1}, expect=400)
+    ironic.get(path, expect=405)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a console is switched on and off"""
+    node = ironic.node()
+    path = f"/v1/nodes/{node}/states/console"
+    ironic.get(path)
+    for enabled in (True, True, False, False, "true", "off"):
+        assert ironic.put(path, {"enabled": enabled}).status == 202
+        ironic.settle(node)
+        ironic.wait(0.1)
+        ironic.get(path)
+        ironic.get(f"/v1/nodes/{node}?fields=console_enabled,last_error")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a console is on or off, and nothing else"""
+    node = ironic.node()
+    path = f"/v1/nodes/{node}/states/console"
+    for body in ({}, {"enabled": None}, {"enabled": "perhaps"}, {"enabled": True, "a": 1}):
+        ironic.put(path, body, expect=ANY)
+        ironic.settle(node)
+    ironic.set_node(node, reservation="conductor-1")
+    ironic.put(path, {"enabled": True}, expect=409)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node without a console says so"""
+    node = ironic.node(console_interface="no-console")
+    path = f"/v1/nodes/{node}/states/console"
+    ironic.get(path)
+    ironic.put(path, {"enabled": True}, expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """validation says for each interface whether it is ready"""
+    for info in ({}, IMAGE, {**IMAGE, "traits": ["CUSTOM_A"]}, {"traits": "CUSTOM_A"}):
+        node = ironic.node(instance_info=info)
+        ironic.get(f"/v1/nodes/{node}/validate")
+    ironic.get(f"/v1/nodes/validate?node={node}")
+    ironic.get(f"/v1/nodes/validate?node_uuid={node}")
+    ironic.get("/v1/nodes/validate", expect=ANY)
+    ironic.get(f"/v1/nodes/{node}/validate", version="1.1")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """validation says which interfaces a node does not have"""
+    node = ironic.node(
+        **{
+            f"{kind}_interface": f"no-{kind}"
+            for kind in ("rescue", "console", "bios", "raid", "inspect", "firmware")
+        }
+    )
+    ironic.get(f"/v1/nodes/{node}/validate")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node can be validated while somebody works on it"""
+    node = ironic.node()
+    ironic.set_node(node, reservation="conductor-1", maintenance=True)
+    ironic.get(f"/v1/nodes/{node}/validate")

@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Provision states: every verb in every state, and what is left afterwards."""
+
+from typing import Any
+
+from tests.conformance.registry import check, check_each, slow_check
+from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
+
+STATES = (
+    *("enroll", "verifying", "manageable", "available"),
+    *("deploying", "wait call-back", "deploy failed", "deploy hold", "active"),
+    *("deleting", "error"),
+    *("cleaning", "clean wait", "clean failed", "clean hold"),
+    *("inspecting", "inspect wait", "inspect failed", "adopting", "adopt failed"),
+    *("rescuing", "rescue wait", "rescue failed", "rescue", "unrescuing", "unrescue failed"),
+    *("servicing", "service wait", "service failed", "service hold"),
+)
+STEP = {"interface": "deploy", "step": "erase", "args": {}}
+HOLD = {"interface": "deploy", "step": "hold", "args": {}}
+VERBS: tuple[dict[str, Any], ...] = (
+    {"target": "manage"},
+    {"target": "provide"},
+    {"target": "inspect"},
+    {"target": "adopt"},
+    {"target": "active"},
+    {"target": "rebuild"},
+    {"target": "deleted"},
+    {"target": "rescue", "rescue_password": "secret"},
+    {"target": "unrescue"},
+    {"target": "clean", "clean_steps": []},
+    {"target": "service", "service_steps": []},
+    {"target": "abort"},
+    {"target": "unhold"},
+)
+
+
+AFTERWARDS = ",".join(
+    (
+        *("provision_state", "target_provision_state", "power_state", "target_power_state"),
+        *("last_error", "maintenance", "maintenance_reason", "fault", "instance_uuid"),
+        *("instance_info", "reservation", "driver_internal_info"),
+    )
+)
+
+
+def try_verbs(ironic: IronicUnderTest, state: str, **fields: Any) -> None:
+    for verb in VERBS:
+        if (state, verb["target"]) == ("service hold", "unhold"):
+            # There are no steps to go on with in a node that was put there behind Ironic's back.
+            continue
+        node = ironic.node(instance_info=IMAGE)
+        ironic.set_node(node, provision_state=state, **fields)
+        answer = ironic.put(f"/v1/nodes/{node}/states/provision", verb, expect=ANY)
+        assert answer.status in (202, 400, 409)
+        if answer.status == 202:
+            ironic.settle(node)
+            ironic.get(f"/v1/nodes/{node}?fields={AFTERWARDS}")
+
+
+@check_each(*STATES)
+def _(ironic: IronicUnderTest, state: str) -> None:
+    """which verbs are possible in state {}, and where they lead"""
+    try_verbs(ironic, state)
+
+
+@check_each(
+    "enroll", "manageable", "available", "active", "rescue", "deploy failed", "clean failed"
+)
+def _(ironic: IronicUnderTest, state: str) -> None:
+    """which verbs are possible in maintenance and state {}"""
+    try_verbs(ironic, state, maintenance=True)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node goes from enroll to available"""
+    node = ironic.uuid()
+    ironic.post("/v1/nodes", {"uuid": node, "driver": "fake-hardware"})
+    path = f"/v1/nodes/{node}"
+    ironic.provision(node, "manage")
+    assert ironic.get(path).body["provision_state"] == "manageable"
+    ironic.provision(node, "inspect")
+    ironic.get(path)
+    ironic.provision(node, "provide")
+    assert ironic.get(path).body["provision_state"] == "available"
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """an instance comes and goes, and takes what was its own with it"""
+    node = ironic.node(instance_uuid=ironic.uuid(), instance_info={**IMAGE, "root_gb": 10})
+    path = f"/v1/nodes/{node}"
+    answer = ironic.provision(node, "active")
+    assert answer.status == 202
+    assert ironic.get(path).body["provision_state"] == "active"
+    ironic.provision(node, "deleted")
+    body = ironic.get(path).body
+    assert body["provision_state"] == "available"
+    assert (body["instance_uuid"], body["instance_info"]) == (None, {})
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """undeployed is another name of deleted"""
+    node = ironic.active_node()
+    ironic.provision(node, "undeployed", version="1.10", expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a deployment needs an image that can be checked"""
+    for info in ({}, {"image_source": "http://images/image"}, {"image_checksum": "0" * 32}):
+        node = ironic.node(instance_info=info)
+        ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "active"}, expect=ANY)
+        ironic.settle(node)
+        ironic.get(f"/v1/nodes/{node}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node of which nobody knows whether it is on can be deployed all the same"""
+    node = ironic.node(powered=False, instance_info=IMAGE)
+    ironic.provision(node, "active")
+    ironic.get(f"/v1/nodes/{node}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a rebuild keeps the instance"""
+    node = ironic.active_node(instance_uuid=ironic.uuid())
+    ironic.provision(node, "rebuild")
+    body = ironic.get(f"/v1/nodes/{node}").body
+    assert body["provision_state"] == "active"
+    assert body["instance_uuid"] is not None
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a rebuild of an image of unknown type is a failure of the server"""
+    for info in ({}, {"image_source": "glance-id"}):
+        node = ironic.node()
+        ironic.set_node(node, provision_state="active", instance_info=info)
+        ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "rebuild"}, expect=500)
+        ironic.get(f"/v1/nodes/{node}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a config drive is kept with the instance, and never shown"""
+    for drive in ({"meta_data": {"name": "vm"}, "user_data": "#!/bin/sh"}, "SXQncyBhbiBJU08="):
+        node = ironic.node(instance_info=IMAGE)
+        ironic.provision(node, "active", configdrive=drive)
+        body = ironic.get(f"/v1/nodes/{node}").body
+        assert body["instance_info"]["configdrive"] == "******"
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a config drive as JSON is refused before version 1.56"""
+    node = ironic.node(instance_info=IMAGE)
+    path = f"/v1/nodes/{node}/states/provision"
+    body = {"target": "active", "configdrive": {"meta_data": {}}}
+    ironic.put(path, body, version="1.55", expect=400)
+    body = {"target": "active", "configdrive": {"vendor_data": {}}}
+    ironic.put(path, body, version="1.58", expect=400)
+    ironic.put(path, {"target": "active", "configdrive": "x"}, version="1.1", expect=ANY)
+    ironic.settle(node)
+
+
+@check_each(
+    ("an unknown member", {"colour": "red"}),
+    ("a wrong type of meta data", {"meta_data": "text"}),
+    ("a wrong type of network data", {"network_data": []}),
+    ("a number", 5),
+    ("a list", []),
+)
+def _(ironic: IronicUnderTest, _: str, drive: Any) -> None:
+    """a config drive with {} is refused"""
+    node = ironic.node(instance_info=IMAGE)
+    ironic.put(
+        f"/v1/nodes/{node}/states/provision",
+        {"target": "active", "configdrive": drive},
+        expect=400,
+    )
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a config drive is for deployments only"""
+    node = ironic.active_node()
+    for target in ("deleted", "manage", "provide"):
+        body = {"target": target, "configdrive": {"meta_data": {}}}
+        ironic.put(f"/v1/nodes/{node}/states/provision", body, expect=400)
+    ironic.provision(node, "rebuild", configdrive={"meta_data": {}})
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node is rescued and unrescued"""
+    node = ironic.active_node(instance_uuid=ironic.uuid())
+    path = f"/v1/nodes/{node}"
+    ironic.provision(node, "rescue", rescue_password="secret")
+    body = ironic.get(path).body
+    assert body["provision_state"] == "rescue"
+    ironic.provision(node, "unrescue")
+    body = ironic.get(path).body
+    assert body["provision_state"] == "active"
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a rescued node can be torn down"""
+    node = ironic.active_node(instance_uuid=ironic.uuid())
+    with ironic.unrecorded():
+        ironic.provision(node, "rescue", rescue_password="secret")
+    ironic.provision(node, "deleted")
+    assert ironic.get(f"/v1/nodes/{node}").body["provision_state"] == "available"
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a rescue needs a password, and nothing else does"""
+    node = ironic.active_node()
+    path = f"/v1/nodes/{node}/states/provision"
+    ironic.put(path, {"target": "rescue"}, expect=400)
+    ironic.put(path, {"target": "rescue", "rescue_password": ""}, expect=400)
+    ironic.put(path, {"target": "rescue", "rescue_password": 5}, expect=400)
+    ironic.put(path, {"target": "rebuild", "rescue_password": "secret"}, expect=400)
+
+
+@check_each(
+    ("adopt", {}, 17),
+    ("clean", {"clean_steps": []}, 15),
+    ("abort", {}, 13),
+    ("rescue", {"rescue_password": "secret"}, 38),
+    ("unrescue", {}, 38),
+    ("unhold", {}, 85),
+    ("service", {"service_steps": []}, 87),
+    ("inspect", {}, 6),
+    ("manage", {}, 4),
+    ("provide", {}, 4),
+)
+def _(ironic: IronicUnderTest, verb: str, arguments: dict[str, Any], minor: int) -> None:
+    """the verb {} is not known before its version"""
+    node = ironic.node()
+    path = f"/v1/nodes/{node}/states/provision"
+    ironic.put(path, {"target": verb, **arguments}, version=f"1.{minor - 1}", expect=ANY)
+    ironic.put(path, {"target": verb, **arguments}, version=f"1.{minor}", expect=ANY)
+    ironic.settle(node)
+    ironic.get(f"/v1/nodes/{node}?fields={AFTERWARDS}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """steps belong to the verbs that run them"""
+    node = ironic.node(instance_info=IMAGE)
+    path = f"/v1/nodes/{node}/states/provision"
+    ironic.put(path, {"target": "active", "clean_steps": [STEP]}, expect=400)
+    ironic.put(path, {"target": "active", "service_steps": [STEP]}, expect=400)
+    ironic.put(path, {"target": "deleted", "deploy_steps": [STEP]}, expect=400)
+    ironic.put(path, {"target": "active", "deploy_steps": "all"}, expect=400)
+    ironic.put(path, {"target": "active", "deploy_steps": [{"step": "x"}]}, expect=500)
+    ironic.put(path, {"target": "active", "deploy_steps": [STEP]}, version="1.68", expect=406)
+    ironic.put(path, {"target": "clean"}, expect=400)
+    ironic.put(path, {"target": "service"}, expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """manual cleaning with an unknown step fails"""
+    node = ironic.node()
+    ironic.set_node(node, provision_state="manageable")
+    ironic.provision(node, "clean", clean_steps=[STEP])
+    ironic.get(f"/v1/nodes/{node}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a step that holds needs an interface, and is then passed over"""
+    cleaned, serviced = ironic.node(), ironic.active_node()
+    deployed = ironic.node(instance_info=IMAGE)
+    ironic.set_node(cleaned, provision_state="manageable")
+    for node, target, steps, end in (
+        (cleaned, "clean", "clean_steps", "manageable"),
+        (serviced, "service", "service_steps", "active"),
+        (deployed, "active", "deploy_steps", "active"),
+    ):
+        path = f"/v1/nodes/{node}/states/provision"
+        ironic.put(path, {"target": target, steps: [{"step": "hold"}]}, expect=500)
+        step = HOLD | ({"priority": 99} if target == "active" else {})
+        ironic.provision(node, target, **{steps: [step]}, expect=ANY)
+        assert ironic.get(f"/v1/nodes/{node}?fields={AFTERWARDS}").body["provision_state"] in (
+            end,
+            "available",
+        )
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a protected instance is neither rebuilt nor torn down"""
+    node = ironic.active_node()
+    ironic.set_node(node, protected=True)
+    path = f"/v1/nodes/{node}/states/provision"
+    ironic.put(path, {"target": "deleted"}, expect=403)
+    ironic.put(path, {"target": "rebuild"}, expect=403)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a retired node is manageable after its instance is gone"""
+    node = ironic.active_node()
+    ironic.set_node(node, retired=True)
+    ironic.provision(node, "deleted")
+    body = ironic.get(f"/v1/nodes/{node}").body
+    assert body["provision_state"] == "manageable"
+    ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "provide"}, expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node in maintenance is torn down, but not deployed"""
+    node = ironic.active_node()
+    ironic.set_node(node, maintenance=True)
+    ironic.provision(node, "deleted")
+    ironic.get(f"/v1/nodes/{node}")
+    ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "active"}, expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """the project of an instance becomes the lessee of the node, until it is gone"""
+    node = ironic.node(instance_info={**IMAGE, "project_id": "p1"})
+    ironic.provision(node, "active")
+    ironic.get(f"/v1/nodes/{node}")
+    ironic.provision(node, "deleted")
+    ironic.get(f"/v1/nodes/{node}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """an instance can't ask for traits that the node lacks"""
+    node = ironic.node(instance_info={**IMAGE, "traits": ["CUSTOM_A"]}, traits=["CUSTOM_B"])
+    answer = ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "active"}, expect=400)
+    assert "CUSTOM_A" in answer.fault
+    ironic.get(f"/v1/nodes/{node}/validate")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """no verb is possible while somebody works on the node"""
+    for verb in VERBS:
+        node = ironic.node(instance_info=IMAGE)
+        ironic.set_node(node, reservation="conductor-1")
+        ironic.put(f"/v1/nodes/{node}/states/provision", verb, expect=ANY)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node without automated cleaning is available at once"""
+    node = ironic.active_node(automated_clean=False)
+    ironic.provision(node, "deleted")
+    ironic.get(f"/v1/nodes/{node}")
+
+
+@slow_check
+def _(ironic: IronicUnderTest) -> None:
+    """a node that is being deployed is locked, and can't be changed"""
+    node = ironic.node(instance_info=IMAGE, instance_uuid=ironic.uuid())
+    path = f"/v1/nodes/{node}"
+    ironic.put(f"{path}/states/provision", {"target": "active"})
+    ironic.wait(0.5)
+    body = ironic.get(path).body
+    assert body["provision_state"] == "deploying"
+    assert body["target_provision_state"] == "active"
+    assert body["reservation"] == "conductor-1"
+    ironic.get(f"{path}/states")
+    ironic.patch(path, {"op": "add", "path": "/extra/a", "value": 1}, expect=409)
+    ironic.put(f"{path}/states/provision", {"target": "deleted"}, expect=ANY)
+    ironic.put(f"{path}/states/power", {"target": "power on"}, expect=409)
+    ironic.put(f"{path}/maintenance", expect=ANY)
+    ironic.delete(path, expect=409)
+    ironic.settle(node)
+    ironic.get(path)
+
+
+@slow_check
+def _(ironic: IronicUnderTest) -> None:
+    """a node that is being torn down shows it"""
+    node = ironic.active_node(instance_uuid=ironic.uuid())
+    path = f"/v1/nodes/{node}"
+    ironic.put(f"{path}/states/provision", {"target": "deleted"})
+    ironic.wait(0.5)
+    body = ironic.get(path).body
+    assert body["provision_state"] == "deleting"
+    assert body["instance_uuid"] is not None
+    ironic.put(f"{path}/states/provision", {"target": "active"}, expect=ANY)
+    ironic.put(f"{path}/states/provision", {"target": "deleted"}, expect=ANY)
+    ironic.settle(node)
+    ironic.get(path)
+
+
+@slow_check
+def _(ironic: IronicUnderTest) -> None:
+    """a node that is being rescued shows it"""
+    node = ironic.active_node()
+    path = f"/v1/nodes/{node}"
+    body = {"target": "rescue", "rescue_password": "secret"}
+    ironic.put(f"{path}/states/provision", body)
+    ironic.wait(0.5)
+    ironic.get(path)
+    ironic.settle(node)
+
+
+@slow_check
+def _(ironic: IronicUnderTest) -> None:
+    """a node that is being inspected shows it"""
+    node = ironic.node()
+    ironic.set_node(node, provision_state="manageable")
+    path = f"/v1/nodes/{node}"
+    ironic.put(f"{path}/states/provision", {"target": "inspect"})
+    ironic.wait(0.5)
+    body = ironic.get(path).body
+    assert body["provision_state"] == "inspecting"
+    ironic.settle(node)
+    ironic.get(path)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Version documents, and what a server says to each version that is asked for."""
+
+from tests.conformance.registry import check, check_each
+from tests.conformance.subject import VERSION_HEADER, IronicUnderTest
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """the root lists the API's versions"""
+    body = ironic.get("/", version=None).body
+    assert body["default_version"]["version"] == "1.115"
+    assert body["versions"][0]["min_version"] == "1.1"
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """the root says which version it was asked for"""
+    ironic.get("/", version="1.38")
+    ironic.get("/", version="latest")
+
+
+@check_each("1.1", "1.30", "1.40", "1.41", "1.52", "1.57", "1.80", "1.93", "1.115", "latest")
+def _(ironic: IronicUnderTest, version: str) -> None:
+    """the document of v1 at {} names the resources of that version"""
+    body = ironic.get("/v1", version=version).body
+    assert body["version"]["version"] == "1.115"
+    ironic.get("/v1/", version=version)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """without a version the oldest one is spoken"""
+    answer = ironic.get("/v1/nodes", version=None)
+    assert answer.headers[VERSION_HEADER] == "1.1"
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """latest means the newest version that the server speaks"""
+    answer = ironic.get("/v1/nodes", version="latest")
+    assert answer.headers[VERSION_HEADER] == "1.115"
+    ironic.get("/v1/nodes", version="LATEST")
+
+
+@check_each("1.116", "1.999", "1.0", "2.0", "2.1", "0.9")
+def _(ironic: IronicUnderTest, version: str) -> None:
+    """version {} is not acceptable"""
+    answer = ironic.get("/v1/nodes", version=version, expect=406)
+    assert answer.headers["X-OpenStack-Ironic-API-Maximum-Version"] == "1.115"
+    ironic.get("/v1", version=version, expect=406)
+
+
+@check_each("1", "one", "1.x", "1.2.3", "1,38", "-1.5", "1.38;q=1")
+def _(ironic: IronicUnderTest, version: str) -> None:
+    """a version of the form '{}' is not understood"""
+    ironic.get("/v1/nodes", version=version, expect=406)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """the general header for microversions is understood too"""
+    headers = {"OpenStack-API-Version": "baremetal 1.38"}
+    answer = ironic.get("/v1/nodes", version=None, headers=headers)
+    assert answer.headers[VERSION_HEADER] == "1.38"
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """errors too say which version was spoken"""
+    answer = ironic.get("/v1/nodes/nothing", version="1.38", expect=404)
+    assert answer.headers[VERSION_HEADER] == "1.38"
+
+
+@check_each("1.999", "9.9", "nonsense")
+def _(ironic: IronicUnderTest, version: str) -> None:
+    """the root too refuses version {}"""
+    ironic.get("/", version=version, expect=406)
+
+
+@check_each(
+    ("allocations", 52), ("shards", 82), ("conductors", 49), ("portgroups", 23), ("volume", 32)
+)
+def _(ironic: IronicUnderTest, resource: str, minor: int) -> None:
+    """{} is not there before its version"""
+    ironic.get(f"/v1/{resource}", version=f"1.{minor - 1}", expect=404)
+    ironic.get(f"/v1/{resource}", version=f"1.{minor}")

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Starts the Ironics that the checks need, and counts."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ironic_virt.testing import real_ironic
+from tests.conformance.comparison import FAKE, REAL
+from tests.conformance.registry import Pace
+from tests.conformance.subject import Subject
+from tests.conformance.subjects import fake_subject, real_subject
+
+# So that an assert in a check shows what it compared.
+pytest.register_assert_rewrite("tests.conformance.checks")
+
+ASKED = "asked"
+DIFFERENT = "different"
+
+_counts: dict[str, int] = {FAKE: 0, REAL: 0, DIFFERENT: 0}
+
+SubjectOf = Callable[[Pace], Subject]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--ironic",
+        choices=(FAKE, REAL, "both"),
+        default="both",
+        help="which Ironic to run the checks on; with only one nothing is compared",
+    )
+
+
+@pytest.fixture(scope="session")
+def subjects(request: pytest.FixtureRequest) -> Iterator[dict[str, SubjectOf]]:
+    """By name, the Ironics that were asked for; each starts when the first check needs it."""
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+
+    def progress(line: str) -> None:
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.write_line(line)
+
+    wanted = request.config.getoption("--ironic")
+    with contextlib.ExitStack() as stack:
+        started: dict[tuple[str, Pace], Subject] = {}
+
+        def fake(pace: Pace) -> Subject:
+            if (FAKE, pace) not in started:
+                started[FAKE, pace] = stack.enter_context(fake_subject(pace))
+            return started[FAKE, pace]
+
+        def real(pace: Pace) -> Subject:
+            if (REAL, pace) not in started:
+                environment = real_ironic.ensure_environment(progress=progress)
+                started[REAL, pace] = stack.enter_context(
+                    real_subject(pace, environment, progress)
+                )
+            return started[REAL, pace]
+
+        found: dict[str, SubjectOf] = {FAKE: fake, REAL: real}
+        yield {name: start for name, start in found.items() if wanted in (name, "both")}
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    # Reports travel from the processes of pytest-xdist to the one that prints.
+    for name, value in report.user_properties:
+        if report.when == "call" and name in (ASKED, DIFFERENT):
+            _counts[str(value)] += 1
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and (_counts[FAKE] or _counts[REAL]):
+        reporter.write_line(
+            f"conformance: fake {_counts[FAKE]} checks, real {_counts[REAL]} checks,"
+            f" {_counts[DIFFERENT]} differences"
+        )

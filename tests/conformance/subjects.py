@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The two Ironics that are compared."""
+
+import contextlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ironic_virt.testing import real_ironic
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer, Settings
+from tests.conformance.registry import SLOW, Pace
+
+SECONDS = 2
+"""What slow hardware takes for each thing that it is asked."""
+
+SLOW_DURATIONS = Durations(
+    deploy=SECONDS,
+    undeploy=SECONDS,
+    power=SECONDS,
+    rescue=SECONDS,
+    unrescue=SECONDS,
+    inspect=SECONDS,
+)
+
+# All that belongs to nodes; the conductor and what migrations need stay.
+_KEPT_TABLES = {
+    "alembic_version",
+    "conductors",
+    "conductor_hardware_interfaces",
+    "sqlite_sequence",
+}
+
+
+class RealSubject:
+    """A real Ironic on SQLite, whose database file is the way behind the API's back."""
+
+    def __init__(self, ironic: real_ironic.RealIronic) -> None:
+        self._ironic = ironic
+        self._path = ironic.database_url.removeprefix("sqlite:///")
+
+    @property
+    def url(self) -> str:
+        return self._ironic.url
+
+    def reset(self) -> None:
+        with self._database() as database:
+            tables = {
+                name
+                for (name,) in database.execute(
+                    "SELECT name FROM sqlite_master WHERE type = 'table'"
+                )
+            }
+            for table in sorted(tables - _KEPT_TABLES):
+                database.execute(f"DELETE FROM {table}")
+
+    def set_node(self, node: str, values: Mapping[str, Any]) -> None:
+        # As the fake one does it: whoever changes a row puts the time to it.
+        columns: dict[str, Any] = {"updated_at": "2026-01-01 00:00:00.000000"}
+        columns |= {
+            name: json.dumps(value) if isinstance(value, dict | list) else value
+            for name, value in values.items()
+        }
+        with self._database() as database:
+            changes = ", ".join(f"{name} = ?" for name in columns)
+            done = database.execute(
+                f"UPDATE nodes SET {changes} WHERE uuid = ?",
+                (*columns.values(), node),
+            )
+            assert done.rowcount == 1, f"no node {node}"
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    @contextlib.contextmanager
+    def _database(self) -> Iterator[sqlite3.Connection]:
+        connection = sqlite3.connect(self._path, timeout=30)
+        try:
+            connection.execute("PRAGMA synchronous = OFF")
+            with connection:
+                yield connection
+        finally:
+            connection.close()
+
+
+@contextlib.contextmanager
+def real_subject(
+    pace: Pace, environment: real_ironic.IronicEnvironment, progress: real_ironic.Progress
+) -> Iterator[RealSubject]:
+    """Run a real Ironic of the wanted pace."""
+    slow = {name: str(SECONDS) for name in ("deploy", "power", "rescue", "inspect")}
+    options = real_ironic.Options(
+        delays=slow if pace == SLOW else {},
+        # By default a request waits three seconds for a lock before it is refused.
+        # What looks after nodes by itself would find the states that checks make up.
+        overrides={
+            "conductor": {
+                "node_locked_retry_attempts": "1",
+                "check_provision_state_interval": "0",
+                "check_allocations_interval": "0",
+            }
+        },
+    )
+    with real_ironic.RealIronic(options, environment=environment, progress=progress) as ironic:
+        yield RealSubject(ironic)
+
+
+class FakeSubject:
+    """A fake Ironic over HTTP, on a clock that only :meth:`wait` moves."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._settings = Settings(durations=SLOW_DURATIONS if pace == SLOW else Durations())
+        self._fake = FakeIronic(self._settings)
+        self.url = ""
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """Be the application of one server, whichever fake is behind it."""
+        return self._fake(environ, start_response)
+
+    def reset(self) -> None:
+        self._fake = FakeIronic(self._settings)
+
+    def set_node(self, node: str, values: Mapping[str, Any]) -> None:
+        self._fake.set_node(node, **values)
+
+    def wait(self, seconds: float) -> None:
+        self._fake.advance(seconds)
+
+
+@contextlib.contextmanager
+def fake_subject(pace: Pace) -> Iterator[FakeSubject]:
+    """Run a fake Ironic of the wanted pace."""
+    subject = FakeSubject(pace)
+    with FakeIronicServer(subject) as server:
+        subject.url = server.url
+        yield subject

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Runs every check on both Ironics and compares all that they answered."""
+
+import importlib
+import pkgutil
+from typing import Any
+
+import pytest
+
+from tests.conformance import checks
+from tests.conformance.comparison import FAKE, REAL, differences
+from tests.conformance.conftest import ASKED, DIFFERENT
+from tests.conformance.registry import CHECKS, Check
+from tests.conformance.subject import IronicUnderTest
+
+for module in pkgutil.iter_modules(checks.__path__):
+    importlib.import_module(f"{checks.__name__}.{module.name}")
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.identity)
+def test_both_answer_alike(check: Check, subjects, record_property) -> None:
+    seen: dict[str, list[dict[str, Any]]] = {}
+    errors: list[str] = []
+    for name, subject_of in subjects.items():
+        ironic = IronicUnderTest(subject_of(check.pace))
+        try:
+            check.run(ironic)
+        except AssertionError as error:
+            errors.append(f"The {name} Ironic fails the check: {error}")
+        seen[name] = ironic.recorder.exchanges
+        record_property(ASKED, name)
+    difference = differences(seen[FAKE], seen[REAL]) if len(seen) == 2 else ""
+    if difference or (len(seen) == 2 and errors):
+        record_property(DIFFERENT, DIFFERENT)
+    if difference:
+        errors.append(f"The fake Ironic (-) does not answer like the real one (+):\n{difference}")
+    if errors:
+        pytest.fail("\n".join(errors), pytrace=False)
