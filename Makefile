@@ -39,7 +39,7 @@ test: $(DEV)/.made-$(DIGEST) ## Run the unit and functional tests
 
 .PHONY: conformance
 conformance: $(DEV)/.made-$(DIGEST) ## Ask the fake and the real Ironic the same questions
-	$(DEV)/bin/python -m pytest tests/conformance $(PYTEST_ARGS)
+	$(DEV)/bin/python -m pytest -n 2 tests/conformance $(PYTEST_ARGS)
 
 .PHONY: integration
 integration: $(DEV)/.made-$(DIGEST) ## Run the tests that need the real Ironic and MariaDB

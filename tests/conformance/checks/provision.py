@@ -1,75 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Provision states: every verb in every state, and what is left afterwards."""
+"""Deploying, tearing down, rescuing, cleaning: what is left afterwards."""
 
 from typing import Any
 
-from tests.conformance.registry import check, check_each, slow_check
+from tests.conformance.checks.verbs import AFTERWARDS, VERBS
+from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
 
-STATES = (
-    *("enroll", "verifying", "manageable", "available"),
-    *("deploying", "wait call-back", "deploy failed", "deploy hold", "active"),
-    *("deleting", "error"),
-    *("cleaning", "clean wait", "clean failed", "clean hold"),
-    *("inspecting", "inspect wait", "inspect failed", "adopting", "adopt failed"),
-    *("rescuing", "rescue wait", "rescue failed", "rescue", "unrescuing", "unrescue failed"),
-    *("servicing", "service wait", "service failed", "service hold"),
-)
 STEP = {"interface": "deploy", "step": "erase", "args": {}}
 HOLD = {"interface": "deploy", "step": "hold", "args": {}}
-VERBS: tuple[dict[str, Any], ...] = (
-    {"target": "manage"},
-    {"target": "provide"},
-    {"target": "inspect"},
-    {"target": "adopt"},
-    {"target": "active"},
-    {"target": "rebuild"},
-    {"target": "deleted"},
-    {"target": "rescue", "rescue_password": "secret"},
-    {"target": "unrescue"},
-    {"target": "clean", "clean_steps": []},
-    {"target": "service", "service_steps": []},
-    {"target": "abort"},
-    {"target": "unhold"},
-)
-
-
-AFTERWARDS = ",".join(
-    (
-        *("provision_state", "target_provision_state", "power_state", "target_power_state"),
-        *("last_error", "maintenance", "maintenance_reason", "fault", "instance_uuid"),
-        *("instance_info", "reservation", "driver_internal_info"),
-    )
-)
-
-
-def try_verbs(ironic: IronicUnderTest, state: str, **fields: Any) -> None:
-    for verb in VERBS:
-        if (state, verb["target"]) == ("service hold", "unhold"):
-            # There are no steps to go on with in a node that was put there behind Ironic's back.
-            continue
-        node = ironic.node(instance_info=IMAGE)
-        ironic.set_node(node, provision_state=state, **fields)
-        answer = ironic.put(f"/v1/nodes/{node}/states/provision", verb, expect=ANY)
-        assert answer.status in (202, 400, 409)
-        if answer.status == 202:
-            ironic.settle(node)
-            ironic.get(f"/v1/nodes/{node}?fields={AFTERWARDS}")
-
-
-@check_each(*STATES)
-def _(ironic: IronicUnderTest, state: str) -> None:
-    """which verbs are possible in state {}, and where they lead"""
-    try_verbs(ironic, state)
-
-
-@check_each(
-    "enroll", "manageable", "available", "active", "rescue", "deploy failed", "clean failed"
-)
-def _(ironic: IronicUnderTest, state: str) -> None:
-    """which verbs are possible in maintenance and state {}"""
-    try_verbs(ironic, state, maintenance=True)
 
 
 @check
@@ -143,56 +83,6 @@ def _(ironic: IronicUnderTest) -> None:
         ironic.set_node(node, provision_state="active", instance_info=info)
         ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "rebuild"}, expect=500)
         ironic.get(f"/v1/nodes/{node}")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a config drive is kept with the instance, and never shown"""
-    for drive in ({"meta_data": {"name": "vm"}, "user_data": "#!/bin/sh"}, "SXQncyBhbiBJU08="):
-        node = ironic.node(instance_info=IMAGE)
-        ironic.provision(node, "active", configdrive=drive)
-        body = ironic.get(f"/v1/nodes/{node}").body
-        assert body["instance_info"]["configdrive"] == "******"
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a config drive as JSON is refused before version 1.56"""
-    node = ironic.node(instance_info=IMAGE)
-    path = f"/v1/nodes/{node}/states/provision"
-    body = {"target": "active", "configdrive": {"meta_data": {}}}
-    ironic.put(path, body, version="1.55", expect=400)
-    body = {"target": "active", "configdrive": {"vendor_data": {}}}
-    ironic.put(path, body, version="1.58", expect=400)
-    ironic.put(path, {"target": "active", "configdrive": "x"}, version="1.1", expect=ANY)
-    ironic.settle(node)
-
-
-@check_each(
-    ("an unknown member", {"colour": "red"}),
-    ("a wrong type of meta data", {"meta_data": "text"}),
-    ("a wrong type of network data", {"network_data": []}),
-    ("a number", 5),
-    ("a list", []),
-)
-def _(ironic: IronicUnderTest, _: str, drive: Any) -> None:
-    """a config drive with {} is refused"""
-    node = ironic.node(instance_info=IMAGE)
-    ironic.put(
-        f"/v1/nodes/{node}/states/provision",
-        {"target": "active", "configdrive": drive},
-        expect=400,
-    )
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a config drive is for deployments only"""
-    node = ironic.active_node()
-    for target in ("deleted", "manage", "provide"):
-        body = {"target": target, "configdrive": {"meta_data": {}}}
-        ironic.put(f"/v1/nodes/{node}/states/provision", body, expect=400)
-    ironic.provision(node, "rebuild", configdrive={"meta_data": {}})
 
 
 @check
@@ -361,66 +251,3 @@ def _(ironic: IronicUnderTest) -> None:
     node = ironic.active_node(automated_clean=False)
     ironic.provision(node, "deleted")
     ironic.get(f"/v1/nodes/{node}")
-
-
-@slow_check
-def _(ironic: IronicUnderTest) -> None:
-    """a node that is being deployed is locked, and can't be changed"""
-    node = ironic.node(instance_info=IMAGE, instance_uuid=ironic.uuid())
-    path = f"/v1/nodes/{node}"
-    ironic.put(f"{path}/states/provision", {"target": "active"})
-    ironic.wait(0.5)
-    body = ironic.get(path).body
-    assert body["provision_state"] == "deploying"
-    assert body["target_provision_state"] == "active"
-    assert body["reservation"] == "conductor-1"
-    ironic.get(f"{path}/states")
-    ironic.patch(path, {"op": "add", "path": "/extra/a", "value": 1}, expect=409)
-    ironic.put(f"{path}/states/provision", {"target": "deleted"}, expect=ANY)
-    ironic.put(f"{path}/states/power", {"target": "power on"}, expect=409)
-    ironic.put(f"{path}/maintenance", expect=ANY)
-    ironic.delete(path, expect=409)
-    ironic.settle(node)
-    ironic.get(path)
-
-
-@slow_check
-def _(ironic: IronicUnderTest) -> None:
-    """a node that is being torn down shows it"""
-    node = ironic.active_node(instance_uuid=ironic.uuid())
-    path = f"/v1/nodes/{node}"
-    ironic.put(f"{path}/states/provision", {"target": "deleted"})
-    ironic.wait(0.5)
-    body = ironic.get(path).body
-    assert body["provision_state"] == "deleting"
-    assert body["instance_uuid"] is not None
-    ironic.put(f"{path}/states/provision", {"target": "active"}, expect=ANY)
-    ironic.put(f"{path}/states/provision", {"target": "deleted"}, expect=ANY)
-    ironic.settle(node)
-    ironic.get(path)
-
-
-@slow_check
-def _(ironic: IronicUnderTest) -> None:
-    """a node that is being rescued shows it"""
-    node = ironic.active_node()
-    path = f"/v1/nodes/{node}"
-    body = {"target": "rescue", "rescue_password": "secret"}
-    ironic.put(f"{path}/states/provision", body)
-    ironic.wait(0.5)
-    ironic.get(path)
-    ironic.settle(node)
-
-
-@slow_check
-def _(ironic: IronicUnderTest) -> None:
-    """a node that is being inspected shows it"""
-    node = ironic.node()
-    ironic.set_node(node, provision_state="manageable")
-    path = f"/v1/nodes/{node}"
-    ironic.put(f"{path}/states/provision", {"target": "inspect"})
-    ironic.wait(0.5)
-    body = ironic.get(path).body
-    assert body["provision_state"] == "inspecting"
-    ironic.settle(node)
-    ironic.get(path)

@@ -1,86 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What belongs to a node: traits, ports, port groups, volumes, history."""
+"""Ports of nodes, and port groups."""
 
 from typing import Any
 
 from tests.conformance.registry import check, check_each
-from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
+from tests.conformance.subject import ANY, IronicUnderTest
 
 MAC = "02:00:00:00:00:01"
 OTHER_MAC = "02:00:00:00:00:02"
-
-
-# Traits
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """traits are set all at once, one by one, and removed"""
-    node = ironic.node()
-    path = f"/v1/nodes/{node}/traits"
-    assert ironic.get(path).body == {"traits": []}
-    assert ironic.put(path, {"traits": ["CUSTOM_B", "HW_CPU_X86_VMX", "CUSTOM_A"]}).status == 204
-    ironic.get(path)
-    answer = ironic.put(f"{path}/CUSTOM_C")
-    assert answer.status == 204
-    ironic.put(f"{path}/CUSTOM_C")
-    ironic.get(path)
-    ironic.put(path, {"traits": ["CUSTOM_D", "CUSTOM_D"]}, expect=ANY)
-    ironic.get(path)
-    assert ironic.delete(f"{path}/CUSTOM_D", expect=ANY)
-    ironic.get(path)
-    ironic.delete(path)
-    assert ironic.get(path).body == {"traits": []}
-    ironic.get(f"/v1/nodes/{node}")
-
-
-@check_each("gpu", "CUSTOM_gpu", "CUSTOM_", "HW_NOTHING", "", "CUSTOM_A B", "CUSTOM_" + "A" * 250)
-def _(ironic: IronicUnderTest, trait: str) -> None:
-    """'{}' is no trait"""
-    node = ironic.node()
-    ironic.put(f"/v1/nodes/{node}/traits", {"traits": [trait]}, expect=400)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """traits are a list of text"""
-    node = ironic.node(traits=["CUSTOM_A"])
-    path = f"/v1/nodes/{node}/traits"
-    for body in ({}, {"traits": None}, {"traits": "CUSTOM_A"}, {"traits": [5]}, [], {"a": 1}):
-        ironic.put(path, body, expect=400)
-    ironic.put(f"{path}/gpu", expect=400)
-    ironic.put(f"{path}/CUSTOM_B", {"traits": ["CUSTOM_B"]}, expect=400)
-    ironic.put(path, {"traits": [f"CUSTOM_{number}" for number in range(51)]}, expect=400)
-    ironic.delete(f"{path}/CUSTOM_B", expect=404)
-    ironic.get(path)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """traits are not there before version 1.37"""
-    node = ironic.node()
-    path = f"/v1/nodes/{node}/traits"
-    ironic.get(path, version="1.36", expect=406)
-    ironic.put(path, {"traits": []}, version="1.36", expect=405)
-    ironic.delete(path, version="1.36", expect=ANY)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """traits are not changed while somebody works on the node, or an instance is there"""
-    node = ironic.node(traits=["CUSTOM_A"])
-    path = f"/v1/nodes/{node}/traits"
-    ironic.set_node(node, reservation="conductor-1")
-    ironic.put(path, {"traits": []}, expect=409)
-    ironic.put(f"{path}/CUSTOM_B", expect=409)
-    ironic.delete(path, expect=409)
-    ironic.set_node(node, reservation=None, provision_state="active")
-    ironic.put(path, {"traits": []}, expect=ANY)
-    ironic.put(f"{path}/CUSTOM_B", expect=ANY)
-
-
-# Ports
 
 
 @check
@@ -231,9 +159,6 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.delete(f"/v1/ports/{port}", expect=ANY)
 
 
-# Port groups
-
-
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a port group is made, shown, listed, changed and deleted"""
@@ -292,105 +217,3 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.post("/v1/portgroups", {"node_uuid": ironic.uuid()}, expect=400)
     ironic.post("/v1/portgroups", {"node_uuid": node, "name": "a b"}, expect=400)
     ironic.post("/v1/portgroups", {"node_uuid": node, "mode": "x"}, version="1.25", expect=ANY)
-
-
-# Volumes
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a volume connector is made, shown, listed, changed and deleted"""
-    node = ironic.node()
-    body = {"node_uuid": node, "type": "iqn", "connector_id": "iqn.2017-08.org:1"}
-    answer = ironic.post("/v1/volume/connectors", body)
-    assert answer.status == 201
-    path = f"/v1/volume/connectors/{answer.body['uuid']}"
-    ironic.get("/v1/volume")
-    ironic.get(path)
-    ironic.get("/v1/volume/connectors")
-    ironic.get("/v1/volume/connectors?detail=true")
-    ironic.get(f"/v1/nodes/{node}/volume")
-    ironic.get(f"/v1/nodes/{node}/volume/connectors")
-    ironic.get(f"/v1/volume/connectors?node={node}")
-    ironic.post("/v1/volume/connectors", body, expect=409)
-    ironic.patch(path, {"op": "replace", "path": "/connector_id", "value": "iqn.x"})
-    ironic.patch(path, {"op": "replace", "path": "/type", "value": "steam"})
-    ironic.set_node(node, power_state="power on")
-    ironic.patch(path, {"op": "replace", "path": "/connector_id", "value": "y"}, expect=ANY)
-    ironic.delete(path, expect=ANY)
-    ironic.set_node(node, power_state="power off")
-    ironic.delete(path, expect=ANY)
-    ironic.get(path, expect=404)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a volume target is made, shown, listed, changed and deleted"""
-    node = ironic.node()
-    body = {
-        "node_uuid": node,
-        "volume_type": "iscsi",
-        "boot_index": 0,
-        "volume_id": "v1",
-        "properties": {"auth_password": "secret", "target_iqn": "iqn.x"},
-    }
-    answer = ironic.post("/v1/volume/targets", body)
-    assert answer.status == 201
-    path = f"/v1/volume/targets/{answer.body['uuid']}"
-    ironic.get(path)
-    ironic.get("/v1/volume/targets")
-    ironic.get("/v1/volume/targets?detail=true")
-    ironic.get(f"/v1/nodes/{node}/volume/targets")
-    ironic.get(f"/v1/volume/targets?node={node}")
-    ironic.post("/v1/volume/targets", body, expect=409)
-    ironic.post("/v1/volume/targets", {**body, "boot_index": 1}, expect=ANY)
-    ironic.patch(path, {"op": "replace", "path": "/volume_id", "value": "v2"})
-    ironic.set_node(node, power_state="power on")
-    ironic.delete(path, expect=ANY)
-    ironic.set_node(node, power_state="power off")
-    ironic.delete(path, expect=ANY)
-    ironic.get(path, expect=404)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """volume connectors and targets need all that they are made of"""
-    node = ironic.node()
-    for body in (
-        {"node_uuid": node, "type": "iqn"},
-        {"node_uuid": node, "connector_id": "x"},
-        {"type": "iqn", "connector_id": "x"},
-        {"node_uuid": ironic.uuid(), "type": "iqn", "connector_id": "x"},
-    ):
-        ironic.post("/v1/volume/connectors", body, expect=400)
-    whole = {"node_uuid": node, "volume_type": "iscsi", "boot_index": 0, "volume_id": "v"}
-    for missing in whole:
-        body = {name: value for name, value in whole.items() if name != missing}
-        ironic.post("/v1/volume/targets", body, expect=400)
-    ironic.post("/v1/volume/targets", {**whole, "boot_index": -1}, expect=ANY)
-    ironic.post("/v1/volume/targets", {**whole, "boot_index": "x"}, expect=400)
-
-
-# History
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a node to which nothing has happened has no history"""
-    node = ironic.node()
-    assert ironic.get(f"/v1/nodes/{node}/history").body == {"history": []}
-    ironic.get(f"/v1/nodes/{node}/history", version="1.77", expect=404)
-    ironic.get(f"/v1/nodes/{node}/history/{ironic.uuid()}", expect=404)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a failed cleaning is in the history of the node"""
-    node = ironic.node(instance_info=IMAGE)
-    ironic.set_node(node, provision_state="manageable")
-    step = {"interface": "deploy", "step": "nothing", "args": {}}
-    ironic.provision(node, "clean", clean_steps=[step])
-    body = ironic.get(f"/v1/nodes/{node}/history").body
-    ironic.get(f"/v1/nodes/{node}/history?detail=true")
-    ironic.get(f"/v1/nodes/{node}/history/{body['history'][0]['uuid']}")
-    ironic.get(f"/v1/nodes/{node}/history?limit=1")
