@@ -220,16 +220,8 @@ class Deployment:
                 node.uuid, states.VERB_ACTIVE, applied=applied, configdrive=drive
             )
         except (exceptions.BadRequest, exceptions.Conflict) as exc:
-            kind = (
-                exceptions.ImageRefused
-                if deploy_request.is_image_fault(exc.message)
-                else exceptions.DeployFailed
-            )
-            raise kind(
-                node.uuid,
-                instance.uuid,
-                f"Ironic refused to deploy: {exc.message}",
-                request_id=exc.request_id,
+            raise _failure(
+                node, instance, "Ironic refused to deploy", exc.message, exc.request_id
             ) from exc
         LOG.info("Node %s is being deployed for instance %s", node.uuid, instance.uuid)
 
@@ -284,17 +276,7 @@ class Deployment:
         if state == states.ACTIVE:
             return node
         if state in (states.DEPLOY_FAILED, states.ERROR):
-            kind = (
-                exceptions.ImageRefused
-                if deploy_request.is_image_fault(node.last_error)
-                else exceptions.DeployFailed
-            )
-            raise kind(
-                node.uuid,
-                instance.uuid,
-                f"the deployment failed: {node.last_error}",
-                last_error=node.last_error,
-            )
+            raise _failure(node, instance, "the deployment failed", node.last_error)
         if state in states.DEPLOY_IN_PROGRESS or state not in (None, *states.ALL):
             # A state that is newer than our table may well lead to active.
             return None
@@ -324,3 +306,22 @@ class Deployment:
                 exc,
             )
             error.add_note(f"Undoing it failed too: {exc}")
+
+
+def _failure(
+    node: Node,
+    instance: InstanceLike,
+    what: str,
+    said: str | None,
+    request_id: str | None = None,
+) -> exceptions.DeployFailed:
+    """The error for what Ironic said, of the kind that it blames: the image, or the rest."""
+    blamed = deploy_request.is_image_fault(said)
+    kind = exceptions.ImageRefused if blamed else exceptions.DeployFailed
+    return kind(
+        node.uuid,
+        instance.uuid,
+        f"{what}: {said or 'Ironic gives no reason'}",
+        last_error=said,
+        request_id=request_id,
+    )
