@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib import metadata
 
@@ -87,6 +88,17 @@ def test_what_is_imported_is_required(extras: tuple[str, ...], rooms: list[str])
         if not promised & {utils.canonicalize_name(dist) for dist in distributions.get(name, ())}
     }
     assert undeclared == set()
+
+
+def test_the_hash_ring_has_an_extra_that_tests_have_too() -> None:
+    # Its import is by name at run time, which the test above can't see.
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    needed = {requirements.Requirement(line).name for line in extras["hashring"]}
+    tested = [requirements.Requirement(line) for line in extras["test"]]
+    assert needed == {"tooz"}
+    assert any(line.name == "ironic-virt" and "hashring" in line.extras for line in tested)
 
 
 def test_every_file_names_its_licence() -> None:
