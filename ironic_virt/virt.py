@@ -299,6 +299,16 @@ class VirtAPI(abc.ABC):
     def owned_instance_uuids(self) -> Collection[str]:
         """The uuids of the instances that the records give to this host."""
 
+    def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """The hosts that the records give nodes to, by the node's uuid.
+
+        A node that another host has is left alone.  Asked at each refresh.
+
+        :param uuids: of the nodes asked about.
+        :returns: one without a record is left out.
+        """
+        return {}
+
     @abc.abstractmethod
     def abort_reason(self, instance: InstanceLike) -> str | None:
         """Why a running build is no longer wanted; ``None`` while it is.

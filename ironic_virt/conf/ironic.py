@@ -108,8 +108,12 @@ or run one service with passive failover.
 """,
         help="""
 The host names of all compute services that share the nodes of this conductor
-group, this host included. Two or more that are up share the nodes by a hash
-ring.
+group, this host included. Two or more that are up share the nodes without an
+instance by a hash ring; a node with an instance stays with the service that
+has the instance. Needs the package tooz: pip install 'ironic-virt[hashring]'.
+
+Ignored when ``shard_key`` is set. With a ``conductor_group``, a list that
+lacks this host is an error.
 """,
     ),
     cfg.IntOpt(

@@ -8,14 +8,13 @@ says "this node is ours to act on".
 
 from __future__ import annotations
 
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.inventory import Inventory
 from ironic_virt.baremetal.node import Node
-from ironic_virt.sharding import guard
+from ironic_virt.sharding.ownership import Ownership
 from ironic_virt.sharding.selector import TargetSet
 from ironic_virt.virt import InstanceLike
 
@@ -25,15 +24,15 @@ LOG = logging.getLogger(__name__)
 class NodeAccess:
     """Reads nodes for actions.  Thread-safe: it keeps nothing."""
 
-    def __init__(self, conf: cfg.ConfigOpts, client: IronicClient, inventory: Inventory) -> None:
-        self._conf = conf
+    def __init__(self, client: IronicClient, inventory: Inventory, ownership: Ownership) -> None:
+        self._ownership = ownership
         self._client = client
         self._inventory = inventory
 
     @property
     def target(self) -> TargetSet:
-        """The target set as the options have it now."""
-        return TargetSet.from_conf(self._conf)
+        """The target set in force."""
+        return self._ownership.target
 
     def fresh(self, node: str, instance: str | None = None) -> Node:
         """A node as it is now, whosever it is.
@@ -61,7 +60,7 @@ class NodeAccess:
 
     def guard(self, node: Node, instance: InstanceLike) -> None:
         """Let an action on a node that carries the instance pass, or refuse it."""
-        guard.check(node, self.target, instance=instance.uuid, carries=instance.uuid)
+        self._ownership.check(node, instance=instance.uuid, carries=instance.uuid)
 
     def of_instance(self, instance: InstanceLike) -> Node:
         """The node that carries the instance, wherever it is; not guarded.

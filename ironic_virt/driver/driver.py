@@ -26,7 +26,7 @@ from ironic_virt.driver.deploy import Deployment
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.power import Power
 from ironic_virt.driver.teardown import TearDown
-from ironic_virt.sharding.selector import TargetSet
+from ironic_virt.sharding.ownership import Ownership
 
 LOG = logging.getLogger(__name__)
 
@@ -52,13 +52,14 @@ class IronicDriver(virt.ComputeDriver):
     ) -> None:
         super().__init__(conf, virtapi)
         self._client = client or IronicClient.from_conf(conf)
+        self._ownership = Ownership(conf, virtapi, self._client)
         self._inventory = Inventory(self._list_nodes, clock=clock)
         self._watcher = watcher or Watcher(
             self._client.single_try(),
-            node_filter=lambda: TargetSet.from_conf(conf).node_filter(),
+            node_filter=lambda: self._ownership.target.node_filter(),
             interval=float(conf.ironic.api_retry_interval),
         )
-        self._access = NodeAccess(conf, self._client, self._inventory)
+        self._access = NodeAccess(self._client, self._inventory, self._ownership)
         self._network = Network(self._client, self._access)
         self._teardown = TearDown(
             conf,
@@ -85,13 +86,16 @@ class IronicDriver(virt.ComputeDriver):
     def init_host(self, host: str) -> None:
         """See that Ironic can be spoken to and can apply our filter.
 
+        :raises InvalidConfiguration: ``conductor_group`` is set with a
+            ``peer_list`` that lacks this host, or the hash ring's package is missing.
         :raises MicroversionNotSupported: it can't filter by ``shard_key`` or
             ``conductor_group``; nothing is ever listed without the filter.
         :raises IronicError: it can't be reached or refuses our credentials.
         """
-        target = self._access.target
-        target.check_server(self._client.versions)
-        LOG.info("Compute service %s serves the nodes of %s", host, target)
+        policy = self._ownership.adopt()
+        # Also without any filter: the server may be too old altogether.
+        policy.target.check_server(self._client.versions)
+        LOG.info("Compute service %s serves the nodes of %s", host, policy)
 
     def cleanup_host(self, host: str) -> None:
         """Wake whoever waits; deployments go on in Ironic."""
@@ -107,37 +111,53 @@ class IronicDriver(virt.ComputeDriver):
         return self._client.list_nodes(self._access.target.node_filter())
 
     def _snapshot(self, *, refresh: bool = False) -> Snapshot:
-        """The inventory; if a refresh fails, the former one stays in force."""
+        """The inventory; if a refresh fails, it and the claim on nodes stay in force."""
         known = self._inventory.snapshot
         if not refresh and known.taken_at is not None:
             return known
         try:
-            return self._inventory.refresh()
+            self._ownership.adopt()
+            fresh = self._inventory.refresh()
+            self._ownership.settle(fresh)
+            return fresh
         except exceptions.IronicError:
             if known.taken_at is None:
                 raise
             return self._inventory.snapshot
+
+    def _ours(self, *, refresh: bool = False) -> tuple[list[Node], Mapping[str, str]]:
+        """Our nodes in the inventory, and those elsewhere by instance."""
+        snapshot = self._snapshot(refresh=refresh)
+        claim = self._ownership.claim(snapshot)
+        ours = [node for uuid, node in snapshot.nodes.items() if uuid in claim.nodes]
+        known = {node.uuid for node in ours} if claim.elsewhere else set()
+        elsewhere = {
+            instance: uuid for instance, uuid in claim.elsewhere.items() if uuid not in known
+        }
+        return ours, elsewhere
 
     def _node(self, uuid: str) -> Node:
         """A node from the inventory, else from Ironic."""
         return self._snapshot().nodes.get(uuid) or self._access.fresh(uuid)
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        """The uuids of the nodes in the target set, in any state.
+        """The uuids of our nodes, in any state.
 
         :raises IronicError: there is no inventory yet and none could be had.
         """
-        return list(self._snapshot(refresh=refresh).nodes)
+        ours, elsewhere = self._ours(refresh=refresh)
+        return [*(node.uuid for node in ours), *elsewhere.values()]
 
     def node_is_available(self, nodename: str) -> bool:
-        """Whether the node is in the target set."""
-        if nodename in self._snapshot().nodes:
+        """Whether the node is ours."""
+        snapshot = self._snapshot()
+        if nodename in self._ownership.claim(snapshot):
             return True
         try:
             node = self._client.get_node(nodename)
         except exceptions.NodeNotFound:
             return False
-        return self._access.target.why_outside(node) is None
+        return self._ownership.serves(node)
 
     def is_node_deleted(self, nodename: str) -> bool:
         """Whether Ironic itself says that it has no such node, in any shard or group."""
@@ -171,7 +191,8 @@ class IronicDriver(virt.ComputeDriver):
 
     def list_instance_uuids(self) -> list[str]:
         """The uuids of the instances on our nodes."""
-        return list(self._snapshot().instance_uuids)
+        ours, elsewhere = self._ours()
+        return [*(node.instance_uuid for node in ours if node.instance_uuid), *elsewhere]
 
     def instance_exists(self, instance: virt.InstanceLike) -> bool:
         """Whether any node in Ironic carries the instance."""

@@ -12,13 +12,18 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.sharding.selector import TargetSet
 
+MOVE = "ironic-virt-manage ironic-compute-node-move {node} --service {host}"
 
-def check(node: Node, target: TargetSet, *, instance: str, carries: str | None) -> None:
+
+def check(
+    node: Node, target: TargetSet, *, instance: str, carries: str | None, stays: bool = False
+) -> None:
     """Let an action on a node pass, or refuse it.
 
     :param node: read fresh, by itself.
     :param instance: the uuid of the instance that the action is for.
     :param carries: the ``instance_uuid`` that the action expects on the node.
+    :param stays: a node with this instance is ours wherever it is.
     :raises NodeNotOurs: it is outside the target set.
     :raises NodeTaken: it carries another instance.
     :raises NodeNotAvailable: it carries no instance, but should carry this one.
@@ -29,10 +34,12 @@ def check(node: Node, target: TargetSet, *, instance: str, carries: str | None) 
         raise exceptions.NodeNotAvailable(
             node.uuid, instance, "Ironic no longer has the instance on this node"
         )
+    if carries is not None and stays:
+        return
     if reason := target.why_outside(node):
         raise exceptions.NodeNotOurs(
             node.uuid,
             instance,
             f"{reason}. Nothing was changed. Let the service of that shard or group act, or move "
-            "the node's record to it",
+            f"the node's record to it: {MOVE.format(node=node.uuid, host='<its host>')}",
         )

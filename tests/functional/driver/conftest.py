@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,26 @@ IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
 FLAVOR = virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100)
 
 
-class Service(virt.VirtAPI):
-    """A compute service with nothing but a name and a driver."""
+class Records:
+    """What services that share records know of each other.
 
-    def __init__(self, host: str, config: Path) -> None:
+    :ivar live: the hosts that are up; empty: each knows only of itself.
+    :ivar hosts: the host that has an instance, by the instance's uuid.
+    :ivar nodes: the host that has a node's record, by the node's uuid.
+    """
+
+    def __init__(self) -> None:
+        self.live: set[str] = set()
+        self.hosts: dict[str, str] = {}
+        self.nodes: dict[str, str] = {}
+
+
+class Service(virt.VirtAPI):
+    """A compute service with nothing but a name, a driver and records."""
+
+    def __init__(self, host: str, config: Path, records: Records) -> None:
         self._host = host
+        self._records = records
         self.driver = virt.load_compute_driver(conf.load([str(config)]), self)
         self.driver.init_host(host)
 
@@ -31,10 +46,13 @@ class Service(virt.VirtAPI):
         return self._host
 
     def live_hosts(self) -> Collection[str]:
-        return [self._host]
+        return self._records.live | {self._host}
 
     def owned_instance_uuids(self) -> Collection[str]:
-        return []
+        return {uuid for uuid, host in self._records.hosts.items() if host == self._host}
+
+    def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
+        return {uuid: host for uuid, host in self._records.nodes.items() if uuid in uuids}
 
     def abort_reason(self, instance: virt.InstanceLike) -> str | None:
         return None
@@ -45,6 +63,7 @@ class Service(virt.VirtAPI):
 
     def spawn(self, instance: virt.Instance) -> None:
         """Reserve and deploy, as a compute service does."""
+        self._records.hosts[instance.uuid] = self._host
         self.driver.prepare_for_spawn(instance)
         vif = virt.Vif(str(uuid.uuid4()))
         self.driver.spawn(None, instance, IMAGE, [], None, None, [vif])
@@ -52,6 +71,7 @@ class Service(virt.VirtAPI):
     def destroy(self, instance: virt.Instance) -> None:
         """Tear down, as a compute service does."""
         self.driver.destroy(None, instance, None)
+        self._records.hosts.pop(instance.uuid, None)
 
 
 @pytest.fixture
@@ -62,7 +82,15 @@ def server() -> Iterator[FakeIronicServer]:
 
 
 @pytest.fixture
-def start_service(tmp_path: Path, server: FakeIronicServer) -> Iterator[Callable[..., Service]]:
+def records() -> Records:
+    """The records that all services of a test share."""
+    return Records()
+
+
+@pytest.fixture
+def start_service(
+    tmp_path: Path, server: FakeIronicServer, records: Records
+) -> Iterator[Callable[..., Service]]:
     """Start compute services; they are stopped at the end."""
     started: list[Service] = []
 
@@ -72,7 +100,7 @@ def start_service(tmp_path: Path, server: FakeIronicServer) -> Iterator[Callable
         lines += [f"endpoint_override = {server.url}", "api_retry_interval = 1"]
         lines += [f"{name} = {value}" for name, value in options.items()]
         config.write_text("\n".join(lines) + "\n")
-        service = Service(host, config)
+        service = Service(host, config, records)
         started.append(service)
         return service
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import Stage, make_conf
+from tests.unit.driver.stage import Service, Stage, make_conf
 
 DURATIONS = Durations(deploy=5, undeploy=3, clean=30, power=2)
 
@@ -25,8 +25,8 @@ def set_stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
     """Make stages; their watchers are stopped at the end."""
     made: list[Stage] = []
 
-    def make(fake: FakeIronic, **options: Any) -> Stage:
-        stage = Stage(fake, make_conf(tmp_path, **options))
+    def make(fake: FakeIronic, *, host: str = "compute1", **options: Any) -> Stage:
+        stage = Stage(fake, make_conf(tmp_path, host, **options), Service(host))
         made.append(stage)
         return stage
 

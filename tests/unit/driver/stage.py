@@ -28,7 +28,6 @@ from ironic_virt.baremetal.connection import KeystoneChannel
 from ironic_virt.baremetal.retry import RetryPolicy
 from ironic_virt.baremetal.watcher import Watcher
 from ironic_virt.driver import IronicDriver
-from ironic_virt.sharding.selector import TargetSet
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.crashing import CrashingChannel
 
@@ -40,37 +39,52 @@ IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
 SECRET = "correct horse battery staple"
 
 
-def make_conf(directory: Path, **options: Any) -> cfg.ConfigOpts:
-    """Options as an operator would write them."""
-    lines = ["[DEFAULT]", "host = compute1", "[ironic]", "auth_type = none"]
+def write_conf(directory: Path, host: str = "compute1", **options: Any) -> Path:
+    """Write options as an operator would, over those of an earlier time."""
+    lines = ["[DEFAULT]", f"host = {host}", "[ironic]", "auth_type = none"]
     lines += [f"endpoint_override = {URL}"]
     lines += [f"{name} = {value}" for name, value in options.items()]
-    path = directory / "ironic-virt.conf"
+    path = directory / f"{host}.conf"
     path.write_text("\n".join(lines) + "\n")
-    return ironic_virt_conf.load([str(path)])
+    return path
+
+
+def make_conf(directory: Path, host: str = "compute1", **options: Any) -> cfg.ConfigOpts:
+    """Options that are read from a file."""
+    return ironic_virt_conf.load([str(write_conf(directory, host, **options))])
 
 
 class Service(virt.VirtAPI):
     """The least of a compute service.
 
+    :ivar live: the hosts that are up.
+    :ivar owned: the instances that this host has.
+    :ivar owners: the hosts that the records give nodes to.
     :ivar unwanted: why a build is not wanted any more.
     :ivar steps: what was reported.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "compute1") -> None:
+        self._host = host
+        self.live = [host]
+        self.owned = {INSTANCE}
+        self.owners: dict[str, str] = {}
         self.unwanted: str | None = None
         self.on_abort_question: Callable[[], None] | None = None
         self.steps: list[str] = []
 
     @property
     def host(self) -> str:
-        return "compute1"
+        return self._host
 
     def live_hosts(self) -> Collection[str]:
-        return ["compute1"]
+        return list(self.live)
 
     def owned_instance_uuids(self) -> Collection[str]:
-        return [INSTANCE]
+        return set(self.owned)
+
+    def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
+        return {uuid: self.owners[uuid] for uuid in uuids if uuid in self.owners}
 
     def abort_reason(self, instance: virt.InstanceLike) -> str | None:
         if self.on_abort_question is not None:
@@ -151,7 +165,7 @@ class Stage:
         client = IronicClient(self.channel, retry)
         watcher = Watcher(
             client.single_try(),
-            node_filter=lambda: TargetSet.from_conf(self.conf).node_filter(),
+            node_filter=lambda: self.driver._ownership.target.node_filter(),
             interval=float(self.conf.ironic.api_retry_interval),
             clock=clock,
             rng=random.Random(0),

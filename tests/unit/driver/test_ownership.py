@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Stories of several services on one Ironic, and of options that change."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.testing.fake_ironic import Conductor, FakeIronic
+from tests.unit.driver.conftest import DURATIONS
+from tests.unit.driver.stage import INSTANCE, STRANGER, Stage, write_conf
+
+SetStage = Callable[..., Stage]
+HOSTS = ["compute1", "compute2", "compute3"]
+PEERS = ",".join(HOSTS)
+
+
+@pytest.fixture
+def fake() -> FakeIronic:
+    """A fake Ironic with conductors of two groups besides the default one."""
+    groups = ("", "rack1", "rack2")
+    conductors = tuple(Conductor(group=group) for group in groups)
+    return FakeIronic(durations=DURATIONS, conductors=conductors)
+
+
+def logged(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
+    """What was logged at a level since last asked."""
+    records = [record for record in caplog.records if record.levelno == level]
+    found = [record.getMessage() for record in records if record.name.startswith("ironic_virt")]
+    caplog.clear()
+    return found
+
+
+def three(set_stage: SetStage, fake: FakeIronic, **options: str) -> list[Stage]:
+    """Three services, all of them up, that share the nodes."""
+    stages = [set_stage(fake, host=host, peer_list=PEERS, **options) for host in HOSTS]
+    for stage in stages:
+        stage.service.live = list(HOSTS)
+        stage.service.owned = set()
+        stage.driver.init_host(stage.service.host)
+    return stages
+
+
+def offers(stages: Iterable[Stage]) -> dict[str, str]:
+    """Node to host, after all have refreshed; no node is offered twice."""
+    offered = [
+        (node, stage.service.host)
+        for stage in stages
+        for node in stage.driver.get_available_nodes(refresh=True)
+    ]
+    assert set(Counter(node for node, _ in offered).values()) <= {1}
+    return dict(offered)
+
+
+# -- the hash ring ------------------------------------------------------------
+
+
+def test_peers_share_the_nodes_and_free_ones_move(fake: FakeIronic, set_stage: SetStage) -> None:
+    nodes = fake.add_nodes(40, ports=1)
+    stages = three(set_stage, fake)
+    before = offers(stages)
+    assert set(before) == set(nodes)
+    assert set(before.values()) == set(HOSTS)
+    dying = stages[2]
+    taken = next(node for node, host in before.items() if host == "compute3")
+    dying.service.owned = {INSTANCE}
+    dying.spawn(dying.instance(taken, host="compute3"))
+    for stage in stages[:2]:
+        stage.service.live = HOSTS[:2]
+    survived = offers(stages[:2])
+    assert set(survived) == set(nodes) - {taken}
+    assert all(survived[node] == host for node, host in before.items() if host != "compute3")
+    for stage in stages[:2]:
+        assert stage.driver.list_instance_uuids() == []
+        assert not stage.driver.node_is_available(taken)
+        assert not stage.driver.is_node_deleted(taken)
+        stage.service.live = list(HOSTS)
+    assert offers(stages) == before
+    assert dying.driver.list_instance_uuids() == [INSTANCE]
+
+
+def test_a_node_that_has_come_since_is_its_owners_only(
+    fake: FakeIronic, set_stage: SetStage
+) -> None:
+    stages = three(set_stage, fake)
+    assert offers(stages) == {}
+    late = fake.add_node()
+    claimants = [stage.service.host for stage in stages if stage.driver.node_is_available(late)]
+    assert len(claimants) == 1
+    assert offers(stages) == {late: claimants[0]}
+
+
+def test_an_instance_keeps_its_node_when_the_group_changes(
+    fake: FakeIronic, set_stage: SetStage
+) -> None:
+    fake.add_nodes(6, ports=1, conductor_group="rack1")
+    stages = three(set_stage, fake, conductor_group="rack1")
+    node, host = next(iter(offers(stages).items()))
+    stage = stages[HOSTS.index(host)]
+    stage.service.owned = {INSTANCE}
+    instance = stage.instance(node, host=host)
+    stage.spawn(instance)
+    fake.set_node(node, conductor_group="rack2")
+    assert offers(stages)[node] == host
+    assert stage.driver.list_instance_uuids() == [INSTANCE]
+    assert stage.driver.node_is_available(node)
+    assert stage.driver.get_available_resource(node).in_use
+    stage.driver.power_off(instance)
+    assert fake.node(node)["power_state"] == "power off"
+    stage.destroy(instance)
+    stage.service.owned = set()
+    assert fake.node(node)["instance_uuid"] is None
+    assert node not in offers(stages), "without an instance it is the other group's"
+
+
+def test_the_guard_asks_whose_the_instance_is(fake: FakeIronic, set_stage: SetStage) -> None:
+    fake.add_nodes(6, ports=1, conductor_group="rack1")
+    stages = three(set_stage, fake, conductor_group="rack1")
+    node, host = next(iter(offers(stages).items()))
+    stage = stages[HOSTS.index(host)]
+    stage.service.owned = {INSTANCE}
+    instance = stage.instance(node, host=host)
+    stage.spawn(instance)
+    fake.set_node(node, conductor_group="rack2")
+    stage.service.owned = {STRANGER}
+    changes = len(fake.requests.mutating())
+    with pytest.raises(exceptions.NodeNotOurs, match="ironic-compute-node-move " + node):
+        stage.driver.power_off(instance)
+    assert len(fake.requests.mutating()) == changes
+
+
+def test_without_peers_a_changed_group_is_no_longer_ours(
+    fake: FakeIronic, set_stage: SetStage
+) -> None:
+    node = fake.add_node(ports=1, conductor_group="rack1")
+    stage = set_stage(fake, conductor_group="rack1", peer_list=PEERS)
+    stage.driver.init_host("compute1")
+    instance = stage.instance(node)
+    stage.spawn(instance)
+    fake.set_node(node, conductor_group="rack2")
+    assert stage.driver.get_available_nodes(refresh=True) == []
+    with pytest.raises(exceptions.NodeNotOurs):
+        stage.destroy(instance)
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+
+
+def test_a_look_up_that_fails_leaves_the_claim_in_force(
+    fake: FakeIronic, set_stage: SetStage
+) -> None:
+    fake.add_nodes(6, conductor_group="rack1")
+    stages = three(set_stage, fake, conductor_group="rack1", api_max_retries="0")
+    before = offers(stages)
+    stage = stages[0]
+    stage.service.owned = {INSTANCE}
+    stage.service.live = HOSTS[:2]
+    fake.faults.status(500, "GET", "/nodes$", nth=2)
+    mine = [node for node, host in before.items() if host == "compute1"]
+    assert stage.driver.get_available_nodes(refresh=True) == mine
+
+
+def test_warnings_come_at_the_start_and_when_members_change(
+    fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = set_stage(fake, peer_list=PEERS)
+    stage.service.live = list(HOSTS)
+    stage.driver.init_host("compute1")
+    (start,) = logged(caplog, logging.WARNING)
+    assert "peer_list is deprecated" in start
+    steps = [(HOSTS, 1), (HOSTS, 0), (HOSTS[:2], 1), (HOSTS[:2], 0), (HOSTS[:1], 1), (HOSTS, 1)]
+    for live, warnings in steps:
+        stage.service.live = list(live)
+        stage.driver.get_available_nodes(refresh=True)
+        told = logged(caplog, logging.WARNING)
+        assert len(told) == warnings
+        assert all("deprecated" in text for text in told)
+
+
+def test_a_group_whose_peers_lack_this_host_is_an_error_at_start(
+    fake: FakeIronic, set_stage: SetStage
+) -> None:
+    stage = set_stage(fake, host="compute9", peer_list=PEERS, conductor_group="rack1")
+    with pytest.raises(exceptions.InvalidConfiguration, match="'compute9'"):
+        stage.driver.init_host("compute9")
+
+
+def test_with_a_shard_the_ring_is_not_used(
+    fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    nodes = fake.add_nodes(10, shard="a")
+    stage = set_stage(fake, peer_list=PEERS, shard_key="a")
+    stage.service.live = list(HOSTS)
+    stage.driver.init_host("compute1")
+    assert stage.driver.get_available_nodes(refresh=True) == nodes
+    (warning,) = logged(caplog, logging.WARNING)
+    assert "peer_list is ignored" in warning
+
+
+# -- the records --------------------------------------------------------------
+
+
+def test_a_node_that_the_records_give_away_is_left_alone(
+    stage: Stage, fake: FakeIronic, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine, fresh, other = fake.add_nodes(3)
+    stage.service.owners = {mine: "Compute1", other: "compute7"}
+    assert stage.driver.get_available_nodes(refresh=True) == [mine, fresh]
+    assert not stage.driver.node_is_available(other)
+    (warning,) = logged(caplog, logging.WARNING)
+    assert f"ironic-virt-manage ironic-compute-node-move {other} --service compute1" in warning
+    assert "compute7" in warning
+    stage.driver.get_available_nodes(refresh=True)
+    assert logged(caplog, logging.WARNING) == []
+    stage.service.owners[other] = "compute8"
+    stage.driver.get_available_nodes(refresh=True)
+    (again,) = logged(caplog, logging.WARNING)
+    assert "compute8" in again
+    stage.service.owners[other] = "compute1"
+    assert stage.driver.get_available_nodes(refresh=True) == [mine, fresh, other]
+    assert stage.driver.node_is_available(other)
+
+
+def test_instances_on_nodes_of_another_host_are_not_ours(stage: Stage, fake: FakeIronic) -> None:
+    node, other = fake.add_nodes(2, ports=1)
+    stage.spawn(stage.instance(node))
+    fake.set_node(other, instance_uuid=STRANGER)
+    stage.service.owners = {other: "compute7"}
+    stage.driver.get_available_nodes(refresh=True)
+    assert stage.driver.list_instance_uuids() == [INSTANCE]
+
+
+# -- options that change ------------------------------------------------------
+
+
+def test_a_new_group_holds_from_the_next_refresh(
+    fake: FakeIronic, set_stage: SetStage, tmp_path: Path
+) -> None:
+    first = fake.add_node(conductor_group="rack1")
+    second = fake.add_node(conductor_group="rack2")
+    stage = set_stage(fake, conductor_group="rack1")
+    stage.driver.init_host("compute1")
+    assert stage.driver.get_available_nodes(refresh=True) == [first]
+    write_conf(tmp_path, conductor_group="Rack2")
+    stage.conf.mutate_config_files()
+    assert stage.driver.get_available_nodes() == [first]
+    assert stage.driver.node_is_available(first)
+    assert stage.driver.get_available_nodes(refresh=True) == [second]
+
+
+def test_new_peers_hold_from_the_next_refresh(
+    fake: FakeIronic, set_stage: SetStage, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    nodes = fake.add_nodes(40)
+    stages = three(set_stage, fake)
+    before = offers(stages)
+    caplog.clear()
+    stage = stages[0]
+    write_conf(tmp_path)
+    stage.conf.mutate_config_files()
+    assert len(stage.driver.get_available_nodes()) == list(before.values()).count("compute1")
+    assert stage.driver.get_available_nodes(refresh=True) == nodes
+    (warning,) = logged(caplog, logging.WARNING)
+    assert "at rest" in warning
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"conductor_group": "rack 2"}, "conductor_group"),
+        ({"conductor_group": "rack2", "peer_list": "compute2,compute3"}, "'compute1'"),
+    ],
+)
+def test_a_wrong_new_value_is_refused_and_the_old_one_stays(
+    fake: FakeIronic,
+    set_stage: SetStage,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    wrong: dict[str, str],
+    says: str,
+) -> None:
+    node = fake.add_node(conductor_group="rack1")
+    fake.add_node(conductor_group="rack2")
+    stage = set_stage(fake, conductor_group="rack1")
+    stage.driver.init_host("compute1")
+    assert stage.driver.get_available_nodes(refresh=True) == [node]
+    write_conf(tmp_path, **wrong)
+    stage.conf.mutate_config_files()
+    caplog.clear()
+    for _ in range(2):
+        assert stage.driver.get_available_nodes(refresh=True) == [node]
+    (error,) = logged(caplog, logging.ERROR)
+    assert says in error
+    assert "stay in force" in error
+    write_conf(tmp_path, conductor_group="rack2")
+    stage.conf.mutate_config_files()
+    assert stage.driver.get_available_nodes(refresh=True) != [node]
+    assert logged(caplog, logging.ERROR) == []
+
+
+def test_a_group_that_an_old_server_cannot_filter_by_is_refused(
+    set_stage: SetStage, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake = FakeIronic(max_version=(1, 45))
+    nodes = fake.add_nodes(2)
+    stage = set_stage(fake)
+    stage.driver.init_host("compute1")
+    write_conf(tmp_path, conductor_group="rack1")
+    stage.conf.mutate_config_files()
+    assert stage.driver.get_available_nodes(refresh=True) == nodes
+    (error,) = logged(caplog, logging.ERROR)
+    assert "1.46" in error
+    assert "1.45" in error
