@@ -73,8 +73,9 @@ class NodeAccess:
         return node
 
     def note(self, node: Node) -> None:
-        """Let the inventory know what was read or changed."""
+        """Let inventory and claim know what was read or changed."""
         self._inventory.put(node)
+        self._ownership.note(node)
 
     def note_again(self, node: str) -> Node | None:
         """Read a node for the inventory's sake; a failure is the next refresh's matter.
@@ -86,5 +87,5 @@ class NodeAccess:
         except exceptions.IronicError as exc:
             LOG.debug("Node %s was not read again: %s", node, exc)
             return None
-        self._inventory.put(now)
+        self.note(now)
         return now

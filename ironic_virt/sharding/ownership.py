@@ -4,8 +4,9 @@
 
 Each refresh takes the options as they are (:meth:`Ownership.adopt`), and, after
 the nodes have been listed, asks the compute service once and decides about all
-of them (:meth:`Ownership.settle`).  Between refreshes nothing changes: policy,
-ring and claim are immutable and replaced as a whole.
+of them (:meth:`Ownership.settle`).  Between refreshes they stay: policy,
+ring and claim are immutable and replaced as a whole, and only what we did to a
+node outside the target set is taken note of (:meth:`Ownership.note`).
 
 Any thread may call anything.  One lock lets adoptions and settlements happen one
 after the other; Ironic and the compute service are asked under it, and readers
@@ -14,6 +15,7 @@ don't take it.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Collection
 
@@ -148,6 +150,20 @@ class Ownership:
             return claims.of_ring(node, ring, host, self._virtapi.owned_instance_uuids())
         return inside and claims.of_ring(node, ring, host, ())
 
+    def note(self, node: Node) -> None:
+        """Take a node as just read or changed: outside the target set it is ours only
+        as long as it has our instance."""
+        with self._lock:
+            claim = self._claim
+            if claim is None or node.uuid not in claim.elsewhere.values():
+                return
+            elsewhere = {
+                instance: uuid
+                for instance, uuid in claim.elsewhere.items()
+                if uuid != node.uuid or instance == node.instance_uuid
+            }
+            self._claim = dataclasses.replace(claim, elsewhere=elsewhere)
+
     def check(self, node: Node, *, instance: str, carries: str | None) -> None:
         """Let an action on a node pass, or refuse it: see :func:`guard.check`."""
         outside = self.target.why_outside(node) is not None
@@ -197,10 +213,10 @@ class Ownership:
             return
         if members:
             LOG.warning(
-                "The hash ring has changed: %s share the nodes of %s now, and those without an "
-                "instance move accordingly. The hash ring ([ironic] peer_list) is deprecated.",
-                ", ".join(sorted(members)),
+                "The hash ring has changed: the nodes of %s are now shared by %s; those without "
+                "an instance move accordingly. The hash ring ([ironic] peer_list) is deprecated.",
                 self.target,
+                ", ".join(sorted(members)),
             )
         else:
             LOG.warning(

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from oslo_config import cfg
-
 from ironic_virt.baremetal.client import NodeFilter
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.versions import ServerVersions
@@ -27,12 +25,6 @@ class TargetSet:
 
     conductor_group: str | None = None
     shard_key: str | None = None
-
-    @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts) -> TargetSet:
-        """The target set as the options have it now; they may change at run time."""
-        group = conf.ironic.conductor_group
-        return cls(None if group is None else group.lower(), conf.ironic.shard_key)
 
     def node_filter(self) -> NodeFilter:
         """The target set as a filter of lists."""

@@ -21,7 +21,7 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.connection import KeystoneChannel
 from ironic_virt.baremetal.watcher import Watcher
 from ironic_virt.driver import IronicDriver
-from ironic_virt.sharding.selector import TargetSet
+from ironic_virt.sharding.policy import Policy
 from ironic_virt.testing import real_ironic
 from tests.crashing import CrashingChannel
 
@@ -108,7 +108,7 @@ class _DyingService(Service):
 
         watcher = Watcher(
             client.single_try(),
-            node_filter=lambda: TargetSet.from_conf(options).node_filter(),
+            node_filter=lambda: Policy.from_conf(options, self.host).target.node_filter(),
             interval=1.0,
             pause=pause,
         )

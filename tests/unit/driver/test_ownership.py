@@ -114,6 +114,7 @@ def test_an_instance_keeps_its_node_when_the_group_changes(
     stage.destroy(instance)
     stage.service.owned = set()
     assert fake.node(node)["instance_uuid"] is None
+    assert stage.driver.list_instance_uuids() == []
     assert node not in offers(stages), "without an instance it is the other group's"
 
 
@@ -146,6 +147,25 @@ def test_without_peers_a_changed_group_is_no_longer_ours(
     with pytest.raises(exceptions.NodeNotOurs):
         stage.destroy(instance)
     assert fake.node(node)["instance_uuid"] == INSTANCE
+
+
+def test_an_instance_that_came_after_the_list_counts_once(
+    fake: FakeIronic, set_stage: SetStage
+) -> None:
+    fake.add_nodes(6)
+    stages = three(set_stage, fake)
+    node, host = next(iter(offers(stages).items()))
+    stage = stages[HOSTS.index(host)]
+
+    def reserve() -> set[str]:
+        # Asked after the list: by now the node has the instance, in the list it has not.
+        fake.set_node(node, instance_uuid=INSTANCE)
+        return {INSTANCE}
+
+    stage.service.owned_instance_uuids = reserve  # type: ignore[method-assign]
+    nodes = stage.driver.get_available_nodes(refresh=True)
+    assert nodes.count(node) == 1
+    assert len(set(nodes)) == len(nodes)
 
 
 def test_a_look_up_that_fails_leaves_the_claim_in_force(
@@ -298,6 +318,10 @@ def test_a_wrong_new_value_is_refused_and_the_old_one_stays(
     stage.conf.mutate_config_files()
     assert stage.driver.get_available_nodes(refresh=True) != [node]
     assert logged(caplog, logging.ERROR) == []
+    write_conf(tmp_path, **wrong)
+    stage.conf.mutate_config_files()
+    stage.driver.get_available_nodes(refresh=True)
+    assert len(logged(caplog, logging.ERROR)) == 1, "refused again is told again"
 
 
 def test_a_group_that_an_old_server_cannot_filter_by_is_refused(

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Refreshes that overtake each other."""
+
+from collections.abc import Collection
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ironic_virt import conf, virt
+from ironic_virt.baremetal.inventory import Snapshot
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.versions import Microversion, ServerVersions
+from ironic_virt.sharding.ownership import Ownership
+
+
+class Service(virt.VirtAPI):
+    """A host that is alone."""
+
+    @property
+    def host(self) -> str:
+        return "compute1"
+
+    def live_hosts(self) -> Collection[str]:
+        return ["compute1"]
+
+    def owned_instance_uuids(self) -> Collection[str]:
+        return []
+
+    def abort_reason(self, instance: virt.InstanceLike) -> str | None:
+        return None
+
+
+def test_an_older_list_does_not_undo_a_newer_one(tmp_path: Path) -> None:
+    path = tmp_path / "test.conf"
+    path.write_text("[ironic]\nauth_type = none\nendpoint_override = http://ironic.test\n")
+    client: Any = SimpleNamespace(
+        versions=ServerVersions(Microversion(1, 1), Microversion(1, 115))
+    )
+    ownership = Ownership(conf.load([str(path)]), Service(), client)
+    newer = Snapshot.of([Node(uuid="n1"), Node(uuid="n2")], taken_at=2.0)
+    older = Snapshot.of([Node(uuid="n1")], taken_at=1.0)
+    assert ownership.settle(newer).nodes == {"n1", "n2"}
+    assert ownership.settle(older).nodes == {"n1", "n2"}
+    assert ownership.settle(Snapshot.of([], taken_at=2.5)).nodes == frozenset()
