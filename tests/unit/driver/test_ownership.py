@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from oslo_config import cfg
 
 from ironic_virt import exceptions
 from ironic_virt.testing.fake_ironic import Conductor, FakeIronic
@@ -337,3 +338,17 @@ def test_a_group_that_an_old_server_cannot_filter_by_is_refused(
     (error,) = logged(caplog, logging.ERROR)
     assert "1.46" in error
     assert "1.45" in error
+
+
+def test_a_file_that_is_no_ini_file_changes_nothing(
+    fake: FakeIronic, set_stage: SetStage, tmp_path: Path
+) -> None:
+    node = fake.add_node(conductor_group="rack1")
+    fake.add_node(conductor_group="rack2")
+    stage = set_stage(fake, conductor_group="rack1")
+    stage.driver.init_host("compute1")
+    path = write_conf(tmp_path, conductor_group="rack2")
+    path.write_text(path.read_text() + "[ironic\n")
+    with pytest.raises(cfg.ConfigFileParseError):
+        stage.conf.mutate_config_files()
+    assert stage.driver.get_available_nodes(refresh=True) == [node]
