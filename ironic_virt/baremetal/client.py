@@ -19,62 +19,22 @@ from typing import Any, TypeVar
 
 import msgspec
 from oslo_config import cfg
-from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import answers
 from ironic_virt.baremetal.connection import Answer, Channel, KeystoneChannel
+from ironic_virt.baremetal.lists import FIELD_FEATURES as _FIELD_FEATURES
+from ironic_virt.baremetal.lists import NodeFilter as NodeFilter
+from ironic_virt.baremetal.lists import NodeLists
 from ironic_virt.baremetal.node import LIST_FIELDS, Node, NodeDecoder
 from ironic_virt.baremetal.patches import JsonPatch, patch_is_applied
 from ironic_virt.baremetal.retry import RetryPolicy
 from ironic_virt.baremetal.sender import Sender
 from ironic_virt.baremetal.versions import Feature, ServerVersions
 
-LOG = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
 _ONE_NODE_FIELDS = (*LIST_FIELDS, "maintenance_reason", "reservation", "instance_info")
-_FIELD_FEATURES = {
-    "conductor_group": Feature.CONDUCTOR_GROUP,
-    "shard": Feature.SHARD,
-    "retired": Feature.RETIRED,
-    "protected": Feature.PROTECTED,
-    "instance_name": Feature.INSTANCE_NAME,
-}
-_MOST_RESTARTS = 3
-
-
-class NodeFilter(msgspec.Struct, frozen=True):
-    """Which nodes a list is about; all conditions that are set must hold.
-
-    :ivar conductor_group: ``""`` is the default group, ``None`` any.
-    :ivar shard: a shard's key, ``None`` any.
-    :ivar provision_state: one state.
-    :ivar instance_uuid: the one node with this instance.
-    """
-
-    conductor_group: str | None = None
-    shard: str | None = None
-    provision_state: str | None = None
-    instance_uuid: str | None = None
-
-    def features(self) -> list[Feature]:
-        """What the server must be able to do to apply the filter."""
-        needed = []
-        if self.conductor_group is not None:
-            needed.append(Feature.CONDUCTOR_GROUP)
-        if self.shard is not None:
-            needed.append(Feature.SHARD)
-        return needed
-
-    def params(self) -> dict[str, str]:
-        """The filter as query parameters."""
-        return {
-            name: value
-            for name in self.__struct_fields__
-            if (value := getattr(self, name)) is not None
-        }
 
 
 class Validation(msgspec.Struct, frozen=True):
@@ -135,6 +95,11 @@ class IronicClient:
 
     # -- nodes, read ----------------------------------------------------------
 
+    @property
+    def lists(self) -> NodeLists:
+        """The lists that the inventory asks for."""
+        return NodeLists(self._sender, self._decoder)
+
     def list_nodes(
         self,
         where: NodeFilter = NodeFilter(),  # noqa: B008 - frozen
@@ -149,18 +114,7 @@ class IronicClient:
             nothing was listed.
         :raises IronicError: any page failed; there is no partial result.
         """
-        for restart in range(_MOST_RESTARTS):
-            nodes: list[Node] = []
-            try:
-                for page in self.node_pages(where, fields=fields, page_size=page_size):
-                    nodes += page
-                return nodes
-            except exceptions.NotFound as exc:
-                # The marker was deleted between two pages: the list is void.
-                if not nodes or restart == _MOST_RESTARTS - 1:
-                    raise
-                LOG.info("A node went away while nodes were listed; beginning anew: %s", exc)
-        raise AssertionError("unreachable")
+        return self.lists.whole(where, fields=fields, page_size=page_size)
 
     def node_pages(
         self,
@@ -170,25 +124,7 @@ class IronicClient:
         page_size: int | None = None,
     ) -> Iterator[list[Node]]:
         """The same, one page at a time."""
-        names = tuple(fields)
-        features = where.features()
-        features += [_FIELD_FEATURES[name] for name in names if name in _FIELD_FEATURES]
-        version = str(self.versions.carrying(*features))
-        query = where.params() | {"fields": ",".join(names)}
-        params = dict(query)
-        if page_size is not None:
-            params["limit"] = str(page_size)
-        while True:
-            answer = self._sender.read("/nodes", version=version, params=params)
-            nodes, following = self._page_in(answer)
-            yield nodes
-            if not following:
-                return
-            last, params = params, _query_of(following) | query
-            if params == last:
-                raise exceptions.UnexpectedAnswer(
-                    "the link to the next page leads to the same page", method="GET", path="/nodes"
-                )
+        return self.lists.pages(where, fields=fields, page_size=page_size)
 
     def get_node(self, uuid: str) -> Node:
         """One node, fresh, with everything that the driver looks at.
@@ -401,17 +337,6 @@ class IronicClient:
 def _vif_ids(answer: Answer, path: str, node: str) -> list[str]:
     vifs = answers.content(answer, _VIFS.decode, "a list of VIFs", path=path, node=node).vifs
     return [vif.id for vif in vifs]
-
-
-def _query_of(link: str) -> dict[str, str]:
-    """The query of a link to the next page.
-
-    Not the rest of it: the host may be one that only a proxy knows.  And not
-    as it stands: Ironic leaves all filters out of the link, so that following
-    it would list everybody's nodes from page two on.
-    """
-    parsed = urllib.parse.parse_qs(urllib.parse.urlsplit(link).query)
-    return {name: values[-1] for name, values in parsed.items()}
 
 
 def _quoted(part: str) -> str:

@@ -2,16 +2,16 @@
 
 """The nodes that a service serves, as of the last list: synchronized, never guessed.
 
-A refresh lists all of them; only a list that came whole replaces the former
-one.  After a list that failed, even on its last page, every node is still there
-and the snapshot says that it is stale, and why.
+A refresh lists all of them, or asks for what changed since the last one; only an
+answer that came whole is taken.  After one that failed, even on its last page,
+every node is still there and the snapshot says that it is stale, and why.
 
 Any thread may call anything.  Reading :attr:`Inventory.snapshot` takes no lock:
 snapshots are immutable and replaced as a whole.  One lock guards their
 replacement; it is never held while Ironic is asked.
 
-What changes a node in Ironic is not here, nor which nodes are asked for: the
-function given to :class:`Inventory` knows that.
+What changes a node in Ironic is not here, nor what is asked for: the functions
+given to :class:`Inventory` know that (:mod:`ironic_virt.baremetal.resync`).
 """
 
 from __future__ import annotations
@@ -19,90 +19,21 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
+from ironic_virt.baremetal.changes import Changes
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.snapshot import Snapshot as Snapshot
 
 LOG = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
-    """The nodes at one time.  Immutable.
-
-    :ivar nodes: by uuid, in the order of the list.
-    :ivar taken_at: monotonic seconds at which the list began; ``None`` before
-        the first one.
-    :ivar stale: the last refresh failed, or there was none yet.
-    :ivar error: why it is stale, in words.
-    """
-
-    nodes: Mapping[str, Node] = dataclasses.field(repr=False)
-    taken_at: float | None
-    stale: bool
-    error: str | None
-    _instances: Mapping[str, str] = dataclasses.field(repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        nodes: Iterable[Node],
-        taken_at: float | None = None,
-        *,
-        stale: bool = False,
-        error: str | None = None,
-    ) -> Snapshot:
-        """A snapshot of these nodes."""
-        by_uuid = {node.uuid: node for node in nodes}
-        instances = {
-            node.instance_uuid: node.uuid for node in by_uuid.values() if node.instance_uuid
-        }
-        return cls(MappingProxyType(by_uuid), taken_at, stale, error, instances)
-
-    def by_instance(self, instance_uuid: str) -> Node | None:
-        """The node that carries an instance."""
-        uuid = self._instances.get(instance_uuid)
-        return None if uuid is None else self.nodes[uuid]
-
-    @property
-    def instance_uuids(self) -> list[str]:
-        """The instances on these nodes."""
-        return list(self._instances)
-
-    def get(self, uuid: str) -> Node | None:
-        """A node by its uuid."""
-        return self.nodes.get(uuid)
-
-    def __len__(self) -> int:
-        return len(self.nodes)
-
-    def __contains__(self, uuid: object) -> bool:
-        return uuid in self.nodes
-
-    def changed(self, uuid: str, node: Node | None) -> Snapshot:
-        """The same with one node as it is now, ``None`` for gone.
-
-        A node that isn't here is not added.
-        """
-        former = self.nodes.get(uuid)
-        if former is None:
-            return self
-        nodes = dict(self.nodes)
-        instances = dict(self._instances)
-        if former.instance_uuid and instances.get(former.instance_uuid) == uuid:
-            del instances[former.instance_uuid]
-        if node is None:
-            del nodes[uuid]
-        else:
-            nodes[uuid] = node
-            if node.instance_uuid:
-                instances[node.instance_uuid] = uuid
-        return dataclasses.replace(self, nodes=MappingProxyType(nodes), _instances=instances)
+def _no_changes(known: Mapping[str, Node]) -> Changes | None:
+    """Nobody knows what changed: list all."""
 
 
 class _Flight:
@@ -121,6 +52,8 @@ class Inventory:
 
     :param list_nodes: asks Ironic for all nodes, whole or not at all: an error
         says that there is no answer.
+    :param changes: given the nodes as known, asks for what changed since the
+        last answer; ``None`` says that all have to be listed.
     :param clock: a monotonic clock in seconds.
     """
 
@@ -128,9 +61,11 @@ class Inventory:
         self,
         list_nodes: Callable[[], Sequence[Node]],
         *,
+        changes: Callable[[Mapping[str, Node]], Changes | None] = _no_changes,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._list_nodes = list_nodes
+        self._changes = changes
         self._clock = clock
         self._lock = threading.Lock()
         self._flight: _Flight | None = None
@@ -143,9 +78,9 @@ class Inventory:
         return self._snapshot
 
     def refresh(self) -> Snapshot:
-        """List the nodes anew.
+        """Bring the nodes up to date.
 
-        One list at a time: who comes while one is under way waits for that one
+        One refresh at a time: who comes while one is under way waits for that one
         and shares what it brings, error included.
 
         :raises IronicError: the list failed; the former nodes are kept and the
@@ -195,15 +130,18 @@ class Inventory:
 
     def _change(self, uuid: str, node: Node | None) -> None:
         with self._lock:
-            self._snapshot = self._snapshot.changed(uuid, node)
+            if uuid in self._snapshot:
+                self._snapshot = self._snapshot.changed({uuid: node})
             # Lists don't overlap, so only the one under way began earlier.
             if self._flight is not None:
                 self._flight.changes[uuid] = node
 
     def _fly(self, flight: _Flight) -> Snapshot:
         try:
-            nodes = self._list_nodes()
-            flight.result = self._succeed(flight, nodes)
+            former = self._snapshot
+            found = None if former.taken_at is None else self._changes(former.nodes)
+            nodes = self._list_nodes() if found is None else None
+            flight.result = self._succeed(flight, found, nodes)
             return flight.result
         except Exception as exc:
             flight.error = exc
@@ -214,18 +152,19 @@ class Inventory:
                 self._flight = None
             flight.landed.set()
 
-    def _succeed(self, flight: _Flight, nodes: Sequence[Node]) -> Snapshot:
-        listed = {node.uuid: node for node in nodes}
+    def _succeed(
+        self, flight: _Flight, found: Changes | None, nodes: Sequence[Node] | None
+    ) -> Snapshot:
         with self._lock:
-            for uuid, node in flight.changes.items():
-                if node is None:
-                    listed.pop(uuid, None)
-                elif uuid in listed:
-                    listed[uuid] = node
-            self._snapshot = snapshot = Snapshot.of(listed.values(), flight.began)
+            if found is not None:
+                snapshot = self._merged(flight, found)
+            else:
+                snapshot = Snapshot.of(_listed(flight, nodes or ()).values(), flight.began)
+            self._snapshot = snapshot
             failing_since, self._failing_since = self._failing_since, None
         now = self._clock()
-        LOG.debug("%d nodes listed in %.3f s", len(snapshot), now - flight.began)
+        how = "listed" if found is None else "brought up to date"
+        LOG.debug("%d nodes %s in %.3f s", len(snapshot), how, now - flight.began)
         if failing_since is not None:
             LOG.info(
                 "The nodes could be listed again after %.0f s: %d nodes",
@@ -233,6 +172,17 @@ class Inventory:
                 len(snapshot),
             )
         return snapshot
+
+    def _merged(self, flight: _Flight, found: Changes) -> Snapshot:
+        """The snapshot with what was found to have changed; the lock is held."""
+        former = self._snapshot
+        # What became known of a node since the refresh began is newer.
+        latest = {uuid: flight.changes.get(uuid, node) for uuid, node in found.nodes.items()}
+        now = {uuid: node for uuid, node in latest.items() if former.get(uuid) != node}
+        # A node that a sweep lacks isn't ours, whoever has read it meanwhile.
+        now.update((uuid, None) for uuid in found.gone)
+        fresh = former.changed(now) if now else former
+        return dataclasses.replace(fresh, taken_at=flight.began, stale=False, error=None)
 
     def _fail(self, error: Exception) -> None:
         now = self._clock()
@@ -253,3 +203,14 @@ class Inventory:
                 now - former.taken_at,
                 error,
             )
+
+
+def _listed(flight: _Flight, nodes: Sequence[Node]) -> dict[str, Node]:
+    """The nodes of a list, each as it was last known."""
+    listed = {node.uuid: node for node in nodes}
+    for uuid, node in flight.changes.items():
+        if node is None:
+            listed.pop(uuid, None)
+        elif uuid in listed:
+            listed[uuid] = node
+    return listed

@@ -159,7 +159,7 @@ class NodeDecoder:
         try:
             page = _PAGE.decode(body)
         except (ValueError, RecursionError):
-            raw = _leniently(_RAW_PAGE, body, "a page of nodes")
+            raw = leniently(_RAW_PAGE, body, "a page of nodes")
             return [self.one(bytes(node)) for node in raw.nodes], raw.next
         return [self._node(wire) for wire in page.nodes], page.next
 
@@ -176,7 +176,7 @@ class NodeDecoder:
 
     def _piecewise(self, body: bytes) -> Node:
         """Read field by field a node of which some field can't be read."""
-        data = _leniently(_ANY, body, "a node")
+        data = leniently(_ANY, body, "a node")
         if not isinstance(data, dict) or not isinstance(data.get("uuid"), str):
             raise exceptions.UnexpectedAnswer("a node without a uuid")
         good: dict[str, Any] = {}
@@ -256,7 +256,7 @@ class NodeDecoder:
         key = bytes(raw)
         known = self._properties.get(key)
         if known is None:
-            known = parse_properties(_leniently(_ANY, key, "a node's properties"))
+            known = parse_properties(leniently(_ANY, key, "a node's properties"))
             if len(self._properties) < self._TABLE_LIMIT:
                 self._properties[key] = known
         return known
@@ -269,7 +269,7 @@ class NodeDecoder:
         LOG.warning("Node %s: %s", uuid, cause)
 
 
-def _leniently(decoder: msgspec.json.Decoder[T], body: bytes, what: str) -> T:
+def leniently(decoder: msgspec.json.Decoder[T], body: bytes, what: str) -> T:
     """Decode also what Python's own JSON writer sends and a strict reader refuses.
 
     Ironic stores and returns what a user gave it: NaN, numbers without end,

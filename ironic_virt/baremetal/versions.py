@@ -42,6 +42,7 @@ BASE = Microversion(1, 38)
 class Feature(enum.Enum):
     """What the driver uses beyond :data:`BASE`; the value is (words, version)."""
 
+    DETAIL = ("listing nodes in detail", Microversion(1, 43))
     CONDUCTOR_GROUP = ("filtering nodes by conductor group", Microversion(1, 46))
     PROTECTED = ("protecting nodes", Microversion(1, 48))
     ALLOCATIONS = ("reserving nodes by allocation", Microversion(1, 52))

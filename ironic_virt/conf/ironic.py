@@ -117,6 +117,55 @@ lacks this host is an error.
 """,
     ),
     cfg.IntOpt(
+        "inventory_refresh_interval",
+        default=0,
+        min=0,
+        help="""
+Seconds for which the list of nodes counts as up to date: when a refresh is
+asked for sooner, nothing is sent to Ironic. 0: each refresh asks Ironic.
+
+What a refresh asks, and what it costs, depends on the other two options.
+
+Related options:
+
+* inventory_full_resync_period
+* inventory_sweep_interval
+""",
+    ),
+    cfg.IntOpt(
+        "inventory_full_resync_period",
+        default=600,
+        min=0,
+        help="""
+Seconds after which a refresh lists all nodes anew. In between, a refresh reads
+only the nodes that were changed or created since the last one. 0: every
+refresh lists all nodes.
+
+The clocks of the conductors should agree within 20 seconds; what a clock that
+is further off hides is seen with the next full list.
+
+Related options:
+
+* inventory_sweep_interval
+""",
+    ),
+    cfg.IntOpt(
+        "inventory_sweep_interval",
+        default=300,
+        min=0,
+        help="""
+Seconds after which a refresh also lists the uuids of all nodes, with little
+more, to find those that were deleted, or that left the conductor group or
+shard. Until then such a node still counts as this service's, but nothing is
+done to it: before any action it is read anew. 0: at every refresh, as is always done with
+a ``peer_list``.
+
+Related options:
+
+* inventory_full_resync_period
+""",
+    ),
+    cfg.IntOpt(
         "deploy_timeout",
         default=10800,
         min=0,

@@ -74,7 +74,11 @@ class NodeAccess:
 
     def note(self, node: Node) -> None:
         """Let inventory and claim know what was read or changed."""
-        self._inventory.put(node)
+        if node.instance_uuid is None and self.target.why_outside(node):
+            # Nothing ties it to this service any more; a list would only show that later.
+            self._inventory.discard(node.uuid)
+        else:
+            self._inventory.put(node)
         self._ownership.note(node)
 
     def note_again(self, node: str) -> Node | None:

@@ -19,6 +19,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.inventory import Inventory, Snapshot
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.resync import Resync
 from ironic_virt.baremetal.watcher import Watcher
 from ironic_virt.driver import resources
 from ironic_virt.driver.access import NodeAccess
@@ -53,7 +54,14 @@ class IronicDriver(virt.ComputeDriver):
         super().__init__(conf, virtapi)
         self._client = client or IronicClient.from_conf(conf)
         self._ownership = Ownership(conf, virtapi, self._client)
-        self._inventory = Inventory(self._list_nodes, clock=clock)
+        resync = Resync(
+            self._client,
+            lambda: self._ownership.target.node_filter(),
+            full_period=conf.ironic.inventory_full_resync_period,
+            sweep_period=self._sweep_period,
+            clock=clock,
+        )
+        self._inventory = Inventory(resync.list_nodes, changes=resync.changes, clock=clock)
         self._watcher = watcher or Watcher(
             self._client.single_try(),
             node_filter=lambda: self._ownership.target.node_filter(),
@@ -107,8 +115,11 @@ class IronicDriver(virt.ComputeDriver):
 
     # -- nodes ----------------------------------------------------------------
 
-    def _list_nodes(self) -> list[Node]:
-        return self._client.list_nodes(self._access.target.node_filter())
+    def _sweep_period(self) -> float:
+        # Peers must agree on who has which node as soon as all have refreshed.
+        if self.conf.ironic.peer_list and self.conf.ironic.shard_key is None:
+            return 0.0
+        return float(self.conf.ironic.inventory_sweep_interval)
 
     def _snapshot(self, *, refresh: bool = False) -> Snapshot:
         """The inventory; if a refresh fails, it and the claim on nodes stay in force."""
@@ -117,7 +128,8 @@ class IronicDriver(virt.ComputeDriver):
             return known
         try:
             self._ownership.adopt()
-            fresh = self._inventory.refresh()
+            interval = self.conf.ironic.inventory_refresh_interval
+            fresh = self._inventory.ensure(interval) if interval else self._inventory.refresh()
             self._ownership.settle(fresh)
             return fresh
         except exceptions.IronicError:

@@ -135,12 +135,13 @@ class Store:
             table.remove(row)
 
     def update(self, row: Any, **changes: Any) -> None:
-        """Set attributes of a node or other row, and the time of the change."""
+        """Set attributes of a node or other row, and the time of the change unless it is given."""
         if isinstance(row, Node):
             self._unindex(row)
         for name, value in changes.items():
             setattr(row, name, value)
-        row.updated_at = self.timestamp()
+        if "updated_at" not in changes:
+            row.updated_at = self.timestamp()
         if isinstance(row, Node):
             self._index(row)
 

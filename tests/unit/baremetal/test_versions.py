@@ -14,6 +14,7 @@ from tests.unit.baremetal.scripted import ScriptedChannel, answer, client_of, pa
 
 # Source: Ironic's REST API version history.
 INTRODUCED = {
+    Feature.DETAIL: "1.43",
     Feature.CONDUCTOR_GROUP: "1.46",
     Feature.PROTECTED: "1.48",
     Feature.ALLOCATIONS: "1.52",
