@@ -16,7 +16,7 @@ from typing import Any
 import requests
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from keystoneauth1 import adapter, session
 from keystoneauth1.noauth import NoAuth
 
@@ -52,11 +52,12 @@ class Histories(RuleBasedStateMachine):
     """One service's inventory, and all that others do to its nodes."""
 
     @initialize(
-        count=st.integers(min_value=0, max_value=6),
-        page=st.integers(min_value=1, max_value=4),
+        count=st.integers(min_value=0, max_value=12),
+        page=st.integers(min_value=1, max_value=5),
         born=st.booleans(),
+        ahead=st.sampled_from([0.0, 3600.0]),
     )
-    def begin(self, count: int, page: int, born: bool) -> None:
+    def begin(self, count: int, page: int, born: bool, ahead: float) -> None:
         self.fake = FakeIronic(
             max_limit=page, durations=Durations(deploy=60, clean=30, undeploy=5)
         )
@@ -68,7 +69,8 @@ class Histories(RuleBasedStateMachine):
             full_period=FULL_PERIOD,
             sweep_period=lambda: SWEEP_PERIOD,
             clock=self.fake.clock.now,
-            wall_clock=self.fake.clock.now,
+            # This host's own clock may be ahead of all conductors'.
+            wall_clock=lambda: self.fake.clock.now() + ahead,
         )
         self.inventory = Inventory(
             self.resync.list_nodes, changes=self.resync.changes, clock=self.fake.clock.now
@@ -129,14 +131,9 @@ class Histories(RuleBasedStateMachine):
 
     # -- what is asked ----------------------------------------------------------
 
-    @precondition(lambda self: not self.inventory.snapshot.stale)
     @rule()
     def refresh(self) -> None:
-        self.fake.advance(1)
-        self.inventory.refresh()
-        shown = self.inventory.snapshot
-        for uuid, node in self._truth().items():
-            assert shown.get(uuid) == node
+        self._refresh_and_compare()
 
     @rule(
         kind=st.sampled_from(["reset", "hang", "truncate", "status", "marker"]),
@@ -165,19 +162,35 @@ class Histories(RuleBasedStateMachine):
         shown, truth = self.inventory.snapshot, self._truth()
         assert {uuid: shown.get(uuid) for uuid in truth} == truth
 
-    @rule(pick=PICK)
-    def deleted_between_pages(self, pick: int) -> None:
-        """The node goes while a page is on its way: markers vanish, fetches miss."""
-        self.fake.advance(SWEEP_PERIOD)
+    @rule(
+        pick=PICK,
+        nth=st.integers(min_value=1, max_value=7),
+        sweeps=st.booleans(),
+        what=st.sampled_from(["delete", "leave", "patch", "come"]),
+    )
+    def change_during_a_refresh(self, pick: int, nth: int, sweeps: bool, what: str) -> None:
+        """Between two requests markers vanish, nodes change, and much time may pass."""
+        self.fake.advance(SWEEP_PERIOD if sweeps else 1)
         uuid = self._node(pick)
         if uuid is None:
             return
-        countdown = [1 + pick % 7]
+        requests_left = [nth]
 
         def strike(method: str, path: str, body: Any) -> bool:
-            countdown[0] -= 1
-            if countdown[0] == 0:
-                self.fake.remove_node(uuid)
+            requests_left[0] -= 1
+            if requests_left[0] == 0:
+                if what == "delete":
+                    self.fake.remove_node(uuid)
+                elif what == "leave":
+                    self.fake.set_node(uuid, shard="b")
+                elif what == "come":
+                    self.fake.set_node(uuid, shard="a", conductor_group="rack")
+                else:
+                    self.fake.set_node(uuid, resource_class=f"during-{pick}")
+                self.fake.advance(60)
+                # Whatever has come to be the newest must not hide what was before it.
+                if (other := self._node(pick + 1)) is not None:
+                    self.fake.set_node(other, resource_class=f"after-{pick}")
             return False
 
         self.fake.faults.status(500, "GET", "/nodes", when=strike)
@@ -185,9 +198,48 @@ class Histories(RuleBasedStateMachine):
             self.inventory.refresh()
         except exceptions.IronicError:
             assert self.inventory.snapshot.stale
+            return
         finally:
             self.fake.faults.clear()
-        assert self._truth().keys() - self.inventory.snapshot.nodes.keys() == set()
+        # A moment later all of it is known.
+        self._refresh_and_compare()
+
+    @rule()
+    def all_are_touched(self) -> None:
+        """By and by each node gets a time of its last change."""
+        for node in self.fake.nodes():
+            self.fake.set_node(node["uuid"])
+            self.fake.advance(1)
+
+    @rule(pick=PICK, slow=st.integers(min_value=1, max_value=MOST_SKEW))
+    def slow_clock_after_a_fast_one(self, pick: int, slow: int) -> None:
+        """A conductor whose clock is slow writes the last of many changes."""
+        self.all_are_touched()
+        self._change(pick + 1, MOST_SKEW, resource_class=f"fast-{pick}")
+        self._refresh_and_compare()
+        self._change(pick, -slow, resource_class=f"slow-{pick}")
+        self._refresh_and_compare()
+
+    @rule(pick=PICK, nth=st.integers(min_value=1, max_value=5))
+    def changes_far_apart_and_trouble(self, pick: int, nth: int) -> None:
+        """What a failed refresh would have brought is brought by the next one."""
+        self.all_are_touched()
+        self._refresh_and_compare()
+        self._change(pick, 0, resource_class=f"early-{pick}")
+        self.fake.advance(60)
+        for other in range(1, 7):
+            self._change(pick + other, 0, resource_class=f"late-{pick}")
+        self.refresh_with_trouble("reset", nth, sweeps=False)
+        self._refresh_and_compare()
+
+    @rule(place=PLACES)
+    def come_among_old_ones(self, place: tuple[str, str]) -> None:
+        """New nodes, which have no time of change, where all others have one."""
+        self.all_are_touched()
+        self._refresh_and_compare()
+        self.fake.advance(60)
+        self.enrol(place, 1)
+        self._refresh_and_compare()
 
     @rule(pick=PICK)
     def changed_behind_the_timestamps(self, pick: int) -> None:
@@ -214,6 +266,13 @@ class Histories(RuleBasedStateMachine):
             assert all("shard=a" in entry.query for entry in lists)
             assert all("conductor_group=rack" in entry.query for entry in lists)
 
+    def _refresh_and_compare(self) -> None:
+        """Every node that is ours is seen as it is; one that went may still be there."""
+        self.fake.advance(1)
+        self.inventory.refresh()
+        shown, truth = self.inventory.snapshot, self._truth()
+        assert {uuid: shown.get(uuid) for uuid in truth} == truth
+
     # -- the other side -----------------------------------------------------------
 
     def _truth(self) -> dict[str, Node]:
@@ -236,8 +295,8 @@ def _stamp(moment: float) -> str:
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(
-    max_examples=250,
-    stateful_step_count=20,
+    max_examples=220,
+    stateful_step_count=14,
     derandomize=True,
     # Shrinking a failure can take minutes; the history that is printed is short enough.
     phases=[Phase.explicit, Phase.generate],

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a refresh between full lists asks, and what it can't be fooled by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.client import IronicClient, NodeFilter
+from ironic_virt.baremetal.inventory import Inventory
+from ironic_virt.baremetal.resync import Resync
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.baremetal.test_inventory_histories import OURS, client_of
+
+COUNT = 40
+
+
+class Fleet:
+    """40 of our nodes, changed one after the other, and an inventory that has listed them."""
+
+    def __init__(self, fake: FakeIronic | None = None) -> None:
+        self.fake = fake or FakeIronic()
+        self.client: IronicClient = client_of(self.fake)
+        self.where = OURS
+        self.nodes = self.fake.add_nodes(COUNT, shard="a", conductor_group="rack")
+        for uuid in self.nodes:
+            self.fake.set_node(uuid)
+            self.fake.advance(5)
+        self.resync = Resync(
+            self.client,
+            lambda: self.where,
+            full_period=3600,
+            sweep_period=lambda: 600,
+            clock=self.fake.clock.now,
+            wall_clock=self.fake.clock.now,
+        )
+        self.inventory = Inventory(
+            self.resync.list_nodes, changes=self.resync.changes, clock=self.fake.clock.now
+        )
+        self.inventory.refresh()
+
+    def kinds(self) -> list[str]:
+        """Refresh; what was asked for, in short."""
+        self.fake.requests.clear()
+        self.inventory.refresh()
+        return [_kind(entry.path, entry.query) for entry in self.fake.requests]
+
+    def during(self, nth: int, act: Callable[[], None]) -> None:
+        """Let something happen just before the nth request from now."""
+        requests_left = [nth]
+
+        def strike(method: str, path: str, body: Any) -> bool:
+            requests_left[0] -= 1
+            if requests_left[0] == 0:
+                act()
+            return False
+
+        self.fake.faults.status(500, "GET", "/nodes", when=strike)
+
+
+def _kind(path: str, query: str) -> str:
+    if not path.endswith("/nodes"):
+        return "node"
+    assert "shard=a" in query
+    assert "conductor_group=rack" in query
+    if "detail" in query:
+        return "newest"
+    if "sort_key=updated_at" in query:
+        return "updated"
+    if "sort_key=id" in query and "sort_dir=desc" in query:
+        return "created"
+    return "full" if "traits" in query else "sweep"
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    return Fleet()
+
+
+SHORT = ["newest", "updated", "node", "created"]
+
+
+def test_between_full_lists_only_the_ends_of_lists_are_read(fleet: Fleet) -> None:
+    fleet.fake.set_node(fleet.nodes[0], resource_class="gold")
+    assert fleet.kinds() == SHORT
+    assert fleet.inventory.snapshot.nodes[fleet.nodes[0]].resource_class == "gold"
+
+
+def test_a_new_node_is_seen_at_once_although_it_has_no_time_of_change(fleet: Fleet) -> None:
+    new = fleet.fake.add_node(shard="a", conductor_group="rack")
+    assert fleet.kinds() == SHORT
+    assert new in fleet.inventory.snapshot
+
+
+def test_a_node_that_went_is_found_by_the_next_sweep(fleet: Fleet) -> None:
+    fleet.fake.remove_node(fleet.nodes[0])
+    fleet.fake.set_node(fleet.nodes[1], shard="b")
+    assert fleet.kinds() == SHORT
+    assert len(fleet.inventory.snapshot) == COUNT
+    fleet.fake.advance(600)
+    assert fleet.kinds() == [*SHORT, "sweep"]
+    assert list(fleet.inventory.snapshot.nodes) == fleet.nodes[2:]
+
+
+def test_the_full_period_and_another_filter_list_all(fleet: Fleet) -> None:
+    fleet.fake.advance(3600)
+    assert fleet.kinds() == ["newest", "full"]
+    assert fleet.kinds() == SHORT
+    fleet.where = NodeFilter(conductor_group="rack", shard="ab")
+    assert fleet.kinds() == ["newest", "full"]
+    assert len(fleet.inventory.snapshot) == 0
+
+
+def test_more_changes_than_a_page_shows_list_all() -> None:
+    fleet = Fleet(FakeIronic(max_limit=10))
+    for uuid in fleet.nodes:
+        fleet.fake.set_node(uuid, resource_class="gold")
+    assert fleet.kinds() == ["newest", "updated", "node", "newest", *["full"] * 5]
+    assert {n.resource_class for n in fleet.inventory.snapshot.nodes.values()} == {"gold"}
+
+
+def test_a_larger_page_is_asked_for_before_all_are(fleet: Fleet) -> None:
+    for uuid in fleet.nodes[:30]:
+        fleet.fake.set_node(uuid, resource_class="gold")
+    assert fleet.kinds() == ["newest", "updated", "node", "updated", "created"]
+    assert fleet.kinds() == ["newest", "updated", "created"], "its size is kept"
+
+
+def test_what_changes_while_a_refresh_is_under_way_is_seen_by_the_next(fleet: Fleet) -> None:
+    def change() -> None:
+        fleet.fake.set_node(fleet.nodes[0], resource_class="gold")
+        for uuid in fleet.nodes[1:30]:
+            fleet.fake.advance(5)
+            fleet.fake.set_node(uuid)
+
+    fleet.during(4, change)
+    fleet.inventory.refresh()
+    assert fleet.inventory.snapshot.nodes[fleet.nodes[0]].resource_class != "gold"
+    fleet.inventory.refresh()
+    assert fleet.inventory.snapshot.nodes[fleet.nodes[0]].resource_class == "gold"
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+def test_what_a_failed_refresh_would_have_brought_the_next_one_brings(
+    fleet: Fleet, nth: int
+) -> None:
+    fleet.fake.set_node(fleet.nodes[0], resource_class="gold")
+    for uuid in fleet.nodes[1:30]:
+        fleet.fake.advance(5)
+        fleet.fake.set_node(uuid)
+    fleet.fake.faults.reset("GET", "/nodes", nth=nth)
+    with pytest.raises(exceptions.IronicUnreachable):
+        fleet.inventory.refresh()
+    fleet.inventory.refresh()
+    assert fleet.inventory.snapshot.nodes[fleet.nodes[0]].resource_class == "gold"
+
+
+def test_after_a_refusal_of_the_short_lists_all_are_listed(fleet: Fleet) -> None:
+    fleet.fake.faults.status(500, "GET", "/nodes$", nth=2)
+    with pytest.raises(exceptions.IronicError):
+        fleet.inventory.refresh()
+    assert len(fleet.inventory.snapshot) == COUNT
+    assert fleet.kinds() == ["newest", "full"]
+
+
+def test_a_list_is_a_list_also_where_times_of_change_can_not_be_had(fleet: Fleet) -> None:
+    fleet.fake.advance(3600)
+    fleet.fake.faults.status(500, "GET", "/nodes$")
+    assert fleet.kinds() == ["newest", "full"]
+    assert fleet.kinds() == ["newest", "full"], "from which time on isn't known"
+    assert fleet.kinds() == SHORT
+
+
+@pytest.mark.parametrize("what", ["leave", "delete"])
+def test_a_node_that_goes_while_a_sweep_s_findings_are_read(fleet: Fleet, what: str) -> None:
+    def go() -> None:
+        if what == "leave":
+            fleet.fake.set_node(stray, shard="b")
+        else:
+            fleet.fake.remove_node(stray)
+
+    # Behind the timestamps: only the sweep sees it.
+    stray = fleet.nodes[0]
+    fleet.fake.set_node(stray, provision_state="error", updated_at="2020-01-01T00:00:00+00:00")
+    fleet.fake.advance(600)
+    fleet.during(6, go)
+    fleet.inventory.refresh()
+    known = fleet.inventory.snapshot.get(stray)
+    assert known is None or known.provision_state != "error", "it isn't ours any more"
+    assert fleet.kinds() == [*SHORT, "sweep"], "the sweep is done again at once"
+    assert stray not in fleet.inventory.snapshot
+
+
+def test_a_server_that_can_not_show_times_of_change_is_asked_for_all() -> None:
+    fake = FakeIronic(max_version=(1, 42))
+    fake.add_nodes(3)
+    client = client_of(fake)
+    resync = Resync(client, NodeFilter, full_period=3600, sweep_period=lambda: 600)
+    inventory = Inventory(resync.list_nodes, changes=resync.changes)
+    for _ in range(2):
+        fake.requests.clear()
+        assert len(inventory.refresh()) == 3
+        assert ["traits" in entry.query for entry in fake.requests.matching("GET", "/nodes$")] == [
+            True
+        ]
