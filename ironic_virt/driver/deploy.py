@@ -82,8 +82,9 @@ class Deployment:
         self._access.note(reserved)
         if reason := resources.why_not_deployable(reserved):
             # It changed between our look and our claim.
-            self.undo(instance)
-            raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
+            error = exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
+            self._undo_after(error, instance)
+            raise error
         LOG.info("Node %s is reserved for instance %s", node.uuid, instance.uuid)
         return reserved
 

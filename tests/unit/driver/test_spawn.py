@@ -145,6 +145,23 @@ def test_a_node_that_goes_into_maintenance_while_it_is_reserved_is_given_back(
     assert fake.node(node)["instance_uuid"] is None
 
 
+def test_when_giving_it_back_fails_the_refusal_is_still_what_is_told(
+    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+) -> None:
+    def operator_comes(method: str, path: str, body: Any) -> bool:
+        fake.set_node(node, maintenance=True)
+        return False
+
+    stage = set_stage(fake, api_max_retries=0)
+    fake.faults.delay(0, "PATCH", when=operator_comes)
+    fake.faults.status(500, "PATCH", nth=2)
+    with pytest.raises(exceptions.NodeNotAvailable, match="maintenance") as caught:
+        stage.driver.prepare_for_spawn(stage.instance(node))
+    assert "Undoing it failed too" in "".join(caught.value.__notes__)
+    stage.driver.failed_spawn_cleanup(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] is None
+
+
 def test_an_instance_that_has_a_node_gets_no_second_one(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
