@@ -11,6 +11,7 @@ This module imports nothing of the package.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Mapping
 
 
@@ -56,6 +57,22 @@ class ComputeDriverFailed(IronicVirtError):
         super().__init__(f"The compute driver {name!r} could not be loaded: {reason}")
 
 
+class ExtrasMissing(IronicVirtError):
+    """A package is needed that comes with an extra, and isn't installed.
+
+    :param missing: the package.
+    :param extra: of ``ironic-virt``.
+    """
+
+    def __init__(self, missing: str | None, extra: str) -> None:
+        self.missing = missing
+        self.extra = extra
+        super().__init__(
+            f"The package {missing!r} is needed for this and is not installed: "
+            f"pip install 'ironic-virt[{extra}]'"
+        )
+
+
 class OperationNotSupported(IronicVirtError):
     """This driver can't do what was asked, whatever the node's state."""
 
@@ -65,6 +82,75 @@ class OperationNotSupported(IronicVirtError):
         super().__init__(
             f"The driver does not support {operation}" + (f": {reason}" if reason else "")
         )
+
+
+# -- scheduling ---------------------------------------------------------------
+
+
+class InvalidExtraSpec(IronicVirtError):
+    """A flavor or an image asks for something in a form that can't be read."""
+
+    def __init__(self, whose: str, key: str, value: str, expected: str) -> None:
+        self.whose = whose
+        self.key = key
+        self.value = value
+        self.expected = expected
+        super().__init__(f"{whose}: the value of {key} must be {expected}, not {value!r}")
+
+
+class NoValidHost(IronicVirtError):
+    """No compute node was left for a request.
+
+    :param instance: the instance's uuid, if it has one.
+    :param known: how many compute nodes there are.
+    :param free: how many of them were free and of a service that is up.
+    :param left: filter by filter in the order in which they were run: its name,
+        what it wanted, how many nodes it left.
+    :param examples: by filter's name why it rejected one node, for those that
+        rejected any by looking at it, or the one that left none.
+    :param wanted: how many instances were asked for.
+    :param found: for how many of them there was a node.
+    """
+
+    def __init__(
+        self,
+        instance: str | None,
+        flavor: str,
+        *,
+        known: int,
+        free: int,
+        left: Iterable[tuple[str, str, int]] = (),
+        examples: Mapping[str, str] | None = None,
+        wanted: int = 1,
+        found: int = 0,
+    ) -> None:
+        self.instance = instance
+        self.flavor = flavor
+        self.known = known
+        self.free = free
+        self.left = tuple(left)
+        self.examples = dict(examples or {})
+        self.wanted = wanted
+        self.found = found
+        whose = f" for instance {instance}" if instance else ""
+        what = f" (flavor {flavor})" if flavor else ""
+        some = f"; a node was found for {found} of {wanted} instances" if found else ""
+        super().__init__(f"No valid host{whose}{what}: {self._reason()}{some}")
+
+    def _reason(self) -> str:
+        if not self.known:
+            return "there are no compute nodes (is a compute service running?)"
+        nodes = f"{self.known} node" + ("s" if self.known != 1 else "")
+        if not self.free:
+            return f"none of {nodes} is free and has a compute service that is up"
+        steps = [f"{self.free} of {nodes} free"]
+        for name, wish, left in self.left:
+            steps.append(f"{name}{f' ({wish})' if wish else ''} left {left}")
+            if not left:
+                if name in self.examples:
+                    steps[-1] += f", for example {self.examples[name]}"
+                break
+        return "; ".join(steps)
 
 
 # -- Ironic's answers ---------------------------------------------------------
@@ -234,6 +320,28 @@ class NodeTaken(NodeNotAvailable):
         )
 
 
+class ClaimRefused(NodeNotAvailable):
+    """A scheduler's host state can't take the request; nothing was changed."""
+
+
+class ReservationFailed(NodeError):
+    """Ironic could not be brought to reserve a node; none is left reserved.
+
+    :ivar candidates: how many nodes would have done, in the last round.
+    :ivar rounds: why each round failed, in words.
+    """
+
+    def __init__(
+        self, instance: str, reason: str, *, candidates: int, rounds: Iterable[str] = ()
+    ) -> None:
+        self.candidates = candidates
+        self.rounds = tuple(rounds)
+        tried = "".join(
+            f"; round {number}: {why}" for number, why in enumerate(self.rounds, start=1)
+        )
+        super().__init__(None, instance, f"{reason}{tried}")
+
+
 class NodeNotOurs(NodeError):
     """The node is outside this service's conductor group or shard."""
 
@@ -279,6 +387,65 @@ class BuildAborted(NodeError):
     """The build is not wanted any more, says the compute service."""
 
     retriable = False
+
+
+class Disk(enum.Enum):
+    """What is on a node's disk after a rebuild that failed; the value is for people."""
+
+    UNTOUCHED = "the disk is as it was"
+    REWRITTEN = "the new image is on the disk"
+    UNKNOWN = "the disk may be rewritten in part"
+
+
+class RebuildFailed(DeployFailed):
+    """The instance's node was not deployed to anew.
+
+    What led to it is its cause, if that was an error of its own.
+
+    :ivar disk: what is on the disk.
+    """
+
+    retriable = False
+
+    def __init__(
+        self,
+        node: str | None,
+        instance: str | None,
+        reason: str,
+        disk: Disk,
+        *,
+        last_error: str | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        self.disk = disk
+        super().__init__(
+            node or "",
+            instance,
+            f"the rebuild failed, and {disk.value}: {reason}",
+            last_error=last_error,
+            request_id=request_id,
+        )
+
+
+class RescueFailed(NodeError):
+    """The instance was not brought into the rescue system, or out of it.
+
+    :ivar last_error: Ironic's own ``last_error``, whole.
+    """
+
+    retriable = False
+
+    def __init__(
+        self,
+        node: str | None,
+        instance: str | None,
+        reason: str,
+        *,
+        last_error: str | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        self.last_error = last_error
+        super().__init__(node, instance, reason, request_id=request_id)
 
 
 class TearDownFailed(NodeError):

@@ -219,12 +219,15 @@ class InstanceInfo:
 class NodeResource:
     """What a node is, for the service's records and for schedulers that match sizes.
 
-    :param uuid: the node's uuid, which is also its ``hypervisor_hostname``.
+    :param uuid: the node's uuid, which is also its ``hypervisor_hostname``; a pool
+        has a name of its own.
     :param vcpus: cores; 0 if the node doesn't say.
     :param memory_mb: MiB; 0 if the node doesn't say.
     :param local_gb: GiB; 0 if the node doesn't say.
     :param in_use: an instance has the node: all of it is used.
     :param stats: ``cpu_arch`` and the node's capabilities, by name.
+    :param available: the node can take a new instance now.
+    :param traits: of a pool, those that all of its nodes have.
     """
 
     uuid: str
@@ -238,6 +241,8 @@ class NodeResource:
     cpu_arch: str | None
     resource_class: str | None
     stats: Mapping[str, str]
+    available: bool = False
+    traits: frozenset[str] = frozenset()
 
     @property
     def vcpus_used(self) -> int:
@@ -257,15 +262,16 @@ class NodeResource:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeInventory:
-    """What a node offers to a scheduler by resource class.
+    """What a compute node offers to a scheduler by resource class.
 
     :param resource_class: Ironic's own name of it.
     :param placement_class: the same in Placement's form, ``CUSTOM_…``.
-    :param total: how many instances it can hold: 1.
-    :param reserved: 1 when it can't take a new instance now: taken, in
-        maintenance, retired, or in any state but available.
-    :param traits: the traits set on the node.
-    :param pools: child pools by name; empty unless Ironic picks the node.
+    :param total: how many instances it can hold: 1, or of a pool several.
+    :param reserved: how many of them it can't take: of a node 1 when it is taken, in
+        maintenance, retired, or in any state but available; of a pool those that
+        are in such a state or have another service's instance.
+    :param traits: the traits set on the node, or on all nodes of the pool.
+    :param pools: child pools by name; empty, as long as each pool has its own record.
     """
 
     resource_class: str
@@ -284,7 +290,12 @@ class VirtAPI(abc.ABC):
     """What a driver asks of the compute service that loaded it.
 
     Called from any thread.
+
+    :cvar move_command: what an operator types to give a node's record to another
+        host, with ``{node}`` and ``{host}`` in it; for messages.
     """
+
+    move_command = "ironic-virt-manage ironic-compute-node-move {node} --service {host}"
 
     @property
     @abc.abstractmethod
@@ -309,11 +320,45 @@ class VirtAPI(abc.ABC):
         """
         return {}
 
+    def instance_places(self) -> Mapping[str, str]:
+        """Where the records put this host's instances: uuid to the compute node's name.
+
+        Asked at each refresh if Ironic picks the nodes.
+
+        :returns: ``""`` for one whose record names no compute node.
+        """
+        return dict.fromkeys(self.owned_instance_uuids(), "")
+
+    def instance_hosts(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """The hosts that the records give instances to, by the instance's uuid.
+
+        :returns: one that is not known, or has no host, is left out.
+        """
+        mine = set(self.owned_instance_uuids())
+        return {uuid: self.host for uuid in uuids if uuid in mine}
+
+    def existing_instances(self, uuids: Collection[str]) -> Collection[str]:
+        """Which of these instances the records have, of whichever host; not deleted ones.
+
+        What is reserved for one that they don't have is given up, so doubt is an error.
+        """
+        return set(self.owned_instance_uuids()).intersection(uuids)
+
+    def image_of(self, instance: InstanceLike) -> ImageLike | None:
+        """The image that an instance is to be deployed from, asked before it is spawned.
+
+        :returns: ``None``: not known; what it requires is then seen only by ``spawn``.
+        """
+        return None
+
     @abc.abstractmethod
     def abort_reason(self, instance: InstanceLike) -> str | None:
         """Why a running build is no longer wanted; ``None`` while it is.
 
         Asked again and again while a deployment is waited for: be quick.
+
+        :raises WaitCancelled: the instance is not this host's any more: the build
+            is left as it is, and nothing is undone.
         """
 
     def config_drive(
@@ -350,6 +395,12 @@ class VirtAPI(abc.ABC):
         :param detail: Ironic's provision state, where there is one.
         """
 
+    def report_request(self, method: str, status: int | None, seconds: float) -> None:  # noqa: B027
+        """Be told of a request that the driver sent to the API that it drives.
+
+        :param status: the answer's HTTP status; ``None`` if there was no answer.
+        """
+
 
 class ComputeDriver(abc.ABC):
     """What a compute service asks of a driver.
@@ -382,7 +433,10 @@ class ComputeDriver(abc.ABC):
 
     @abc.abstractmethod
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        """The uuids of this host's nodes; with ``refresh``, asked anew first."""
+        """The names of this host's compute nodes; with ``refresh``, asked anew first.
+
+        A name is a node's uuid or, when Ironic picks the node, that of a pool.
+        """
 
     @abc.abstractmethod
     def node_is_available(self, nodename: str) -> bool:
@@ -391,6 +445,41 @@ class ComputeDriver(abc.ABC):
     @abc.abstractmethod
     def is_node_deleted(self, nodename: str) -> bool:
         """Whether the node is confirmed gone; any doubt is ``False``."""
+
+    def rebalances_nodes(self) -> bool:
+        """Whether nodes go from host to host by themselves now.
+
+        If so, a service takes over the records of those that it is given by
+        :meth:`get_available_nodes`; if not, a record never changes its host so.
+        """
+        return False
+
+    def node_versions(self) -> Mapping[str, object]:
+        """By node uuid, a value that stays equal until there is news of the node.
+
+        As long as it does, :meth:`get_available_resource` and
+        :meth:`get_inventory` answer the same, so a service with many nodes needs
+        not ask.  Of a node that is left out nothing can be said.
+        """
+        return {}
+
+    def node_version(self, nodename: str) -> object | None:
+        """The same of one node, but an object that stays the same one.
+
+        ``None``: there is no telling.
+        """
+        return None
+
+    def nodes_age(self) -> float | None:
+        """How many seconds ago what is said of the nodes was known for sure.
+
+        ``None``: it never was, or there is no telling.
+        """
+        return None
+
+    def node_counts(self) -> Mapping[str, int]:
+        """How many of this host's nodes are in each state, in the driver's own words."""
+        return {}
 
     @abc.abstractmethod
     def get_available_resource(self, nodename: str) -> NodeResource:
@@ -490,8 +579,31 @@ class ComputeDriver(abc.ABC):
 
     # what not every driver can do
 
-    def rebuild(self, context: Any, instance: InstanceLike, *args: Any, **kwargs: Any) -> None:
-        """Deploy another image onto the instance's node."""
+    def rebuild(
+        self,
+        context: Any,
+        instance: InstanceLike,
+        image_meta: ImageLike,
+        injected_files: Sequence[tuple[str, bytes]],
+        admin_password: str | None,
+        allocations: Mapping[str, Any] | None,
+        bdms: Any = None,
+        detach_block_devices: Any = None,
+        attach_block_devices: Any = None,
+        network_info: NetworkInfo | None = None,
+        evacuate: bool = False,
+        block_device_info: Sequence[BlockDevice] | None = None,
+        preserve_ephemeral: bool = False,
+        accel_uuids: Any = None,
+        reimage_boot_volume: bool = False,
+    ) -> None:
+        """Deploy an image onto the instance's node anew; return when it is active.
+
+        :param context: calls whose ``request_id`` is the same are the same wish: a
+            later one goes on where the former one ended.
+        :param reimage_boot_volume: of no meaning for an instance without one.
+        :raises RebuildFailed: with what is on the disk.
+        """
         raise exceptions.OperationNotSupported("rebuild")
 
     def power_update_event(self, instance: InstanceLike, target_power_state: str) -> None:
@@ -502,12 +614,27 @@ class ComputeDriver(abc.ABC):
         """Inject an NMI."""
         raise exceptions.OperationNotSupported("trigger_crash_dump")
 
-    def rescue(self, context: Any, instance: InstanceLike, *args: Any, **kwargs: Any) -> None:
-        """Boot the rescue system."""
+    def rescue(
+        self,
+        context: Any,
+        instance: InstanceLike,
+        network_info: NetworkInfo | None,
+        image_meta: ImageLike | None,
+        rescue_password: str,
+        block_device_info: Sequence[BlockDevice] | None = None,
+        share_info: Any = None,
+    ) -> None:
+        """Boot the rescue system; return when it is there.
+
+        :raises RescueFailed: with what the instance runs now.
+        """
         raise exceptions.OperationNotSupported("rescue")
 
-    def unrescue(self, context: Any, instance: InstanceLike, *args: Any) -> None:
-        """Leave the rescue system."""
+    def unrescue(self, context: Any, instance: InstanceLike) -> None:
+        """Boot the instance's own system again; return when it is there.
+
+        :raises RescueFailed: it isn't.
+        """
         raise exceptions.OperationNotSupported("unrescue")
 
     def attach_interface(

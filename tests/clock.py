@@ -9,6 +9,9 @@ import threading
 PATIENCE = 20.0
 """Real seconds after which a thread that should have come is given up."""
 
+_SLEEP_OUT = 10 * PATIENCE
+"""Real seconds after which a thread that nobody wakes ends: longer than any test takes."""
+
 
 class VirtualClock:
     """A monotonic clock; its ``pause`` is the watcher's."""
@@ -28,7 +31,7 @@ class VirtualClock:
             self._sleepers[condition] = None if seconds is None else self.now + seconds
             self._names[condition] = threading.current_thread().name
             self._changed.notify_all()
-        if not condition.wait(PATIENCE):
+        if not condition.wait(_SLEEP_OUT):
             raise AssertionError("nobody woke this thread")
         with self._changed:
             self._sleepers.pop(condition, None)

@@ -43,6 +43,11 @@ class CrashingChannel:
             self.check()
         return self._channel.send(method, path, **request)
 
+    def die_at(self, at: int) -> None:
+        """Die at a request, counted from now on."""
+        with self._lock:
+            self._at = self.sent + at
+
     def check(self) -> None:
         """Die, in any thread of ours but the poller, which just goes silent."""
         if not self.dead:

@@ -11,14 +11,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+from ironic_virt.baremetal import lists
 from ironic_virt.baremetal.lists import NodeFilter, Swept
-from ironic_virt.baremetal.node import LIST_FIELDS, Node
+from ironic_virt.baremetal.node import Node
 
 OVERLAP = 20.0
 """How far apart in seconds the clocks of conductors may be; the second that rounding
 costs, and what a transaction takes to be committed, are in it."""
 
 SMALLEST_PAGE = 20
+LARGEST_DETAILED_PAGE = 40
+"""Up to so many rows the time of each costs Ironic less than two further requests."""
 LARGEST_PAGE = 1000
 """Ironic's own maximum, unless its operator has lowered it."""
 
@@ -45,6 +48,11 @@ class Doubts:
 
     gone: frozenset[str]
     unknown: tuple[str, ...]
+
+    def without(self, read: Mapping[str, Node]) -> Doubts:
+        """The same but for nodes that were read after the sweep."""
+        unknown = tuple(uuid for uuid in self.unknown if uuid not in read)
+        return Doubts(self.gone.difference(read), unknown)
 
 
 def mark(newest: float | None, now: float) -> float | None:
@@ -81,13 +89,23 @@ def next_page_size(size: int, position: int) -> int:
     return max(SMALLEST_PAGE, min(LARGEST_PAGE, max(2 * position + SMALLEST_PAGE, size * 3 // 4)))
 
 
-def last_difference(page: Sequence[Node], known: Mapping[str, Node]) -> int:
+def most_rows(count: int) -> int:
+    """How many nodes to read for changes before listing all is as cheap.
+
+    :param count: how many nodes there are.
+    """
+    # Each page costs a second request, which asks how far it reaches back.
+    return max(LARGEST_PAGE, count // 2)
+
+
+def last_difference(read: dict[str, Node], known: Mapping[str, Node]) -> int:
     """Where the last node stands, counted from 1, that isn't as known; 0 if none does."""
-    for position in range(len(page), 0, -1):
-        node = page[position - 1]
-        if known.get(node.uuid) != node:
-            return position
-    return 0
+    position = len(read)
+    for uuid, node in reversed(read.items()):
+        if known.get(uuid) != node:
+            break
+        position -= 1
+    return position
 
 
 def newcomers(page: Iterable[Node], known: Mapping[str, Node]) -> dict[str, Node]:
@@ -101,23 +119,14 @@ def doubts(sweep: Sequence[Swept], known: Mapping[str, Node], fresh: Mapping[str
     :param known: the nodes as of the last refresh.
     :param fresh: those that this refresh has read since.
     """
-    unknown = []
-    seen = set()
-    for row in sweep:
-        uuid = row.uuid
-        seen.add(uuid)
-        node = fresh.get(uuid) or known.get(uuid)
-        if node is None or not row.agrees(node):
-            unknown.append(uuid)
-    gone = {uuid for uuid in known if uuid not in seen}
-    gone.update(uuid for uuid in fresh if uuid not in seen)
-    return Doubts(frozenset(gone), tuple(unknown))
+    now = {**known, **fresh}
+    # Of 100,000 rows nearly all agree, so this is all that is done for most of them.
+    unknown = tuple(
+        row.uuid for row in sweep if (node := now.get(row.uuid)) is None or not row.agrees(node)
+    )
+    return Doubts(frozenset(now.keys() - {row.uuid for row in sweep}), unknown)
 
 
 def as_listed(node: Node, where: NodeFilter) -> Node | None:
     """A node read by itself as a list would show it; ``None`` if it would not."""
-    if not where.holds(node):
-        return None
-    shown = {name: getattr(node, name) for name in LIST_FIELDS}
-    malformed = tuple(name for name in node.malformed if name in LIST_FIELDS)
-    return Node(**shown, malformed=malformed)
+    return lists.as_listed(node) if where.holds(node) else None

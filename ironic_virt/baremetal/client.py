@@ -22,19 +22,35 @@ from oslo_config import cfg
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import answers
-from ironic_virt.baremetal.connection import Answer, Channel, KeystoneChannel
+from ironic_virt.baremetal.allocations import Allocations
+from ironic_virt.baremetal.connection import Answer, Channel, KeystoneChannel, ObservedChannel
 from ironic_virt.baremetal.lists import FIELD_FEATURES as _FIELD_FEATURES
 from ironic_virt.baremetal.lists import NodeFilter as NodeFilter
 from ironic_virt.baremetal.lists import NodeLists
 from ironic_virt.baremetal.node import LIST_FIELDS, Node, NodeDecoder
 from ironic_virt.baremetal.patches import JsonPatch, patch_is_applied
+from ironic_virt.baremetal.ports import (
+    PORT_FIELDS,
+    PORTGROUP_FIELDS,
+    Port,
+    Portgroup,
+    Portgroups,
+    Ports,
+)
 from ironic_virt.baremetal.retry import RetryPolicy
 from ironic_virt.baremetal.sender import Sender
 from ironic_virt.baremetal.versions import Feature, ServerVersions
 
 T = TypeVar("T")
 
-_ONE_NODE_FIELDS = (*LIST_FIELDS, "maintenance_reason", "reservation", "instance_info")
+_ONE_NODE_FIELDS = (
+    *LIST_FIELDS,
+    "maintenance_reason",
+    "reservation",
+    "provision_updated_at",
+    "instance_info",
+    "storage_interface",
+)
 
 
 class Validation(msgspec.Struct, frozen=True):
@@ -58,6 +74,8 @@ class _Vifs(msgspec.Struct):
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _VALIDATION = msgspec.json.Decoder(dict[str, Validation])
 _VIFS = msgspec.json.Decoder(_Vifs)
+_PORTS = msgspec.json.Decoder(Ports)
+_PORTGROUPS = msgspec.json.Decoder(Portgroups)
 
 
 class IronicClient:
@@ -72,9 +90,19 @@ class IronicClient:
         self._decoder = NodeDecoder()
 
     @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts) -> IronicClient:
-        """A client by the ``[ironic]`` options."""
-        return cls(KeystoneChannel.from_conf(conf), RetryPolicy.from_conf(conf))
+    def from_conf(
+        cls,
+        conf: cfg.ConfigOpts,
+        observe: Callable[[str, int | None, float], None] | None = None,
+    ) -> IronicClient:
+        """A client by the ``[ironic]`` options.
+
+        :param observe: told of each request: see :class:`ObservedChannel`.
+        """
+        channel: Channel = KeystoneChannel.from_conf(conf)
+        if observe is not None:
+            channel = ObservedChannel(channel, observe)
+        return cls(channel, RetryPolicy.from_conf(conf))
 
     def single_try(self) -> IronicClient:
         """The same client without retries, for who asks again by itself anyway."""
@@ -92,6 +120,11 @@ class IronicClient:
     def has(self, feature: Feature) -> bool:
         """Whether the server can do it."""
         return self.versions.has(feature)
+
+    @property
+    def allocations(self) -> Allocations:
+        """Reservations of nodes that Ironic makes; see :attr:`Feature.ALLOCATIONS`."""
+        return Allocations(self._sender)
 
     # -- nodes, read ----------------------------------------------------------
 
@@ -204,6 +237,7 @@ class IronicClient:
         *,
         applied: Callable[[Node], bool],
         configdrive: str | Mapping[str, Any] | None = None,
+        rescue_password: str | None = None,
         features: Sequence[Feature] = (),
     ) -> None:
         """Ask for a change of the provision state; it happens later.
@@ -212,10 +246,13 @@ class IronicClient:
         :param applied: given the node re-read after a lost reply, whether the
             request was taken.
         :param configdrive: base64 of a gzipped ISO, or the JSON form (1.56).
+        :param rescue_password: for the verb ``rescue``.
         :raises BadRequest: the node's state doesn't allow it.
         """
         body: dict[str, Any] = {"target": verb}
         needed = list(features)
+        if rescue_password is not None:
+            body["rescue_password"] = rescue_password
         if configdrive is not None:
             body["configdrive"] = configdrive
             if not isinstance(configdrive, str):
@@ -327,6 +364,22 @@ class IronicClient:
             applied=applied,
             result=lambda _: True,
         )
+
+    def list_ports(self, uuid: str) -> list[Port]:
+        """A node's network ports."""
+        answer = self._of_node("/ports", uuid, PORT_FIELDS)
+        return answers.content(answer, _PORTS.decode, "ports", path="/ports", node=uuid).ports
+
+    def list_portgroups(self, uuid: str) -> list[Portgroup]:
+        """A node's port groups."""
+        path = "/portgroups"
+        answer = self._of_node(path, uuid, PORTGROUP_FIELDS)
+        found = answers.content(answer, _PORTGROUPS.decode, "port groups", path=path, node=uuid)
+        return found.portgroups
+
+    def _of_node(self, path: str, uuid: str, fields: Iterable[str]) -> Answer:
+        params = {"node": uuid, "fields": ",".join(fields)}
+        return self._sender.read(path, version=self._base_version(), params=params, node=uuid)
 
     # -- sending --------------------------------------------------------------
 

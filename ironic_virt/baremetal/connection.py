@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from typing import Any, Protocol
 
@@ -27,7 +28,7 @@ from ironic_virt import exceptions
 from ironic_virt.conf import ironic as ironic_conf
 
 DEFAULT_TIMEOUT = 60.0
-"""Seconds for one request, when ``[ironic] timeout`` is not set."""
+"""Seconds for one request, to Keystone too, when ``[ironic] timeout`` is not set."""
 
 # As many requests of one service as may run at once without new connections.
 _POOL_SIZE = 64
@@ -90,8 +91,10 @@ class KeystoneChannel:
             auth=auth,
             additional_user_agent=[("ironic_virt", _version())],
         )
+        # Keystone's answers are waited for no longer than Ironic's.
+        session.timeout = float(conf[group].timeout or DEFAULT_TIMEOUT)
         adapter = loading.load_adapter_from_conf_options(conf, group, session=session, auth=auth)
-        return cls(adapter, conf[group].timeout or DEFAULT_TIMEOUT)
+        return cls(adapter, session.timeout)
 
     def send(
         self,
@@ -146,6 +149,36 @@ class KeystoneChannel:
                 endpoint = endpoint.rstrip("/")
                 self._base = endpoint if endpoint.endswith("/v1") else endpoint + "/v1"
             return self._base
+
+
+class ObservedChannel:
+    """A :class:`Channel` that tells of each request that went over another one.
+
+    :param observe: given the method, the answer's status (``None``: there was
+        no answer) and the seconds that it took.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        observe: Callable[[str, int | None, float], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._channel = channel
+        self._observe = observe
+        self._clock = clock
+
+    def send(self, method: str, path: str, **request: Any) -> Answer:
+        """See :meth:`Channel.send`."""
+        began = self._clock()
+        try:
+            answer = self._channel.send(method, path, **request)
+        except exceptions.IronicError:
+            self._observe(method, None, self._clock() - began)
+            raise
+        self._observe(method, answer.status, self._clock() - began)
+        return answer
 
 
 def _pooled_session() -> requests.Session:

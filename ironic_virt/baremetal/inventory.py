@@ -32,6 +32,10 @@ from ironic_virt.baremetal.snapshot import Snapshot as Snapshot
 LOG = logging.getLogger(__name__)
 
 
+PATIENCE = 600.0
+"""Seconds that a refresh waits for one that is under way."""
+
+
 def _no_changes(known: Mapping[str, Node]) -> Changes | None:
     """Nobody knows what changed: list all."""
 
@@ -55,6 +59,7 @@ class Inventory:
     :param changes: given the nodes as known, asks for what changed since the
         last answer; ``None`` says that all have to be listed.
     :param clock: a monotonic clock in seconds.
+    :param patience: seconds that a refresh waits for one that is under way.
     """
 
     def __init__(
@@ -63,7 +68,9 @@ class Inventory:
         *,
         changes: Callable[[Mapping[str, Node]], Changes | None] = _no_changes,
         clock: Callable[[], float] = time.monotonic,
+        patience: float = PATIENCE,
     ) -> None:
+        self._patience = patience
         self._list_nodes = list_nodes
         self._changes = changes
         self._clock = clock
@@ -84,7 +91,8 @@ class Inventory:
         and shares what it brings, error included.
 
         :raises IronicError: the list failed; the former nodes are kept and the
-            snapshot is marked stale.
+            snapshot is marked stale.  Or the one under way has not ended in time;
+            nothing is changed then.
         """
         with self._lock:
             flight = self._flight
@@ -93,7 +101,10 @@ class Inventory:
                 flight = self._flight = _Flight(self._clock())
         if leads:
             return self._fly(flight)
-        flight.landed.wait()
+        if not flight.landed.wait(self._patience):
+            raise exceptions.IronicError(
+                f"the listing of nodes that is under way has not ended in {self._patience:.0f} s"
+            )
         if flight.result is not None:
             return flight.result
         raise flight.error or exceptions.IronicError("the listing of nodes was interrupted")
@@ -119,7 +130,8 @@ class Inventory:
         :param node: as :meth:`IronicClient.get_node` gives it, whole.
         """
         # One node's parameters can be as large as a thousand listed nodes.
-        self._change(node.uuid, msgspec.structs.replace(node, instance_info=None))
+        listed = msgspec.structs.replace(node, instance_info=None, provision_updated_at=None)
+        self._change(node.uuid, listed)
 
     def discard(self, uuid: str) -> None:
         """Take note that Ironic has confirmed a node to be gone.
@@ -139,7 +151,7 @@ class Inventory:
     def _fly(self, flight: _Flight) -> Snapshot:
         try:
             former = self._snapshot
-            found = None if former.taken_at is None else self._changes(former.nodes)
+            found = None if former.taken_at is None else self._changes(former.nodes.flat())
             nodes = self._list_nodes() if found is None else None
             flight.result = self._succeed(flight, found, nodes)
             return flight.result
@@ -159,7 +171,8 @@ class Inventory:
             if found is not None:
                 snapshot = self._merged(flight, found)
             else:
-                snapshot = Snapshot.of(_listed(flight, nodes or ()).values(), flight.began)
+                listed = _listed(flight, nodes or ())
+                snapshot = Snapshot.of(_kept(self._snapshot, listed), flight.began)
             self._snapshot = snapshot
             failing_since, self._failing_since = self._failing_since, None
         now = self._clock()
@@ -203,6 +216,14 @@ class Inventory:
                 now - former.taken_at,
                 error,
             )
+
+
+def _kept(former: Snapshot, listed: Mapping[str, Node]) -> list[Node]:
+    """The nodes of a list, those that are as before by the very objects of before."""
+    return [
+        old if (old := former.get(uuid)) is not None and old == node else node
+        for uuid, node in listed.items()
+    ]
 
 
 def _listed(flight: _Flight, nodes: Sequence[Node]) -> dict[str, Node]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from oslo_log import log as logging
@@ -96,9 +96,9 @@ class Swept(msgspec.Struct, frozen=True, gc=False):
     def agrees(self, node: Node) -> bool:
         """Whether a node, as known, is as the sweep saw it."""
         return (
-            self.instance_uuid == node.instance_uuid
-            and self.provision_state == node.provision_state
-            and bool(self.maintenance) == node.maintenance
+            self.provision_state == node.provision_state
+            and self.instance_uuid == node.instance_uuid
+            and (self.maintenance or False) == node.maintenance
         )
 
 
@@ -112,12 +112,45 @@ class Page(NamedTuple):
     whole: bool
 
 
+class Listed(NamedTuple):
+    """A whole list.
+
+    :ivar pages: how many requests it took.
+    """
+
+    nodes: list[Node]
+    pages: int
+
+
+class Stamp(NamedTuple):
+    """When a node was last updated, by Ironic's clocks.
+
+    :ivar at: seconds since the epoch; ``None`` for never.
+    """
+
+    uuid: str
+    at: float | None
+
+
+class StampedPage(NamedTuple):
+    """The first page of a list in detail, as other lists show the nodes.
+
+    :ivar stamps: when each node was updated, in the same order.
+    :ivar whole: there is nothing after it.
+    """
+
+    nodes: list[Node]
+    stamps: list[Stamp]
+    whole: bool
+
+
 class _SweptPage(msgspec.Struct):
     nodes: list[Swept]
     next: str | None = None
 
 
 class _Stamp(msgspec.Struct):
+    uuid: str
     updated_at: Any = None
 
 
@@ -153,7 +186,12 @@ class NodeLists:
         page_size: int | None = None,
     ) -> list[Node]:
         """All nodes that match; see :meth:`IronicClient.list_nodes`."""
-        return _complete(lambda: self.pages(where, fields=fields, page_size=page_size))
+        return _complete(lambda: self.pages(where, fields=fields, page_size=page_size)).nodes
+
+    def listed(self, where: NodeFilter) -> Listed:
+        """The same, and how many pages they were."""
+        rows, pages = _complete(lambda: self.pages(where))
+        return Listed(rows, pages)
 
     def pages(
         self,
@@ -170,31 +208,50 @@ class NodeLists:
 
         :raises IronicError: any page failed; there is no partial result.
         """
-        return _complete(lambda: self._pages(where, Swept.__struct_fields__, self._swept_page))
+        whole = _complete(lambda: self._pages(where, Swept.__struct_fields__, self._swept_page))
+        return whole.nodes
 
-    def last_updated(self, where: NodeFilter, limit: int) -> Page:
-        """The nodes that were updated last, in that order; those that never were come last."""
-        return self._first_page(where, "updated_at", limit)
+    def last_updated(self, where: NodeFilter, limit: int, *, marker: str | None = None) -> Page:
+        """The nodes that were updated last, in that order, those of one second by id.
 
-    def last_created(self, where: NodeFilter, limit: int) -> Page:
-        """The nodes that were created last."""
-        return self._first_page(where, "id", limit)
+        Those that never were come last, on PostgreSQL first; behind a marker
+        they are left out.
 
-    def newest_update(self, where: NodeFilter) -> float | None:
-        """When any of the nodes was last updated, in seconds since the epoch by Ironic's clocks.
-
-        :returns: ``None`` if none ever was.
+        :param marker: the uuid of a node that was updated: begin behind it.
+        :raises NotFound: Ironic has no node with the marker's uuid.
         """
+        return self._first_page(where, "updated_at", limit, marker)
+
+    def last_updated_in_detail(self, where: NodeFilter, limit: int) -> StampedPage:
+        """The same with the time of each; a row costs Ironic four times as much."""
         params = where.params() | {
             "detail": "true",
-            "limit": "1",
+            "limit": str(limit),
             "sort_key": "updated_at",
             "sort_dir": "desc",
         }
         version = self._version(where, Feature.DETAIL)
         answer = self._sender.read("/nodes", version=str(version), params=params)
-        page = answers.content(answer, _stamps_in, "a page of nodes", path="/nodes")
-        return _moment(page.nodes[0].updated_at) if page.nodes else None
+        what = "a page of nodes"
+        nodes, following = answers.content(answer, self._decoder.page, what, path="/nodes")
+        stamps = answers.content(answer, _stamps_in, what, path="/nodes").nodes
+        return StampedPage(
+            [as_listed(node) for node in nodes],
+            [Stamp(stamp.uuid, _moment(stamp.updated_at)) for stamp in stamps],
+            not following,
+        )
+
+    def last_created(self, where: NodeFilter, limit: int) -> Page:
+        """The nodes that were created last."""
+        return self._first_page(where, "id", limit)
+
+    def newest_update(self, where: NodeFilter) -> Stamp | None:
+        """The node that comes first when those updated last do; ``None``: there are no nodes."""
+        return self._stamp(where, "desc")
+
+    def oldest_update(self, where: NodeFilter) -> Stamp | None:
+        """The node that comes first the other way round; ``None``: there are no nodes."""
+        return self._stamp(where, "asc")
 
     def updated_at(self, uuid: str) -> float | None:
         """When a node was updated, in seconds since the epoch; ``None`` for never.
@@ -207,6 +264,20 @@ class NodeLists:
         stamp = answers.content(answer, _stamp_in, "a node", path=path, node=uuid)
         return _moment(stamp.updated_at)
 
+    def _stamp(self, where: NodeFilter, direction: str) -> Stamp | None:
+        params = where.params() | {
+            "detail": "true",
+            "limit": "1",
+            "sort_key": "updated_at",
+            "sort_dir": direction,
+        }
+        version = self._version(where, Feature.DETAIL)
+        answer = self._sender.read("/nodes", version=str(version), params=params)
+        page = answers.content(answer, _stamps_in, "a page of nodes", path="/nodes")
+        if not page.nodes:
+            return None
+        return Stamp(page.nodes[0].uuid, _moment(page.nodes[0].updated_at))
+
     def _swept_page(self, body: bytes) -> tuple[list[Swept], str | None]:
         try:
             page = _SWEPT.decode(body)
@@ -216,13 +287,17 @@ class NodeLists:
             return [Swept.of(node) for node in nodes], following
         return page.nodes, page.next
 
-    def _first_page(self, where: NodeFilter, sort_key: str, limit: int) -> Page:
+    def _first_page(
+        self, where: NodeFilter, sort_key: str, limit: int, marker: str | None = None
+    ) -> Page:
         params = where.params() | {
             "fields": ",".join(LIST_FIELDS),
             "limit": str(limit),
             "sort_key": sort_key,
             "sort_dir": "desc",
         }
+        if marker is not None:
+            params["marker"] = marker
         answer = self._sender.read("/nodes", version=str(self._version(where)), params=params)
         nodes, following = answers.content(
             answer, self._decoder.page, "a page of nodes", path="/nodes"
@@ -258,20 +333,34 @@ class NodeLists:
         return self._sender.versions.carrying(*where.features(), *features)
 
 
-def _complete(pages: Callable[[], Iterator[list[T]]]) -> list[T]:
+class _Whole(NamedTuple, Generic[T]):
+    nodes: list[T]
+    pages: int
+
+
+def _complete(pages: Callable[[], Iterator[list[T]]]) -> _Whole[T]:
     """All pages, or an error."""
     for restart in range(_MOST_RESTARTS):
         rows: list[T] = []
+        count = 0
         try:
             for page in pages():
                 rows += page
-            return rows
+                count += 1
+            return _Whole(rows, count)
         except exceptions.NotFound as exc:
             # The marker was deleted between two pages: the list is void.
             if not rows or restart == _MOST_RESTARTS - 1:
                 raise
             LOG.info("A node went away while nodes were listed; beginning anew: %s", exc)
     raise AssertionError("unreachable")
+
+
+def as_listed(node: Node) -> Node:
+    """A node of which more was asked for, as an ordinary list shows it."""
+    shown = {name: getattr(node, name) for name in LIST_FIELDS}
+    malformed = tuple(name for name in node.malformed if name in LIST_FIELDS)
+    return Node(**shown, malformed=malformed)
 
 
 def _stamp_in(body: bytes) -> _Stamp:

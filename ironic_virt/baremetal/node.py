@@ -54,6 +54,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     :ivar instance_info: the deployment's parameters; only in a node asked for
         by itself.
+    :ivar provision_updated_at: when the provision state last changed, as Ironic
+        writes it; only in a node asked for by itself.
     :ivar malformed: names of fields that could not be read.
     """
 
@@ -75,9 +77,16 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     retired: bool = False
     protected: bool = False
     reservation: str | None = None
+    provision_updated_at: str | None = None
     instance_info: Mapping[str, Any] | None = None
     instance_name: str | None = None
+    storage_interface: str | None = None
     malformed: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it was asked for by itself, with all that the driver looks at."""
+        return self.instance_info is not None
 
     @property
     def states(self) -> str:
@@ -112,8 +121,10 @@ class _WireNode(msgspec.Struct, kw_only=True, gc=False):
     retired: bool | None = False
     protected: bool | None = False
     reservation: str | None = None
+    provision_updated_at: str | None = None
     instance_info: dict[str, Any] | None = None
     instance_name: str | None = None
+    storage_interface: str | None = None
 
 
 class _WirePage(msgspec.Struct):
@@ -227,8 +238,10 @@ class NodeDecoder:
             retired=bool(wire.retired),
             protected=bool(wire.protected),
             reservation=wire.reservation,
+            provision_updated_at=wire.provision_updated_at,
             instance_info=wire.instance_info,
             instance_name=wire.instance_name,
+            storage_interface=share(wire.storage_interface),
             malformed=malformed,
         )
 

@@ -4,7 +4,8 @@
 
 Waiters are plain data.  A tick serves all that are due: one list for each
 transitional provision state in which two or more nodes are waited for, and a
-single GET for every other node, those that left such a state included.
+single GET for every other node, those that left such a state included.  A state
+that is crowded with nodes that nobody here waits for is not listed either.
 
 No threads and no sleep here, and one lock, the caller's: it guards the set of
 waiters and their fields, and is never held while Ironic is asked.  One thread
@@ -47,11 +48,23 @@ SHORTEST_INTERVAL = 0.05
 """Seconds between two looks, whatever was configured: never a busy loop."""
 
 _FIRST_LOOK = 0.25
+_STEP = 0.3
 _GROWTH = 1.5
+_SHARED = 0.75
 _JITTER = 0.2
 _TOGETHER = 0.125
 _LARGEST_BACKOFF = 5
+_FEW = 6
 _LAST_LOOK = 1.0
+
+_ROWS_FOR_A_GET = 30
+"""As many nodes in a list cost Ironic about as much as a request for one.
+
+Ironic 39.0.0 on SQLite, without authentication: 0.22 and 6.8 ms of processor time.
+"""
+
+_CROWD_REMEMBERED = 60.0
+"""Seconds until a state that was too crowded to be listed is listed again, to see."""
 
 _HOPELESS = (exceptions.MicroversionNotSupported, exceptions.IronicUnauthorized)
 _SERVER_IN_TROUBLE = (exceptions.IronicUnreachable, exceptions.IronicUnavailable)
@@ -71,7 +84,7 @@ class Source(Protocol):
 class Rhythm:
     """When to look.
 
-    :param interval: seconds, the longest between two looks while Ironic answers.
+    :param interval: seconds; all pauses are shares or multiples of it.
     :param rng: the source of jitter.
     """
 
@@ -83,9 +96,20 @@ class Rhythm:
         """Who is due within so many seconds is served at once."""
         return self._floored * _TOGETHER
 
-    def pause(self, looks: int) -> float:
-        """Seconds until the next look after so many."""
-        share = min(_FIRST_LOOK * _GROWTH ** min(looks, 10), 1.0)
+    def pause(self, looks: int, patience: float, *, served: int = 1) -> float:
+        """Seconds until the next look after so many, of one pace.
+
+        :param patience: the longest pause in intervals.
+        :param served: how many nodes one request shows; so much sooner can the next
+            one come.
+        """
+        share = _FIRST_LOOK
+        if looks:
+            share = min(_STEP * looks, 1.0) * patience
+        if served > 1:
+            # Of those who share, none waits for long, and a few cost no more than one.
+            densest = min(_FIRST_LOOK * _GROWTH ** min(looks, 10), _SHARED)
+            share = min(max(share / served, densest), share)
         return max(self._jittered(self._floored * share), SHORTEST_INTERVAL)
 
     def backoff(self, failures: int) -> float:
@@ -107,12 +131,14 @@ class Waiter:
 
     :ivar state: the node's provision state when last seen.
     :ivar deadline: on the poll's clock; ``None``: no limit.
+    :ivar patience: the longest pause between two looks, in intervals.
     :ivar due: when to look next.
     :ivar looks: how often was looked.
+    :ivar pace: how often since there was last a reason to look soon.
     :ivar failures: how often in a row Ironic could not be asked.
     :ivar trouble: what the last failure was.
     :ivar seen: the node at the last look; ``None``: Ironic had none.
-    :ivar news: ``seen`` is new to the waiter.
+    :ivar news: ``seen`` is new to the waiter, and differs from what it has been told.
     :ivar error: ends the wait.
     """
 
@@ -120,8 +146,10 @@ class Waiter:
     woken: threading.Condition
     state: str | None = None
     deadline: float | None = None
+    patience: float = 1.0
     due: float = 0.0
     looks: int = 0
+    pace: int = 0
     failures: int = 0
     trouble: str | None = None
     seen: Node | None = None
@@ -153,6 +181,8 @@ class Poll:
         self._failed_ticks = 0
         self._held_until = float("-inf")
         self._warned: set[tuple[str, int | None]] = set()
+        # State to how many nodes its last list held, and when that was.
+        self._listed: dict[str, tuple[int, float]] = {}
 
     def add(self, waiter: Waiter) -> None:
         """Begin to look at a waiter's node.  The caller holds the lock."""
@@ -161,7 +191,7 @@ class Poll:
             self._warned.clear()
             self._failed_ticks = 0
             self._held_until = float("-inf")
-        self._schedule(waiter, self._rhythm.pause(0))
+        self._schedule(waiter, self._rhythm.pause(0, waiter.patience))
         self.waiters[waiter] = None
 
     def next_due(self) -> float | None:
@@ -188,6 +218,7 @@ class Poll:
             # What remains would fail too, each request after its own timeout.
             self._failed_ticks += 1
             self._held_until = self._clock() + self._rhythm.backoff(self._failed_ticks)
+        self._hasten(tick)
         self._note_recovery()
 
     # -- one tick -------------------------------------------------------------
@@ -203,15 +234,22 @@ class Poll:
                     in_state.setdefault(waiter.state, {})[waiter.node] = None
             due = [w for w in self.waiters if w.due <= now + self._rhythm.together]
         lists = {
-            waiter.state: in_state[waiter.state]
-            for waiter in due
-            if waiter.state in in_state and len(in_state[waiter.state]) > 1
+            state: in_state[state]
+            for state in dict.fromkeys(waiter.state for waiter in due)
+            if state in in_state and self._is_worth_a_list(state, len(in_state[state]))
         }
         unseen = dict.fromkeys(waiter.node for waiter in due)
         for nodes in lists.values():
             # The list is sent anyway, so all in that state profit.
             unseen |= nodes
         return _Tick(waiting, {s: n for s, n in lists.items() if s is not None}, unseen)
+
+    def _is_worth_a_list(self, state: str, awaited: int) -> bool:
+        """Whether a list costs less than asking for so many nodes one by one."""
+        if awaited < 2:
+            return False
+        size, when = self._listed.get(state, (0, 0.0))
+        return size <= awaited * _ROWS_FOR_A_GET or self._clock() >= when + _CROWD_REMEMBERED
 
     def _list(self, tick: _Tick, state: str) -> None:
         """Ask for all nodes in a state; those of ours found there are served."""
@@ -227,10 +265,11 @@ class Poll:
             self._failed(f"nodes in state {state!r}", waiters, exc)
             return
         self._failed_ticks = 0
-        for node in nodes:
-            if node.uuid in tick.waiting:
-                tick.unseen.pop(node.uuid, None)
-                self._saw(tick.waiting[node.uuid], node)
+        self._listed[state] = len(nodes), self._clock()
+        awaited_here = [node for node in nodes if node.uuid in tick.waiting]
+        for node in awaited_here:
+            tick.unseen.pop(node.uuid, None)
+            self._saw(tick.waiting[node.uuid], node, served=len(awaited_here))
         tick.left.update(uuid for uuid in awaited if uuid in tick.unseen)
 
     def _get(self, tick: _Tick, uuid: str) -> None:
@@ -250,7 +289,7 @@ class Poll:
             # Nodes deployed together go on together: where one of those that
             # left a state is now, the others probably are.
             left = dict.fromkeys(other for other in tick.unseen if other in tick.left)
-            if len(left) > 1:
+            if self._is_worth_a_list(state, len(left)):
                 tick.lists[state] = left
                 self._list(tick, state)
 
@@ -260,17 +299,39 @@ class Poll:
 
     # -- what a look brought --------------------------------------------------
 
-    def _saw(self, waiters: Sequence[Waiter], node: Node | None) -> None:
+    def _saw(self, waiters: Sequence[Waiter], node: Node | None, *, served: int = 1) -> None:
         with self._lock:
             for waiter in waiters:
+                if not waiter.looks or node != waiter.seen:
+                    # Who has seen just that need not wake up to find it again.
+                    waiter.news = True
+                    waiter.woken.notify()
                 waiter.seen = node
                 waiter.state = node.provision_state if node is not None else None
-                waiter.news = True
                 waiter.looks += 1
+                waiter.pace += 1
                 waiter.failures = 0
                 waiter.trouble = None
-                self._schedule(waiter, self._rhythm.pause(waiter.looks))
-                waiter.woken.notify()
+                pause = self._rhythm.pause(waiter.pace, waiter.patience, served=served)
+                self._schedule(waiter, pause)
+
+    def _hasten(self, tick: _Tick) -> None:
+        """Look soon at the few that remain where others have left.
+
+        Nodes deployed together end together, and the last one would wait for longest.
+        """
+        with self._lock:
+            for nodes in tick.lists.values():
+                remain = [node for node in nodes if node not in tick.left]
+                if len(remain) == len(nodes) or len(remain) > _FEW:
+                    continue
+                for waiter in (waiter for node in remain for waiter in tick.waiting[node]):
+                    if waiter.pace > 1 and not waiter.failures:
+                        waiter.pace = 1
+                        former = waiter.due
+                        pause = self._rhythm.pause(1, waiter.patience, served=len(remain))
+                        self._schedule(waiter, pause)
+                        waiter.due = min(former, waiter.due)
 
     def _failed(self, what: str, waiters: Sequence[Waiter], error: Exception) -> None:
         """Have the waiters wait on, or end their waits if that can't help.

@@ -7,6 +7,8 @@ that were created last.  Neither shows a node that was deleted or that left the
 filter: a sweep of little more than uuids does, now and then.  Whenever short
 answers leave a doubt the answer is a full list.
 
+A small fleet is listed whole each time: nothing is cheaper than one request.
+
 One refresh at a time, which the inventory sees to.  What is kept between two
 changes only when a refresh has come to its end, so that after an error the
 next one asks for the same again.
@@ -16,19 +18,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers, changes
+from ironic_virt.baremetal import answers, changes, updates
 from ironic_virt.baremetal.changes import Changes
-from ironic_virt.baremetal.lists import NodeFilter, NodeLists
+from ironic_virt.baremetal.lists import NodeFilter, NodeLists, Stamp, StampedPage
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.updates import Updates
 
 LOG = logging.getLogger(__name__)
 
 _MOST_SINGLE_READS = 50
+
+SHORT_FROM = 2
+"""From so many pages on two short lists are no more requests than a full one."""
+SHORT_FROM_NODES = 250
+"""From so many nodes on they take Ironic less time, also if all fit into one page."""
+SWEEP_FROM = 4
+"""From so many pages on a sweep beside them is worth it now and then."""
+
+
+class _Asked(NamedTuple):
+    """A mark, and which nodes it is about."""
+
+    where: NodeFilter
+    mark: float | None
 
 
 class Ironic(Protocol):
@@ -52,6 +69,9 @@ class Resync:
     :param sweep_period: tells the seconds between sweeps; 0: at every refresh.
     :param clock: a monotonic clock in seconds.
     :param wall_clock: seconds since the epoch.
+    :param short_from: pages of a full list from which on short lists are asked for.
+    :param short_from_nodes: nodes from which on they are, whatever the pages.
+    :param sweep_from: pages from which on a sweep is.
     """
 
     def __init__(
@@ -63,6 +83,9 @@ class Resync:
         sweep_period: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
+        short_from: int = SHORT_FROM,
+        short_from_nodes: int = SHORT_FROM_NODES,
+        sweep_from: int = SWEEP_FROM,
     ) -> None:
         self._ironic = ironic
         self._node_filter = node_filter
@@ -72,8 +95,17 @@ class Resync:
         self._wall_clock = wall_clock
         self._where: NodeFilter | None = None
         self._full_at = self._sweep_at = 0.0
+        self._short_from = short_from
+        self._short_from_nodes = short_from_nodes
+        self._sweep_from = sweep_from
+        self._pages = 0
+        # Whether the last full list was too small for short ones.
+        self._is_small = False
         self._mark: float | None = None
+        # The mark that this refresh has asked for, before it came to a full list.
+        self._asked: _Asked | None = None
         self._page_size = changes.SMALLEST_PAGE
+        self._told: set[str] = set()
 
     def list_nodes(self) -> Sequence[Node]:
         """All nodes.
@@ -82,19 +114,35 @@ class Resync:
         """
         lists, where, began = self._ironic.lists, self._node_filter(), self._clock()
         # Asked first: what changes while the list is under way has to lie after it.
-        marked, mark = True, None
+        asked = self._mark_before(lists, where)
+        nodes, self._pages = lists.listed(where)
+        self._is_small = self._pages < self._short_from and len(nodes) < self._short_from_nodes
+        self._where = None if asked is None else where
+        self._mark = None if asked is None else asked.mark
+        self._asked = None
+        self._full_at = self._sweep_at = began
+        return nodes
+
+    def _mark_before(self, lists: NodeLists, where: NodeFilter) -> _Asked | None:
+        """A mark for a list that is to begin now; ``None``: there is none to be had."""
+        if self._asked is not None and self._asked.where == where:
+            return self._asked
+        if self._where == where:
+            # That of the former refresh shows some changes twice, and loses none.
+            return _Asked(where, self._mark)
+        if self._is_small:
+            return None
+        if not lists.can_tell_changes():
+            return _Asked(where, None)
         try:
-            if lists.can_tell_changes():
-                mark = self._new_mark(lists, where)
+            return _Asked(where, self._mark_of(updates.newest(lists, where)))
+        except updates.Untold as exc:
+            self._tell(exc)
         except exceptions.IronicError as exc:
             if _may_pass(exc):
                 raise
             LOG.info("When nodes were changed can't be told; the next list is a full one: %s", exc)
-            marked = False
-        nodes = lists.whole(where)
-        self._where, self._mark = where if marked else None, mark
-        self._full_at = self._sweep_at = began
-        return nodes
+        return None
 
     def changes(self, known: Mapping[str, Node]) -> Changes | None:
         """What changed since the last refresh that came to its end.
@@ -104,12 +152,21 @@ class Resync:
         :raises IronicError: there is no answer.
         """
         lists, where, began = self._ironic.lists, self._node_filter(), self._clock()
+        self._asked = None
         if where != self._where or began - self._full_at >= self._full_period:
             return None
-        if not lists.can_tell_changes():
+        if self._is_small or not lists.can_tell_changes():
+            return None
+        if self._pages < self._sweep_from and self._sweep_is_due(began):
             return None
         try:
             return self._short_lists(lists, where, began, known)
+        except updates.Unsorted as exc:
+            self._tell(exc)
+            return None
+        except updates.Untold as exc:
+            LOG.debug("All nodes are listed anew: %s", exc)
+            return None
         except exceptions.IronicError as exc:
             if not _may_pass(exc):
                 # Perhaps only the short lists fail: the next refresh does without.
@@ -119,20 +176,44 @@ class Resync:
     def _short_lists(
         self, lists: NodeLists, where: NodeFilter, began: float, known: Mapping[str, Node]
     ) -> Changes | None:
-        mark = self._new_mark(lists, where)
-        fresh, page_size = self._updated(lists, where, known)
-        if fresh is None:
-            LOG.debug("Too many nodes have changed for one page: all are listed anew")
+        size, page = self._page_size, None
+        if self._pages < self._sweep_from:
+            size = min(size, changes.LARGEST_DETAILED_PAGE)
+        if size <= changes.LARGEST_DETAILED_PAGE:
+            page = lists.last_updated_in_detail(where, size)
+            first = page.stamps[0] if page.stamps else None
+            front = updates.checked(lists, where, first)
+        else:
+            front = updates.newest(lists, where)
+        # Not after the first page: what changes while pages are read has to lie after it.
+        mark = self._mark_of(front)
+        self._asked = _Asked(where, mark)
+        most = changes.most_rows(len(known))
+        if page is not None and self._holds_all(page):
+            fresh, page_size = {node.uuid: node for node in page.nodes}, size
+        elif self._pages < self._sweep_from:
+            # A full list is no more requests than further pages and the times of their ends.
+            self._page_size = changes.LARGEST_DETAILED_PAGE
             return None
+        else:
+            larger = size if page is None else size * 4
+            fresh, page_size = Updates(lists, where, front, most).since(self._mark, larger)
+        page_size = changes.next_page_size(page_size, changes.last_difference(fresh, known))
         arrivals = lists.last_created(where, changes.SMALLEST_PAGE)
         new = changes.newcomers(arrivals.nodes, known)
         fresh.update(new)
         # Older ones than these may be new as well.
         full_of_news = len(new) == len(arrivals.nodes) and not arrivals.whole
+        if full_of_news and self._pages < self._sweep_from:
+            return None
         gone: frozenset[str] = frozenset()
-        sweep_due = began - self._sweep_at >= self._sweep_period()
-        if sweep_due or full_of_news:
+        if self._sweep_is_due(began) or full_of_news:
             doubts = changes.doubts(lists.sweep(where), known, fresh)
+            if len(doubts.unknown) > _MOST_SINGLE_READS:
+                # A sweep of a large fleet takes time, in which nodes change.
+                late, _ = Updates(lists, where, front, most).since(mark, page_size)
+                fresh.update(late)
+                doubts = doubts.without(late)
             if len(doubts.unknown) > _MOST_SINGLE_READS:
                 return None
             gone = doubts.gone
@@ -142,31 +223,23 @@ class Resync:
         self._mark, self._page_size = mark, page_size
         return Changes(fresh, gone)
 
-    def _new_mark(self, lists: NodeLists, where: NodeFilter) -> float | None:
-        return changes.mark(lists.newest_update(where), self._wall_clock())
+    def _holds_all(self, page: StampedPage) -> bool:
+        """Whether a page holds all that was updated since the mark."""
+        if page.whole or not page.stamps:
+            return True
+        return changes.reaches_back(page.stamps[-1].at, self._mark)
 
-    def _updated(
-        self, lists: NodeLists, where: NodeFilter, known: Mapping[str, Node]
-    ) -> tuple[dict[str, Node] | None, int]:
-        """The nodes updated since the mark, and the size of the next page."""
-        size = self._page_size
-        while True:
-            page = lists.last_updated(where, size)
-            if page.whole or self._reaches_back(lists, page.nodes[-1].uuid):
-                position = changes.last_difference(page.nodes, known)
-                nodes = {node.uuid: node for node in page.nodes}
-                return nodes, changes.next_page_size(size, position)
-            if size >= changes.LARGEST_PAGE or len(page.nodes) < size:
-                return None, size
-            size = min(changes.LARGEST_PAGE, size * 4)
+    def _sweep_is_due(self, now: float) -> bool:
+        return now - self._sweep_at >= self._sweep_period()
 
-    def _reaches_back(self, lists: NodeLists, last: str) -> bool:
-        # A list with chosen fields can't show the time; one in detail costs four times as much.
-        try:
-            oldest = lists.updated_at(last)
-        except exceptions.NodeNotFound:
-            return False
-        return changes.reaches_back(oldest, self._mark)
+    def _mark_of(self, front: Stamp | None) -> float | None:
+        return changes.mark(None if front is None else front.at, self._wall_clock())
+
+    def _tell(self, why: Exception) -> None:
+        """Say once what makes every list a full one."""
+        if str(why) not in self._told:
+            self._told.add(str(why))
+            LOG.info("Which nodes were changed can't be told, so all are listed: %s", why)
 
     def _read_each(self, uuids: Sequence[str], where: NodeFilter, fresh: dict[str, Node]) -> bool:
         """Read nodes one by one into ``fresh``.

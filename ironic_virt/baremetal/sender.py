@@ -42,16 +42,19 @@ class Sender:
         self._retry = retry
         self._versions: ServerVersions | None = None
         self._versions_lock = threading.Lock()
+        self._elder: Sender | None = None
 
     def single_try(self) -> Sender:
-        """The same without retries."""
+        """The same without retries; the server is asked for its versions once for both."""
         twin = Sender(self._channel, dataclasses.replace(self._retry, max_retries=0))
-        twin._versions = self._versions
+        twin._elder = self
         return twin
 
     @property
     def versions(self) -> ServerVersions:
         """The API versions that the server speaks, asked once."""
+        if self._elder is not None:
+            return self._elder.versions
         with self._versions_lock:
             if self._versions is None:
                 self._versions = self._ask_versions()

@@ -9,8 +9,7 @@ A snapshot shares with the one before it all that hasn't changed: one node of
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Generic, TypeVar
 
 from ironic_virt.baremetal import states
@@ -38,16 +37,20 @@ class Layered(Mapping[str, V], Generic[V]):
 
     def changed(self, changes: Mapping[str, V | None]) -> Layered[V]:
         """The same with these values; ``None`` for gone."""
-        over = {**self._over, **changes}
-        if len(over) <= _MOST_CHANGES:
-            return Layered(self._base, over)
+        changed = Layered(self._base, {**self._over, **changes})
+        return changed if len(changed._over) <= _MOST_CHANGES else Layered(changed.flat())
+
+    def flat(self) -> dict[str, V]:
+        """The same as a dictionary, many times faster to go through; not to be changed."""
+        if not self._over:
+            return self._base
         flat = dict(self._base)
-        for key, value in over.items():
+        for key, value in self._over.items():
             if value is None:
                 flat.pop(key, None)
             else:
                 flat[key] = value
-        return Layered(flat)
+        return flat
 
     def __getitem__(self, key: str) -> V:
         if key in self._over:
@@ -58,17 +61,15 @@ class Layered(Mapping[str, V], Generic[V]):
         return self._base[key]
 
     def __iter__(self) -> Iterator[str]:
-        if not self._over:
-            return iter(self._base)
-        return self._layers()
+        return iter(self.flat())
 
-    def _layers(self) -> Iterator[str]:
-        for key in self._base:
-            if key not in self._over or self._over[key] is not None:
-                yield key
-        for key, value in self._over.items():
-            if value is not None and key not in self._base:
-                yield key
+    def items(self) -> ItemsView[str, V]:
+        """See :meth:`Mapping.items`."""
+        return self.flat().items()
+
+    def values(self) -> ValuesView[V]:
+        """See :meth:`Mapping.values`."""
+        return self.flat().values()
 
     def __len__(self) -> int:
         return self._length
@@ -88,7 +89,50 @@ Kind = tuple[str | None, frozenset[str]]
 """A resource class and a set of traits."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+class FreeNodes:
+    """The nodes that look free, by kind; made when first asked for, then kept up to date."""
+
+    __slots__ = ("_found", "_nodes")
+
+    def __init__(
+        self, nodes: Layered[Node], found: dict[Kind, tuple[Node, ...]] | None = None
+    ) -> None:
+        self._nodes = nodes
+        self._found = found
+
+    def by_kind(self) -> Mapping[Kind, tuple[Node, ...]]:
+        """The nodes of each kind that has any; not to be changed."""
+        # Two threads may make it at once, and make the same.
+        if self._found is None:
+            self._found = _by_kind(self._nodes.values())
+        return self._found
+
+    def changed(self, nodes: Layered[Node], changes: Mapping[str, Node | None]) -> FreeNodes:
+        """The same after changes, which ``nodes`` has already."""
+        former = self._found
+        if former is None:
+            return FreeNodes(nodes)
+        came = _by_kind(node for node in changes.values() if node is not None)
+        known = [self._nodes.get(uuid) for uuid in changes]
+        touched = came.keys() | _by_kind(node for node in known if node is not None).keys()
+        found = dict(former)
+        for kind in touched:
+            stay = (node for node in former.get(kind, ()) if node.uuid not in changes)
+            found[kind] = (*stay, *came.get(kind, ()))
+            if not found[kind]:
+                del found[kind]
+        return FreeNodes(nodes, found)
+
+
+def _by_kind(nodes: Iterable[Node]) -> dict[Kind, tuple[Node, ...]]:
+    found: dict[Kind, list[Node]] = {}
+    for node in nodes:
+        if may_be_free(node):
+            found.setdefault((node.resource_class, node.traits), []).append(node)
+    return {kind: tuple(members) for kind, members in found.items()}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """The nodes at one time.  Immutable.
 
@@ -104,6 +148,7 @@ class Snapshot:
     stale: bool
     error: str | None
     _instances: Layered[str] = dataclasses.field(repr=False)
+    _free: FreeNodes = dataclasses.field(repr=False)
 
     @classmethod
     def of(
@@ -119,7 +164,8 @@ class Snapshot:
         instances = {
             node.instance_uuid: node.uuid for node in by_uuid.values() if node.instance_uuid
         }
-        return cls(Layered(by_uuid), taken_at, stale, error, Layered(instances))
+        layered = Layered(by_uuid)
+        return cls(layered, taken_at, stale, error, Layered(instances), FreeNodes(layered))
 
     def by_instance(self, instance_uuid: str) -> Node | None:
         """The node that carries an instance."""
@@ -135,14 +181,10 @@ class Snapshot:
         """A node by its uuid."""
         return self.nodes.get(uuid)
 
-    @functools.cached_property
+    @property
     def free(self) -> Mapping[Kind, tuple[Node, ...]]:
-        """The nodes that look free, by resource class and traits; made when first asked for."""
-        found: dict[Kind, list[Node]] = {}
-        for node in self.nodes.values():
-            if may_be_free(node):
-                found.setdefault((node.resource_class, node.traits), []).append(node)
-        return {kind: tuple(nodes) for kind, nodes in found.items()}
+        """The nodes that look free, by resource class and traits; not to be changed."""
+        return self._free.by_kind()
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -162,8 +204,10 @@ class Snapshot:
         for uuid, node in changes.items():
             if node is not None and node.instance_uuid:
                 instances[node.instance_uuid] = uuid
+        nodes = self.nodes.changed(changes)
         return dataclasses.replace(
             self,
-            nodes=self.nodes.changed(changes),
+            nodes=nodes,
+            _free=self._free.changed(nodes, changes),
             _instances=self._instances.changed(instances) if instances else self._instances,
         )

@@ -96,6 +96,17 @@ ALL: Final = frozenset(
 DEPLOY_IN_PROGRESS: Final = frozenset({DEPLOYING, DEPLOY_WAIT, DEPLOY_HOLD, DEPLOY_DONE})
 """A deployment runs; hold is a pause that an operator or a step has ordered."""
 
+REBUILDABLE: Final = frozenset({ACTIVE, DEPLOY_FAILED, ERROR})
+"""Ironic takes the verb "rebuild" in these."""
+
+RESCUE_IN_PROGRESS: Final = frozenset({RESCUING, RESCUE_WAIT, UNRESCUING})
+
+RESCUABLE: Final = frozenset({ACTIVE, RESCUE, RESCUE_FAILED, UNRESCUE_FAILED})
+"""Ironic takes the verb "rescue" in these, and in "service failed", which is another's."""
+
+UNRESCUABLE: Final = frozenset({RESCUE, RESCUE_FAILED, UNRESCUE_FAILED})
+"""Ironic takes the verb "unrescue" in these."""
+
 CLEAN_STATES: Final = frozenset({CLEANING, CLEAN_WAIT, CLEAN_HOLD, CLEAN_FAILED})
 
 TRANSITIONAL: Final = frozenset(
@@ -124,6 +135,9 @@ TRANSITIONAL: Final = frozenset(
 # -- verbs of PUT /v1/nodes/{node}/states/provision ---------------------------
 
 VERB_ACTIVE: Final = "active"
+VERB_REBUILD: Final = "rebuild"
+VERB_RESCUE: Final = "rescue"
+VERB_UNRESCUE: Final = "unrescue"
 VERB_DELETED: Final = "deleted"
 VERB_ABORT: Final = "abort"
 VERB_UNHOLD: Final = "unhold"

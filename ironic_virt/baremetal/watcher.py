@@ -34,6 +34,9 @@ LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+PATIENCE = 2.0
+"""How many intervals late the end of a wait may be seen, unless it allows more."""
+
 
 def _pause(condition: threading.Condition, seconds: float | None) -> None:
     condition.wait(seconds)
@@ -47,8 +50,8 @@ class Watcher:
         others wait.
     :param node_filter: this service's nodes; a list is restricted to them, a
         look at a single node is not.
-    :param interval: seconds, the longest between two looks at a node while
-        Ironic answers, and between two calls of ``abort``.
+    :param interval: seconds, what the pauses between two looks at a node are
+        reckoned in, and the longest between two calls of ``abort``.
     :param clock: a monotonic clock in seconds.
     :param rng: the source of jitter.
     :param pause: waits on a condition, whose lock is held, until it is notified
@@ -86,14 +89,17 @@ class Watcher:
         instance: str | None = None,
         state: str | None = None,
         abort: Callable[[], str | None] | None = None,
+        patience: float = PATIENCE,
     ) -> T:
         """Block until the node is as wanted.
 
         :param until: given the node as it was at a time after this call began,
-            with the fields of :data:`polling.FIELDS` at least, or ``None`` if
-            Ironic has no such node.  Anything but ``None`` ends the wait and is
-            returned; an error ends the wait with that error.  Looks that it was
-            too slow for are left out.
+            with the fields of :data:`polling.FIELDS` at least, all of them unless
+            it is in a transitional state, or ``None`` if Ironic has no such node.
+            Anything but ``None`` ends the wait and is returned; an error ends the
+            wait with that error.  It is asked again only about a node that has
+            changed, so its answer must depend on the node alone.  Looks that it
+            was too slow for are left out.
         :param what: what is waited for; continues "waiting to".
         :param timeout: seconds; 0: no limit.
         :param instance: the instance's uuid, for errors.
@@ -101,6 +107,8 @@ class Watcher:
             first look a request of its own.
         :param abort: says why the wait is no longer wanted.  Asked at once, and
             at least every ``interval`` seconds.
+        :param patience: how many intervals late the end may be seen at most, while
+            Ironic answers.
         :raises WaitTimeout: the deadline has come.
         :raises BuildAborted: ``abort`` gave a reason.
         :raises WaitCancelled: the watcher stops.
@@ -113,6 +121,7 @@ class Watcher:
             woken=threading.Condition(self._lock),
             state=state,
             deadline=began + timeout if timeout else None,
+            patience=patience,
         )
         try:
             self._join(waiter)

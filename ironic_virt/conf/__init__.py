@@ -15,15 +15,17 @@ from collections.abc import Sequence
 from oslo_config import cfg
 
 from ironic_virt import exceptions
-from ironic_virt.conf import compute, ironic
+from ironic_virt.conf import compute, ironic, scheduler, service
 
-__all__ = ["check", "load", "register_opts"]
+__all__ = ["check", "load", "read", "register_opts"]
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register ``[DEFAULT]`` and ``[ironic]``; harmless when done twice."""
+    """Register the options of each group of ours; harmless when done twice."""
     compute.register_opts(conf)
+    service.register_opts(conf)
     ironic.register_opts(conf)
+    scheduler.register_opts(conf)
 
 
 def load(config_files: Sequence[str], args: Sequence[str] = ()) -> cfg.ConfigOpts:
@@ -35,12 +37,37 @@ def load(config_files: Sequence[str], args: Sequence[str] = ()) -> cfg.ConfigOpt
     """
     conf = cfg.ConfigOpts()
     register_opts(conf)
+    read(conf, config_files, args)
+    check(conf)
+    return conf
+
+
+def read(
+    conf: cfg.ConfigOpts,
+    config_files: Sequence[str],
+    args: Sequence[str] = (),
+    *,
+    prog: str | None = None,
+    version: str | None = None,
+    usage: str | None = None,
+    description: str | None = None,
+) -> None:
+    """Read ini files into a configuration whose options are registered, and check nothing.
+
+    :param prog: the command that ``args`` belong to; ``version``, ``usage`` and
+        ``description`` are for its help.
+    :raises InvalidConfiguration: a file can't be read.
+    """
     try:
         conf(
             args=list(args),
             project="ironic-virt",
             default_config_files=list(config_files),
             default_config_dirs=[],
+            prog=prog,
+            version=version,
+            usage=usage,
+            description=description,
         )
     except (cfg.ConfigFilesNotFoundError, cfg.ConfigFilesPermissionDeniedError) as exc:
         raise exceptions.InvalidConfiguration("--config-file", str(exc)) from exc
@@ -48,8 +75,6 @@ def load(config_files: Sequence[str], args: Sequence[str] = ()) -> cfg.ConfigOpt
         raise exceptions.InvalidConfiguration("--config-file", f"not an ini file: {exc}") from exc
     except cfg.ConfigFileValueError as exc:
         raise exceptions.InvalidConfiguration("a value in the file", str(exc)) from exc
-    check(conf)
-    return conf
 
 
 def check(conf: cfg.ConfigOpts) -> None:
@@ -61,8 +86,10 @@ def check(conf: cfg.ConfigOpts) -> None:
     :raises InvalidConfiguration: naming the first option with a wrong value.
     """
     for section, group, opts in (
-        ("DEFAULT", conf, compute.OPTIONS),
+        ("DEFAULT", conf, [*compute.OPTIONS, *service.DEFAULT_OPTIONS]),
+        (service.GROUP, conf[service.GROUP], service.OPTIONS),
         (ironic.GROUP, conf[ironic.GROUP], ironic.all_options(conf)),
+        (scheduler.GROUP, conf[scheduler.GROUP], scheduler.OPTIONS),
     ):
         for opt in opts:
             try:
@@ -70,4 +97,5 @@ def check(conf: cfg.ConfigOpts) -> None:
             except ValueError as exc:
                 # oslo.config's own text repeats the option and adds the file.
                 raise exceptions.InvalidConfiguration(f"[{section}] {opt.dest}", str(exc)) from exc
+    service.check(conf)
     ironic.check_auth(conf)

@@ -45,8 +45,11 @@ Related options:
         min=0,
         help="""
 Seconds before a request is sent again for the first time, growing with each
-further try, with jitter. It is also the longest time between two looks at the
-nodes that something waits for.
+further try, with jitter. Looks at the nodes that something waits for are reckoned
+in it too: the first comes after a quarter of it, further ones after growing pauses,
+which are no longer than five of these intervals for a deployment and two for anything
+else. The more deployments wait at the same time, the shorter the pauses are: with
+seven or more, three quarters of the interval.
 
 Related options:
 
@@ -141,6 +144,9 @@ Seconds after which a refresh lists all nodes anew. In between, a refresh reads
 only the nodes that were changed or created since the last one. 0: every
 refresh lists all nodes.
 
+Less than 250 nodes are listed at every refresh in any case, if they fit into
+one page of Ironic's: that is one request.
+
 The clocks of the conductors should agree within 20 seconds; what a clock that
 is further off hides is seen with the next full list.
 
@@ -155,14 +161,95 @@ Related options:
         min=0,
         help="""
 Seconds after which a refresh also lists the uuids of all nodes, with little
-more, to find those that were deleted, or that left the conductor group or
-shard. Until then such a node still counts as this service's, but nothing is
-done to it: before any action it is read anew. 0: at every refresh, as is always done with
-a ``peer_list``.
+more, or, where they are fewer than four pages, lists them whole: to find those
+that were deleted, or that left the conductor group or shard. Until then such a
+node still counts as this service's, but nothing is done to it: before any action
+it is read anew. 0: at every refresh, as is always done with a ``peer_list``.
 
 Related options:
 
 * inventory_full_resync_period
+""",
+    ),
+    cfg.StrOpt(
+        "node_selection",
+        default="scheduler",
+        choices=[
+            ("scheduler", "the compute service's scheduler: one compute node for each node"),
+            ("ironic", "Ironic, by an allocation: one compute node for each kind of nodes"),
+        ],
+        help="""
+Who picks the node that an instance gets.
+
+With ``ironic`` this service reports pools, one for each resource class and set of
+traits, and Ironic reserves one of the nodes that fit when an instance is built.
+What a refresh of the records costs then depends on how many kinds of nodes there
+are, and several services may serve the same nodes. Needs API version 1.52 of
+Ironic; with an older one there is a warning, and the scheduler picks.
+
+May be changed while there are instances; restart the service. The reference
+compute service takes only ``scheduler``.
+
+Related options:
+
+* capacity
+* match
+* allocation_timeout
+""",
+    ),
+    cfg.StrOpt(
+        "capacity",
+        choices=[
+            ("own", "the nodes that only this service serves"),
+            ("total", "all nodes, reported by each service"),
+            ("share", "this service's part of all nodes, the services that are up sharing them"),
+        ],
+        help="""
+What is reported as the capacity of the pools when Ironic picks the node. All of it
+is about the nodes of this service's conductor group and shard.
+
+``own``: no other service serves them. ``total``: several do, and each reports all
+of them; what others use is reserved, so each says how many are free, but together
+they offer a free node several times, and a build that comes too late is tried
+elsewhere. ``share``: what is free is dealt out to the services that are up, to
+those first that have least, so together they offer what is free.
+
+Unset: ``own`` with a ``shard_key``, a ``conductor_group`` or a ``peer_list`` that is
+in force, else ``total``.
+
+Related options:
+
+* node_selection
+""",
+    ),
+    cfg.StrOpt(
+        "match",
+        default="at_least",
+        choices=[
+            ("exact", "a node has as much as the flavor asks for, and no more"),
+            ("at_least", "a node has as much as the flavor asks for, or more"),
+        ],
+        help="""
+How a node's cores, memory and disk must match the flavor when Ironic picks the
+node. A size that the flavor doesn't ask for (``resources:MEMORY_MB=0``) matches
+always.
+
+Related options:
+
+* node_selection
+""",
+    ),
+    cfg.IntOpt(
+        "allocation_timeout",
+        default=60,
+        min=1,
+        help="""
+Seconds that Ironic has to decide which node an allocation gets. After that the
+allocation is given up, and other nodes are asked for.
+
+Related options:
+
+* node_selection
 """,
     ),
     cfg.IntOpt(
@@ -189,6 +276,15 @@ up; cleaning, which comes after, does not count. 0: no limit.
         default=600,
         min=0,
         help="Seconds that a change of the power state may take. 0: no limit.",
+    ),
+    cfg.IntOpt(
+        "rescue_timeout",
+        default=3600,
+        min=0,
+        help="""
+Seconds that it may take until the rescue system of an instance is there, or its
+own system is there again. 0: no limit.
+""",
     ),
 ]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from keystoneauth1 import loading
 from oslo_config import cfg
 
-from ironic_virt.conf import compute, ironic
+from ironic_virt.conf import compute, ironic, scheduler, service
 
 
 def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
@@ -18,7 +18,8 @@ def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
         for opt in loading.get_auth_plugin_conf_options(plugin)
     }
     return [
-        (None, compute.OPTIONS),
+        (None, [*compute.OPTIONS, *service.DEFAULT_OPTIONS]),
+        (service.GROUP, service.OPTIONS),
         (
             ironic.GROUP,
             [
@@ -29,4 +30,14 @@ def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
                 *ironic.adapter_options(),
             ],
         ),
+        (scheduler.GROUP, scheduler.OPTIONS),
+        *_database(),
     ]
+
+
+def _database() -> list[tuple[str | None, list[cfg.Opt]]]:
+    try:
+        from ironic_virt.conf import database
+    except ImportError:  # no oslo.db: only a driver is installed
+        return []
+    return [(database.GROUP, database.options())]

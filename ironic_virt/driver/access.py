@@ -81,11 +81,19 @@ class NodeAccess:
             self._inventory.put(node)
         self._ownership.note(node)
 
-    def note_again(self, node: str) -> Node | None:
-        """Read a node for the inventory's sake; a failure is the next refresh's matter.
+    def note_seen(self, node: Node | None, uuid: str) -> Node | None:
+        """The same for what a wait has shown, read anew only where it showed a part.
 
-        :returns: the node, ``None`` if it could not be read.
+        :param node: what was seen, ``None`` if Ironic had no such node.
+        :returns: the node, ``None`` if it is gone or could not be read.
         """
+        if node is None or not node.is_whole:
+            return self._note_again(uuid)
+        self.note(node)
+        return node
+
+    def _note_again(self, node: str) -> Node | None:
+        """Read a node for the inventory's sake; a failure is the next refresh's matter."""
         try:
             now = self._client.get_node(node)
         except exceptions.IronicError as exc:

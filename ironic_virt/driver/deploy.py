@@ -12,7 +12,7 @@ which takes off only what carries our instance's uuid.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -26,13 +26,24 @@ from ironic_virt.baremetal.watcher import Watcher
 from ironic_virt.driver import deploy_request, resources
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.network import Network
+from ironic_virt.driver.reservation import Reservation
+from ironic_virt.driver.selection import NodeSelection
 from ironic_virt.driver.teardown import TearDown
 from ironic_virt.sharding import guard
 from ironic_virt.virt import ImageLike, InstanceLike, NetworkInfo, VirtAPI
 
 LOG = logging.getLogger(__name__)
 
+PATIENCE = 5.0
+"""How many times ``api_retry_interval`` late the end of a deployment may be seen.
+
+On hardware it takes minutes, and a deployment of 20 s costs five looks so.
+"""
+
 VALIDATED_INTERFACES = ("deploy", "power", "storage")
+
+# These find nothing at fault in any node, or are absent.
+_STORAGE_WITHOUT_CHECKS = frozenset({None, "noop"})
 
 
 class Deployment:
@@ -47,6 +58,8 @@ class Deployment:
         watcher: Watcher,
         teardown: TearDown,
         virtapi: VirtAPI,
+        selection: NodeSelection,
+        reservation: Reservation,
     ) -> None:
         self._conf = conf
         self._client = client
@@ -55,17 +68,26 @@ class Deployment:
         self._watcher = watcher
         self._teardown = teardown
         self._virtapi = virtapi
+        self._selection = selection
+        self._reservation = reservation
 
     # -- check and reserve ----------------------------------------------------
 
-    def reserve(self, instance: InstanceLike) -> Node:
-        """Make the node the instance's, by setting its ``instance_uuid``.
+    def reserve(self, instance: InstanceLike, image: ImageLike | None) -> Node:
+        """Make a node the instance's.
 
+        That is the one which the scheduler has picked, by setting its
+        ``instance_uuid``, or one which Ironic picks.
+
+        :param image: as far as it is known; may matter if Ironic picks.
         :returns: the node as it is with the reservation.
+        :raises ReservationFailed: Ironic has no node for it; nothing was changed.
         :raises NodeTaken: another instance has it; it is left alone.
         :raises NodeNotAvailable: it is gone or not free; nothing was changed.
         :raises NodeNotOurs: it is outside the target set; nothing was changed.
         """
+        if self._selection.by_ironic:
+            return self._reservation.reserve(instance, image)
         if not instance.node:
             raise exceptions.NodeNotGiven(
                 None, instance.uuid, "no node was chosen for the instance; schedule it first"
@@ -74,7 +96,13 @@ class Deployment:
         if node.instance_uuid == instance.uuid:
             self._access.guard(node, instance)
             return node
-        guard.check(node, self._access.target, instance=instance.uuid, carries=None)
+        guard.check(
+            node,
+            self._access.target,
+            instance=instance.uuid,
+            carries=None,
+            move_command=self._virtapi.move_command,
+        )
         if reason := resources.why_not_free(node):
             raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
         self._virtapi.report_progress(instance, "reserving", node.provision_state or "")
@@ -88,11 +116,19 @@ class Deployment:
         LOG.info("Node %s is reserved for instance %s", node.uuid, instance.uuid)
         return reserved
 
-    def _claim(self, node: Node, instance: InstanceLike) -> Node:
+    def _claim(
+        self, node: Node, instance: InstanceLike, more: Mapping[str, Any] | None = None
+    ) -> Node:
+        """Set the node's ``instance_uuid``, and further fields with it.
+
+        :returns: the node as it is afterwards.
+        """
+        fields = {"instance_uuid": instance.uuid, **(more or {})}
         try:
             # Ironic refuses this when another uuid is there: the claim is atomic.
             return self._client.patch_node(
-                node.uuid, [{"op": "add", "path": "/instance_uuid", "value": instance.uuid}]
+                node.uuid,
+                [{"op": "add", "path": f"/{key}", "value": v} for key, v in fields.items()],
             )
         except exceptions.NodeNotFound as exc:
             raise exceptions.NodeNotAvailable(
@@ -131,7 +167,7 @@ class Deployment:
         :raises WaitCancelled: the service stops; the deployment goes on in
             Ironic and a later call takes it up.
         """
-        node = self.reserve(instance)
+        node = self.reserve(instance, image)
         try:
             self._carry_on(
                 context, node, instance, image, injected_files, admin_password, network_info
@@ -139,7 +175,8 @@ class Deployment:
         except exceptions.WaitCancelled:
             raise
         except Exception as exc:
-            LOG.error("Deploying instance %s failed: %s", instance.uuid, exc)
+            if not isinstance(exc, exceptions.BuildAborted):
+                LOG.error("Deploying instance %s failed: %s", instance.uuid, exc)
             self._undo_after(exc, instance)
             raise
 
@@ -157,8 +194,8 @@ class Deployment:
         if state in (None, states.AVAILABLE):
             if reason := resources.why_not_deployable(node):
                 raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
-            self._configure(node, instance, image, network_info)
-            self._validate(node, instance)
+            self._virtapi.report_progress(instance, "configuring", state or "")
+            self._network.attach(node, instance, network_info)
             drive = deploy_request.config_drive(
                 self._virtapi.config_drive(
                     context,
@@ -168,27 +205,39 @@ class Deployment:
                     admin_password=admin_password,
                 )
             )
-            self._start(node, instance, drive)
+            # The last before the deployment: its answer is the look at the node.
+            held = self._configure(node, instance, image, network_info)
+            if held.storage_interface not in _STORAGE_WITHOUT_CHECKS:
+                # Ironic itself asks the other interfaces when it is told to deploy.
+                self._validate(held, instance)
+                held = self._access.held(instance, node.uuid)
+            self._start(held, instance, drive)
             done = self._wait(node, instance, states.DEPLOYING)
         else:
             done = self._deployed(instance, node) or self._wait(node, instance, state)
-        self._access.note_again(done.uuid)
+        self._access.note(done)
         self._virtapi.report_progress(instance, "active", done.provision_state or "")
         LOG.info("Instance %s is active on node %s", instance.uuid, node.uuid)
 
     def _configure(
         self, node: Node, instance: InstanceLike, image: ImageLike, network_info: NetworkInfo
-    ) -> None:
-        self._virtapi.report_progress(instance, "configuring", node.provision_state or "")
+    ) -> Node:
+        """Tell the node what to deploy.
+
+        :returns: the node as it is afterwards, past the guard.
+        """
         more = self._virtapi.deploy_metadata(instance, network_info)
         info = deploy_request.instance_info(instance, image, node, more)
-        configured = self._client.patch_node(
-            node.uuid, [{"op": "add", "path": "/instance_info", "value": info}]
-        )
+        # With the claim in it, Ironic refuses to write to a node that is another's by now.
+        configured = self._claim(node, instance, {"instance_info": info})
         self._access.guard(configured, instance)
-        self._network.attach(configured, instance, network_info)
+        return configured
 
     def _validate(self, node: Node, instance: InstanceLike) -> None:
+        """Have Ironic say what is wrong with a node's interfaces.
+
+        :raises NodeValidationFailed, ImageRefused: something is.
+        """
         self._virtapi.report_progress(instance, "validating", node.provision_state or "")
         checks = self._client.validate_node(node.uuid)
         failed = {
@@ -205,11 +254,14 @@ class Deployment:
         raise exceptions.NodeValidationFailed(node.uuid, instance.uuid, failed)
 
     def _start(
-        self, node: Node, instance: InstanceLike, drive: str | dict[str, Any] | None
+        self, held: Node, instance: InstanceLike, drive: str | dict[str, Any] | None
     ) -> None:
-        held = self._access.held(instance, node.uuid)
+        """Ask for the deployment.
+
+        :param held: the node, read just now and past the guard.
+        """
         if reason := resources.why_not_deployable(held):
-            raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
+            raise exceptions.NodeNotAvailable(held.uuid, instance.uuid, reason)
         self._stop_if_unwanted(held, instance)
         self._virtapi.report_progress(instance, "deploying", held.provision_state or "")
 
@@ -218,13 +270,26 @@ class Deployment:
 
         try:
             self._client.set_provision_state(
-                node.uuid, states.VERB_ACTIVE, applied=applied, configdrive=drive
+                held.uuid, states.VERB_ACTIVE, applied=applied, configdrive=drive
             )
-        except (exceptions.BadRequest, exceptions.Conflict) as exc:
+        except exceptions.IronicError as exc:
+            refused = isinstance(exc, exceptions.BadRequest | exceptions.Conflict)
+            # An image that can't be used is a fault of the server's by its status, 500.
+            if not refused and not deploy_request.is_image_fault(exc.message):
+                raise
+            if isinstance(exc, exceptions.BadRequest):
+                self._tell_what_is_invalid(held, instance)
             raise _failure(
-                node, instance, "Ironic refused to deploy", exc.message, exc.request_id
+                held, instance, "Ironic refused to deploy", exc.message, exc.request_id
             ) from exc
-        LOG.info("Node %s is being deployed for instance %s", node.uuid, instance.uuid)
+        LOG.info("Node %s is being deployed for instance %s", held.uuid, instance.uuid)
+
+    def _tell_what_is_invalid(self, node: Node, instance: InstanceLike) -> None:
+        """After a refusal, say which interface is at fault, if that can be told."""
+        try:
+            self._validate(node, instance)
+        except exceptions.IronicError as exc:
+            LOG.debug("Why node %s was refused can't be asked: %s", node.uuid, exc)
 
     def _stop_if_unwanted(self, node: Node, instance: InstanceLike) -> None:
         if reason := self._virtapi.abort_reason(instance):
@@ -251,6 +316,7 @@ class Deployment:
             instance=instance.uuid,
             state=state,
             abort=lambda: self._virtapi.abort_reason(instance),
+            patience=PATIENCE,
         )
 
     def _deployed(

@@ -8,7 +8,10 @@ Thread-safe.
 
 from __future__ import annotations
 
+import dataclasses
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,16 +19,24 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
+from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.inventory import Inventory, Snapshot
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.resync import Resync
 from ironic_virt.baremetal.watcher import Watcher
-from ironic_virt.driver import resources
+from ironic_virt.driver import pool_records, pools, resources
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.deploy import Deployment
+from ironic_virt.driver.links import Link
 from ironic_virt.driver.network import Network
+from ironic_virt.driver.pool_records import PoolRecords
 from ironic_virt.driver.power import Power
+from ironic_virt.driver.rebuild import Rebuild
+from ironic_virt.driver.reconciliation import Reconciliation
+from ironic_virt.driver.rescue import Rescue
+from ironic_virt.driver.reservation import Reservation
+from ironic_virt.driver.selection import NodeSelection
 from ironic_virt.driver.teardown import TearDown
 from ironic_virt.sharding.ownership import Ownership
 
@@ -40,6 +51,7 @@ class IronicDriver(virt.ComputeDriver):
     :param client: for tests; made from ``conf`` otherwise.
     :param watcher: for tests; made from ``conf`` otherwise.
     :param clock: a monotonic clock in seconds.
+    :param pause: for tests; waits for so many seconds, and says whether the service stops.
     """
 
     def __init__(
@@ -50,9 +62,11 @@ class IronicDriver(virt.ComputeDriver):
         client: IronicClient | None = None,
         watcher: Watcher | None = None,
         clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], bool] | None = None,
     ) -> None:
         super().__init__(conf, virtapi)
-        self._client = client or IronicClient.from_conf(conf)
+        self._clock = clock
+        self._client = client or IronicClient.from_conf(conf, virtapi.report_request)
         self._ownership = Ownership(conf, virtapi, self._client)
         resync = Resync(
             self._client,
@@ -69,6 +83,25 @@ class IronicDriver(virt.ComputeDriver):
         )
         self._access = NodeAccess(self._client, self._inventory, self._ownership)
         self._network = Network(self._client, self._access)
+        self._selection = NodeSelection(conf, self._client)
+        self._pools = PoolRecords(virtapi, self._ownership, self._selection)
+        self._stopping = threading.Event()
+        self._reconciliation = Reconciliation(
+            self._client,
+            virtapi,
+            period=conf.ironic.inventory_full_resync_period,
+            clock=clock,
+        )
+        self._reservation = Reservation(
+            conf,
+            self._client,
+            self._access,
+            virtapi,
+            snapshot=lambda fresh: self._snapshot(refresh=fresh),
+            allowed=self._pools.allowed,
+            pause=pause or self._stopping.wait,
+            clock=clock,
+        )
         self._teardown = TearDown(
             conf,
             self._client,
@@ -76,6 +109,7 @@ class IronicDriver(virt.ComputeDriver):
             self._network,
             self._watcher,
             virtapi,
+            release=self._release_reservation,
             clock=clock,
         )
         self._deployment = Deployment(
@@ -86,8 +120,12 @@ class IronicDriver(virt.ComputeDriver):
             self._watcher,
             self._teardown,
             virtapi,
+            self._selection,
+            self._reservation,
         )
         self._power = Power(conf, self._client, self._access, self._watcher)
+        self._rebuild = Rebuild(conf, self._client, self._access, self._watcher, virtapi)
+        self._rescue = Rescue(conf, self._client, self._access, self._watcher, virtapi)
 
     # -- the service's life ---------------------------------------------------
 
@@ -104,14 +142,24 @@ class IronicDriver(virt.ComputeDriver):
         # Also without any filter: the server may be too old altogether.
         policy.target.check_server(self._client.versions)
         LOG.info("Compute service %s serves the nodes of %s", host, policy)
+        if self._by_ironic:
+            LOG.info("Ironic picks the nodes; pools say how many there are")
 
     def cleanup_host(self, host: str) -> None:
         """Wake whoever waits; deployments go on in Ironic."""
+        self._stopping.set()
         self._watcher.stop()
 
     def manages_several_nodes(self) -> bool:
         """One service has many nodes."""
         return True
+
+    @property
+    def _by_ironic(self) -> bool:
+        return self._selection.by_ironic
+
+    def _release_reservation(self, instance: virt.InstanceLike) -> bool:
+        return not self._by_ironic or self._reservation.release(instance)
 
     # -- nodes ----------------------------------------------------------------
 
@@ -153,16 +201,26 @@ class IronicDriver(virt.ComputeDriver):
         return self._snapshot().nodes.get(uuid) or self._access.fresh(uuid)
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        """The uuids of our nodes, in any state.
+        """The uuids of our nodes, in any state; the names of our pools if Ironic picks.
 
         :raises IronicError: there is no inventory yet and none could be had.
         """
+        if self._by_ironic:
+            snapshot = self._snapshot(refresh=refresh)
+            if refresh:
+                self._reconciliation.look(snapshot)
+            return self._pools.names(snapshot, anew=refresh)
         ours, elsewhere = self._ours(refresh=refresh)
-        return [*(node.uuid for node in ours), *elsewhere.values()]
+        former = self._pools.left_over(anew=refresh)
+        return [*(node.uuid for node in ours), *elsewhere.values(), *former]
 
     def node_is_available(self, nodename: str) -> bool:
-        """Whether the node is ours."""
+        """Whether the node, or the pool, is ours."""
         snapshot = self._snapshot()
+        if self._by_ironic:
+            return nodename in self._pools.names(snapshot)
+        if self._pools.is_pool(nodename):
+            return nodename in self._pools.left_over()
         if nodename in self._ownership.claim(snapshot):
             return True
         try:
@@ -172,7 +230,14 @@ class IronicDriver(virt.ComputeDriver):
         return self._ownership.serves(node)
 
     def is_node_deleted(self, nodename: str) -> bool:
-        """Whether Ironic itself says that it has no such node, in any shard or group."""
+        """Whether Ironic itself says that it has no such node, in any shard or group.
+
+        Of a pool, and of a node when Ironic picks: whether it needs no record any more.
+        """
+        if self._by_ironic:
+            return self._pools.is_gone(nodename, self._snapshot())
+        if self._pools.is_pool(nodename):
+            return not self._pools.has_instances(nodename)
         try:
             self._client.get_node(nodename)
         except exceptions.NodeNotFound as exc:
@@ -182,16 +247,64 @@ class IronicDriver(virt.ComputeDriver):
             LOG.warning("Whether node %s is deleted can't be told: %s", nodename, exc)
         return False
 
+    def rebalances_nodes(self) -> bool:
+        """Whether the hash ring of ``[ironic] peer_list`` is in force."""
+        return self._ownership.by_ring
+
+    def node_versions(self) -> Mapping[str, object]:
+        """Our nodes as the inventory has them, or our pools as they were counted."""
+        if self._by_ironic:
+            return self._pools.versions(self._snapshot())
+        ours, _ = self._ours()
+        return {node.uuid: node for node in ours}
+
+    def node_version(self, nodename: str) -> object | None:
+        """The node as the inventory has it."""
+        return self._inventory.snapshot.nodes.get(nodename)
+
+    def nodes_age(self) -> float | None:
+        """How many seconds ago Ironic was last asked with success."""
+        taken_at = self._inventory.snapshot.taken_at
+        return None if taken_at is None else self._clock() - taken_at
+
+    def node_counts(self) -> Mapping[str, int]:
+        """How many of our nodes are in each provision state."""
+        ours, _ = self._ours()
+        # Null is what the API before 1.2 said for available.
+        return Counter(node.provision_state or states.AVAILABLE for node in ours)
+
     def get_available_resource(self, nodename: str) -> virt.NodeResource:
         """What the node is.
 
         :raises NodeNotAvailable: Ironic has no such node.
         """
-        return resources.node_resource(self._node(nodename))
+        if self._pools.is_pool(nodename):
+            return pool_records.resource(self._pools.pool(nodename))
+        found = resources.node_resource(self._node(nodename))
+        # The record of a node that is in a pool is there for its instance alone.
+        return dataclasses.replace(found, available=False) if self._by_ironic else found
 
     def get_inventory(self, nodename: str) -> virt.NodeInventory:
         """What the node offers."""
-        return resources.node_inventory(self._node(nodename))
+        if self._pools.is_pool(nodename):
+            return pool_records.inventory(self._pools.pool(nodename))
+        offered = resources.node_inventory(self._node(nodename))
+        return dataclasses.replace(offered, reserved=1) if self._by_ironic else offered
+
+    def vif_links(self, nodename: str) -> Mapping[str, Link]:
+        """The physical link of each VIF on a node, by VIF."""
+        return self._network.links(nodename)
+
+    def record_uuid(self, nodename: str) -> str:
+        """The uuid of a compute node's record; a node's name is its uuid."""
+        return pools.pool_uuid(nodename) if self._pools.is_pool(nodename) else nodename
+
+    def node_of(self, instance: virt.InstanceLike) -> str | None:
+        """The uuid of the node that the instance has; the record may name its pool."""
+        if instance.node is not None and not self._pools.is_pool(instance.node):
+            return instance.node
+        node = self._snapshot().by_instance(instance.uuid)
+        return (node or self._access.of_instance(instance)).uuid
 
     # -- instances ------------------------------------------------------------
 
@@ -220,7 +333,8 @@ class IronicDriver(virt.ComputeDriver):
 
     def prepare_for_spawn(self, instance: virt.InstanceLike) -> None:
         """See :meth:`Deployment.reserve`."""
-        self._deployment.reserve(instance)
+        image = self.virtapi.image_of(instance) if self._by_ironic else None
+        self._deployment.reserve(instance, image)
 
     def spawn(
         self,
@@ -259,6 +373,55 @@ class IronicDriver(virt.ComputeDriver):
     ) -> None:
         """See :meth:`TearDown.tear_down`."""
         self._teardown.tear_down(instance)
+
+    def rebuild(
+        self,
+        context: Any,
+        instance: virt.InstanceLike,
+        image_meta: virt.ImageLike,
+        injected_files: Sequence[tuple[str, bytes]],
+        admin_password: str | None,
+        allocations: Mapping[str, Any] | None,
+        bdms: Any = None,
+        detach_block_devices: Any = None,
+        attach_block_devices: Any = None,
+        network_info: virt.NetworkInfo | None = None,
+        evacuate: bool = False,
+        block_device_info: Sequence[virt.BlockDevice] | None = None,
+        preserve_ephemeral: bool = False,
+        accel_uuids: Any = None,
+        reimage_boot_volume: bool = False,
+    ) -> None:
+        """See :meth:`Rebuild.rebuild`; it stays on its node."""
+        if evacuate:
+            raise exceptions.OperationNotSupported("evacuating")
+        self._rebuild.rebuild(
+            context,
+            instance,
+            image_meta,
+            injected_files,
+            admin_password,
+            network_info or (),
+            block_device_info or (),
+            preserve_ephemeral=preserve_ephemeral,
+        )
+
+    def rescue(
+        self,
+        context: Any,
+        instance: virt.InstanceLike,
+        network_info: virt.NetworkInfo | None,
+        image_meta: virt.ImageLike | None,
+        rescue_password: str,
+        block_device_info: Sequence[virt.BlockDevice] | None = None,
+        share_info: Any = None,
+    ) -> None:
+        """See :meth:`Rescue.rescue`; which system it is, is Ironic's affair."""
+        self._rescue.rescue(instance, rescue_password)
+
+    def unrescue(self, context: Any, instance: virt.InstanceLike) -> None:
+        """See :meth:`Rescue.unrescue`."""
+        self._rescue.unrescue(instance)
 
     # -- power ----------------------------------------------------------------
 

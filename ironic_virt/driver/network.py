@@ -14,6 +14,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.links import Link, links
 from ironic_virt.virt import InstanceLike, NetworkInfo
 
 LOG = logging.getLogger(__name__)
@@ -32,22 +33,24 @@ class Network:
         :param node: past the guard, read just now.
         :raises VifAttachFailed: naming the VIF and Ironic's reason.
         """
-        if not network_info:
-            return
-        attached = set(self._client.list_vifs(node.uuid))
-        for vif in network_info:
-            if vif.id in attached:
-                continue
-            self._access.held(instance, node.uuid)
+        for number, vif in enumerate(network_info):
+            if number:
+                self._access.held(instance, node.uuid)
             try:
                 self._client.attach_vif(node.uuid, vif.id)
             except (exceptions.Conflict, exceptions.BadRequest) as exc:
-                # A conflict may mean that a reply was lost, and then it is here.
+                # A former attempt may have attached it: most have none, so it is asked now.
                 if vif.id in self._client.list_vifs(node.uuid):
                     continue
                 raise exceptions.VifAttachFailed(
                     node.uuid, instance.uuid, vif.id, exc.message
                 ) from exc
+
+    def links(self, node: str) -> dict[str, Link]:
+        """The physical link of each VIF on a node, by VIF."""
+        ports = self._client.list_ports(node)
+        bonded = any(port.portgroup_uuid for port in ports)
+        return links(ports, self._client.list_portgroups(node) if bonded else ())
 
     def detach_all(self, node: Node, instance: InstanceLike) -> None:
         """Detach every VIF from a node that carries the instance.

@@ -82,8 +82,8 @@ class Power:
         self._access.guard(node, instance)
         if node.target_power_state != target:
             self._request(node, instance, target, timeout)
-        self._wait(node, instance, target)
-        self._access.note_again(node.uuid)
+        done = self._wait(node, instance, target)
+        self._access.note_seen(done, node.uuid)
         LOG.info("Instance %s, node %s: %r is done", instance.uuid, node.uuid, target)
 
     def _request(
@@ -105,10 +105,11 @@ class Power:
                 request_id=exc.request_id,
             ) from exc
 
-    def _wait(self, node: Node, instance: InstanceLike, target: str) -> None:
+    def _wait(self, node: Node, instance: InstanceLike, target: str) -> Node:
+        """The node when it is done."""
         wanted = _REACHED[target]
 
-        def until(now: Node | None) -> bool | None:
+        def until(now: Node | None) -> Node | None:
             if now is None or now.instance_uuid != instance.uuid:
                 raise exceptions.PowerFailed(
                     node.uuid, instance.uuid, "the instance went off the node meanwhile"
@@ -119,14 +120,14 @@ class Power:
             # Only a reboot can leave the state as it was and yet have failed.
             rebooting = target in (states.REBOOT, states.SOFT_REBOOT)
             if now.power_state == wanted and not (rebooting and now.last_error):
-                return True
+                return now
             raise exceptions.PowerFailed(
                 node.uuid,
                 instance.uuid,
                 f"{target!r} failed, {now.states}: {now.last_error or 'Ironic gives no reason'}",
             )
 
-        self._watcher.wait(
+        return self._watcher.wait(
             node.uuid,
             until,
             what=f"carry out {target!r} ([ironic] power_timeout)",

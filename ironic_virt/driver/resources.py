@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-import re
-
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
+from ironic_virt.scheduler.resource_classes import placement_class as placement_class
 from ironic_virt.virt import InstanceInfo, NodeInventory, NodeResource, PowerState
 
 HYPERVISOR_TYPE = "ironic"
@@ -46,12 +45,6 @@ def why_not_deployable(node: Node) -> str | None:
     return None
 
 
-def placement_class(resource_class: str) -> str:
-    """A resource class in Placement's form: ``gold.8`` is ``CUSTOM_GOLD_8``."""
-    normal = re.sub(r"[^A-Z0-9_]", "_", resource_class.upper())
-    return normal if normal.startswith("CUSTOM_") else f"CUSTOM_{normal}"
-
-
 def node_resource(node: Node) -> NodeResource:
     """What the node is; sizes as Ironic's ``properties`` have them."""
     properties = node.properties
@@ -70,6 +63,7 @@ def node_resource(node: Node) -> NodeResource:
         cpu_arch=properties.cpu_arch,
         resource_class=node.resource_class,
         stats=stats,
+        available=why_not_free(node) is None,
     )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -39,8 +39,17 @@ _VERBS = {
 }
 
 
+class _Left(NamedTuple):
+    """A node without the instance as it was seen; ``None`` if it is gone too."""
+
+    node: Node | None
+
+
 class TearDown:
-    """Tears nodes down.  Thread-safe: it keeps nothing between calls."""
+    """Tears nodes down.  Thread-safe: it keeps nothing between calls.
+
+    :param release: gives up a reservation that has no node; ``False``: it has one.
+    """
 
     def __init__(
         self,
@@ -51,6 +60,7 @@ class TearDown:
         watcher: Watcher,
         virtapi: VirtAPI,
         *,
+        release: Callable[[InstanceLike], bool] = lambda instance: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._conf = conf
@@ -59,6 +69,7 @@ class TearDown:
         self._network = network
         self._watcher = watcher
         self._virtapi = virtapi
+        self._release_reservation = release
         self._clock = clock
 
     def tear_down(self, instance: InstanceLike) -> None:
@@ -71,10 +82,17 @@ class TearDown:
         timeout = self._conf.ironic.unprovision_timeout
         deadline = self._clock() + timeout if timeout else None
         asked: str | None = None
+        missed = False
         while True:
             try:
                 node = self._access.of_instance(instance)
             except exceptions.InstanceNotFound:
+                if not self._release_reservation(instance):
+                    # Ironic chose its node between the two requests: look again.
+                    if missed:
+                        raise _held_by_reservation(instance) from None
+                    missed = True
+                    continue
                 if asked is None:
                     LOG.info("Instance %s is on no node; nothing to tear down", instance.uuid)
                 return
@@ -91,8 +109,9 @@ class TearDown:
                     raise _failed(node, instance)
                 asked = self._request(node, instance, _VERBS[step])
             remaining = 0.0 if deadline is None else max(deadline - self._clock(), 0.001)
-            if not self._wait(node, instance, remaining, timeout):
-                now = self._access.note_again(node.uuid)
+            left = self._wait(node, instance, remaining, timeout)
+            if left is not None:
+                now = self._access.note_seen(left.node, node.uuid)
                 if now is not None and now.provision_state == states.ERROR:
                     # Ironic has taken the instance off, and yet it may still run.
                     raise _failed(now, instance)
@@ -128,24 +147,26 @@ class TearDown:
                 ) from exc
         return verb
 
-    def _wait(self, node: Node, instance: InstanceLike, remaining: float, timeout: float) -> bool:
+    def _wait(
+        self, node: Node, instance: InstanceLike, remaining: float, timeout: float
+    ) -> _Left | None:
         """Wait for a state in which there is something to do.
 
-        :returns: whether the node still carries the instance.
+        :returns: how the node was left; ``None`` if it still carries the instance.
         """
 
-        def until(now: Node | None) -> bool | None:
+        def until(now: Node | None) -> tuple[_Left | None] | None:
             if now is None or now.instance_uuid != instance.uuid:
-                return False
+                return (_Left(now),)
             if states.tear_down_step(now.provision_state) is states.TearDown.WAIT:
                 return None
             # The request was taken, but this look may be older than its effect.
             if now.provision_state == node.provision_state and now.reservation:
                 return None
-            return True
+            return (None,)
 
         try:
-            return self._watcher.wait(
+            (left,) = self._watcher.wait(
                 node.uuid,
                 until,
                 what="be torn down",
@@ -153,6 +174,7 @@ class TearDown:
                 instance=instance.uuid,
                 state=states.DELETING,
             )
+            return left
         except exceptions.WaitTimeout as exc:
             raise exceptions.WaitTimeout(
                 node.uuid,
@@ -173,10 +195,42 @@ class TearDown:
         if held.instance_name is not None:
             # Ironic set it by itself, from the display_name, and keeps it otherwise.
             patch.append({"op": "remove", "path": "/instance_name"})
-        released = self._client.patch_node(node.uuid, patch)
+        try:
+            released = self._client.patch_node(node.uuid, patch)
+        except exceptions.Conflict as exc:
+            released = self._release_with_allocation(node, instance, patch, exc)
         self._access.note(released)
         self._virtapi.report_progress(instance, "released", released.provision_state or "")
         LOG.info("Node %s is released from instance %s", node.uuid, instance.uuid)
+
+    def _release_with_allocation(
+        self,
+        node: Node,
+        instance: InstanceLike,
+        patch: list[dict[str, Any]],
+        refusal: exceptions.Conflict,
+    ) -> Node:
+        """The same where Ironic takes an instance off only with its allocation.
+
+        That is so in the states in which something has failed (39.0.0).
+        """
+        if isinstance(refusal, exceptions.NodeLocked) or not self._client.has(Feature.ALLOCATIONS):
+            raise refusal
+        if self._client.allocations.get(instance.uuid) is None:
+            raise refusal
+        rest = [operation for operation in patch if operation["path"] != "/instance_uuid"]
+        self._client.patch_node(node.uuid, rest)
+        self._client.allocations.delete(instance.uuid)
+        return self._access.fresh(node.uuid, instance.uuid)
+
+
+def _held_by_reservation(instance: InstanceLike) -> exceptions.TearDownFailed:
+    return exceptions.TearDownFailed(
+        None,
+        instance.uuid,
+        "the instance's allocation in Ironic has a node that is in use and does not carry the "
+        "instance. Look at the allocation in Ironic, then delete the instance again",
+    )
 
 
 def _failed(node: Node, instance: InstanceLike) -> exceptions.TearDownFailed:

@@ -11,12 +11,17 @@ from __future__ import annotations
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.sharding.selector import TargetSet
-
-MOVE = "ironic-virt-manage ironic-compute-node-move {node} --service {host}"
+from ironic_virt.virt import VirtAPI
 
 
 def check(
-    node: Node, target: TargetSet, *, instance: str, carries: str | None, stays: bool = False
+    node: Node,
+    target: TargetSet,
+    *,
+    instance: str,
+    carries: str | None,
+    stays: bool = False,
+    move_command: str = VirtAPI.move_command,
 ) -> None:
     """Let an action on a node pass, or refuse it.
 
@@ -24,6 +29,7 @@ def check(
     :param instance: the uuid of the instance that the action is for.
     :param carries: the ``instance_uuid`` that the action expects on the node.
     :param stays: a node with this instance is ours wherever it is.
+    :param move_command: see :class:`VirtAPI`.
     :raises NodeNotOurs: it is outside the target set.
     :raises NodeTaken: it carries another instance.
     :raises NodeNotAvailable: it carries no instance, but should carry this one.
@@ -41,5 +47,5 @@ def check(
             node.uuid,
             instance,
             f"{reason}. Nothing was changed. Let the service of that shard or group act, or move "
-            f"the node's record to it: {MOVE.format(node=node.uuid, host='<its host>')}",
+            f"the node's record to it: {move_command.format(node=node.uuid, host='<its host>')}",
         )

@@ -150,6 +150,11 @@ class Ownership:
             return claims.of_ring(node, ring, host, self._virtapi.owned_instance_uuids())
         return inside and claims.of_ring(node, ring, host, ())
 
+    @property
+    def by_ring(self) -> bool:
+        """Whether the hash ring decides, and not the records."""
+        return self._ring_in_force() is not None
+
     def note(self, node: Node) -> None:
         """Take a node as just read or changed: outside the target set it is ours only
         as long as it has our instance."""
@@ -168,7 +173,14 @@ class Ownership:
         """Let an action on a node pass, or refuse it: see :func:`guard.check`."""
         outside = self.target.why_outside(node) is not None
         stays = outside and carries is not None and self._keeps(carries)
-        guard.check(node, self.target, instance=instance, carries=carries, stays=stays)
+        guard.check(
+            node,
+            self.target,
+            instance=instance,
+            carries=carries,
+            stays=stays,
+            move_command=self._virtapi.move_command,
+        )
 
     def _keeps(self, instance: str) -> bool:
         """Whether a node stays ours outside of the group, because of our instance."""
@@ -233,7 +245,7 @@ class Ownership:
                     uuid,
                     self.target,
                     owner,
-                    guard.MOVE.format(node=uuid, host=self._virtapi.host),
+                    self._virtapi.move_command.format(node=uuid, host=self._virtapi.host),
                 )
         # A node that is away for a while and comes back is no news.
         for uuid in claim.nodes & self._warned.keys():

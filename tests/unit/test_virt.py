@@ -157,10 +157,10 @@ def test_one_name_for_two_drivers_is_an_error(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("method", "arguments"),
     [
-        ("rebuild", (None, None)),
+        ("rebuild", (None, None, None, [], None, None)),
         ("power_update_event", (None, "power on")),
         ("trigger_crash_dump", (None,)),
-        ("rescue", (None, None)),
+        ("rescue", (None, None, None, None, "secret")),
         ("unrescue", (None, None)),
         ("attach_interface", (None, None, None, None)),
         ("detach_interface", (None, None, None)),

@@ -2,8 +2,9 @@
 
 """Lists: filtering, sorting, one page after a marker, and the ``next`` link.
 
-The rules are those of Ironic's database layer, NULLs included: they come first
-in ascending order, and paging over a column that has them loses rows.
+The rules are those of Ironic's database layer, NULLs included: paging over a
+column that has them loses rows.  In ascending order they come first, unless the
+database is PostgreSQL.
 """
 
 import itertools
@@ -64,12 +65,14 @@ def page(
     sort_key: str = "id",
     sort_dir: str = "asc",
     candidates: Iterable[RowT] | None = None,
+    nulls_sort_last: bool = False,
 ) -> list[RowT]:
     """One page of a table.
 
     :param matches: which rows count; None for all.
     :param candidates: rows in the order of their ids that are known to hold
         all matches; None for the whole table.
+    :param nulls_sort_last: in ascending order; in descending order first.
     """
     descending = sort_dir == "desc"
     if sort_key == "id":
@@ -85,7 +88,7 @@ def page(
 
     def order(row: RowT) -> tuple[bool, Any, int]:
         value = getattr(row, sort_key)
-        return (value is not None, 0 if value is None else value, row.id)
+        return ((value is None) == nulls_sort_last, 0 if value is None else value, row.id)
 
     return sorted(found, key=order, reverse=descending)[:limit]
 

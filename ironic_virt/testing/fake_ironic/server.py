@@ -82,6 +82,8 @@ class FakeIronicServer:
     :param port: 0 for any free one.
     :param threads: how many requests are answered at a time.  Hanging ones
         count.
+    :param idle: seconds after which a connection on which nothing is asked is closed;
+        a request that is just then sent on it is lost.
     :param options: settings of a new fake Ironic; see :class:`~.settings.Settings`.
     :raises OSError: from :meth:`start`, if the port can't be had.
     """
@@ -93,11 +95,12 @@ class FakeIronicServer:
         host: str = "127.0.0.1",
         port: int = 0,
         threads: int = 16,
+        idle: int = 10,
         **options: Any,
     ) -> None:
         self.fake = fake or FakeIronic(clock=RealClock(), **options)
         self._server = wsgi.Server(
-            (host, port), self.fake, numthreads=threads, request_queue_size=128
+            (host, port), self.fake, numthreads=threads, request_queue_size=128, timeout=idle
         )
         self._server.gateway = _Gateway
         self._server.ConnectionClass = _Connection

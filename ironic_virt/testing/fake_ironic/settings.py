@@ -119,6 +119,8 @@ class Settings:
         (``fake-hardware`` can't.)
     :param boot_devices: the boot devices that the hardware supports.
     :param max_limit: the largest page of a list.
+    :param nulls_sort_last: whether a field without a value sorts as on PostgreSQL:
+        behind all values, and in descending order before them.
     :param token: if set, requests need this ``X-Auth-Token``, else 401.
     :param seed: makes everything random repeatable: durations out of ranges,
         the node that an allocation gets, request ids.
@@ -135,5 +137,6 @@ class Settings:
     supports_nmi: bool = False
     boot_devices: tuple[str, ...] = ("pxe",)
     max_limit: int = 1000
+    nulls_sort_last: bool = False
     token: str | None = None
     seed: int = 0

@@ -6,7 +6,7 @@ Pure: nothing here touches a file or a process.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,8 +47,9 @@ class Options:
         as Ironic does by default.
     :ivar delays: how long fake hardware takes, by the interface's name: whole seconds, ``"5"``,
         or ``"5,30"``, random between the two, nearer to the first.
-    :ivar conductor_group: the group that the only conductor is in.  It serves no others:
-        with a group set, nodes outside it have no conductor.
+    :ivar conductor_group: the group that the conductor is in.  It serves no others: with a
+        group set, nodes outside it have no conductor.
+    :ivar further_groups: groups that get a conductor of their own, each a process more.
     :ivar max_api_version: the newest API version that is spoken, ``"1.51"`` for instance;
         None: the newest that this Ironic knows.
     :ivar vifs: attach VIFs for real, to the node's ports, by network interface ``flat`` over a
@@ -59,6 +60,7 @@ class Options:
     automated_clean: bool = True
     delays: Mapping[str, str] = field(default_factory=dict)
     conductor_group: str = ""
+    further_groups: Sequence[str] = ()
     max_api_version: str | None = None
     vifs: bool = True
     overrides: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -81,12 +83,14 @@ class Place:
     :ivar port: the TCP port of its API, on 127.0.0.1.
     :ivar database_url: in SQLAlchemy's format.
     :ivar neutron_url: where its Neutron answers, when VIFs are attached for real.
+    :ivar rpc_port: the TCP port of its conductor, on 127.0.0.1, where there are several.
     """
 
     directory: Path
     port: int
     database_url: str
     neutron_url: str | None = None
+    rpc_port: int | None = None
 
 
 def render(options: Options, place: Place) -> str:
@@ -123,6 +127,10 @@ def render(options: Options, place: Place) -> str:
             "provisioning_network": CLEANING_NETWORK,
             "rescuing_network": CLEANING_NETWORK,
         }
+    if place.rpc_port is not None:
+        # Ironic makes the conductor's name of both; its peers find it by that.
+        sections["DEFAULT"] |= {"rpc_transport": "json-rpc", "host": "127.0.0.1"}
+        sections["json_rpc"] = {"host_ip": "127.0.0.1", "port": str(place.rpc_port)}
     for section, values in options.overrides.items():
         sections.setdefault(section, {}).update(values)
     return "\n".join(

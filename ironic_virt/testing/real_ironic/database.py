@@ -90,7 +90,7 @@ def _mariadb(environment: IronicEnvironment, variables: Mapping[str, str]) -> It
         if server is None and MARIADB_VARIABLE in variables:
             raise errors.DatabaseError(f"The server that {MARIADB_VARIABLE} names:\n{refusals}")
         if server is None:
-            url = stack.enter_context(_private_server(refusals))
+            url = stack.enter_context(private_server(refusals))
             refusals, server = _create(environment, name, url)
         if server is None:
             raise errors.DatabaseError(f"The MariaDB that was started for this test:\n{refusals}")
@@ -117,18 +117,16 @@ def _sql(environment: IronicEnvironment, *arguments: str) -> subprocess.Complete
     )
 
 
-def _find_program(name: str) -> str | None:
+def find_program(name: str) -> str | None:
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SERVER_DIRECTORIES))
     return shutil.which(name, path=path)
 
 
 @contextlib.contextmanager
-def _private_server(
-    refusals: str, *, sleep: Callable[[float], None] = time.sleep
-) -> Iterator[str]:
+def private_server(refusals: str, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[str]:
     """Start an installed MariaDB that only we can reach, by a socket in a directory of ours."""
-    server = _find_program("mariadbd") or _find_program("mysqld")
-    install = _find_program("mariadb-install-db")
+    server = find_program("mariadbd") or find_program("mysqld")
+    install = find_program("mariadb-install-db")
     if server is None or install is None:
         raise errors.DatabaseError(
             "This needs a MariaDB server. None let us in:\n"

@@ -40,6 +40,7 @@ _PORT_TAKEN = "Address already in use"
 # Its parent starts a process that crashed over and over again, so it never ends by itself.
 _CRASHED = re.compile(r"Child \d+ exited with status [1-9]")
 _ATTEMPTS = 3
+_CONDUCTORS_VERSION = "1.49"
 
 
 class RealIronic:
@@ -158,27 +159,48 @@ class RealIronic:
         neutron_url = None
         if self.options.vifs:
             neutron_url = self._stack.enter_context(StandInNeutron()).url
-        self._port = _free_port()
-        place = configuration.Place(directory, self._port, self.database_url, neutron_url)
+        several = bool(self.options.further_groups)
+        place = configuration.Place(
+            directory,
+            _free_port(),
+            self.database_url,
+            neutron_url,
+            _free_port() if several else None,
+        )
         self._create_schema(place)
-        config = directory / "ironic.conf"
-        config.write_text(configuration.render(self.options, place))
-        self._process = ServerProcess(
+        self._port = place.port
+        self._process = self._launch(environment, self.options, place)
+        self._wait_until_it_serves(self._process)
+        for group in self.options.further_groups:
+            options = dataclasses.replace(self.options, conductor_group=group)
+            own = directory / f"conductor-{group}"
+            own.mkdir()
+            beside = dataclasses.replace(
+                place, directory=own, port=_free_port(), rpc_port=_free_port()
+            )
+            self._wait_until_it_serves(self._launch(environment, options, beside), group)
+
+    def _launch(
+        self, environment: IronicEnvironment, options: Options, place: configuration.Place
+    ) -> ServerProcess:
+        config = place.directory / "ironic.conf"
+        config.write_text(configuration.render(options, place))
+        process = ServerProcess(
             [
                 *(str(environment.python), str(SCRIPTS / "launch_ironic.py")),
-                self.options.max_api_version or "latest",
+                options.max_api_version or "latest",
                 *("--config-file", str(config)),
             ],
-            directory=directory,
-            log=directory / "ironic.log",
+            directory=place.directory,
+            log=place.directory / "ironic.log",
             grace=self._grace,
         )
-        self._stack.callback(self._process.stop)
-        self._wait_until_it_serves(self._process)
+        self._stack.callback(process.stop)
+        return process
 
-    def _wait_until_it_serves(self, process: ServerProcess) -> None:
+    def _wait_until_it_serves(self, process: ServerProcess, group: str | None = None) -> None:
         deadline = time.monotonic() + self._start_seconds
-        while not self._serves():
+        while not (self._serves() if group is None else self._serves_group(group)):
             tail = process.log_tail()
             if process.exit_status is not None or _CRASHED.search(tail):
                 raise errors.StartError("Ironic did not start. The end of its log:", tail)
@@ -212,6 +234,17 @@ class RealIronic:
         except (requests.RequestException, ValueError):
             return False
         return any(driver["name"] == "fake-hardware" and driver["hosts"] for driver in drivers)
+
+    def _serves_group(self, group: str) -> bool:
+        """Whether a conductor of a group has registered; the API answers already."""
+        answer = requests.get(
+            f"{self.url}/v1/conductors",
+            params={"fields": "conductor_group,alive"},
+            headers={"X-OpenStack-Ironic-API-Version": _CONDUCTORS_VERSION},
+            timeout=self._start_seconds,
+        )
+        conductors = answer.json()["conductors"] if answer.ok else []
+        return any(one["conductor_group"] == group and one["alive"] for one in conductors)
 
 
 def _free_port() -> int:

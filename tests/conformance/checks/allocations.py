@@ -111,6 +111,31 @@ def _(ironic: IronicUnderTest) -> None:
     assert len(ironic.get("/v1/allocations").body["allocations"]) == 1
 
 
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """candidates that are all taken are an error that says so, and free ones are left alone"""
+    taken, free = ironic.node(resource_class="gold"), ironic.node(resource_class="gold")
+    first = allocate(ironic, {**GOLD, "uuid": ironic.uuid(), "candidate_nodes": [taken]})
+    second = allocate(ironic, {**GOLD, "uuid": ironic.uuid(), "candidate_nodes": [taken]})
+    assert (first["state"], second["state"]) == ("active", "error")
+    assert "none of the requested nodes are available" in second["last_error"]
+    ironic.get(f"/v1/nodes/{free}")
+    ironic.delete(f"/v1/allocations/{second['uuid']}")
+    ironic.get(f"/v1/nodes/{taken}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """asked for again under the same uuid, an allocation stays as it was made"""
+    node, other = ironic.node(resource_class="gold"), ironic.node(resource_class="gold")
+    body = {**GOLD, "uuid": ironic.uuid(), "candidate_nodes": [node], "extra": {"a": 1}}
+    allocate(ironic, body)
+    ironic.post("/v1/allocations", {**body, "candidate_nodes": [other]}, expect=409)
+    found = ironic.get(f"/v1/allocations/{body['uuid']}").body
+    assert (found["node_uuid"], found["candidate_nodes"]) == (node, [node])
+    ironic.get(f"/v1/nodes/{other}")
+
+
 @check_each(
     ("in maintenance", {"maintenance": True}),
     ("with an instance", {"instance_uuid": "00000000-0000-4000-8000-0000000000aa"}),

@@ -130,6 +130,37 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.get("/v1/nodes?sort_key=updated_at&sort_dir=asc")
 
 
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """nodes changed in the same second are paged by id, without those that never were"""
+    made = [ironic.node(powered=False) for _ in range(6)]
+    for node in made[1:]:
+        ironic.set_node(node, description="changed")
+    path = "/v1/nodes?sort_key=updated_at&sort_dir=desc&fields=uuid&limit=2"
+    first = ironic.get(path).body
+    second = ironic.get(f"{path}&marker={uuids(first)[-1]}").body
+    third = ironic.get(f"{path}&marker={uuids(second)[-1]}").body
+    assert uuids(first) + uuids(second) == made[:1:-1]
+    assert uuids(third) == [made[1]]
+    assert "next" not in third
+    assert uuids(ironic.get("/v1/nodes?sort_key=updated_at").body) == made
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a list by change goes on where its marker stands, also if it doesn't show that one"""
+    made = [ironic.node(powered=False, shard="ours") for _ in range(4)]
+    for node in made[:3]:
+        ironic.set_node(node, description="changed")
+    ironic.set_node(made[1], shard="theirs")
+    path = "/v1/nodes?sort_key=updated_at&sort_dir=desc&fields=uuid&shard=ours"
+    assert uuids(ironic.get(f"{path}&marker={made[2]}").body) == [made[0]]
+    assert uuids(ironic.get(f"{path}&marker={made[1]}").body) == [made[0]]
+    # From one that was never changed only the ids are compared.
+    assert uuids(ironic.get(f"{path}&marker={made[3]}").body) == [made[2], made[0]]
+    ironic.get(f"{path}&marker={ironic.uuid()}", expect=404)
+
+
 @check_each("properties", "extra", "driver_info", "instance_info", "traits", "colour")
 def _(ironic: IronicUnderTest, key: str) -> None:
     """nodes can't be sorted by '{}'"""

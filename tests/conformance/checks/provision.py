@@ -77,6 +77,46 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
+    """a node is made ready for a rebuild member by member, and keeps its notes afterwards"""
+    node = ironic.active_node(
+        instance_uuid=ironic.uuid(), instance_info={**IMAGE, "display_name": "a", "old": 1}
+    )
+    path = f"/v1/nodes/{node}"
+    before = ironic.get(f"{path}?fields=provision_state,provision_updated_at,instance_info").body
+    mark = {"wish": "req-1", "since": before["provision_updated_at"]}
+    answer = ironic.patch(
+        path,
+        {"op": "remove", "path": "/instance_info/old"},
+        {"op": "add", "path": "/instance_info/image_source", "value": "http://images/other"},
+        {"op": "add", "path": "/instance_info/preserve_ephemeral", "value": "True"},
+        {"op": "add", "path": "/instance_info/display_name", "value": "b"},
+        {"op": "add", "path": "/instance_info/a_mark", "value": mark},
+    )
+    assert answer.body["provision_updated_at"] == before["provision_updated_at"]
+    ironic.set_node(node, provision_updated_at=None)
+    ironic.provision(node, "rebuild", configdrive={"meta_data": {"name": "b"}})
+    after = ironic.get(path).body
+    assert after["provision_updated_at"] is not None
+    assert after["instance_info"]["a_mark"] == mark
+    for name in ("a~1b", "a.b", "a b"):
+        operation = {"op": "add", "path": f"/instance_info/{name}", "value": 1}
+        ironic.patch(path, operation, expect=400)
+
+
+@check_each("deploy failed", "error")
+def _(ironic: IronicUnderTest, state: str) -> None:
+    """a rebuild takes a node out of {}"""
+    node = ironic.active_node(instance_uuid=ironic.uuid())
+    ironic.set_node(node, provision_state=state, last_error="it broke")
+    path = f"/v1/nodes/{node}"
+    ironic.patch(path, {"op": "add", "path": "/instance_info/image_type", "value": "whole-disk"})
+    ironic.provision(node, "rebuild")
+    body = ironic.get(path).body
+    assert (body["provision_state"], body["last_error"]) == ("active", None)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
     """a rebuild of an image of unknown type is a failure of the server"""
     for info in ({}, {"image_source": "glance-id"}):
         node = ironic.node()

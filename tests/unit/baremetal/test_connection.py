@@ -18,7 +18,11 @@ import urllib3
 
 from ironic_virt import conf, exceptions
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.connection import DEFAULT_TIMEOUT, KeystoneChannel
+from ironic_virt.baremetal.connection import (
+    DEFAULT_TIMEOUT,
+    KeystoneChannel,
+    ObservedChannel,
+)
 
 IRONIC = "http://ironic.invalid:6385"
 KEYSTONE = "http://keystone.invalid/v3"
@@ -296,6 +300,17 @@ def test_every_request_has_a_timeout(
     assert http.request_history[0].timeout == used
 
 
+@pytest.mark.parametrize(("lines", "used"), [("", DEFAULT_TIMEOUT), ("timeout = 7", 7)])
+def test_keystone_is_not_waited_for_for_ever(
+    connect: Connect, http: requests_mock.Mocker, lines: str, used: float
+) -> None:
+    serve_keystone(http, catalog("public", "internal"))
+    http.get(f"{IRONIC}/v1/nodes", json={})
+    connect(f"{PASSWORD}\n{lines}").send("GET", "/nodes")
+    assert {request.timeout for request in http.request_history} == {used}
+    assert f"{KEYSTONE}/auth/tokens" in {request.url for request in http.request_history}
+
+
 # -- what is logged -------------------------------------------------------------------
 
 
@@ -342,3 +357,37 @@ def test_neither_bodies_nor_credentials_are_logged(
     assert "/nodes/some-node/states/provision" in logged, "and was logged, but without it"
     assert SECRET not in logged
     assert base64.b64encode(f"admin:{SECRET}".encode()).decode() not in logged
+
+
+def test_each_request_is_told_of_with_its_answer_or_that_there_was_none(
+    connect: Connect, http: requests_mock.Mocker
+) -> None:
+    told: list[tuple[str, int | None, float]] = []
+    clock = iter([1.0, 1.5, 2.0, 4.0, 5.0, 5.25])
+    channel = ObservedChannel(
+        connect(), lambda *request: told.append(request), clock=lambda: next(clock)
+    )
+    http.get(f"{IRONIC}/v1/nodes", [{"text": "{}"}, {"status_code": 503}])
+    http.put(f"{IRONIC}/v1/nodes", exc=requests.exceptions.ConnectTimeout)
+    assert channel.send("GET", "/nodes").status == 200
+    assert channel.send("GET", "/nodes").status == 503
+    with pytest.raises(exceptions.IronicUnreachable):
+        channel.send("PUT", "/nodes")
+    assert told == [("GET", 200, 0.5), ("GET", 503, 2.0), ("PUT", None, 0.25)]
+
+
+def test_a_client_by_the_options_lets_its_requests_be_observed(
+    tmp_path: pathlib.Path, http: requests_mock.Mocker
+) -> None:
+    path = tmp_path / "ironic-virt.conf"
+    path.write_text(f"[ironic]\n{NONE}\napi_max_retries = 0\n")
+    told: list[int | None] = []
+    client = IronicClient.from_conf(
+        conf.load([str(path)]), lambda method, status, seconds: told.append(status)
+    )
+    http.get(f"{IRONIC}/v1", status_code=502)
+    with pytest.raises(exceptions.IronicUnavailable):
+        _ = client.versions
+    with pytest.raises(exceptions.IronicUnavailable):
+        _ = client.single_try().versions
+    assert told == [502, 502]

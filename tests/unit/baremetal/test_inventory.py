@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_virt import exceptions
+from ironic_virt.baremetal import inventory as inventory_module
 from ironic_virt.baremetal.inventory import Inventory, Snapshot
 from ironic_virt.baremetal.node import Node
 from tests.clock import PATIENCE, VirtualClock
@@ -281,9 +282,10 @@ def test_callers_that_come_meanwhile_share_one_list(
     assert flight is not None
     wait = flight.landed.wait
 
-    def wait_and_tell() -> None:
+    def wait_and_tell(timeout: float) -> bool:
+        assert timeout == inventory_module.PATIENCE
         arrived.release()
-        assert wait(PATIENCE)
+        return wait(PATIENCE)
 
     monkeypatch.setattr(flight.landed, "wait", wait_and_tell)
     others = [Caller(inventory) for _ in range(5)]
@@ -304,6 +306,18 @@ def test_callers_that_come_meanwhile_share_one_list(
     slow.may_answer.release()
     slow.answer = [A, B]
     assert len(inventory.refresh()) == 2, "the next caller lists anew"
+
+
+def test_a_list_that_does_not_end_keeps_only_its_own_caller_waiting() -> None:
+    slow = SlowList()
+    inventory = Inventory(slow, patience=0.0)
+    leader = Caller(inventory)
+    assert slow.begun.acquire(timeout=PATIENCE)
+    with pytest.raises(exceptions.IronicError, match="has not ended in 0 s"):
+        inventory.refresh()
+    slow.may_answer.release()
+    assert leader.outcome() is inventory.snapshot
+    assert not inventory.snapshot.stale
 
 
 UUIDS = st.sampled_from(["a", "b", "c"])

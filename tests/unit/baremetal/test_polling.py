@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import collections
 import itertools
 import logging
 import random
@@ -17,7 +16,9 @@ from hypothesis import strategies as st
 from ironic_virt import exceptions
 from ironic_virt.baremetal import polling, states
 from ironic_virt.baremetal.client import NodeFilter
+from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.polling import Poll, Rhythm, Waiter
+from ironic_virt.driver import deploy
 from tests.clock import VirtualClock
 from tests.unit.baremetal.ironic import Request, ScriptedIronic
 
@@ -45,12 +46,19 @@ class Bench:
             self.lock,
         )
 
-    def wait(self, node: str, state: str | None = None, timeout: float = 0) -> Waiter:
+    def wait(
+        self,
+        node: str,
+        state: str | None = None,
+        timeout: float = 0,
+        patience: float = 1.0,
+    ) -> Waiter:
         waiter = Waiter(
             node=node,
             woken=threading.Condition(self.lock),
             state=state,
             deadline=self.clock.now + timeout if timeout else None,
+            patience=patience,
         )
         with self.lock:
             self.poll.add(waiter)
@@ -265,6 +273,104 @@ def test_nobody_is_asked_for_whose_waiters_have_left() -> None:
     assert len(bench.tick()) == 1
 
 
+def test_only_a_change_is_news() -> None:
+    """Five hundred threads need not wake up to find what they have found before."""
+    bench = Bench(deploying(3))
+    waiters = [bench.wait(f"node-{number}", "deploying") for number in range(3)]
+    newcomer = bench.wait("node-0", "deploying")
+
+    def told() -> list[bool]:
+        news = [waiter.news for waiter in (*waiters, newcomer)]
+        for waiter in (*waiters, newcomer):
+            waiter.news = False
+        return news
+
+    bench.tick()
+    assert told() == [True] * 4, "the first look, whatever it shows"
+    bench.ironic.move("node-0", "deploying")  # equal, as each answer is anew
+    bench.tick()
+    assert told() == [False] * 4
+    bench.ironic.move("node-1", "deploying", last_error="one disk is slow")
+    bench.ironic.move("node-2", None)
+    bench.tick()
+    assert told() == [False, True, True, False]
+    while waiters[2].looks < 4:
+        bench.tick()
+        assert told() == [False] * 4, "that a node is still gone is no news either"
+    assert [waiter.looks >= 4 for waiter in waiters] == [True] * 3
+
+
+# -- a state that others crowd ------------------------------------------------
+
+
+def crowd(count: int) -> dict[str, str]:
+    return {f"foreign-{number}": "cleaning" for number in range(count)}
+
+
+def test_a_state_that_thousands_of_others_are_in_is_not_listed_for_a_few() -> None:
+    bench = Bench(crowd(5000) | {"a": "cleaning", "b": "cleaning"})
+    waiters = [bench.wait("a", "cleaning"), bench.wait("b", "cleaning")]
+    began = bench.clock.now
+    lists = gets = 0
+    while bench.clock.now < began + 600:
+        for kind, _ in bench.tick():
+            lists += kind == "list"
+            gets += kind == "get"
+    assert 9 <= lists <= 11, "once a minute, to see"
+    assert gets > 100
+    assert all(waiter.looks > 60 for waiter in waiters)
+    bench.ironic.move("a", "available")
+    bench.tick()
+    bench.tick()
+    assert waiters[0].state == "available"
+
+
+def test_hundreds_of_ours_are_listed_among_thousands_of_others() -> None:
+    bench = Bench(crowd(5000) | {f"ours-{number}": "cleaning" for number in range(300)})
+    for number in range(300):
+        bench.wait(f"ours-{number}", "cleaning")
+    for _ in range(5):
+        assert bench.tick() == [("list", "cleaning")]
+
+
+def test_a_state_is_listed_again_when_more_of_ours_are_in_it() -> None:
+    bench = Bench(crowd(500) | {f"ours-{number}": "cleaning" for number in range(20)})
+    bench.wait("ours-0", "cleaning")
+    bench.wait("ours-1", "cleaning")
+    assert ("list", "cleaning") in bench.tick()
+    assert ("list", "cleaning") not in bench.tick()
+    for number in range(2, 20):
+        bench.wait(f"ours-{number}", "cleaning")
+    assert bench.tick() == [("list", "cleaning")]
+
+
+def test_a_state_is_listed_again_when_the_crowd_has_gone() -> None:
+    bench = Bench(crowd(500) | {"a": "cleaning", "b": "cleaning"})
+    bench.wait("a", "cleaning")
+    bench.wait("b", "cleaning")
+    bench.tick()
+    for number in range(500):
+        bench.ironic.move(f"foreign-{number}", None)
+    began = bench.clock.now
+    while bench.tick() != [("list", "cleaning")]:
+        assert bench.clock.now < began + 60 + INTERVAL
+    assert bench.tick() == [("list", "cleaning")], "and is worth it again"
+
+
+def test_nodes_that_went_on_into_a_crowd_are_looked_at_one_by_one() -> None:
+    bench = Bench(crowd(500) | {f"ours-{number}": "deleting" for number in range(5)})
+    bench.wait("ours-0", "cleaning")
+    bench.wait("ours-1", "cleaning")
+    bench.tick()
+    for waiter in bench.poll.waiters:
+        waiter.state = "deleting"
+    for number in range(2, 5):
+        bench.wait(f"ours-{number}", "deleting")
+    for number in range(5):
+        bench.ironic.move(f"ours-{number}", "cleaning")
+    assert [kind for kind, _ in bench.tick()] == ["list", "get", "get", "get", "get", "get"]
+
+
 # -- when ---------------------------------------------------------------------
 
 
@@ -277,18 +383,67 @@ def look_times(bench: Bench, count: int) -> list[float]:
     return times
 
 
-@given(st.floats(0.4, 60), st.integers(0, 1000))
-def test_the_first_look_comes_soon_and_no_pause_exceeds_the_interval(
-    interval: float, seed: int
+@given(st.floats(0.4, 60), st.sampled_from([1.0, 2.0, 5.0]), st.integers(0, 1000))
+def test_the_first_look_comes_soon_and_no_pause_exceeds_the_patience(
+    interval: float, patience: float, seed: int
 ) -> None:
     bench = Bench({"a": "active"}, interval, seed)
-    bench.wait("a")
+    bench.wait("a", patience=patience)
+    longest = interval * patience
     times = look_times(bench, 12)
     pauses = [later - earlier for earlier, later in itertools.pairwise([0.0, *times])]
     assert interval * 0.2 - 1e-6 <= pauses[0] <= interval * 0.25 + 1e-6
-    assert all(interval * 0.2 - 1e-6 <= pause <= interval + 1e-6 for pause in pauses)
-    assert all(pause >= interval * 0.8 - 1e-6 for pause in pauses[6:]), "it grows to the interval"
+    assert all(interval * 0.2 - 1e-6 <= pause <= longest + 1e-6 for pause in pauses)
+    assert all(pause >= longest * 0.8 - 1e-6 for pause in pauses[6:]), "it grows to the longest"
     assert len(set(pauses[6:])) > 1, "with jitter"
+
+
+@given(st.integers(0, 1000), st.floats(10, 11.3))
+def test_a_deployment_of_ten_intervals_costs_five_looks(seed: int, took: float) -> None:
+    """Of 20 s, that is, with 2 s: Nova's driver looks eleven times and more."""
+    bench = Bench({"a": "deploying"}, INTERVAL, seed)
+    waiter = bench.wait("a", "deploying", patience=deploy.PATIENCE)
+    began = bench.clock.now
+    while bench.clock.now < began + took * INTERVAL:
+        bench.tick()
+    assert waiter.looks <= 5
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 10, 100])
+def test_the_more_share_a_list_the_sooner_it_comes(count: int) -> None:
+    """It never costs more for each of them than if everyone waited alone."""
+    bench = Bench(deploying(count))
+    for uuid in bench.ironic.nodes:
+        bench.wait(uuid, "deploying", patience=5.0)
+    times = look_times(bench, 30)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
+    longest = INTERVAL * max(5.0 / count, 0.75)
+    assert all(longest * 0.8 - 1e-6 <= pause <= longest for pause in pauses[5:])
+
+
+def test_where_others_have_left_the_last_is_looked_at_soon() -> None:
+    bench = Bench(deploying(2))
+    for uuid in bench.ironic.nodes:
+        bench.wait(uuid, "deploying", patience=5.0)
+    look_times(bench, 10)
+    first, _ = bench.poll.waiters
+    bench.ironic.move(first.node, "active")
+    assert bench.tick() == [("list", "deploying"), ("get", first.node)]
+    bench.leave(first)
+    times = look_times(bench, 6)
+    pauses = [later - earlier for earlier, later in itertools.pairwise([0.0, *times])]
+    assert pauses[0] <= 1.5 * INTERVAL
+    assert pauses[1] <= 3.0 * INTERVAL
+    assert min(pauses[4:]) >= 4.0 * INTERVAL, "and then later and later as before"
+
+
+def test_a_list_that_many_share_comes_a_little_sooner() -> None:
+    bench = Bench(deploying(100))
+    for uuid in bench.ironic.nodes:
+        bench.wait(uuid, "deploying")
+    times = look_times(bench, 30)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert all(INTERVAL * 0.6 - 1e-6 <= pause <= INTERVAL * 0.62 for pause in pauses[5:])
 
 
 @pytest.mark.parametrize("interval", [0.0, 0.001])
@@ -426,12 +581,9 @@ def test_a_node_that_always_fails_does_not_keep_the_others_waiting() -> None:
     bench.ironic.trouble = lambda request: UNAVAILABLE if request[1] == "sick" else None
     waiters = {uuid: bench.wait(uuid) for uuid in bench.ironic.nodes}
     began = bench.clock.now
-    seen: collections.Counter[str] = collections.Counter()
     while bench.clock.now < began + 20 * INTERVAL:
         bench.tick()
-        for uuid, waiter in waiters.items():
-            seen[uuid] += waiter.news
-            waiter.news = False
+    looks = {uuid: waiter.looks for uuid, waiter in waiters.items()}
     for _ in range(5):
         bench.wait("sick")
         for waiter in bench.poll.waiters:
@@ -439,8 +591,8 @@ def test_a_node_that_always_fails_does_not_keep_the_others_waiting() -> None:
         requests = bench.tick()
         assert len(requests) == 6
         assert requests[-1] == ("get", "sick")
-    assert seen["sick"] == 0
-    assert all(seen[f"node-{number}"] >= 15 for number in range(5))
+    assert looks["sick"] == 0
+    assert all(looks[f"node-{number}"] >= 15 for number in range(5))
 
 
 @pytest.mark.parametrize("error", [REFUSED, TOO_OLD, ValueError("a bug")])
@@ -562,6 +714,7 @@ def test_every_waiter_comes_to_see_what_is_at_no_more_than_a_list_a_state_and_a_
 ) -> None:
     bench = Bench(dict.fromkeys(NAMES, "deploying"), seed=seed)
     waiters = [bench.wait(uuid, state) for uuid, state in waits]
+    told: dict[Waiter, Node | None] = {}
     for moves, trouble in history:
         for uuid, state in moves:
             bench.ironic.move(uuid, state)
@@ -580,11 +733,14 @@ def test_every_waiter_comes_to_see_what_is_at_no_more_than_a_list_a_state_and_a_
         for waiter in waiters:
             if waiter.news:
                 assert waiter.seen is bench.ironic.nodes.get(waiter.node)
+                told[waiter] = waiter.seen
                 waiter.news = False
+            elif waiter.looks:
+                assert waiter.seen == told[waiter], "a change is always news"
     bench.ironic.trouble = lambda request: None
     end = bench.clock.now + 6 * INTERVAL
     while bench.clock.now <= end:
         bench.tick()
     for waiter in waiters:
-        assert waiter.news
+        assert waiter.looks
         assert waiter.seen is bench.ironic.nodes.get(waiter.node)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions
+from ironic_virt.baremetal import resync
 from ironic_virt.baremetal.client import IronicClient, NodeFilter
 from ironic_virt.baremetal.inventory import Inventory
 from ironic_virt.baremetal.resync import Resync
@@ -20,13 +21,20 @@ COUNT = 40
 
 
 class Fleet:
-    """40 of our nodes, changed one after the other, and an inventory that has listed them."""
+    """Our nodes, changed one after the other, and an inventory that has listed them."""
 
-    def __init__(self, fake: FakeIronic | None = None) -> None:
+    def __init__(
+        self,
+        fake: FakeIronic | None = None,
+        count: int = COUNT,
+        short_from: int = 1,
+        short_from_nodes: int = resync.SHORT_FROM_NODES,
+        sweep_from: int = 1,
+    ) -> None:
         self.fake = fake or FakeIronic()
         self.client: IronicClient = client_of(self.fake)
         self.where = OURS
-        self.nodes = self.fake.add_nodes(COUNT, shard="a", conductor_group="rack")
+        self.nodes = self.fake.add_nodes(count, shard="a", conductor_group="rack")
         for uuid in self.nodes:
             self.fake.set_node(uuid)
             self.fake.advance(5)
@@ -37,6 +45,9 @@ class Fleet:
             sweep_period=lambda: 600,
             clock=self.fake.clock.now,
             wall_clock=self.fake.clock.now,
+            short_from=short_from,
+            short_from_nodes=short_from_nodes,
+            sweep_from=sweep_from,
         )
         self.inventory = Inventory(
             self.resync.list_nodes, changes=self.resync.changes, clock=self.fake.clock.now
@@ -68,7 +79,7 @@ def _kind(path: str, query: str) -> str:
     assert "shard=a" in query
     assert "conductor_group=rack" in query
     if "detail" in query:
-        return "newest"
+        return "newest" if "limit=1&" in query else "head"
     if "sort_key=updated_at" in query:
         return "updated"
     if "sort_key=id" in query and "sort_dir=desc" in query:
@@ -81,7 +92,7 @@ def fleet() -> Fleet:
     return Fleet()
 
 
-SHORT = ["newest", "updated", "node", "created"]
+SHORT = ["head", "created"]
 
 
 def test_between_full_lists_only_the_ends_of_lists_are_read(fleet: Fleet) -> None:
@@ -108,25 +119,17 @@ def test_a_node_that_went_is_found_by_the_next_sweep(fleet: Fleet) -> None:
 
 def test_the_full_period_and_another_filter_list_all(fleet: Fleet) -> None:
     fleet.fake.advance(3600)
-    assert fleet.kinds() == ["newest", "full"]
+    assert fleet.kinds() == ["full"]
     assert fleet.kinds() == SHORT
     fleet.where = NodeFilter(conductor_group="rack", shard="ab")
     assert fleet.kinds() == ["newest", "full"]
     assert len(fleet.inventory.snapshot) == 0
 
 
-def test_more_changes_than_a_page_shows_list_all() -> None:
-    fleet = Fleet(FakeIronic(max_limit=10))
-    for uuid in fleet.nodes:
-        fleet.fake.set_node(uuid, resource_class="gold")
-    assert fleet.kinds() == ["newest", "updated", "node", "newest", *["full"] * 5]
-    assert {n.resource_class for n in fleet.inventory.snapshot.nodes.values()} == {"gold"}
-
-
 def test_a_larger_page_is_asked_for_before_all_are(fleet: Fleet) -> None:
     for uuid in fleet.nodes[:30]:
         fleet.fake.set_node(uuid, resource_class="gold")
-    assert fleet.kinds() == ["newest", "updated", "node", "updated", "created"]
+    assert fleet.kinds() == ["head", "updated", "created"]
     assert fleet.kinds() == ["newest", "updated", "created"], "its size is kept"
 
 
@@ -137,14 +140,14 @@ def test_what_changes_while_a_refresh_is_under_way_is_seen_by_the_next(fleet: Fl
             fleet.fake.advance(5)
             fleet.fake.set_node(uuid)
 
-    fleet.during(4, change)
+    fleet.during(2, change)
     fleet.inventory.refresh()
     assert fleet.inventory.snapshot.nodes[fleet.nodes[0]].resource_class != "gold"
     fleet.inventory.refresh()
     assert fleet.inventory.snapshot.nodes[fleet.nodes[0]].resource_class == "gold"
 
 
-@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+@pytest.mark.parametrize("nth", [1, 2, 3])
 def test_what_a_failed_refresh_would_have_brought_the_next_one_brings(
     fleet: Fleet, nth: int
 ) -> None:
@@ -168,7 +171,7 @@ def test_after_a_refusal_of_the_short_lists_all_are_listed(fleet: Fleet) -> None
 
 
 def test_a_list_is_a_list_also_where_times_of_change_can_not_be_had(fleet: Fleet) -> None:
-    fleet.fake.advance(3600)
+    fleet.where = NodeFilter(conductor_group="rack", shard="ab")
     fleet.fake.faults.status(500, "GET", "/nodes$")
     assert fleet.kinds() == ["newest", "full"]
     assert fleet.kinds() == ["newest", "full"], "from which time on isn't known"
@@ -187,7 +190,7 @@ def test_a_node_that_goes_while_a_sweep_s_findings_are_read(fleet: Fleet, what: 
     stray = fleet.nodes[0]
     fleet.fake.set_node(stray, provision_state="error", updated_at="2020-01-01T00:00:00+00:00")
     fleet.fake.advance(600)
-    fleet.during(6, go)
+    fleet.during(4, go)
     fleet.inventory.refresh()
     known = fleet.inventory.snapshot.get(stray)
     assert known is None or known.provision_state != "error", "it isn't ours any more"
@@ -207,3 +210,101 @@ def test_a_server_that_can_not_show_times_of_change_is_asked_for_all() -> None:
         assert ["traits" in entry.query for entry in fake.requests.matching("GET", "/nodes$")] == [
             True
         ]
+
+
+# -- how many requests a fleet of some pages is worth ---------------------------
+
+
+def paged(pages: int) -> Fleet:
+    """As the driver has it, of so many pages."""
+    return Fleet(
+        FakeIronic(max_limit=COUNT // (pages - 1) if pages > 1 else COUNT + 1),
+        short_from=resync.SHORT_FROM,
+        sweep_from=resync.SWEEP_FROM,
+    )
+
+
+def test_a_fleet_of_one_page_is_one_request_whatever_happens() -> None:
+    fleet = paged(1)
+    for _ in range(3):
+        new = fleet.fake.add_node(shard="a", conductor_group="rack")
+        fleet.fake.set_node(fleet.nodes[1], resource_class="gold")
+        gone = fleet.nodes.pop(0)
+        fleet.fake.remove_node(gone)
+        fleet.fake.add_nodes(1, shard="a", conductor_group="rack")
+        fleet.fake.remove_node(new)
+        assert fleet.kinds() == ["full"]
+        assert gone not in fleet.inventory.snapshot
+        assert new not in fleet.inventory.snapshot
+        fleet.fake.advance(600)
+
+
+def test_a_page_of_many_nodes_takes_ironic_longer_than_two_short_lists() -> None:
+    fleet = Fleet(
+        FakeIronic(),
+        short_from=resync.SHORT_FROM,
+        short_from_nodes=COUNT,
+        sweep_from=resync.SWEEP_FROM,
+    )
+    fleet.fake.set_node(fleet.nodes[1], resource_class="gold")
+    assert fleet.kinds() == SHORT
+    assert fleet.inventory.snapshot.nodes[fleet.nodes[1]].resource_class == "gold"
+    fleet.fake.remove_node(fleet.nodes.pop())
+    fleet.fake.advance(600)
+    assert fleet.kinds() == ["full"], "instead of a sweep"
+    assert fleet.kinds() == ["full"], "it has become too small"
+
+
+@pytest.mark.parametrize("pages", [2, 3])
+def test_a_fleet_of_few_pages_never_costs_more_than_its_pages(pages: int) -> None:
+    fleet = paged(pages)
+    whole = ["full"] * pages
+    assert fleet.kinds() == SHORT
+    fleet.fake.remove_node(fleet.nodes[0])
+    fleet.fake.add_node(shard="a", conductor_group="rack")
+    fleet.fake.advance(600)
+    assert fleet.kinds() == whole, "instead of a sweep"
+    assert fleet.nodes[0] not in fleet.inventory.snapshot
+    assert fleet.kinds() == SHORT
+    fleet.fake.set_node(fleet.nodes[1], resource_class="gold")
+    assert fleet.kinds() == SHORT
+    assert fleet.inventory.snapshot.nodes[fleet.nodes[1]].resource_class == "gold"
+
+
+def test_many_changes_in_a_fleet_of_few_pages_cost_one_request_more_than_a_list() -> None:
+    fleet = paged(2)
+    for uuid in fleet.nodes[:39]:
+        fleet.fake.advance(5)
+        fleet.fake.set_node(uuid, resource_class="gold")
+    assert fleet.kinds() == ["head", "full", "full"]
+    assert fleet.kinds() == SHORT
+
+
+def test_as_many_changes_each_time_are_soon_read_at_once() -> None:
+    fleet = paged(2)
+    kinds = []
+    for _ in range(3):
+        fleet.fake.advance(60)
+        for uuid in fleet.nodes[:25]:
+            fleet.fake.set_node(uuid, power_state="power on")
+        kinds.append(fleet.kinds())
+    assert kinds == [["head", "full", "full"], SHORT, SHORT]
+
+
+def test_a_sweep_is_worth_it_from_four_pages_on() -> None:
+    fleet = paged(5)
+    fleet.fake.remove_node(fleet.nodes[0])
+    fleet.fake.advance(600)
+    assert fleet.kinds() == [*SHORT, *["sweep"] * 4]
+    assert fleet.nodes[0] not in fleet.inventory.snapshot
+
+
+def test_a_fleet_that_grows_beyond_a_page_is_asked_for_what_changed() -> None:
+    fleet = paged(1)
+    fleet.nodes += fleet.fake.add_nodes(COUNT, shard="a", conductor_group="rack")
+    for uuid in fleet.nodes[COUNT:]:
+        fleet.fake.set_node(uuid)
+        fleet.fake.advance(5)
+    assert fleet.kinds() == ["full"] * 2
+    assert fleet.kinds() == ["head", *["full"] * 2], "what changed since the first list is a lot"
+    assert fleet.kinds() == SHORT

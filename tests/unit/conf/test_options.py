@@ -13,7 +13,7 @@ import pytest
 from oslo_config import cfg
 
 from ironic_virt import conf, exceptions
-from ironic_virt.conf import opts
+from ironic_virt.conf import opts, service
 
 NO_AUTH = "auth_type = none\nendpoint_override = http://ironic.invalid:6385"
 
@@ -188,6 +188,29 @@ def test_a_wrong_value_is_an_error_that_names_its_option(
     assert option in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("use_baremetal_filters = perhaps", "[scheduler] use_baremetal_filters"),
+        ("weight_multipliers = SnugFitWeigher:much", "[scheduler] weight_multipliers"),
+        ("weight_multipliers = SnugFitWeigher", "[scheduler] weight_multipliers"),
+        ("host_subset_size = 0", "[scheduler] host_subset_size"),
+        ("candidate_batch_size = 0", "[scheduler] candidate_batch_size"),
+        ("max_instances_per_host = 0", "[scheduler] max_instances_per_host"),
+        ("max_attempts = 0", "[scheduler] max_attempts"),
+    ],
+)
+def test_a_wrong_value_of_the_scheduler_s_is_one_too(load: Load, line: str, option: str) -> None:
+    with pytest.raises(exceptions.InvalidConfiguration) as caught:
+        load(f"[scheduler]\n{line}")
+    assert caught.value.option == option
+
+
+def test_weight_multipliers_are_numbers_by_name(load: Load) -> None:
+    loaded = load("[scheduler]\nweight_multipliers = SnugFitWeigher:2.5, Other:-1")
+    assert loaded.scheduler.weight_multipliers == {"SnugFitWeigher": 2.5, "Other": -1.0}
+
+
 def test_a_wrong_host_is_an_error_that_names_it(load: Load) -> None:
     with pytest.raises(exceptions.InvalidConfiguration, match=r"\[DEFAULT\] host"):
         load(default="host = not a host")
@@ -288,3 +311,24 @@ def test_every_option_of_ours_explains_itself() -> None:
     for _, group in opts.list_opts():
         for opt in group:
             assert opt.help, opt.name
+
+
+def test_a_service_must_report_more_often_than_it_counts_as_down(load: Load) -> None:
+    with pytest.raises(
+        exceptions.InvalidConfiguration, match="report_interval: 60 s is not below"
+    ):
+        load(default="report_interval = 60")
+    assert load(default="report_interval = 59").report_interval == 59
+
+
+def test_state_is_kept_in_the_user_s_own_place_unless_it_is_root(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert service.default_state_path() == "/var/lib/ironic-virt"
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_STATE_HOME", "/home/ada/state")
+    assert service.default_state_path() == "/home/ada/state/ironic-virt"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert service.default_state_path() == "/home/ada/.local/state/ironic-virt"

@@ -36,6 +36,7 @@ INSTANCE = "6d2b4f02-0000-4000-8000-000000000001"
 STRANGER = "6d2b4f02-0000-4000-8000-00000000beef"
 VIF = "5f1f0000-0000-4000-8000-000000000001"
 IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
+OTHER_IMAGE = virt.ImageMeta("https://images.example.test/b.raw", checksum="cd" * 16)
 SECRET = "correct horse battery staple"
 
 
@@ -54,6 +55,13 @@ def make_conf(directory: Path, host: str = "compute1", **options: Any) -> cfg.Co
     return ironic_virt_conf.load([str(write_conf(directory, host, **options))])
 
 
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """Whose wish something is."""
+
+    request_id: str | None = "req-1"
+
+
 class Service(virt.VirtAPI):
     """The least of a compute service.
 
@@ -61,6 +69,9 @@ class Service(virt.VirtAPI):
     :ivar owned: the instances that this host has.
     :ivar owners: the hosts that the records give nodes to.
     :ivar unwanted: why a build is not wanted any more.
+    :ivar places: the compute nodes that the records put its instances on.
+    :ivar hosts: the hosts of instances.
+    :ivar image: what an instance is to be deployed from.
     :ivar steps: what was reported.
     """
 
@@ -71,6 +82,9 @@ class Service(virt.VirtAPI):
         self.owners: dict[str, str] = {}
         self.unwanted: str | None = None
         self.on_abort_question: Callable[[], None] | None = None
+        self.places: dict[str, str] = {}
+        self.hosts: dict[str, str] = {}
+        self.image: virt.ImageMeta | None = IMAGE
         self.steps: list[str] = []
 
     @property
@@ -85,6 +99,18 @@ class Service(virt.VirtAPI):
 
     def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
         return {uuid: self.owners[uuid] for uuid in uuids if uuid in self.owners}
+
+    def instance_places(self) -> Mapping[str, str]:
+        return dict.fromkeys(self.owned, "") | self.places
+
+    def instance_hosts(self, uuids: Collection[str]) -> Mapping[str, str]:
+        return {uuid: self.hosts[uuid] for uuid in uuids if uuid in self.hosts}
+
+    def existing_instances(self, uuids: Collection[str]) -> Collection[str]:
+        return (self.owned | self.hosts.keys()).intersection(uuids)
+
+    def image_of(self, instance: virt.InstanceLike) -> virt.ImageLike | None:
+        return self.image
 
     def abort_reason(self, instance: virt.InstanceLike) -> str | None:
         if self.on_abort_question is not None:
@@ -109,6 +135,10 @@ class Service(virt.VirtAPI):
         self.steps.append(step)
 
 
+_STEP = 2.0
+"""Seconds of the fake's clock that pass at a time."""
+
+
 class _VirtualPauses:
     """Moves the fake's clock on where the watcher would wait.
 
@@ -130,7 +160,8 @@ class _VirtualPauses:
             return
         if self._ready and seconds is not None:
             self._ready = False
-            self._fake.advance(seconds)
+            # Not past what others sleep for: it is asked again what is left.
+            self._fake.advance(min(seconds, _STEP))
             return
         # How long is asked anew when the caller is idle: it may be another wait's.
         before = self._idle
@@ -147,6 +178,7 @@ class Stage:
     service: Service = dataclasses.field(default_factory=Service)
     crash_at: int = 0
     crash_after: bool = False
+    stopping: bool = False
 
     def __post_init__(self) -> None:
         http = requests.Session()
@@ -172,8 +204,13 @@ class Stage:
             pause=_VirtualPauses(self.fake, self.channel.check),
         )
         self.driver = IronicDriver(
-            self.conf, self.service, client=client, watcher=watcher, clock=clock
+            self.conf, self.service, client=client, watcher=watcher, clock=clock, pause=self._pause
         )
+
+    def _pause(self, seconds: float) -> bool:
+        self.channel.check()
+        self.fake.advance(seconds)
+        return self.stopping
 
     def restarted(self) -> Stage:
         """The same service after a restart, on the same Ironic."""
@@ -189,6 +226,12 @@ class Stage:
         """What a compute service does to have an instance deployed."""
         self.driver.prepare_for_spawn(instance)
         self.driver.spawn(None, instance, image, [], SECRET, None, [virt.Vif(VIF)])
+
+    def rebuild(self, instance: virt.Instance, image: virt.ImageMeta = OTHER_IMAGE) -> None:
+        """What a compute service does to have another image put on."""
+        self.driver.rebuild(
+            Context(), instance, image, [], SECRET, None, network_info=[virt.Vif(VIF)]
+        )
 
     def destroy(self, instance: virt.Instance) -> None:
         """What a compute service does to get rid of an instance."""

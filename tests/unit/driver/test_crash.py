@@ -2,17 +2,19 @@
 
 """The process dies at any request; called again, it ends as if nothing had happened."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ironic_virt import exceptions
-from ironic_virt.testing.fake_ironic import FakeIronic
+from ironic_virt import exceptions, virt
+from ironic_virt.driver.rebuild_request import MARK
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.crashing import Crash
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import Stage, make_conf
+from tests.unit.driver.stage import INSTANCE, OTHER_IMAGE, Stage, make_conf
 
 Act = Callable[[Stage, str], None]
 MOST_REQUESTS = 200
@@ -35,14 +37,23 @@ def failing_spawn(stage: Stage, node: str) -> None:
         spawn(stage, node)
 
 
-def crashes(directory: Path, before: Act | None, act: Act, prepare: Any, after: bool) -> Any:
+def crashes(
+    directory: Path,
+    before: Act | None,
+    act: Act,
+    prepare: Any,
+    after: bool,
+    *,
+    durations: Durations = DURATIONS,
+    **options: Any,
+) -> Any:
     """Every stage on which ``act`` died at a request: at the first, the second, ...
 
     Ends with the first request at which it no longer dies.
     """
-    conf = make_conf(directory)
+    conf = make_conf(directory, **options)
     for at in range(1, MOST_REQUESTS):
-        fake = FakeIronic(durations=DURATIONS)
+        fake = FakeIronic(durations=durations)
         node = fake.add_node(ports=1, resource_class="gold")
         prepare(fake, node)
         if before is not None:
@@ -108,6 +119,49 @@ def test_destroy_goes_on(untouched: dict[str, Any], tmp_path: Path, after: bool)
         restarted.driver.cleanup_host("compute1")
 
 
+def rebuild(stage: Stage, node: str) -> None:
+    stage.rebuild(stage.instance(node))
+
+
+def failing_rebuild(stage: Stage, node: str) -> None:
+    with pytest.raises(exceptions.RebuildFailed, match="disk broken"):
+        rebuild(stage, node)
+
+
+def without_its_mark(trace: dict[str, Any]) -> dict[str, Any]:
+    """A trace, but for the time at which the rebuild began."""
+    told = {**trace["instance_info"]}
+    assert told.pop(MARK)["wish"] == "req-1"
+    return {**trace, "instance_info": told}
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_rebuild_goes_on(stage: Stage, node: str, tmp_path: Path, after: bool) -> None:
+    spawn(stage, node)
+    rebuild(stage, node)
+    whole = without_its_mark(stage.trace(node))
+    assert whole["instance_info"]["image_source"] == OTHER_IMAGE.id
+    for at, where, restarted, again in crashes(tmp_path, spawn, rebuild, nothing, after):
+        rebuild(restarted, again)
+        trace = without_its_mark(restarted.trace(again))
+        assert trace == whole, f"died at request {at}, {where}"
+        assert restarted.provision_requests("rebuild") == 1, f"died at request {at}, {where}"
+        restarted.driver.cleanup_host("compute1")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_rebuild_that_fails_has_failed_whoever_asks(tmp_path: Path, after: bool) -> None:
+    def spawned(stage: Stage, node: str) -> None:
+        spawn(stage, node)
+        deploy_fails(stage.fake, node)
+
+    for at, where, restarted, node in crashes(tmp_path, spawned, failing_rebuild, nothing, after):
+        failing_rebuild(restarted, node)
+        assert restarted.trace(node)["provision_state"] == "deploy failed"
+        assert restarted.provision_requests("rebuild") == 1, f"died at request {at}, {where}"
+        restarted.driver.cleanup_host("compute1")
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_failed_deployment_is_undone_in_the_end(
     untouched: dict[str, Any], tmp_path: Path, after: bool
@@ -125,9 +179,9 @@ def reserve(stage: Stage, node: str) -> None:
 def interrupted_before_deploying(stage: Stage, node: str) -> None:
     """Reserved, configured, a VIF attached, and then no more."""
     reserve(stage, node)
-    stage.fake.faults.status(400, "GET", "/validate$", body="not now")
+    stage.fake.faults.status(400, "PUT", "/provision$", body="not now")
     stage.fake.faults.status(503, "PATCH", count=None, when=_takes_off)
-    with pytest.raises(exceptions.BadRequest):
+    with pytest.raises(exceptions.DeployFailed, match="not now"):
         stage.spawn(stage.instance(node))
     stage.fake.faults.clear()
     assert stage.trace(node)["vifs"] == []
@@ -147,4 +201,84 @@ def test_taking_a_reservation_off_goes_on(
         destroy(restarted, node)
         assert restarted.trace(node) == untouched, f"died at request {at}, {where}"
         assert restarted.provision_requests("deleted") == 0
+        restarted.driver.cleanup_host("compute1")
+
+
+# -- when Ironic picks the node ------------------------------------------------
+
+
+def pooled(stage: Stage) -> virt.Instance:
+    """Our instance, for which a pool was chosen and no node."""
+    flavor = virt.Flavor("bm", extra_specs={"resources:CUSTOM_GOLD": "1"})
+    return dataclasses.replace(stage.instance("gold@compute1"), flavor=flavor)
+
+
+def spawn_anywhere(stage: Stage, node: str) -> None:
+    stage.spawn(pooled(stage))
+
+
+def destroy_anywhere(stage: Stage, node: str) -> None:
+    stage.destroy(pooled(stage))
+
+
+def clean_up_anywhere(stage: Stage, node: str) -> None:
+    stage.driver.failed_spawn_cleanup(pooled(stage))
+
+
+def left(stage: Stage) -> list[tuple[str, str | None]]:
+    """The allocations, and every node that carries our instance."""
+    stage.fake.settle()
+    carried = [one["uuid"] for one in stage.fake.nodes() if one["instance_uuid"] == INSTANCE]
+    return [*((one["uuid"], one["node_uuid"]) for one in stage.fake.allocations()), *carried]
+
+
+def crashes_anywhere(directory: Path, before: Act | None, act: Act, after: bool) -> Any:
+    """As :func:`crashes`, with ``node_selection = ironic``, on three nodes."""
+    several = dataclasses.replace(DURATIONS, allocate=0.3)
+    return crashes(
+        directory,
+        before,
+        act,
+        lambda fake, node: [fake.add_node(ports=1, resource_class="gold") for _ in range(2)],
+        after,
+        durations=several,
+        node_selection="ironic",
+    )
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_spawn_on_any_node_goes_on(tmp_path: Path, after: bool) -> None:
+    for at, where, restarted, _ in crashes_anywhere(tmp_path, None, spawn_anywhere, after):
+        spawn_anywhere(restarted, "")
+        [(uuid, node), carrier] = left(restarted)
+        assert (uuid, node) == (INSTANCE, carrier), f"died at request {at}, {where}"
+        assert restarted.trace(carrier)["provision_state"] == "active"
+        assert restarted.provision_requests("active") == 1, f"died at request {at}, {where}"
+        restarted.driver.cleanup_host("compute1")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("undo", [destroy_anywhere, clean_up_anywhere])
+def test_what_spawn_on_any_node_left_can_be_taken_off(
+    untouched: dict[str, Any], tmp_path: Path, undo: Act, after: bool
+) -> None:
+    for at, where, restarted, _ in crashes_anywhere(tmp_path, None, spawn_anywhere, after):
+        undo(restarted, "")
+        assert left(restarted) == [], f"died at request {at}, {where}"
+        for node in restarted.fake.nodes():
+            assert restarted.trace(node["uuid"]) == untouched, f"died at request {at}, {where}"
+        restarted.driver.cleanup_host("compute1")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_destroy_on_any_node_goes_on(
+    untouched: dict[str, Any], tmp_path: Path, after: bool
+) -> None:
+    for at, where, restarted, _ in crashes_anywhere(
+        tmp_path, spawn_anywhere, destroy_anywhere, after
+    ):
+        destroy_anywhere(restarted, "")
+        assert left(restarted) == [], f"died at request {at}, {where}"
+        for node in restarted.fake.nodes():
+            assert restarted.trace(node["uuid"]) == untouched, f"died at request {at}, {where}"
         restarted.driver.cleanup_host("compute1")

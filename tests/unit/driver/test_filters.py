@@ -2,6 +2,7 @@
 
 """With a shard or a group set, nothing is ever listed without it, whatever the server's age."""
 
+import dataclasses
 import urllib.parse
 import uuid
 from collections.abc import Callable, Iterator
@@ -90,7 +91,8 @@ def test_no_list_is_ever_without_its_filter(
     needs: tuple[int, int],
 ) -> None:
     fake = FakeIronic(
-        durations=DURATIONS,
+        # So long that all are waited for at the same time.
+        durations=dataclasses.replace(DURATIONS, deploy=300),
         max_version=newest,
         conductors=(Conductor(), Conductor(group="rack")),
     )

@@ -114,3 +114,47 @@ def test_a_taken_node_is_reserved_as_soon_as_we_took_it(
 def test_a_node_that_is_gone_has_no_resources(stage: Stage) -> None:
     with pytest.raises(exceptions.NodeNotAvailable, match="no such node"):
         stage.driver.get_available_resource(INSTANCE)
+
+
+def test_a_node_s_version_is_equal_until_there_is_news_of_it(
+    fake: FakeIronic, stage: Stage
+) -> None:
+    changing, staying = fake.add_nodes(2)
+    stage.driver.get_available_nodes(refresh=True)
+    before = stage.driver.node_versions()
+    objects = [stage.driver.node_version(node) for node in (changing, staying)]
+    fake.set_node(changing, maintenance=True)
+    stage.driver.get_available_nodes(refresh=True)
+    now = stage.driver.node_versions()
+    assert now[staying] == before[staying]
+    assert now[changing] != before[changing]
+    assert stage.driver.node_version(staying) is objects[1] is not None
+    assert stage.driver.node_version(changing) is not objects[0]
+
+
+def test_there_is_no_telling_the_version_of_an_unknown_node(stage: Stage) -> None:
+    stage.driver.get_available_nodes(refresh=True)
+    assert stage.driver.node_version(INSTANCE) is None
+
+
+def test_only_our_nodes_have_versions_and_are_counted(
+    fake: FakeIronic, set_stage: Callable[..., Stage]
+) -> None:
+    mine, theirs, deploying = fake.add_nodes(3)
+    fake.set_node(deploying, provision_state="deploying")
+    stage = set_stage(fake)
+    stage.service.owners = {theirs: "compute2"}
+    stage.driver.get_available_nodes(refresh=True)
+    assert set(stage.driver.node_versions()) == {mine, deploying}
+    assert stage.driver.node_counts() == {"available": 1, "deploying": 1}
+
+
+def test_nodes_go_from_host_to_host_only_while_the_ring_is_in_force(
+    fake: FakeIronic, set_stage: Callable[..., Stage]
+) -> None:
+    stage = set_stage(fake, peer_list="compute1,compute2")
+    stage.driver.get_available_nodes(refresh=True)
+    assert not stage.driver.rebalances_nodes()
+    stage.service.live = ["compute1", "compute2"]
+    stage.driver.get_available_nodes(refresh=True)
+    assert stage.driver.rebalances_nodes()

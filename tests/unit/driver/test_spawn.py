@@ -28,6 +28,21 @@ def test_an_instance_goes_onto_its_node(stage: Stage, fake: FakeIronic, node: st
     assert stage.driver.list_instances() == ["web"]
 
 
+def test_the_look_that_sees_a_node_active_is_the_last_request_and_tells_all_of_it(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    fake.set_node(node, traits=["CUSTOM_GOLD"])
+    assert stage.driver.get_available_nodes(refresh=True) == [node]
+    stage.spawn(stage.instance(node))
+    (request,) = fake.requests.matching("PUT", "/states/provision$")
+    later = [entry for entry in fake.requests if entry.when >= request.when + 5]
+    assert [(entry.method, entry.path) for entry in later] == [("GET", f"/v1/nodes/{node}")]
+    fake.requests.clear()
+    assert stage.driver.get_available_resource(node).in_use
+    assert "CUSTOM_GOLD" in stage.driver.get_inventory(node).traits
+    assert not len(fake.requests)
+
+
 def test_the_config_drive_reaches_ironic_as_json(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
@@ -189,31 +204,104 @@ def test_somebody_else_takes_the_node_between_reserving_and_deploying(
     assert stage.provision_requests("active") == 0
 
 
+def as_it_is_configured(fake: FakeIronic, node: str, **fields: Any) -> None:
+    """Let somebody change the node just before it is told what to deploy."""
+
+    def somebody_comes(method: str, path: str, body: Any) -> bool:
+        # Not while it is being undone: a patch of that kind removes something.
+        if [operation["path"] for operation in body] == ["/instance_uuid", "/instance_info"]:
+            fake.set_node(node, **fields)
+        return False
+
+    fake.faults.delay(0, "PATCH", count=None, when=somebody_comes)
+
+
 def test_somebody_else_takes_the_node_just_before_it_is_deployed(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
-    def stranger_comes(method: str, path: str, body: Any) -> bool:
-        fake.set_node(node, instance_uuid=STRANGER)
-        return False
-
-    fake.faults.delay(0, "GET", "/validate$", when=stranger_comes)
+    theirs = {"image_source": "https://theirs.example.test/"}
+    as_it_is_configured(fake, node, instance_uuid=STRANGER, instance_info=theirs)
     with pytest.raises(exceptions.NodeTaken, match=STRANGER):
         stage.spawn(stage.instance(node))
     assert fake.node(node)["instance_uuid"] == STRANGER
+    assert fake.node(node)["instance_info"] == theirs
     assert stage.provision_requests("active") == 0
     assert stage.provision_requests("deleted") == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"shard": "elsewhere"}, exceptions.NodeNotOurs),
+        ({"maintenance": True}, exceptions.NodeNotAvailable),
+    ],
+)
+def test_a_node_that_is_not_to_be_had_just_before_it_is_deployed_is_not_deployed(
+    fake: FakeIronic,
+    set_stage: Callable[..., Stage],
+    fields: dict[str, Any],
+    error: type[exceptions.NodeError],
+) -> None:
+    node = fake.add_node(ports=1, shard="ours")
+    stage = set_stage(fake, shard_key="ours")
+    as_it_is_configured(fake, node, **fields)
+    with pytest.raises(error):
+        stage.spawn(stage.instance(node))
+    assert stage.provision_requests("active") == 0
+
+
+def test_somebody_takes_the_node_between_two_vifs(
+    stage: Stage, fake: FakeIronic, two_ports: str
+) -> None:
+    def stranger_comes(method: str, path: str, body: Any) -> bool:
+        fake.set_node(two_ports, instance_uuid=STRANGER)
+        return False
+
+    fake.faults.delay(0, "POST", "/vifs$", when=stranger_comes)
+    vifs = [virt.Vif(VIF), virt.Vif(VIF[:-1] + "2")]
+    with pytest.raises(exceptions.NodeTaken):
+        stage.driver.spawn(None, stage.instance(two_ports), IMAGE, [], None, None, vifs)
+    assert fake.vifs(two_ports) == [VIF]
+
+
+@pytest.fixture
+def two_ports(fake: FakeIronic) -> str:
+    """A node with room for two VIFs."""
+    return fake.add_node(ports=2)
+
+
+def test_a_vif_that_a_former_attempt_has_attached_is_no_error(
+    stage: Stage, fake: FakeIronic, two_ports: str
+) -> None:
+    instance = stage.instance(two_ports)
+    stage.driver.prepare_for_spawn(instance)
+    stage.channel.send("POST", f"/nodes/{two_ports}/vifs", json={"id": VIF}, version="1.38")
+    stage.driver.spawn(None, instance, IMAGE, [], None, None, [virt.Vif(VIF)])
+    assert fake.node(two_ports)["provision_state"] == "active"
+    assert fake.vifs(two_ports) == [VIF]
 
 
 @pytest.mark.parametrize("interface", ["deploy", "power", "storage"])
 def test_a_failed_validation_says_why_and_gives_the_node_back(
     stage: Stage, fake: FakeIronic, node: str, interface: str
 ) -> None:
+    fake.set_node(node, storage_interface="cinder")
     untouched = stage.trace(node)
     fake.invalidate(node, interface, "the BMC has no address")
     with pytest.raises(exceptions.NodeValidationFailed, match="the BMC has no address") as caught:
         stage.spawn(stage.instance(node))
     assert caught.value.reasons == {interface: "the BMC has no address"}
     assert stage.trace(node) == untouched
+
+
+def test_a_refusal_is_told_also_when_the_reasons_can_not_be_asked_for(
+    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+) -> None:
+    stage = set_stage(fake, api_max_retries=0)
+    fake.invalidate(node, "power", "the BMC has no address")
+    fake.faults.status(500, "GET", "/validate$")
+    with pytest.raises(exceptions.DeployFailed, match="the BMC has no address"):
+        stage.spawn(stage.instance(node))
 
 
 def test_a_failed_validation_of_an_interface_that_is_not_needed_is_no_matter(
@@ -246,6 +334,17 @@ def test_a_bad_image_is_told_apart_so_that_it_burns_one_node_only(
     fake.invalidate(node, "deploy", "Validation of image href x failed, reason: 404")
     with pytest.raises(exceptions.ImageRefused):
         stage.spawn(stage.instance(node))
+
+
+def test_a_bad_image_is_told_apart_when_ironic_calls_it_a_fault_of_its_own(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    untouched = stage.trace(node)
+    said = "The requested image is not valid for use."
+    fake.faults.status(500, "PUT", "/states/provision$", said)
+    with pytest.raises(exceptions.ImageRefused, match=said):
+        stage.spawn(stage.instance(node))
+    assert stage.trace(node) == untouched
 
 
 def test_a_vif_that_has_no_place_is_named(stage: Stage, fake: FakeIronic, node: str) -> None:

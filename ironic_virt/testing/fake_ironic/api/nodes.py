@@ -87,6 +87,7 @@ def _list(
         sort_key=sort_key,
         sort_dir=sort_dir,
         candidates=node_query.candidates(bm.store, given),
+        nulls_sort_last=bm.settings.nulls_sort_last,
     )
     if given["conductor"]:
         nodes = [node for node in nodes if bm.conductor_of(node) == given["conductor"]]

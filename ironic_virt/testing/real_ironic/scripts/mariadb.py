@@ -16,6 +16,8 @@ from typing import Any
 
 NO_SERVER = 3
 CONNECT_TIMEOUT = 5
+# Seconds; what still has the database open may be an Ironic that was only just stopped.
+LOCK_TIMEOUT = 60
 
 
 def execute(url: str, statement: str) -> None:
@@ -24,6 +26,8 @@ def execute(url: str, statement: str) -> None:
     engine = sqlalchemy.create_engine(url, connect_args={"connect_timeout": CONNECT_TIMEOUT})
     try:
         with engine.connect() as connection:
+            # The server would wait a day.
+            connection.execute(sqlalchemy.text(f"SET SESSION lock_wait_timeout = {LOCK_TIMEOUT}"))
             connection.execute(sqlalchemy.text(statement))
     finally:
         engine.dispose()

@@ -99,6 +99,16 @@ def test_paging_over_a_column_with_nulls_loses_rows_as_in_ironic(
     assert uuids(api, f"sort_key=updated_at&sort_dir=desc&marker={nodes[0]}") == []
 
 
+def test_it_can_sort_what_has_no_value_as_postgresql_does() -> None:
+    fake = FakeIronic(nulls_sort_last=True)
+    nodes = fake.add_nodes(3)
+    api = Client(fake)
+    api.send("PATCH", f"/nodes/{nodes[1]}", change("/extra/a", 1, "add"))
+    assert uuids(api, "sort_key=updated_at&sort_dir=desc") == [nodes[2], nodes[0], nodes[1]]
+    assert uuids(api, "sort_key=updated_at&sort_dir=asc") == [nodes[1], nodes[0], nodes[2]]
+    assert uuids(api, f"sort_key=updated_at&sort_dir=asc&marker={nodes[1]}") == []
+
+
 @pytest.mark.parametrize(
     ("query", "status", "message"),
     [

@@ -3,6 +3,7 @@
 """The ironic.conf that is made of a test's options."""
 
 import configparser
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,13 @@ def test_cleaning_and_conductor_group_are_the_conductors():
     conf = rendered(Options(automated_clean=False, conductor_group="rack1"))
     assert conf["conductor"]["automated_clean"] == "false"
     assert conf["conductor"]["conductor_group"] == "rack1"
+
+
+def test_several_conductors_find_each_other_by_their_ports():
+    alone = rendered(Options())
+    assert (alone["DEFAULT"]["rpc_transport"], alone.has_section("json_rpc")) == ("none", False)
+    place = dataclasses.replace(MARIADB, rpc_port=8090)
+    conf = rendered(Options(further_groups=["rack1"]), place)
+    assert conf["DEFAULT"]["rpc_transport"] == "json-rpc"
+    assert conf["DEFAULT"]["host"] == conf["json_rpc"]["host_ip"] == "127.0.0.1"
+    assert conf["json_rpc"]["port"] == "8090"

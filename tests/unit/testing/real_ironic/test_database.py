@@ -85,7 +85,7 @@ def test_the_database_goes_also_when_the_test_fails(servers):
 
 
 def test_without_any_server_the_error_says_what_to_install(servers, monkeypatch):
-    monkeypatch.setattr(databases, "_find_program", lambda name: None)
+    monkeypatch.setattr(databases, "find_program", lambda name: None)
     with (
         pytest.raises(errors.DatabaseError) as caught,
         databases.database("mariadb", ENVIRONMENT, Path("/state"), variables={}),

@@ -62,6 +62,21 @@ def test_a_program_that_ignores_sigterm_is_killed(directory, pipe):
     assert process.exit_status == 128 + signal.SIGKILL
 
 
+def test_killing_asks_nobody_and_leaves_the_directory(directory, pipe):
+    process = ServerProcess(
+        shell(pipe, "trap 'echo asked >&3' TERM; echo ready >&3; sleep 1000 & wait"),
+        directory=directory,
+        log=directory / "log",
+    )
+    with pipe.open() as held:
+        assert [held.readline() for _ in range(2)] == ["started\n", "ready\n"]
+        process.kill()
+        assert held.read() == ""
+    assert process.exit_status == 128 + signal.SIGKILL
+    assert directory.exists()
+    process.stop()
+
+
 def test_a_program_that_ends_by_itself_leaves_its_log(directory):
     process = ServerProcess(
         ["sh", "-c", "echo first; echo last >&2; exit 3"],

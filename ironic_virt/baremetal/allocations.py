@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Ironic's allocations: having it reserve one of several nodes, and giving that up (API 1.52).
+
+An allocation is made for an instance and has the instance's uuid, so there is never
+a second one: a request that is sent again finds what the first one made.  Ironic
+matches by resource class and traits alone and knows nothing of shards or conductor
+groups, so it is always told which nodes it may take.
+
+It decides after it has answered: an allocation is ``allocating`` at first, and then
+``active``, with a node, or in ``error``.  Waiting for that is the caller's affair.
+
+Thread-safe: it keeps nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import answers
+from ironic_virt.baremetal.connection import Answer
+from ironic_virt.baremetal.node import leniently
+from ironic_virt.baremetal.sender import Sender
+from ironic_virt.baremetal.versions import Feature
+
+_PATH = "/allocations"
+
+ALLOCATING = "allocating"
+ACTIVE = "active"
+ERROR = "error"
+
+
+class Allocation(msgspec.Struct, frozen=True, kw_only=True):
+    """A reservation of a node, as Ironic has it.
+
+    :ivar uuid: also the ``instance_uuid`` of its node.
+    :ivar state: ``allocating``, ``active`` or ``error``.
+    :ivar node_uuid: the node that it has; ``None`` while it has none.
+    :ivar last_error: why it has none.
+    :ivar extra: what its maker has noted.
+    """
+
+    uuid: str
+    state: str | None = None
+    node_uuid: str | None = None
+    resource_class: str | None = None
+    candidate_nodes: list[str] | None = None
+    last_error: str | None = None
+    extra: dict[str, Any] | None = None
+
+
+class _Page(msgspec.Struct):
+    allocations: list[Allocation]
+    next: str | None = None
+
+
+_ONE = msgspec.json.Decoder(Allocation)
+_PAGE = msgspec.json.Decoder(_Page)
+
+
+class Allocations:
+    """The allocations of one Ironic.
+
+    :param sender: sends the requests.
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def create(
+        self,
+        uuid: str,
+        *,
+        resource_class: str,
+        candidate_nodes: Collection[str],
+        traits: Collection[str] = (),
+        extra: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> Allocation:
+        """Ask Ironic to reserve one of several nodes.
+
+        :param uuid: the instance's.
+        :param candidate_nodes: uuids of nodes; one that Ironic doesn't have is refused.
+        :param traits: those that the node must have; it may have more.
+        :param extra: to be noted with it.
+        :returns: the allocation as it is now; one that was there before is returned
+            as it was made, whatever is asked for now.
+        :raises ValueError: there are no candidates: Ironic would take any node.
+        :raises BadRequest: among others if a candidate doesn't exist.
+        """
+        if not candidate_nodes:
+            raise ValueError(f"no candidates for allocation {uuid}: Ironic would take any node")
+        body: dict[str, Any] = {
+            "uuid": uuid,
+            "resource_class": resource_class,
+            "candidate_nodes": list(candidate_nodes),
+            "traits": sorted(traits),
+            "extra": dict(extra or {}),
+        }
+        if name is not None:
+            body["name"] = name
+        try:
+            return self._sender.change(
+                "POST",
+                _PATH,
+                version=self._version(),
+                json=body,
+                applied=lambda: self._look(uuid),
+                result=lambda answer: _allocation_in(answer, "POST", _PATH),
+            )
+        except exceptions.Conflict:
+            found = self.get(uuid)
+            if found is None:
+                raise
+            return found
+
+    def get(self, uuid: str) -> Allocation | None:
+        """An allocation as it is now; ``None`` if Ironic has none of this uuid."""
+        path = _path_of(uuid)
+        try:
+            answer = self._sender.read(path, version=self._version())
+        except exceptions.NotFound as exc:
+            _confirm_absent(exc, uuid)
+            return None
+        return _allocation_in(answer, "GET", path)
+
+    def listed(self) -> list[Allocation]:
+        """All allocations, whoever made them.
+
+        :raises IronicError: any page failed; there is no partial result.
+        """
+        version = self._version()
+        found: list[Allocation] = []
+        params: Mapping[str, str] = {}
+        while True:
+            answer = self._sender.read(_PATH, version=version, params=params)
+            page = answers.content(answer, _page_in, "a page of allocations", path=_PATH)
+            found += page.allocations
+            if not page.next:
+                return found
+            # Not the rest of the link: the host may be one that only a proxy knows.
+            last, params = params, {"marker": found[-1].uuid} if found else {}
+            if params == last:
+                raise exceptions.UnexpectedAnswer(
+                    "the link to the next page leads to the same page", method="GET", path=_PATH
+                )
+
+    def delete(self, uuid: str) -> bool:
+        """Give a reservation up; its node is free again.
+
+        :returns: whether there was one.
+        :raises Conflict: its node is in use, or about to be: tear that down.
+        :raises NodeLocked: its node was locked all the time.
+        """
+        path = _path_of(uuid)
+        try:
+            return self._sender.change(
+                "DELETE",
+                path,
+                version=self._version(),
+                applied=lambda: True if self._look(uuid) is None else None,
+                result=lambda _: True,
+            )
+        except exceptions.NotFound as exc:
+            _confirm_absent(exc, uuid)
+            return False
+
+    def _look(self, uuid: str) -> Allocation | None:
+        path = _path_of(uuid)
+        try:
+            answer = self._sender.once("GET", path, version=self._version())
+        except exceptions.NotFound as exc:
+            _confirm_absent(exc, uuid)
+            return None
+        return _allocation_in(answer, "GET", path)
+
+    def _version(self) -> str:
+        return str(self._sender.versions.carrying(Feature.ALLOCATIONS))
+
+
+def _path_of(uuid: str) -> str:
+    return f"{_PATH}/{urllib.parse.quote(uuid, safe='')}"
+
+
+def _confirm_absent(error: exceptions.NotFound, uuid: str) -> None:
+    """Take Ironic's own word for it, and nobody else's: a proxy says 404 too."""
+    if not re.search(rf"\bAllocation {re.escape(uuid)} could not be found", error.message):
+        raise error
+
+
+def _allocation_in(answer: Answer, method: str, path: str) -> Allocation:
+    return answers.content(answer, _one_in, "an allocation", method=method, path=path)
+
+
+def _one_in(body: bytes) -> Allocation:
+    return leniently(_ONE, body, "an allocation")
+
+
+def _page_in(body: bytes) -> _Page:
+    return leniently(_PAGE, body, "a page of allocations")

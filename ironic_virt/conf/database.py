@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``[database]``: where the reference service's records are.
+
+The options are oslo.db's own, those of them that have a meaning here, with an
+embedded database as the default.  oslo.db is needed for them (extra
+``compute``), so nothing that a driver needs imports this module.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+from oslo_config import cfg
+from oslo_db import options as oslo_options
+
+from ironic_virt import conf as all_options
+from ironic_virt import exceptions
+from ironic_virt.conf import service
+
+GROUP = "database"
+DEFAULT_CONNECTION = "sqlite:///$state_path/ironic-virt.sqlite"
+
+_KEPT = (
+    "connection",
+    "connection_parameters",
+    "sqlite_synchronous",
+    "mysql_sql_mode",
+    "mysql_wsrep_sync_wait",
+    "connection_recycle_time",
+    "max_pool_size",
+    "max_overflow",
+    "pool_timeout",
+    "max_retries",
+    "retry_interval",
+    "db_max_retries",
+    "db_max_retry_interval",
+    "connection_debug",
+)
+_CONNECTION_HELP = """
+Where the records are, as an SQLAlchemy URL.
+
+The default is an SQLite file, which is made and upgraded by itself; it serves
+services and commands of one host. Several hosts need MariaDB, MySQL or
+PostgreSQL, and ``ironic-virt-manage db sync`` once before the first start and
+after each upgrade:
+
+* ``mysql+pymysql://user:password@host/ironic_virt`` (extra ``mysql``)
+* ``postgresql+psycopg2://user:password@host/ironic_virt`` (extra ``postgresql``)
+"""
+
+
+def options() -> list[cfg.Opt]:
+    """Oslo.db's options that are in use; copies, so that nobody else's defaults change."""
+    found = {opt.dest: copy.deepcopy(opt) for opt in oslo_options.database_opts}
+    connection = found["connection"]
+    connection.default = DEFAULT_CONNECTION
+    connection.help = _CONNECTION_HELP
+    return [found[name] for name in _KEPT if name in found]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register ``[database]``; harmless when done twice, and also after reading files."""
+    conf.register_opts(options(), group=GROUP)
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Read every option once.
+
+    :raises InvalidConfiguration: naming the first option with a wrong value.
+    """
+    for opt in options():
+        try:
+            getattr(conf[GROUP], opt.dest)
+        except (ValueError, cfg.TemplateSubstitutionError) as exc:
+            raise exceptions.InvalidConfiguration(f"[{GROUP}] {opt.dest}", str(exc)) from exc
+
+
+def load(config_files: Sequence[str], args: Sequence[str] = ()) -> cfg.ConfigOpts:
+    """Read ini files for who needs the records and no driver.
+
+    Every option is registered, and nothing is asked of ``[ironic]``.
+
+    :param config_files: paths; a later file overrides an earlier one.
+    :raises InvalidConfiguration: a file can't be read, or a value is wrong.
+    """
+    conf = cfg.ConfigOpts()
+    all_options.register_opts(conf)
+    register_opts(conf)
+    all_options.read(conf, config_files, args)
+    service.check(conf)
+    check(conf)
+    return conf
+
+
+def is_embedded(conf: cfg.ConfigOpts) -> bool:
+    """Whether no connection was set, so that the database is our own to look after."""
+    where = conf.get_location("connection", GROUP)
+    return where is None or where.location in {
+        cfg.Locations.opt_default,
+        cfg.Locations.set_default,
+    }

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Options of the reference compute service: ``[DEFAULT]`` and ``[compute]``.
+
+Those in ``[DEFAULT]`` are shared with the commands, which read the same
+records.  Intervals are read again at each round, so a new value holds after
+SIGHUP; the numbers of threads and the metrics' address hold until a restart.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from oslo_config import cfg
+
+from ironic_virt import exceptions
+
+GROUP = "compute"
+
+
+def default_state_path() -> str:
+    """Where state is kept unless an operator says otherwise: root's place, or the user's own."""
+    if os.geteuid() == 0:
+        return "/var/lib/ironic-virt"
+    home = os.environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
+    return os.path.join(home, "ironic-virt")
+
+
+DEFAULT_OPTIONS = [
+    cfg.StrOpt(
+        "state_path",
+        default=default_state_path(),
+        sample_default="/var/lib/ironic-virt",
+        help="""
+The directory in which the compute service keeps what it has to keep.
+
+It is made when it doesn't exist. The embedded database is in there, unless
+``[database] connection`` names another one. For users other than root the
+default is ``~/.local/state/ironic-virt``.
+""",
+    ),
+    cfg.IntOpt(
+        "report_interval",
+        default=10,
+        min=1,
+        mutable=True,
+        help="""
+Seconds between two reports of a compute service that it is up.
+
+Must be well below ``service_down_time``.
+
+Related options:
+
+* service_down_time
+""",
+    ),
+    cfg.IntOpt(
+        "service_down_time",
+        default=60,
+        min=1,
+        mutable=True,
+        help="""
+Seconds after its last report until a compute service counts as down.
+
+A service that is down gets no new instances. The same value must be in the
+files of all services and commands that share a database.
+
+Related options:
+
+* report_interval
+""",
+    ),
+    cfg.IntOpt(
+        "graceful_shutdown_timeout",
+        default=60,
+        min=0,
+        mutable=True,
+        help="""
+Seconds that a compute service waits, when it is told to end, for what it is
+doing. 0: not at all.
+
+What isn't done by then goes on in Ironic, and the service takes it up again
+when it is started the next time.
+""",
+    ),
+]
+
+OPTIONS = [
+    cfg.FloatOpt(
+        "task_interval",
+        default=1.0,
+        min=0.05,
+        mutable=True,
+        help="Seconds between two looks at what is wanted of this service's instances.",
+    ),
+    cfg.IntOpt(
+        "resource_refresh_interval",
+        default=60,
+        min=1,
+        mutable=True,
+        help="""
+Seconds between two refreshes of the records of this service's nodes.
+
+A new node, or one that has become free again, can be used after the next one.
+SIGHUP starts one at once.
+""",
+    ),
+    cfg.IntOpt(
+        "power_sync_interval",
+        default=600,
+        min=0,
+        mutable=True,
+        help="""
+Seconds between two comparisons of the instances' records with the power states
+in Ironic. 0: only when the service starts.
+""",
+    ),
+    cfg.IntOpt(
+        "max_concurrent_builds",
+        default=10,
+        min=1,
+        help="""
+How many instances this service builds or rebuilds at a time; others wait for
+their turn.
+
+A build takes a thread until it is over, and little else.
+""",
+    ),
+    cfg.IntOpt(
+        "max_concurrent_tasks",
+        default=20,
+        min=1,
+        help="""
+How many other things this service does at a time, each for another instance:
+deleting, rebooting, powering on and off. Builds don't count.
+""",
+    ),
+    cfg.StrOpt(
+        "metrics_host",
+        default="127.0.0.1",
+        help="""
+The address on which metrics are offered, if ``metrics_port`` is set.
+
+Related options:
+
+* metrics_port
+""",
+    ),
+    cfg.PortOpt(
+        "metrics_port",
+        default=0,
+        help="""
+The port on which metrics are offered to Prometheus. 0: none are.
+
+Related options:
+
+* metrics_host
+""",
+    ),
+]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register the options of the compute service."""
+    conf.register_opts(DEFAULT_OPTIONS)
+    conf.register_opts(OPTIONS, group=GROUP)
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """See that the values go together.
+
+    :raises InvalidConfiguration: a service would count as down between two reports.
+    """
+    if conf.report_interval >= conf.service_down_time:
+        raise exceptions.InvalidConfiguration(
+            "[DEFAULT] report_interval",
+            f"{conf.report_interval} s is not below service_down_time, which is "
+            f"{conf.service_down_time} s: the service would count as down between two reports",
+        )

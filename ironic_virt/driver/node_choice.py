@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which nodes an instance may get: the candidates that Ironic is given to choose from.
+
+A node fits if it is free, of the flavor's resource class, has the traits that are
+required and none that are forbidden, and fulfils what else the flavor asks.  Of
+those that fit only the plainest are candidates: Ironic takes any of them, so there
+must be no node with a GPU among them while one without would do.
+
+Pure functions; the random number generator comes in as an argument.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.properties import Properties
+from ironic_virt.baremetal.snapshot import Kind
+from ironic_virt.scheduler import requirements
+from ironic_virt.scheduler.request import RequestSpec
+from ironic_virt.scheduler.resource_classes import placement_class
+
+EXACT = "exact"
+AT_LEAST = "at_least"
+"""How sizes are matched (``[ironic] match``)."""
+
+_CAPABILITY = "capabilities:"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """Candidates, and how they were come by.
+
+    :ivar nodes: all of one resource class, and all alike in how plain they are.
+    :ivar fitting: how many nodes fit, plain or not.
+    :ivar left: condition by condition, in words, how many free nodes it left.
+    """
+
+    nodes: tuple[Node, ...]
+    fitting: int
+    left: tuple[tuple[str, int], ...]
+
+    @property
+    def reason(self) -> str:
+        """How many nodes were left by what, in words."""
+        return "; ".join(f"{what}: {number}" for what, number in self.left)
+
+
+def choose(
+    free: Mapping[Kind, Sequence[Node]],
+    spec: RequestSpec,
+    *,
+    match: str,
+    most: int,
+    rng: random.Random,
+    prefer: Callable[[Kind], bool] = lambda kind: False,
+    allowed: Collection[str] | None = None,
+) -> Choice:
+    """The candidates for a request.
+
+    :param free: nodes that look free, by resource class and traits.
+    :param spec: what is asked for; ``exclude_nodes`` are left out.
+    :param match: :data:`EXACT` or :data:`AT_LEAST`.
+    :param most: so many candidates at most; which ones is left to ``rng``, so that two
+        services that choose at the same time seldom choose the same.
+    :param prefer: the kind whose nodes come first among those that are as plain.
+    :param allowed: uuids of the nodes that may be taken; ``None``: all.
+    """
+    kinds = {kind: nodes for kind, nodes in free.items() if kind[0]}
+    left = [("free", _number(kinds))]
+    kinds = {kind: nodes for kind, nodes in kinds.items() if _is_of_class(kind, spec)}
+    left.append((_class_wish(spec), _number(kinds)))
+    kinds = {
+        kind: nodes
+        for kind, nodes in kinds.items()
+        if spec.required_traits <= kind[1] and not spec.forbidden_traits & kind[1]
+    }
+    left.append((_traits_wish(spec), _number(kinds)))
+    fits = _Fit(spec, match)
+    found = {
+        kind: fitting
+        for kind, nodes in kinds.items()
+        if (fitting := [node for node in nodes if fits(node)])
+    }
+    left.append((_sizes_wish(spec, match), _number(found)))
+    found = {
+        kind: rest
+        for kind, nodes in found.items()
+        if (rest := [node for node in nodes if _may_be_had(node, spec, allowed)])
+    }
+    left.append(("not tried before, and this service's", _number(found)))
+    plainest = _plainest(found, spec, Counter({kind: len(n) for kind, n in free.items()}))
+    ordered = sorted(plainest, key=lambda kind: (not prefer(kind), kind[0] or "", sorted(kind[1])))
+    nodes: list[Node] = []
+    for kind in ordered:
+        # An allocation is for one resource class.
+        if nodes and nodes[0].resource_class != kind[0]:
+            continue
+        rest = found[kind]
+        nodes += rng.sample(rest, min(len(rest), most - len(nodes)))
+    return Choice(tuple(nodes), _number(found), tuple(left))
+
+
+def asked_sizes(spec: RequestSpec) -> dict[str, int]:
+    """The sizes that a request asks for: cores, MiB of memory, MiB of disk.
+
+    A flavor for bare metal says ``resources:VCPU=0`` and so on, so that its resource
+    class alone decides; such a size is left out.
+    """
+    asked = {
+        "cpus": spec.least_vcpus,
+        "memory_mb": spec.least_memory_mb,
+        "disk_mb": spec.least_disk_mb,
+    }
+    return {name: size for name, size in asked.items() if size > 0}
+
+
+def _number(kinds: Mapping[Kind, Sequence[Node]]) -> int:
+    return sum(len(nodes) for nodes in kinds.values())
+
+
+def _is_of_class(kind: Kind, spec: RequestSpec) -> bool:
+    wanted = spec.resource_classes
+    if not wanted:
+        return True
+    # A node has one class, and one of it.
+    return wanted == {placement_class(kind[0] or ""): 1}
+
+
+def _class_wish(spec: RequestSpec) -> str:
+    listed = [f"{amount} {name}" for name, amount in sorted(spec.resource_classes.items())]
+    return f"of resource class {' and '.join(listed) or 'any'}"
+
+
+def _traits_wish(spec: RequestSpec) -> str:
+    wishes = [f"with {name}" for name in sorted(spec.required_traits)]
+    wishes += [f"without {name}" for name in sorted(spec.forbidden_traits)]
+    return ", ".join(wishes) or "of any traits"
+
+
+def _sizes_wish(spec: RequestSpec, match: str) -> str:
+    sign = "=" if match == EXACT else ">="
+    wishes = [f"{name} {sign} {size}" for name, size in asked_sizes(spec).items()]
+    wishes += [
+        f"{key.removeprefix(_CAPABILITY)} {value}"
+        for key, value in sorted(spec.extra_specs.items())
+        if key.startswith(_CAPABILITY)
+    ]
+    return ", ".join(wishes) or "of any size"
+
+
+class _Fit:
+    """Whether a node's properties do for a request."""
+
+    def __init__(self, spec: RequestSpec, match: str) -> None:
+        self._asked = asked_sizes(spec)
+        self._exact = match == EXACT
+        self._capabilities = {
+            key.removeprefix(_CAPABILITY): requirement
+            for key, requirement in spec.extra_specs.items()
+            if key.startswith(_CAPABILITY)
+        }
+        # Nodes that are alike share one value, which lives as long as they do.
+        self._known: dict[int, bool] = {}
+
+    def __call__(self, node: Node) -> bool:
+        key = id(node.properties)
+        if key not in self._known:
+            self._known[key] = self._decide(node.properties)
+        return self._known[key]
+
+    def _decide(self, properties: Properties) -> bool:
+        has = {
+            "cpus": properties.cpus,
+            "memory_mb": properties.memory_mb,
+            "disk_mb": 1024 * properties.local_gb,
+        }
+        for name, asked in self._asked.items():
+            if has[name] != asked if self._exact else has[name] < asked:
+                return False
+        capabilities = dict(properties.capabilities)
+        if properties.cpu_arch is not None:
+            capabilities["cpu_arch"] = properties.cpu_arch
+        return all(
+            name in capabilities and requirements.matches(capabilities[name], requirement)
+            for name, requirement in self._capabilities.items()
+        )
+
+
+def _may_be_had(node: Node, spec: RequestSpec, allowed: Collection[str] | None) -> bool:
+    return node.uuid not in spec.exclude_nodes and (allowed is None or node.uuid in allowed)
+
+
+def _plainest(
+    found: Mapping[Kind, Sequence[Node]], spec: RequestSpec, free: Counter[Kind]
+) -> list[Kind]:
+    """The kinds that are wasted least on the request.
+
+    A trait that wasn't asked for costs the more, the fewer free nodes have it, so a
+    kind that has all of another one's traits and more always costs more.
+    """
+    having: Counter[str] = Counter()
+    for (_, traits), number in free.items():
+        for trait in traits:
+            having[trait] += number
+    costs = {
+        kind: sum(1 / having[trait] for trait in sorted(kind[1] - spec.required_traits))
+        for kind in found
+    }
+    least = min(costs.values(), default=0.0)
+    return [kind for kind, cost in costs.items() if cost == least]

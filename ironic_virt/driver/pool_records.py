@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The compute node records that a service keeps when Ironic picks the node.
+
+One for each pool.  Beside them stands, as long as it has an instance, the record that
+a node or a pool has from before ``node_selection`` was changed: it goes with its last
+instance, and nothing new is put there.
+
+Counted at each refresh; until the next one the numbers stay.  Thread-safe: they are
+replaced as a whole.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+
+from ironic_virt import virt
+from ironic_virt.baremetal.inventory import Snapshot
+from ironic_virt.driver import pools, resources
+from ironic_virt.driver.pools import Capacity, Pool, Recorded
+from ironic_virt.driver.selection import NodeSelection
+from ironic_virt.sharding.ownership import Ownership
+from ironic_virt.virt import VirtAPI
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Count:
+    """The pools as of one refresh, and the other records that still have an instance."""
+
+    pools: Mapping[str, Pool]
+    former: frozenset[str]
+
+
+class PoolRecords:
+    """Answers what a compute service asks of the records of its compute nodes."""
+
+    def __init__(self, virtapi: VirtAPI, ownership: Ownership, selection: NodeSelection) -> None:
+        self._virtapi = virtapi
+        self._ownership = ownership
+        self._selection = selection
+        self._count: _Count | None = None
+        self._left: frozenset[str] | None = None
+
+    # -- which nodes ----------------------------------------------------------
+
+    @property
+    def _capacity(self) -> Capacity:
+        target = self._ownership.target
+        named = target.shard_key is not None or target.conductor_group is not None
+        return self._selection.capacity(shared=not named and not self._ownership.by_ring)
+
+    def allowed(self, snapshot: Snapshot) -> Collection[str] | None:
+        """The uuids of the nodes that this service may have reserved; ``None``: all.
+
+        A node that has a record of its own with another host is that one's.
+        """
+        claim = self._ownership.claim(snapshot)
+        if self._capacity is Capacity.OWN:
+            return claim.nodes
+        if not claim.left:
+            return None
+        return frozenset(uuid for uuid in snapshot.nodes if uuid not in claim.left)
+
+    # -- the count ------------------------------------------------------------
+
+    def settle(self, snapshot: Snapshot) -> None:
+        """Count anew.
+
+        :param snapshot: the nodes, just listed and settled by the ownership.
+        """
+        host = self._virtapi.host
+        places = self._virtapi.instance_places()
+        capacity = self._capacity
+        recorded = Recorded(host, places)
+        if capacity is Capacity.SHARE:
+            hosts = self._virtapi.instance_hosts(snapshot.instance_uuids)
+            recorded = dataclasses.replace(recorded, live=self._virtapi.live_hosts(), hosts=hosts)
+        allowed = self.allowed(snapshot)
+        nodes = (
+            node for uuid, node in snapshot.nodes.items() if allowed is None or uuid in allowed
+        )
+        counted = pools.pools_of(nodes, recorded, capacity, snapshot.instance_uuids)
+        former = frozenset(place for place in places.values() if place) - counted.keys()
+        self._count = _Count(counted, former)
+
+    def _settled(self, snapshot: Snapshot) -> _Count:
+        if self._count is None:
+            self.settle(snapshot)
+        assert self._count is not None
+        return self._count
+
+    # -- what a compute service asks ------------------------------------------
+
+    def names(self, snapshot: Snapshot, *, anew: bool = False) -> list[str]:
+        """The names of the compute nodes.
+
+        :param anew: count first; the snapshot has just been taken.
+        """
+        if anew:
+            self.settle(snapshot)
+        count = self._settled(snapshot)
+        return [*count.pools, *sorted(count.former)]
+
+    def versions(self, snapshot: Snapshot) -> dict[str, object]:
+        """See :meth:`ComputeDriver.node_versions`."""
+        return dict(self._settled(snapshot).pools)
+
+    def is_gone(self, name: str, snapshot: Snapshot) -> bool:
+        """Whether a record may go: there is no such pool, and it has no instance."""
+        return name not in self._settled(snapshot).pools and not self.has_instances(name)
+
+    def has_instances(self, name: str) -> bool:
+        """Whether the records put an instance of this host onto the compute node."""
+        return name in self._virtapi.instance_places().values()
+
+    def is_pool(self, name: str) -> bool:
+        """Whether a name is that of a pool of this host, be there such a pool or not."""
+        return pools.class_of(name, self._virtapi.host) is not None
+
+    def pool(self, name: str) -> Pool:
+        """A pool as counted; one that has no nodes offers none and keeps its instances."""
+        known = self._count.pools.get(name) if self._count is not None else None
+        if known is not None:
+            return known
+        used = list(self._virtapi.instance_places().values()).count(name)
+        resource_class = pools.class_of(name, self._virtapi.host) or ""
+        return Pool(name, resource_class, frozenset(), used, used, 0)
+
+    # -- while the scheduler picks the node -----------------------------------
+
+    def left_over(self, *, anew: bool = False) -> Collection[str]:
+        """Pools that still have an instance, from when Ironic picked the node.
+
+        The records are asked once, and again only as long as there is such a pool.
+        """
+        if self._left is None or (anew and self._left):
+            places = self._virtapi.instance_places().values()
+            self._left = frozenset(place for place in places if self.is_pool(place))
+        return sorted(self._left)
+
+
+def resource(pool: Pool) -> virt.NodeResource:
+    """A pool as a compute service keeps it; sizes are what each of its nodes has."""
+    hardware = pool.hardware
+    stats = dict(hardware.capabilities)
+    if hardware.cpu_arch is not None:
+        stats["cpu_arch"] = hardware.cpu_arch
+    return virt.NodeResource(
+        uuid=pools.pool_uuid(pool.name),
+        hypervisor_hostname=pool.name,
+        hypervisor_type=resources.HYPERVISOR_TYPE,
+        hypervisor_version=resources.HYPERVISOR_VERSION,
+        vcpus=hardware.vcpus,
+        memory_mb=hardware.memory_mb,
+        local_gb=hardware.local_gb,
+        in_use=False,
+        cpu_arch=hardware.cpu_arch,
+        resource_class=pool.resource_class,
+        stats=stats,
+        available=pool.free > 0,
+        traits=pool.traits,
+    )
+
+
+def inventory(pool: Pool) -> virt.NodeInventory:
+    """What a pool offers."""
+    return virt.NodeInventory(
+        resource_class=pool.resource_class,
+        placement_class=resources.placement_class(pool.resource_class),
+        total=pool.total,
+        reserved=pool.reserved,
+        traits=pool.traits,
+        capabilities=dict(pool.hardware.capabilities),
+    )

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Deploying to an instance's node anew: check, configure, request, wait.
+
+Level-triggered: called again with the same request id, it goes on where the former
+call ended, and does nothing if that one ended well.  Called for another wish, it
+first lets a deployment that is under way come to its end.
+
+Nothing is undone that Ironic has begun.  An error says what is on the disk, and
+until Ironic has taken the request, the node's ``instance_info`` is put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.watcher import Watcher
+from ironic_virt.driver import deploy, deploy_request, rebuild_request
+from ironic_virt.driver.access import NodeAccess
+from ironic_virt.exceptions import Disk
+from ironic_virt.virt import BlockDevice, ImageLike, InstanceLike, NetworkInfo, VirtAPI
+
+LOG = logging.getLogger(__name__)
+
+_Drive = str | dict[str, Any] | None
+
+
+class Rebuild:
+    """Rebuilds instances.  Thread-safe: it keeps nothing between calls."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        client: IronicClient,
+        access: NodeAccess,
+        watcher: Watcher,
+        virtapi: VirtAPI,
+    ) -> None:
+        self._conf = conf
+        self._client = client
+        self._access = access
+        self._watcher = watcher
+        self._virtapi = virtapi
+
+    def rebuild(
+        self,
+        context: Any,
+        instance: InstanceLike,
+        image: ImageLike,
+        injected_files: Sequence[tuple[str, bytes]],
+        admin_password: str | None,
+        network_info: NetworkInfo,
+        block_devices: Sequence[BlockDevice] = (),
+        *,
+        preserve_ephemeral: bool = False,
+    ) -> None:
+        """Return when the instance is active with the image.
+
+        :param context: its ``request_id`` tells whether a call is the same wish as
+            one before it; without one each call is a wish of its own.
+        :param block_devices: the instance's volumes.
+        :raises OperationNotSupported: it boots from a volume; nothing was touched.
+        :raises InstanceNotFound: no node carries it.
+        :raises RebuildFailed: what went wrong, and what is on the disk.
+        :raises BuildAborted: the instance is not wanted any more.
+        :raises WaitCancelled: the service stops; what Ironic has begun goes on, and
+            a later call takes it up.
+        """
+        if any(device.boot_index == 0 for device in block_devices):
+            raise exceptions.OperationNotSupported(
+                "rebuilding an instance that boots from a volume"
+            )
+        attempt = _Attempt(self, context, instance)
+        try:
+            attempt.go(
+                image,
+                injected_files,
+                admin_password,
+                network_info,
+                preserve_ephemeral=preserve_ephemeral,
+            )
+        except (
+            exceptions.RebuildFailed,
+            exceptions.WaitCancelled,
+            exceptions.BuildAborted,
+        ):
+            raise
+        except (exceptions.NodeError, exceptions.IronicError) as exc:
+            attempt.fail(exc)
+
+
+class _Attempt:
+    """One call.
+
+    :ivar disk: what is on the disk by now.
+    """
+
+    def __init__(self, parts: Rebuild, context: Any, instance: InstanceLike) -> None:
+        self._conf = parts._conf
+        self._client = parts._client
+        self._access = parts._access
+        self._watcher = parts._watcher
+        self._virtapi = parts._virtapi
+        self._context = context
+        self._instance = instance
+        self._wish: str | None = getattr(context, "request_id", None)
+        self._uuid: str | None = None
+        self.disk = Disk.UNTOUCHED
+
+    def go(
+        self,
+        image: ImageLike,
+        injected_files: Sequence[tuple[str, bytes]],
+        admin_password: str | None,
+        network_info: NetworkInfo,
+        *,
+        preserve_ephemeral: bool,
+    ) -> None:
+        instance = self._instance
+        node = self._found()
+        marked = rebuild_request.is_marked(node, self._wish)
+        if node.provision_state in states.DEPLOY_IN_PROGRESS and not marked:
+            LOG.info(
+                "Instance %s, node %s: a deployment is under way; it is rebuilt after that",
+                *(instance.uuid, node.uuid),
+            )
+            self._wait(node, self._is_at_rest)
+            node = self._found()
+            marked = rebuild_request.is_marked(node, self._wish)
+        if not (marked and rebuild_request.has_begun(node)):
+            if reason := rebuild_request.why_not(node):
+                raise self._failure(reason)
+            drive = self._drive(network_info, injected_files, admin_password)
+            info = rebuild_request.instance_info(
+                instance,
+                image,
+                node,
+                self._virtapi.deploy_metadata(instance, network_info),
+                preserve_ephemeral=preserve_ephemeral,
+                wish=self._wish,
+            )
+            if preserve_ephemeral and info.get("image_type") == "whole-disk":
+                raise self._failure(
+                    "a whole-disk image would overwrite the ephemeral disk that is to be "
+                    "preserved; use a partition image"
+                )
+            self._begin(node, info, drive)
+        else:
+            # Also where Ironic has ended since: from here on it decides what is told.
+            self.disk = Disk.UNKNOWN
+        done = self._wait(node, self._rebuilt)
+        self._access.note_seen(done, done.uuid)
+        self._virtapi.report_progress(instance, "active", done.provision_state or "")
+        LOG.info("Instance %s is rebuilt on node %s", instance.uuid, node.uuid)
+
+    def _found(self) -> Node:
+        """The node that carries the instance, fresh and past the guard."""
+        node = self._access.of_instance(self._instance)
+        self._uuid = node.uuid
+        self._access.guard(node, self._instance)
+        return node
+
+    # -- configure and request ------------------------------------------------
+
+    def _drive(
+        self,
+        network_info: NetworkInfo,
+        injected_files: Sequence[tuple[str, bytes]],
+        admin_password: str | None,
+    ) -> _Drive:
+        """The config drive as Ironic takes it.
+
+        :raises RebuildFailed: the service can't make one; nothing was touched.
+        """
+        try:
+            drive = self._virtapi.config_drive(
+                self._context,
+                self._instance,
+                network_info=network_info,
+                injected_files=injected_files,
+                admin_password=admin_password,
+            )
+        except exceptions.IronicVirtError:
+            raise
+        except Exception as exc:
+            # What is wrong is the service's affair; the instance must not pay for it.
+            LOG.exception("The config drive of instance %s can't be made", self._instance.uuid)
+            raise self._failure(
+                f"the config drive can't be made ({type(exc).__name__}); the log says why"
+            ) from exc
+        return deploy_request.config_drive(drive)
+
+    def _begin(self, node: Node, info: Mapping[str, Any], drive: _Drive) -> None:
+        self._virtapi.report_progress(
+            self._instance, "configuring", node.provision_state or states.AVAILABLE
+        )
+        former = node.instance_info or {}
+        configured = self._configured(node, former, info, with_drive=drive is not None)
+        if reason := self._virtapi.abort_reason(self._instance):
+            self._put_back(configured, former)
+            raise exceptions.BuildAborted(node.uuid, self._instance.uuid, reason)
+        self._virtapi.report_progress(
+            self._instance, "rebuilding", node.provision_state or states.AVAILABLE
+        )
+        try:
+            self._request(configured, drive)
+        except exceptions.IronicError as exc:
+            kind = rebuild_request.type_to_declare(
+                exc, info, preserve_ephemeral=info.get("preserve_ephemeral") is not None
+            )
+            if kind is None or not self._is_as_before(configured):
+                self._refused(exc, configured, former)
+                return
+            LOG.warning(
+                "Node %s: Ironic could not find out what kind of image %s is; it is taken for "
+                "one of a whole disk",
+                *(node.uuid, info["image_source"]),
+            )
+            told = {**info, "image_type": kind}
+            configured = self._configured(configured, info, told, with_drive=drive is not None)
+            try:
+                self._request(configured, drive)
+            except exceptions.IronicError as again:
+                self._refused(again, configured, former)
+
+    def _configured(
+        self, node: Node, former: Mapping[str, Any], info: Mapping[str, Any], *, with_drive: bool
+    ) -> Node:
+        changes = rebuild_request.configure(former, info, with_drive=with_drive)
+        if not changes:
+            return node
+        configured = self._client.patch_node(node.uuid, changes)
+        self._access.guard(configured, self._instance)
+        return configured
+
+    def _request(self, node: Node, drive: _Drive) -> None:
+        """Ask for the rebuild of a node that was read just now."""
+        self.disk = Disk.UNKNOWN
+        self._client.set_provision_state(
+            node.uuid,
+            states.VERB_REBUILD,
+            applied=lambda now: rebuild_request.has_changed(node, now),
+            configdrive=drive,
+        )
+        LOG.info("Node %s is being rebuilt for instance %s", node.uuid, self._instance.uuid)
+
+    def _is_as_before(self, node: Node) -> bool:
+        """Whether Ironic has certainly not begun with the node; any doubt is ``False``."""
+        try:
+            now = self._client.get_node(node.uuid)
+        except exceptions.IronicError:
+            return False
+        return not rebuild_request.has_changed(node, now)
+
+    def _refused(
+        self, error: exceptions.IronicError, node: Node, former: Mapping[str, Any]
+    ) -> None:
+        """Go on if Ironic has begun all the same; else see what is on the disk, and tell it."""
+        try:
+            now = self._client.get_node(node.uuid)
+        except exceptions.IronicError:
+            raise error from None
+        if rebuild_request.has_changed(node, now):
+            LOG.info("Node %s is being rebuilt although Ironic said: %s", node.uuid, error)
+            return
+        self.disk = Disk.UNTOUCHED
+        self._put_back(now, former)
+        raise error
+
+    def _put_back(self, node: Node, former: Mapping[str, Any]) -> None:
+        """Have the node say again what is really on it."""
+        try:
+            self._access.held(self._instance, node.uuid)
+            changes = rebuild_request.patch(node.instance_info or {}, former)
+            if changes:
+                self._client.patch_node(node.uuid, changes)
+        except (exceptions.IronicError, exceptions.NodeError) as exc:
+            LOG.warning(
+                "Node %s: its instance_info tells of the image of a rebuild that did not happen, "
+                "and could not be put back: %s",
+                *(node.uuid, exc),
+            )
+
+    # -- wait -----------------------------------------------------------------
+
+    def _wait(self, node: Node, until: Any) -> Node:
+        seen: str | None = None
+
+        def look(now: Node | None) -> Node | None:
+            nonlocal seen
+            if now is not None and now.provision_state not in (seen, states.ACTIVE):
+                seen = now.provision_state
+                self._virtapi.report_progress(self._instance, "rebuilding", seen or "")
+            found: Node | None = until(now)
+            return found
+
+        return self._watcher.wait(
+            node.uuid,
+            look,
+            what="be rebuilt ([ironic] deploy_timeout)",
+            timeout=self._conf.ironic.deploy_timeout,
+            instance=self._instance.uuid,
+            state=states.DEPLOYING,
+            abort=lambda: self._virtapi.abort_reason(self._instance),
+            patience=deploy.PATIENCE,
+        )
+
+    def _is_at_rest(self, node: Node | None) -> Node | None:
+        if node is None:
+            raise self._failure("the node was deleted from Ironic")
+        return None if node.provision_state in states.DEPLOY_IN_PROGRESS else node
+
+    def _rebuilt(self, node: Node | None) -> Node | None:
+        """The node when it is active, ``None`` while it is on its way."""
+        if node is None:
+            raise self._failure("the node was deleted from Ironic during the rebuild")
+        if node.instance_uuid != self._instance.uuid:
+            raise self._failure(
+                "somebody took the instance off the node during the rebuild",
+                last_error=node.last_error,
+            )
+        state = node.provision_state
+        if state == states.ACTIVE:
+            return node
+        if state in (states.DEPLOY_FAILED, states.ERROR):
+            self.disk = rebuild_request.disk_after(node.last_error)
+            raise self._failure(
+                node.last_error or "Ironic gives no reason", last_error=node.last_error
+            )
+        if state in states.DEPLOY_IN_PROGRESS or state not in (None, *states.ALL):
+            # A state that is newer than our table may well lead to active.
+            return None
+        raise self._failure(
+            f"the node is not being deployed any more but in {node.states}; somebody else has "
+            "acted on it",
+            last_error=node.last_error,
+        )
+
+    # -- errors ---------------------------------------------------------------
+
+    def _failure(self, reason: str, **more: Any) -> exceptions.RebuildFailed:
+        return exceptions.RebuildFailed(self._uuid, self._instance.uuid, reason, self.disk, **more)
+
+    def fail(self, error: exceptions.NodeError | exceptions.IronicError) -> NoReturn:
+        """Tell of an error together with what is on the disk."""
+        if isinstance(error, exceptions.NodeError):
+            reason = error.reason
+        else:
+            refused = error.status is not None and error.status < 500
+            reason = f"Ironic refused: {error.message}" if refused else str(error)
+        raise self._failure(reason, request_id=error.request_id) from error

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What Ironic is told about a rebuild, and what it says of one: pure functions.
+
+A rebuild leaves no trace by which one that ended can be told from one that never
+began.  So a mark is written with the image: whose wish it is, and in which state the
+node was by then and since when.  Is it in another by now, the rebuild has begun.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.node import Node
+from ironic_virt.driver import deploy_request
+from ironic_virt.exceptions import Disk
+from ironic_virt.virt import ImageLike, InstanceLike
+
+MARK = "ironic_virt_rebuild"
+_CONFIG_DRIVE = frozenset({"configdrive"})
+_HIDDEN = "******"
+# Of what Ironic takes as a step of a path.
+_NAME = re.compile(r"[\w-]+")
+
+# Texts of Ironic 39.0.0: what fails before the first deploy step, and what comes
+# after the image was written.
+_BEFORE_WRITING = re.compile(
+    r"Failed to (prepare to deploy|(prepare|store|upload) the configdrive)"
+    r"|Cannot get deploy steps"
+    r"|No deploy steps returned"
+)
+_AFTER_WRITING = re.compile(
+    r"Deploy step deploy\.(prepare_instance_boot|set_boot_to_disk|tear_down_agent"
+    r"|switch_to_tenant_network|boot_instance) failed"
+)
+# Ironic 39.0.0 trips over itself when it can't find out what kind of image it is.
+_UNKNOWN_TYPE = re.compile(r"\bauto_lessee\b")
+
+
+def instance_info(
+    instance: InstanceLike,
+    image: ImageLike,
+    node: Node,
+    more: Mapping[str, str],
+    *,
+    preserve_ephemeral: bool,
+    wish: str | None,
+) -> dict[str, Any]:
+    """The node's ``instance_info`` for a rebuild: that of a deployment, and a mark.
+
+    :param node: as it is now.
+    :param more: further keys from the compute service, as text.
+    :param wish: whose wish it is; ``None``: it can't be told from another one.
+    """
+    info = deploy_request.instance_info(instance, image, node, more)
+    if preserve_ephemeral:
+        info["preserve_ephemeral"] = "True"
+    former = node.instance_info or {}
+    if former.get("image_source") == info["image_source"] and former.get("image_type"):
+        # Found out by Ironic for the same image, or said by an operator.
+        info.setdefault("image_type", former["image_type"])
+    info[MARK] = {
+        "wish": wish,
+        "provision_state": node.provision_state,
+        "provision_updated_at": node.provision_updated_at,
+    }
+    return info
+
+
+def patch(
+    former: Mapping[str, Any], wanted: Mapping[str, Any], *, drops: frozenset[str] = frozenset()
+) -> list[dict[str, Any]]:
+    """From one ``instance_info`` to another.
+
+    What Ironic hides it has written itself, so it is left; so is what it takes no path
+    for, and what neither this package nor Ironic writes therefore.
+
+    :param drops: keys that go even if they are hidden.
+    """
+
+    def left(key: str, value: object) -> bool:
+        hidden = isinstance(value, str) and _HIDDEN in value and key not in drops
+        return hidden or not _NAME.fullmatch(key)
+
+    gone = [
+        key
+        for key, value in former.items()
+        if (key in drops or key not in wanted) and not left(key, value)
+    ]
+    changes: list[dict[str, Any]] = [
+        {"op": "remove", "path": f"/instance_info/{key}"} for key in gone
+    ]
+    changes += [
+        {"op": "add", "path": f"/instance_info/{key}", "value": value}
+        for key, value in wanted.items()
+        if not left(key, value) and (key not in former or former[key] != value)
+    ]
+    return changes
+
+
+def configure(
+    former: Mapping[str, Any], wanted: Mapping[str, Any], *, with_drive: bool
+) -> list[dict[str, Any]]:
+    """The patch that makes a node ready for a rebuild.
+
+    :param with_drive: a config drive comes with the request.  If none does, that of
+        the former deployment goes, or Ironic would put it on again.
+    """
+    return patch(former, wanted, drops=frozenset() if with_drive else _CONFIG_DRIVE)
+
+
+def is_marked(node: Node, wish: str | None) -> bool:
+    """Whether the node is made ready for just this wish, or has been rebuilt for it."""
+    mark = (node.instance_info or {}).get(MARK)
+    return wish is not None and isinstance(mark, dict) and mark.get("wish") == wish
+
+
+def has_begun(node: Node) -> bool:
+    """Whether Ironic has begun with what the node was marked for."""
+    mark = (node.instance_info or {}).get(MARK)
+    return isinstance(mark, dict) and (
+        mark.get("provision_state") != node.provision_state
+        or mark.get("provision_updated_at") != node.provision_updated_at
+    )
+
+
+def has_changed(before: Node, now: Node) -> bool:
+    """Whether a node has been in another provision state since."""
+    return (before.provision_state, before.provision_updated_at) != (
+        now.provision_state,
+        now.provision_updated_at,
+    )
+
+
+def why_not(node: Node) -> str | None:
+    """Why a node can't be rebuilt in its present state; ``None`` if it can."""
+    if node.maintenance:
+        why = f" ({node.maintenance_reason})" if node.maintenance_reason else ""
+        return f"the node is in maintenance{why}"
+    if node.protected:
+        return "the node is protected; take the protection off in Ironic"
+    state = node.provision_state or states.AVAILABLE
+    if state in states.REBUILDABLE:
+        return None
+    if state in (states.RESCUE, states.RESCUE_FAILED, states.UNRESCUE_FAILED):
+        return f"the node is in {state!r}; unrescue the instance first"
+    return f"the node is in {state!r}, from which nothing can be rebuilt"
+
+
+def disk_after(last_error: str | None) -> Disk:
+    """What is on the disk after a deployment that ended with this error."""
+    if last_error and _BEFORE_WRITING.search(last_error):
+        return Disk.UNTOUCHED
+    if last_error and _AFTER_WRITING.search(last_error):
+        return Disk.REWRITTEN
+    return Disk.UNKNOWN
+
+
+def type_to_declare(
+    error: exceptions.IronicError, info: Mapping[str, Any], *, preserve_ephemeral: bool
+) -> str | None:
+    """The image's type, where Ironic has failed because it could not find it out.
+
+    A whole disk image is Ironic's own default.  It would overwrite what is to be
+    preserved, so in that case nothing is assumed.
+    """
+    if error.status != 500 or not _UNKNOWN_TYPE.search(error.message):
+        return None
+    if preserve_ephemeral or "image_type" in info:
+        return None
+    return "whole-disk"

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What is noted in an allocation's ``extra``: who asked, and for what.
+
+For operators, who see in Ironic what a reservation is for, and for ourselves, who
+tell by it which allocations are ours.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_virt.virt import ImageLike, InstanceLike
+
+KEY = "ironic_virt"
+"""The key in ``extra`` that makes an allocation ours."""
+
+
+def notes(instance: InstanceLike, image: ImageLike | None, host: str) -> dict[str, Any]:
+    """An allocation's ``extra``: all fields of the request.
+
+    :param host: this compute service.
+    """
+    flavor = instance.flavor
+    return {
+        KEY: {
+            "host": host,
+            "instance_name": instance.display_name or instance.name,
+            "project_id": instance.project_id,
+            "user_id": instance.user_id,
+            "flavor": flavor.name,
+            "memory_mb": flavor.memory_mb,
+            "vcpus": flavor.vcpus,
+            "root_gb": flavor.root_gb,
+            "ephemeral_gb": flavor.ephemeral_gb,
+            "swap": flavor.swap,
+            "extra_specs": {key: str(value) for key, value in flavor.extra_specs.items()},
+            "image": _image(image),
+        }
+    }
+
+
+def host_of(extra: Mapping[str, Any] | None) -> str | None:
+    """The compute service that made an allocation; ``None``: it is not one of ours."""
+    ours = (extra or {}).get(KEY)
+    host = ours.get("host") if isinstance(ours, dict) else None
+    return host if isinstance(host, str) else None
+
+
+def _image(image: ImageLike | None) -> dict[str, Any] | None:
+    if image is None:
+        return None
+    properties: Any = image.properties
+    if not isinstance(properties, Mapping):
+        # Nova's have a fixed set of fields and no keys().
+        listed = properties.get("traits_required")
+        properties = {"traits_required": listed} if listed else {}
+    return {
+        "id": _without_credentials(image.id),
+        "properties": {str(key): _plain(value) for key, value in properties.items()},
+    }
+
+
+def _without_credentials(location: str | None) -> str | None:
+    """An image's id; of a URL neither who may read it nor a signature."""
+    if location is None or "://" not in location:
+        return location
+    parts = urllib.parse.urlsplit(location)
+    return urllib.parse.urlunsplit(
+        (parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return _without_credentials(value) if isinstance(value, str) else value
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    return str(value)

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Having Ironic reserve a node for an instance, and giving that up again.
+
+In rounds: candidates from the inventory, an allocation with the instance's uuid, a
+wait until Ironic has decided, a look at the node that it gave, and the guard.  A
+round that fails gives its allocation up, and the next one asks for other nodes.
+
+Level-triggered: what a former call or a former process has left is taken up.  A node
+that carries the instance is the instance's; an allocation that is there already is
+waited for, or given up if it failed.  Whatever goes wrong, no allocation is left;
+what can't be given up now is told in the error, and destroying the instance does it.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import allocations
+from ironic_virt.baremetal.allocations import Allocation
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.inventory import Snapshot
+from ironic_virt.baremetal.node import Node
+from ironic_virt.driver import node_choice, request_notes, resources
+from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.node_choice import Choice
+from ironic_virt.driver.pools import pool_name
+from ironic_virt.scheduler.request import RequestSpec
+from ironic_virt.virt import ImageLike, InstanceLike, VirtAPI
+
+LOG = logging.getLogger(__name__)
+
+MOST_ROUNDS = 5
+"""So many times candidates are chosen for one instance, before another service may try."""
+
+MOST_CANDIDATES = 20
+"""So many nodes at most Ironic may choose from in one round."""
+
+_LOCKED = "could not reserve any of"
+"""Of Ironic 39.0.0's message when all candidates were locked."""
+
+_FIRST_PAUSE = 0.1
+_GROWTH = 1.5
+
+
+class Reservation:
+    """Reserves nodes by allocation.  Thread-safe: it keeps nothing between calls.
+
+    :param snapshot: the inventory; with ``refresh``, asked anew first.
+    :param allowed: uuids of the nodes in a snapshot that this service may take;
+        ``None``: all of them.
+    :param clock: a monotonic clock in seconds.
+    :param pause: waits for so many seconds; says whether the service stops.
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        client: IronicClient,
+        access: NodeAccess,
+        virtapi: VirtAPI,
+        *,
+        snapshot: Callable[[bool], Snapshot],
+        allowed: Callable[[Snapshot], Collection[str] | None],
+        pause: Callable[[float], bool],
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._conf = conf
+        self._client = client
+        self._access = access
+        self._virtapi = virtapi
+        self._snapshot = snapshot
+        self._allowed = allowed
+        self._pause = pause
+        self._clock = clock
+        self._rng = rng or random.Random()
+
+    # -- reserve --------------------------------------------------------------
+
+    def reserve(self, instance: InstanceLike, image: ImageLike | None) -> Node:
+        """Have a node reserved for the instance.
+
+        :param image: may require traits, too.
+        :returns: the node as it is with the reservation; also one that the instance has
+            from an earlier call, in whatever state.
+        :raises ReservationFailed: there was no node to be had; none is reserved.
+        :raises NodeNotOurs: a node that the instance has is outside the target set;
+            nothing was changed.
+        :raises BuildAborted: the instance is not wanted any more; none is reserved.
+        """
+        held = self._client.node_of_instance(instance.uuid)
+        if held is not None:
+            self._access.guard(held, instance)
+            return held
+        spec = RequestSpec.from_flavor(instance.flavor, instance_uuid=instance.uuid, image=image)
+        notes = request_notes.notes(instance, image, self._virtapi.host)
+        rounds: list[str] = []
+        while True:
+            choice = self._choose(instance, spec, fresh=bool(rounds))
+            if not choice.nodes or len(rounds) == MOST_ROUNDS:
+                raise self._none(instance, choice, rounds)
+            self._virtapi.report_progress(instance, "reserving")
+            outcome = self._round(instance, spec, choice, notes)
+            if isinstance(outcome, Node):
+                self._access.note(outcome)
+                LOG.info(
+                    "Node %s is reserved for instance %s, one of %d candidates out of %d",
+                    *(outcome.uuid, instance.uuid, len(choice.nodes), choice.fitting),
+                )
+                return outcome
+            why, useless = outcome
+            LOG.info("Instance %s got no node in this round: %s", instance.uuid, why)
+            rounds.append(f"{len(choice.nodes)} of {choice.fitting} candidates, {why}")
+            spec = spec.without(useless)
+
+    def _choose(self, instance: InstanceLike, spec: RequestSpec, *, fresh: bool) -> Choice:
+        """Candidates; when there are none, or were none to be had, from a fresh list."""
+        snapshot = self._snapshot(fresh)
+        choice = self._choice(snapshot, instance, spec)
+        if not choice.nodes and not fresh:
+            choice = self._choice(self._snapshot(True), instance, spec)
+        return choice
+
+    def _choice(self, snapshot: Snapshot, instance: InstanceLike, spec: RequestSpec) -> Choice:
+        return node_choice.choose(
+            snapshot.free,
+            spec,
+            match=self._conf.ironic.match,
+            most=MOST_CANDIDATES,
+            rng=self._rng,
+            # The pool that was chosen, where that makes no difference otherwise.
+            prefer=lambda kind: (
+                instance.node == pool_name(self._virtapi.host, (kind[0] or "", kind[1]))
+            ),
+            allowed=self._allowed(snapshot),
+        )
+
+    def _none(
+        self, instance: InstanceLike, choice: Choice, rounds: list[str]
+    ) -> exceptions.ReservationFailed:
+        if choice.nodes:
+            reason = f"Ironic reserved none of {choice.fitting} candidates in {len(rounds)} rounds"
+        else:
+            reason = f"there is no node that would do ({choice.reason})"
+        return exceptions.ReservationFailed(
+            instance.uuid, reason, candidates=choice.fitting, rounds=rounds
+        )
+
+    # -- one round ------------------------------------------------------------
+
+    def _round(
+        self, instance: InstanceLike, spec: RequestSpec, choice: Choice, notes: Mapping[str, Any]
+    ) -> Node | tuple[str, Collection[str]]:
+        """The node that is reserved, or why there is none and what not to ask for again."""
+        asked = [node.uuid for node in choice.nodes]
+        try:
+            allocation = self._client.allocations.create(
+                instance.uuid,
+                resource_class=choice.nodes[0].resource_class or "",
+                candidate_nodes=asked,
+                traits=spec.required_traits,
+                extra=notes,
+            )
+            allocation = self._decided(instance, allocation)
+            if allocation.state == allocations.ACTIVE and allocation.node_uuid:
+                return self._taken(instance, allocation.node_uuid)
+            self._give_up(instance)
+            if allocation.state == allocations.ALLOCATING:
+                timeout = self._conf.ironic.allocation_timeout
+                why = f"Ironic had not chosen after {timeout} s ([ironic] allocation_timeout)"
+                return why, ()
+            why = f"Ironic: {allocation.last_error or f'state {allocation.state!r}'}"
+            # What a former call asked for says nothing of these candidates, nor do locks.
+            formers = set(allocation.candidate_nodes or asked) != set(asked)
+            return why, () if formers or _LOCKED in why else asked
+        except exceptions.WaitCancelled:
+            raise
+        except exceptions.BadRequest as exc:
+            # A candidate that was deleted, say; a list that is fresh lacks it.
+            self._give_up_after(exc, instance)
+            return exc.message, ()
+        except Exception as exc:
+            self._give_up_after(exc, instance)
+            raise
+
+    def _taken(self, instance: InstanceLike, uuid: str) -> Node | tuple[str, Collection[str]]:
+        """Look at the node that Ironic has reserved."""
+        try:
+            node = self._access.held(instance, uuid)
+            reason = resources.why_not_deployable(node)
+        except (exceptions.NodeNotAvailable, exceptions.NodeNotOurs) as exc:
+            reason = exc.reason
+        if reason is None:
+            return node
+        self._give_up(instance)
+        return f"Ironic reserved node {uuid}, but {reason}", [uuid]
+
+    def _decided(self, instance: InstanceLike, allocation: Allocation) -> Allocation:
+        """The allocation when Ironic has decided, or as it is at the deadline."""
+        deadline = self._clock() + self._conf.ironic.allocation_timeout
+        pause = _FIRST_PAUSE
+        while allocation.state == allocations.ALLOCATING:
+            if reason := self._virtapi.abort_reason(instance):
+                raise exceptions.BuildAborted(None, instance.uuid, reason)
+            remaining = deadline - self._clock()
+            if remaining <= 0:
+                break
+            # Many that wait should not ask all at the same time.
+            if self._pause(min(pause, remaining) * self._rng.uniform(0.8, 1)):
+                raise exceptions.WaitCancelled(
+                    None,
+                    instance.uuid,
+                    "waiting for Ironic to choose was given up: the service stops",
+                )
+            pause = min(pause * _GROWTH, max(float(self._conf.ironic.api_retry_interval), pause))
+            now = self._client.allocations.get(instance.uuid)
+            if now is None:
+                raise exceptions.ReservationFailed(
+                    instance.uuid,
+                    "somebody deleted the instance's allocation before it had a node",
+                    candidates=len(allocation.candidate_nodes or ()),
+                )
+            allocation = now
+        return allocation
+
+    # -- give up --------------------------------------------------------------
+
+    def release(self, instance: InstanceLike) -> bool:
+        """Delete the instance's allocation, whatever state it is in.
+
+        :returns: ``False`` if the node that it has is in use: that has to be torn
+            down, and the allocation goes with it.
+        """
+        try:
+            if self._client.allocations.delete(instance.uuid):
+                LOG.info("The allocation of instance %s is given up", instance.uuid)
+        except exceptions.Conflict as exc:
+            if isinstance(exc, exceptions.NodeLocked):
+                raise
+            return False
+        return True
+
+    def _give_up(self, instance: InstanceLike) -> None:
+        if not self.release(instance):
+            raise exceptions.TearDownFailed(
+                None,
+                instance.uuid,
+                "the node that Ironic reserved for the instance is in use, so the reservation "
+                "can't be given up; deleting the instance tears the node down",
+            )
+
+    def _give_up_after(self, error: Exception, instance: InstanceLike) -> None:
+        """Give up, and let ``error`` reach the caller whatever comes of it."""
+        try:
+            self._give_up(instance)
+        except exceptions.IronicVirtError as exc:
+            LOG.error(
+                "The allocation of instance %s could not be given up after the failure: %s. "
+                "Destroying the instance tries it again",
+                instance.uuid,
+                exc,
+            )
+            error.add_note(f"Giving the reservation up failed too: {exc}")

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Who picks the node for an instance: the compute service's scheduler, or Ironic.
+
+Ironic does if the options say so and it can; one that can't is told of once, and all
+goes on as if the scheduler had been asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.versions import Feature
+from ironic_virt.driver.pools import Capacity
+
+LOG = logging.getLogger(__name__)
+
+SCHEDULER = "scheduler"
+IRONIC = "ironic"
+"""Values of ``[ironic] node_selection``."""
+
+
+class NodeSelection:
+    """Answers who picks the node, and what capacity is reported if Ironic does.
+
+    The first answer asks Ironic for its versions; it stays for the service's life.
+    Thread-safe.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, client: IronicClient) -> None:
+        self._conf = conf
+        self._client = client
+        self._lock = threading.Lock()
+        # Asked for each node; the option is not mutable.
+        self._by_ironic = None if conf.ironic.node_selection == IRONIC else False
+
+    @property
+    def by_ironic(self) -> bool:
+        """Whether Ironic picks the node.
+
+        :raises IronicError: it would have to be asked whether it can, and can't be.
+        """
+        if self._by_ironic is not None:
+            return self._by_ironic
+        with self._lock:
+            if self._by_ironic is None:
+                self._by_ironic = self._client.has(Feature.ALLOCATIONS)
+                if not self._by_ironic:
+                    LOG.warning(
+                        "[ironic] node_selection is 'ironic', but Ironic speaks API version %s "
+                        "and has allocations only from %s on: the scheduler picks the nodes, as "
+                        "with node_selection = scheduler. Upgrade Ironic, then restart this "
+                        "service",
+                        self._client.versions.maximum,
+                        Feature.ALLOCATIONS.version,
+                    )
+            return self._by_ironic
+
+    def capacity(self, *, shared: bool) -> Capacity:
+        """What is reported as the pools' capacity.
+
+        :param shared: whether nothing says which nodes are this service's alone.
+        """
+        chosen = self._conf.ironic.capacity
+        if chosen is not None:
+            return Capacity(chosen)
+        return Capacity.TOTAL if shared else Capacity.OWN

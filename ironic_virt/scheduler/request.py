@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What is asked for: a flavor, its extra specs and the image's wishes, as one value.
+
+Extra specs have Nova's form.  Those that this package gives a meaning are read
+and checked once, here: ``resources:CUSTOM_GOLD=1``, ``trait:CUSTOM_X=required``
+and their numbered groups (``resources1:...``), which mean the same, since a node
+is one provider.  The rest is left to the filters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from ironic_virt import exceptions
+from ironic_virt.scheduler.resource_classes import CUSTOM
+from ironic_virt.virt import FlavorLike, ImageLike
+
+_RESOURCE = re.compile(r"resources[a-zA-Z0-9_-]{0,64}:(?P<name>.+)")
+_TRAIT = re.compile(r"trait[a-zA-Z0-9_-]{0,64}:(?P<name>.+)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RequestSpec:
+    """One request for instances that are alike.
+
+    :param instance_uuid: the instance; ``None`` where there is none yet.
+    :param memory_mb: MiB.
+    :param root_gb: GiB, as ``ephemeral_gb`` is; ``swap`` is in MiB.
+    :param resources: amounts by resource class in Placement's form.  ``VCPU``,
+        ``MEMORY_MB`` and ``DISK_GB`` take the place of the flavor's own sizes
+        where sizes are compared by "at least".
+    :param exclude_nodes: uuids of nodes not to be chosen: they were tried.
+    :param num_attempts: which attempt this is, from 1.
+    :param is_rebuild: the instance stays on its node: what compares sizes or use
+        isn't run.
+    """
+
+    instance_uuid: str | None = None
+    flavor_name: str = ""
+    vcpus: int = 0
+    memory_mb: int = 0
+    root_gb: int = 0
+    ephemeral_gb: int = 0
+    swap: int = 0
+    extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
+    image_properties: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
+    resources: Mapping[str, int] = dataclasses.field(default_factory=dict, hash=False)
+    required_traits: frozenset[str] = frozenset()
+    forbidden_traits: frozenset[str] = frozenset()
+    exclude_nodes: frozenset[str] = frozenset()
+    num_attempts: int = 1
+    is_rebuild: bool = False
+
+    @classmethod
+    def from_flavor(
+        cls,
+        flavor: FlavorLike,
+        *,
+        instance_uuid: str | None = None,
+        image: ImageLike | None = None,
+        exclude_nodes: Iterable[str] = (),
+        num_attempts: int = 1,
+        is_rebuild: bool = False,
+    ) -> RequestSpec:
+        """The request for an instance of a flavor.
+
+        :param image: its ``traits_required`` (a list) and its properties
+            ``trait:CUSTOM_X = required`` ask for traits, too.
+        :raises InvalidExtraSpec: one that is understood has an impossible value.
+        """
+        specs = dict(flavor.extra_specs)
+        properties = _image_properties(image)
+        required, forbidden = _traits(flavor.name, specs)
+        from_image, refused = _traits("the image", properties)
+        listed = properties.get("traits_required") or ()
+        return cls(
+            instance_uuid=instance_uuid,
+            flavor_name=flavor.name,
+            vcpus=flavor.vcpus,
+            memory_mb=flavor.memory_mb,
+            root_gb=flavor.root_gb,
+            ephemeral_gb=flavor.ephemeral_gb,
+            swap=flavor.swap,
+            extra_specs=specs,
+            image_properties=properties,
+            resources=_resources(flavor.name, specs),
+            required_traits=frozenset(required | from_image | set(listed)),
+            forbidden_traits=frozenset(forbidden | refused),
+            exclude_nodes=frozenset(exclude_nodes),
+            num_attempts=num_attempts,
+            is_rebuild=is_rebuild,
+        )
+
+    @property
+    def disk_mb(self) -> int:
+        """MiB of disk that the flavor names: root, ephemeral and swap."""
+        return 1024 * (self.root_gb + self.ephemeral_gb) + self.swap
+
+    @property
+    def resource_classes(self) -> Mapping[str, int]:
+        """Amounts of custom resource classes, those above 0."""
+        return {
+            name: amount
+            for name, amount in self.resources.items()
+            if name.startswith(CUSTOM) and amount > 0
+        }
+
+    @property
+    def least_vcpus(self) -> int:
+        """Cores that a node must have at least."""
+        return self.resources.get("VCPU", self.vcpus)
+
+    @property
+    def least_memory_mb(self) -> int:
+        """MiB of memory that a node must have at least."""
+        return self.resources.get("MEMORY_MB", self.memory_mb)
+
+    @property
+    def least_disk_mb(self) -> int:
+        """MiB of disk that a node must have at least."""
+        disk_gb = self.resources.get("DISK_GB")
+        return self.disk_mb if disk_gb is None else 1024 * disk_gb
+
+    def without(self, nodes: Collection[str]) -> RequestSpec:
+        """The same request, with further nodes that are not to be chosen."""
+        return dataclasses.replace(self, exclude_nodes=self.exclude_nodes | frozenset(nodes))
+
+
+def _image_properties(image: ImageLike | None) -> dict[str, Any]:
+    if image is None:
+        return {}
+    properties: Any = image.properties
+    if isinstance(properties, Mapping):
+        return dict(properties)
+    # Nova's ImageMetaProps has a fixed set of fields and no keys().
+    listed = properties.get("traits_required")
+    return {"traits_required": listed} if listed else {}
+
+
+def _resources(flavor: str, specs: Mapping[str, str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for key, value in specs.items():
+        if match := _RESOURCE.fullmatch(key):
+            try:
+                amount = int(value)
+            except ValueError:
+                amount = -1
+            if amount < 0:
+                raise exceptions.InvalidExtraSpec(flavor, key, value, "a whole number from 0")
+            found[match["name"]] = found.get(match["name"], 0) + amount
+    return found
+
+
+def _traits(whose: str, specs: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+    found: dict[str, set[str]] = {"required": set(), "forbidden": set()}
+    for key, value in specs.items():
+        if match := _TRAIT.fullmatch(key):
+            if value not in found:
+                raise exceptions.InvalidExtraSpec(
+                    whose, key, str(value), "'required' or 'forbidden'"
+                )
+            found[value].add(match["name"])
+    return found["required"], found["forbidden"]

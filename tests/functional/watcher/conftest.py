@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A stage for each test, that nobody waits on any more at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer
+from tests.functional.watcher.stage import Stage, wait_for_pollers_to_end
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with FakeIronicServer(FakeIronic()) as server:
+        stage = Stage(server, tmp_path / "ironic-virt.conf")
+        yield stage
+        stage.end()
+    # Only now is a request without an answer over.
+    wait_for_pollers_to_end()

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Allocations as the client asks for them, and what it makes of the answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.allocations import Allocation
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.connection import Answer
+from tests.unit.baremetal.scripted import (
+    INSTANCE,
+    NODE,
+    OTHER_INSTANCE,
+    OTHER_NODE,
+    ScriptedChannel,
+    answer,
+    client_of,
+    fault,
+    locked,
+    lost,
+)
+
+PATH = f"/allocations/{INSTANCE}"
+
+
+def allocation(uuid: str = INSTANCE, **fields: Any) -> dict[str, Any]:
+    """An allocation as Ironic sends it when it has just taken the request."""
+    return {
+        "uuid": uuid,
+        "state": "allocating",
+        "node_uuid": None,
+        "resource_class": "gold",
+        "candidate_nodes": [NODE],
+        "traits": [],
+        "last_error": None,
+        "extra": {},
+        "name": None,
+        "links": [],
+    } | fields
+
+
+def create(client: IronicClient) -> Allocation:
+    return client.allocations.create(
+        INSTANCE,
+        resource_class="gold",
+        candidate_nodes=[NODE, OTHER_NODE],
+        traits={"CUSTOM_B", "CUSTOM_A"},
+        extra={"host": "compute1"},
+    )
+
+
+def absent(uuid: str = INSTANCE) -> Answer:
+    """There is no such allocation (text of Ironic 39.0.0)."""
+    return fault(404, f"Allocation {uuid} could not be found.")
+
+
+def exists() -> Answer:
+    return fault(409, f"An allocation with UUID {INSTANCE} already exists.")
+
+
+def test_it_is_asked_for_under_the_instances_uuid_and_among_candidates() -> None:
+    channel = ScriptedChannel(answer(201, allocation()))
+    made = create(client_of(channel))
+    assert (made.uuid, made.state, made.node_uuid) == (INSTANCE, "allocating", None)
+    [request] = channel.requests
+    assert (request.method, request.path, request.version) == ("POST", "/allocations", "1.52")
+    assert request.json == {
+        "uuid": INSTANCE,
+        "resource_class": "gold",
+        "candidate_nodes": [NODE, OTHER_NODE],
+        "traits": ["CUSTOM_A", "CUSTOM_B"],
+        "extra": {"host": "compute1"},
+    }
+
+
+def test_without_candidates_nothing_is_asked_for() -> None:
+    channel = ScriptedChannel()
+    with pytest.raises(ValueError, match="any node"):
+        client_of(channel).allocations.create(INSTANCE, resource_class="gold", candidate_nodes=[])
+    assert channel.lines == []
+
+
+def test_a_server_without_allocations_is_asked_nothing() -> None:
+    channel = ScriptedChannel(versions=("1.1", "1.51"))
+    with pytest.raises(exceptions.MicroversionNotSupported, match=r"allocation needs .*1\.52"):
+        create(client_of(channel))
+    assert channel.lines == []
+
+
+def test_one_that_exists_is_found_and_not_made_again() -> None:
+    active = allocation(state="active", node_uuid=NODE)
+    channel = ScriptedChannel(exists(), answer(200, active))
+    assert create(client_of(channel)).node_uuid == NODE
+    assert channel.lines == ["POST /allocations", f"GET {PATH}"]
+
+
+def test_a_conflict_about_something_else_is_that_conflict() -> None:
+    channel = ScriptedChannel(fault(409, "An allocation with name x already exists."), absent())
+    with pytest.raises(exceptions.Conflict, match="name x"):
+        create(client_of(channel))
+
+
+@pytest.mark.parametrize("loss", [lost(), fault(502, "bad gateway"), fault(504, "timeout")])
+def test_its_reply_lost_it_is_looked_for_before_it_is_asked_for_again(loss: Any) -> None:
+    channel = ScriptedChannel(loss, answer(200, allocation()))
+    assert create(client_of(channel)).uuid == INSTANCE
+    assert channel.lines == ["POST /allocations", f"GET {PATH}"]
+    channel = ScriptedChannel(loss, absent(), answer(201, allocation()))
+    assert create(client_of(channel)).uuid == INSTANCE
+    assert channel.lines == ["POST /allocations", f"GET {PATH}", "POST /allocations"]
+
+
+def test_a_lost_request_that_comes_in_late_is_found() -> None:
+    channel = ScriptedChannel(lost(), absent(), exists(), answer(200, allocation()))
+    assert create(client_of(channel)).uuid == INSTANCE
+
+
+def test_one_is_read_and_one_that_is_not_there_is_none() -> None:
+    failed = allocation(state="error", last_error="none of the requested nodes are available")
+    channel = ScriptedChannel(answer(200, failed), absent())
+    client = client_of(channel)
+    found = client.allocations.get(INSTANCE)
+    assert found is not None
+    assert (found.state, found.last_error) == ("error", failed["last_error"])
+    assert client.allocations.get(INSTANCE) is None
+
+
+def test_a_proxys_404_says_nothing_about_an_allocation() -> None:
+    for call in ("get", "delete"):
+        channel = ScriptedChannel(answer(404, b"<html>no such page</html>"))
+        with pytest.raises(exceptions.NotFound):
+            getattr(client_of(channel).allocations, call)(INSTANCE)
+    with pytest.raises(exceptions.NotFound):
+        client_of(ScriptedChannel(absent(OTHER_INSTANCE))).allocations.get(INSTANCE)
+
+
+def test_all_are_listed_page_by_page() -> None:
+    link = f"http://elsewhere/v1/allocations?marker={INSTANCE}"
+    channel = ScriptedChannel(
+        answer(200, {"allocations": [allocation()], "next": link}),
+        answer(200, {"allocations": [allocation(OTHER_INSTANCE)]}),
+    )
+    found = client_of(channel).allocations.listed()
+    assert [one.uuid for one in found] == [INSTANCE, OTHER_INSTANCE]
+    assert [request.params for request in channel.requests] == [{}, {"marker": INSTANCE}]
+
+
+def test_a_list_of_which_a_page_fails_is_no_list() -> None:
+    link = f"http://elsewhere/v1/allocations?marker={INSTANCE}"
+    first = answer(200, {"allocations": [allocation()], "next": link})
+    with pytest.raises(exceptions.IronicError):
+        client_of(ScriptedChannel(first, fault(500, "broken"))).allocations.listed()
+    with pytest.raises(exceptions.UnexpectedAnswer, match="same page"):
+        client_of(ScriptedChannel(first, first)).allocations.listed()
+
+
+def test_one_is_given_up_and_one_that_is_not_there_already_was() -> None:
+    channel = ScriptedChannel(answer(204), absent())
+    client = client_of(channel)
+    assert client.allocations.delete(INSTANCE) is True
+    assert client.allocations.delete(INSTANCE) is False
+    assert channel.lines == [f"DELETE {PATH}", f"DELETE {PATH}"]
+
+
+def test_giving_up_whose_reply_is_lost_is_looked_after() -> None:
+    channel = ScriptedChannel(lost(), absent())
+    assert client_of(channel).allocations.delete(INSTANCE) is True
+    assert channel.lines == [f"DELETE {PATH}", f"GET {PATH}"]
+    channel = ScriptedChannel(lost(), answer(200, allocation()), answer(204))
+    assert client_of(channel).allocations.delete(INSTANCE) is True
+    assert channel.lines == [f"DELETE {PATH}", f"GET {PATH}", f"DELETE {PATH}"]
+
+
+def test_a_locked_node_is_waited_for_and_an_active_one_is_not() -> None:
+    channel = ScriptedChannel(locked(), answer(204))
+    assert client_of(channel).allocations.delete(INSTANCE) is True
+    busy = fault(409, f"Cannot remove allocation {INSTANCE} for node {NODE}, because the node is ")
+    channel = ScriptedChannel(busy)
+    with pytest.raises(exceptions.Conflict) as caught:
+        client_of(channel).allocations.delete(INSTANCE)
+    assert type(caught.value) is exceptions.Conflict
+    assert channel.lines == [f"DELETE {PATH}"]
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"17", b'{"state": "active"}'])
+def test_something_else_than_an_allocation_is_an_error(body: bytes) -> None:
+    with pytest.raises(exceptions.UnexpectedAnswer):
+        client_of(ScriptedChannel(answer(200, body))).allocations.get(INSTANCE)
+    with pytest.raises(exceptions.UnexpectedAnswer):
+        client_of(ScriptedChannel(answer(200, body))).allocations.listed()

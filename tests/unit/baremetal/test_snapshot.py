@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Snapshots that grow out of each other know what one made anew would know."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ironic_virt.baremetal import snapshot as snapshots
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.snapshot import Kind, Snapshot
+
+UUIDS = [f"node-{number}" for number in range(8)]
+INSTANCES = [f"instance-{number}" for number in range(3)]
+
+
+def nodes_of(uuid: str) -> st.SearchStrategy[Node]:
+    return st.builds(
+        Node,
+        uuid=st.just(uuid),
+        resource_class=st.sampled_from(["gold", "silver"]),
+        traits=st.sampled_from([frozenset(), frozenset(["CUSTOM_GPU"])]),
+        provision_state=st.sampled_from(["available", "available", "active"]),
+        power_state=st.sampled_from(["power on", "power off", None]),
+        instance_uuid=st.sampled_from([None, None, *INSTANCES]),
+        maintenance=st.booleans(),
+    )
+
+
+Step = tuple[dict[str, Node | None], bool]
+STEPS = st.lists(
+    st.tuples(
+        st.fixed_dictionaries({}, optional={u: st.none() | nodes_of(u) for u in UUIDS}),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+def kinds(snapshot: Snapshot) -> dict[Kind, set[str]]:
+    """The free nodes' uuids; that none is there twice is seen on the way."""
+    found = {}
+    for kind, nodes in snapshot.free.items():
+        assert len(nodes) == len({node.uuid for node in nodes}) > 0
+        assert all(snapshot.get(node.uuid) is node for node in nodes)
+        found[kind] = {node.uuid for node in nodes}
+    return found
+
+
+@given(steps=STEPS, most=st.integers(min_value=0, max_value=10))
+def test_a_changed_snapshot_is_like_one_made_of_the_same_nodes(
+    steps: list[Step], most: int
+) -> None:
+    model: dict[str, Node] = {}
+    former: list[tuple[Snapshot, dict[str, Node]]] = []
+    snapshot = Snapshot.of(())
+    with mock.patch.object(snapshots, "_MOST_CHANGES", most):
+        for changes, asked in steps:
+            if asked:
+                # From here on the index is kept up to date and not made anew.
+                kinds(snapshot)
+            former.append((snapshot, dict(model)))
+            snapshot = snapshot.changed(changes)
+            for uuid, node in changes.items():
+                if node is None:
+                    model.pop(uuid, None)
+                else:
+                    model[uuid] = node
+            expected = Snapshot.of(model.values())
+            assert dict(snapshot.nodes) == model
+            assert len(snapshot) == len(list(snapshot.nodes)) == len(model)
+            assert set(snapshot.nodes.values()) == set(model.values())
+            assert {uuid: snapshot.get(uuid) for uuid in UUIDS} == {
+                uuid: model.get(uuid) for uuid in UUIDS
+            }
+            assert kinds(snapshot) == kinds(expected)
+    for snapshot, then in former:
+        assert dict(snapshot.nodes) == then, "readers keep what they hold"
+
+
+def test_only_kinds_that_a_change_touches_are_made_anew() -> None:
+    gold = [Node(uuid=uuid, resource_class="gold", power_state="power on") for uuid in UUIDS]
+    silver = Node(uuid="s", resource_class="silver", power_state="power on")
+    former = Snapshot.of([*gold, silver])
+    untouched = former.free["gold", frozenset()]
+    later = former.changed({"s": None})
+    assert later.free == {("gold", frozenset()): untouched}
+    assert later.free["gold", frozenset()] is untouched

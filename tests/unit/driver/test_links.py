@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which physical link each VIF has."""
+
+import requests
+
+from ironic_virt.baremetal.ports import Port, Portgroup
+from ironic_virt.driver.links import Link, links
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.stage import URL, VIF, Stage
+
+
+def test_a_vif_has_the_address_of_its_port(stage: Stage, fake: FakeIronic, node: str) -> None:
+    stage.spawn(stage.instance(node))
+    found = stage.driver.vif_links(node)
+    with fake.mock(URL):
+        headers = {"X-OpenStack-Ironic-API-Version": "1.50"}
+        (port,) = requests.get(f"{URL}/v1/ports", headers=headers, timeout=5).json()["ports"]
+    assert found == {VIF: Link(port["address"])}
+
+
+def test_port_groups_are_asked_for_only_where_a_port_is_in_one(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.spawn(stage.instance(node))
+    before = len(fake.requests)
+    stage.driver.vif_links(node)
+    assert [request.path for request in list(fake.requests)[before:]] == ["/v1/ports"]
+
+
+def test_a_vif_on_a_port_group_has_its_ports() -> None:
+    bonded = [Port(f"port-{number}", portgroup_uuid="group") for number in range(2)]
+    other = Port("port-2", "02:00:00:00:00:02", {"tenant_vif_port_id": "vif-2"})
+    group = Portgroup(
+        "group",
+        "02:00:00:00:00:0a",
+        {"tenant_vif_port_id": "vif-1"},
+        mode="802.3ad",
+        properties={"miimon": 100},
+    )
+    assert links([*bonded, other], [group]) == {
+        "vif-1": Link(
+            "02:00:00:00:00:0a", tuple(bonded), "802.3ad", {"miimon": 100}, is_bond=True
+        ),
+        "vif-2": Link("02:00:00:00:00:02"),
+    }
+
+
+def test_where_older_servers_noted_a_vif_counts_too() -> None:
+    assert links([Port("a", "02:00:00:00:00:02", None, {"vif_port_id": "vif"})], []) == {
+        "vif": Link("02:00:00:00:00:02")
+    }

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which nodes Ironic may choose from."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ironic_virt import virt
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.properties import Properties
+from ironic_virt.baremetal.snapshot import Kind
+from ironic_virt.driver import node_choice
+from ironic_virt.scheduler.request import RequestSpec
+
+SMALL = Properties(8, 16384, 100, "x86_64", (("boot_mode", "uefi"),))
+LARGE = Properties(16, 32768, 200, "x86_64", (("boot_mode", "bios"),))
+CLASS_ALONE = {"resources:VCPU": "0", "resources:MEMORY_MB": "0", "resources:DISK_GB": "0"}
+GOLD = {"resources:CUSTOM_GOLD": "1", **CLASS_ALONE}
+
+
+def node(uuid: str, resource_class: str = "gold", *traits: str, **fields: Any) -> Node:
+    return Node(
+        uuid=uuid,
+        resource_class=resource_class,
+        traits=frozenset(traits),
+        **{"properties": SMALL} | fields,
+    )
+
+
+def by_kind(*nodes: Node) -> dict[Kind, tuple[Node, ...]]:
+    found: dict[Kind, tuple[Node, ...]] = {}
+    for one in nodes:
+        kind = (one.resource_class, one.traits)
+        found[kind] = (*found.get(kind, ()), one)
+    return found
+
+
+def spec_of(extra_specs: dict[str, str], *, exclude: Any = (), **sizes: int) -> RequestSpec:
+    flavor = virt.Flavor("bm", extra_specs=extra_specs, **sizes)
+    return RequestSpec.from_flavor(flavor, exclude_nodes=exclude)
+
+
+def choose(nodes: list[Node], extra_specs: dict[str, str], **how: Any) -> node_choice.Choice:
+    sizes = {name: how.pop(name) for name in ("vcpus", "memory_mb", "root_gb") if name in how}
+    spec = spec_of(extra_specs, exclude=how.pop("exclude", ()), **sizes)
+    defaults: dict[str, Any] = {"match": "at_least", "most": 10, "rng": random.Random(0)}
+    return node_choice.choose(by_kind(*nodes), spec, **defaults | how)
+
+
+def uuids(choice: node_choice.Choice) -> set[str]:
+    return {one.uuid for one in choice.nodes}
+
+
+def test_nodes_of_the_class_are_candidates() -> None:
+    nodes = [node("a"), node("b"), node("c", "silver")]
+    assert uuids(choose(nodes, GOLD)) == {"a", "b"}
+
+
+def test_required_traits_must_be_there_and_forbidden_ones_not() -> None:
+    nodes = [node("a"), node("b", "gold", "CUSTOM_X"), node("c", "gold", "CUSTOM_X", "CUSTOM_Y")]
+    required = {**GOLD, "trait:CUSTOM_X": "required"}
+    assert uuids(choose(nodes, required)) == {"b"}
+    assert uuids(choose(nodes, {**required, "trait:CUSTOM_Y": "required"})) == {"c"}
+    assert uuids(choose(nodes[1:], {**GOLD, "trait:CUSTOM_Y": "forbidden"})) == {"b"}
+
+
+def test_no_node_with_a_gpu_is_a_candidate_while_a_plain_one_is_free() -> None:
+    gpus = [node(f"gpu{number}", "gold", "CUSTOM_GPU") for number in range(5)]
+    plain = node("plain")
+    assert uuids(choose([*gpus, plain], GOLD)) == {"plain"}
+    only = choose([*gpus, plain], GOLD, exclude=["plain"])
+    assert uuids(only) == {gpu.uuid for gpu in gpus}
+    assert only.fitting == 5
+
+
+def test_what_many_nodes_have_is_plainer_than_what_few_have() -> None:
+    common = [node(f"n{number}", "gold", "CUSTOM_SSD", "CUSTOM_NIC") for number in range(20)]
+    scarce = node("gpu", "gold", "CUSTOM_GPU")
+    assert "gpu" not in uuids(choose([*common, scarce], GOLD, most=50))
+
+
+@pytest.mark.parametrize(
+    ("match", "asked", "expected"),
+    [
+        ("at_least", 16384, {"small", "large"}),
+        ("at_least", 20000, {"large"}),
+        ("exact", 16384, {"small"}),
+        ("exact", 20000, set()),
+    ],
+)
+def test_sizes_match_exactly_or_at_least(match: str, asked: int, expected: set[str]) -> None:
+    nodes = [node("small"), node("large", properties=LARGE), node("?", properties=Properties())]
+    flavor = {"resources:CUSTOM_GOLD": "1"}
+    assert uuids(choose(nodes, flavor, match=match, memory_mb=asked)) == expected
+
+
+def test_sizes_that_the_flavor_sets_to_nothing_are_not_asked_for() -> None:
+    nodes = [node("small"), node("?", properties=Properties())]
+    for match in ("exact", "at_least"):
+        choice = choose(nodes, GOLD, match=match, memory_mb=64, vcpus=3, root_gb=7)
+        assert uuids(choice) == {"small", "?"}
+
+
+def test_capabilities_must_be_as_asked() -> None:
+    nodes = [node("small"), node("large", properties=LARGE), node("?", properties=Properties())]
+    assert uuids(choose(nodes, {**GOLD, "capabilities:boot_mode": "uefi"})) == {"small"}
+    either = {**GOLD, "capabilities:boot_mode": "<or> uefi <or> bios"}
+    assert uuids(choose(nodes, either)) == {"small", "large"}
+    assert uuids(choose(nodes, {**GOLD, "capabilities:cpu_arch": "aarch64"})) == set()
+
+
+def test_only_nodes_that_may_be_taken_and_were_not_tried_are_candidates() -> None:
+    nodes = [node("a"), node("b"), node("c")]
+    assert uuids(choose(nodes, GOLD, allowed={"a", "b"}, exclude=["b"])) == {"a"}
+
+
+def test_candidates_are_few_and_others_each_time() -> None:
+    nodes = [node(f"n{number}") for number in range(100)]
+    first = choose(nodes, GOLD, most=5, rng=random.Random(1))
+    second = choose(nodes, GOLD, most=5, rng=random.Random(2))
+    assert (len(first.nodes), first.fitting) == (5, 100)
+    assert not uuids(first) & uuids(second)
+
+
+def test_the_kind_that_is_preferred_comes_first_among_equals() -> None:
+    nodes = [node("a", "gold", "CUSTOM_A"), node("b", "gold", "CUSTOM_B")]
+    for wanted in ("CUSTOM_A", "CUSTOM_B"):
+        choice = choose(nodes, GOLD, most=1, prefer=lambda kind, wanted=wanted: wanted in kind[1])
+        assert wanted in choice.nodes[0].traits
+    plain_and_not = [node("plain"), *nodes]
+    choice = choose(plain_and_not, GOLD, most=1, prefer=lambda kind: bool(kind[1]))
+    assert uuids(choice) == {"plain"}, "preferred is no reason to waste"
+
+
+def test_candidates_are_of_one_class_when_the_flavor_names_none() -> None:
+    nodes = [node("a", "gold"), node("b", "silver"), node("c", "gold"), node("d", None)]
+    assert uuids(choose(nodes, {})) == {"a", "c"}
+
+
+def test_a_request_for_two_nodes_or_two_classes_has_no_candidates() -> None:
+    nodes = [node("a"), node("b", "silver")]
+    assert uuids(choose(nodes, {"resources:CUSTOM_GOLD": "2"})) == set()
+    both = {"resources:CUSTOM_GOLD": "1", "resources:CUSTOM_SILVER": "1"}
+    assert uuids(choose(nodes, both)) == set()
+
+
+def test_without_candidates_it_says_what_left_none() -> None:
+    nodes = [node("a"), node("b", "silver")]
+    required = {**GOLD, "trait:CUSTOM_GPU": "required"}
+    choice = choose(nodes, required)
+    assert choice.nodes == ()
+    assert "free: 2; of resource class 1 CUSTOM_GOLD: 1; with CUSTOM_GPU: 0" in choice.reason
+
+
+TRAITS = ("CUSTOM_A", "CUSTOM_B", "CUSTOM_C")
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(
+    st.lists(st.sets(st.sampled_from(TRAITS)), min_size=1, max_size=8),
+    st.sets(st.sampled_from(TRAITS)),
+    st.integers(0, 1000),
+)
+def test_a_candidate_never_has_more_than_a_plainer_node_that_would_do(
+    sets: list[set[str]], required: set[str], seed: int
+) -> None:
+    nodes = [node(f"n{number}", "gold", *traits) for number, traits in enumerate(sets)]
+    asked = {**GOLD, **{f"trait:{trait}": "required" for trait in required}}
+    choice = choose(nodes, asked, rng=random.Random(seed))
+    doing = [one for one in nodes if required <= one.traits]
+    assert bool(choice.nodes) == bool(doing)
+    for candidate in choice.nodes:
+        assert required <= candidate.traits
+        assert not any(one.traits < candidate.traits for one in doing)

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a service reports of its pools."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.properties import Properties
+from ironic_virt.driver import pools
+from ironic_virt.driver.pools import Capacity, Pool, Recorded, pool_name, pools_of
+
+PLAIN = ("gold", frozenset[str]())
+GPU = ("gold", frozenset({"CUSTOM_GPU"}))
+GOLD = "gold@compute1"
+
+
+def node(number: int, kind: Any = PLAIN, instance: str | None = None, **fields: Any) -> Node:
+    return Node(
+        uuid=str(uuid.UUID(int=number)),
+        resource_class=kind[0],
+        traits=kind[1],
+        instance_uuid=instance,
+        power_state="power off",
+        provision_state="active" if instance else "available",
+        **{"properties": Properties(8, 16384, 100, "x86_64")} | fields,
+    )
+
+
+def counted(
+    nodes: list[Node],
+    places: Mapping[str, str] | None = None,
+    capacity: Capacity = Capacity.TOTAL,
+    host: str = "compute1",
+    live: Collection[str] = (),
+    hosts: Mapping[str, str] | None = None,
+) -> dict[str, tuple[int, int, int, int]]:
+    """``(total, used, reserved, free)`` by pool."""
+    recorded = Recorded(host, places or {}, live, hosts or {})
+    on_nodes = [one.instance_uuid for one in nodes if one.instance_uuid]
+    found = pools_of(nodes, recorded, capacity, on_nodes)
+    return {name: (p.total, p.used, p.reserved, p.free) for name, p in found.items()}
+
+
+# -- names --------------------------------------------------------------------
+
+
+def test_a_name_has_the_class_and_the_host_and_tells_kinds_apart() -> None:
+    names = {
+        pool_name("compute1", PLAIN),
+        pool_name("compute2", PLAIN),
+        pool_name("compute1", GPU),
+        pool_name("compute1", ("gold", frozenset({"CUSTOM_GPU", "CUSTOM_SSD"}))),
+        pool_name("compute1", ("silver", frozenset())),
+    }
+    assert len(names) == 5
+    assert pool_name("compute1", PLAIN) == GOLD
+    assert all(name.startswith(("gold", "silver")) for name in names)
+
+
+def test_names_and_uuids_stay_the_same_in_every_process() -> None:
+    # Records outlive processes and releases: these may not change.
+    traits = frozenset({"CUSTOM_SSD", "CUSTOM_GPU"})
+    name = pool_name("compute1.example.org", ("gold.8", traits))
+    assert name == "gold.8+220a3b9d54@compute1.example.org"
+    assert pools.pool_uuid(name) == "30a47041-7509-53f6-af3d-59aa586b6633"
+
+
+@pytest.mark.parametrize("name", ["gold", "gold.8", "a@b", "gold+0123456789", "+0123456789", "@"])
+def test_the_class_can_be_read_from_a_name(name: str) -> None:
+    for traits in (frozenset[str](), GPU[1]):
+        assert pools.class_of(pool_name("compute1", (name, traits)), "compute1") == name
+    assert pools.class_of(pool_name("compute1", (name, frozenset())), "compute2") is None
+
+
+def test_a_nodes_uuid_is_no_pools_name() -> None:
+    assert pools.class_of(str(uuid.UUID(int=5)), "compute1") is None
+
+
+# -- counts -------------------------------------------------------------------
+
+
+def test_nodes_are_counted_by_class_and_traits() -> None:
+    found = counted([node(1), node(2), node(3, GPU), node(4, ("silver", frozenset()))])
+    assert found == {
+        GOLD: (2, 0, 0, 2),
+        pool_name("compute1", GPU): (1, 0, 0, 1),
+        "silver@compute1": (1, 0, 0, 1),
+    }
+
+
+def test_a_node_without_a_class_is_in_no_pool() -> None:
+    assert counted([node(1, (None, frozenset()))]) == {}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"provision_state": "cleaning"},
+        {"maintenance": True},
+        {"retired": True},
+        {"power_state": None},
+        {"malformed": ("maintenance",)},
+        {"provision_state": "a state of the future"},
+        {"instance_uuid": "somebody's"},
+    ],
+)
+def test_what_nobody_can_have_is_reserved(fields: dict[str, Any]) -> None:
+    taken = {"provision_state": "available", "power_state": "power off", **fields}
+    odd = Node(uuid="odd", resource_class="gold", **taken)
+    assert counted([node(1), odd]) == {GOLD: (2, 0, 1, 1)}
+
+
+def test_ours_is_used_and_what_others_use_is_reserved() -> None:
+    nodes = [node(1, instance="ours"), node(2, instance="theirs"), node(3)]
+    assert counted(nodes, {"ours": GOLD}) == {GOLD: (3, 1, 1, 1)}
+
+
+def test_a_build_that_has_no_node_yet_uses_one_that_is_free() -> None:
+    nodes = [node(1), node(2)]
+    assert counted(nodes, {"new": GOLD}) == {GOLD: (2, 1, 0, 1)}
+    # More are coming than there are nodes: nothing is free, and the sum is right.
+    three = {"new": GOLD, "newer": GOLD, "newest": GOLD}
+    assert counted(nodes, three) == {GOLD: (3, 3, 0, 0)}
+
+
+def test_an_instance_counts_where_the_record_put_it_and_its_node_is_gone_from_its_pool() -> None:
+    # The records said GPU, and a plain node did.
+    gpu = pool_name("compute1", GPU)
+    nodes = [node(1, instance="ours"), node(2), node(3, GPU)]
+    assert counted(nodes, {"ours": gpu}) == {GOLD: (2, 0, 1, 1), gpu: (2, 1, 0, 1)}
+
+
+def test_an_instance_whose_record_names_its_node_is_counted_there_and_not_in_the_pool() -> None:
+    nodes = [node(1, instance="ours"), node(2)]
+    assert counted(nodes, {"ours": nodes[0].uuid}) == {GOLD: (2, 0, 1, 1)}
+
+
+def test_an_instance_whose_record_names_nothing_counts_where_its_node_is() -> None:
+    assert counted([node(1, instance="ours"), node(2)], {"ours": ""}) == {GOLD: (2, 1, 0, 1)}
+
+
+def test_a_pool_without_nodes_stays_while_there_is_an_instance_in_it() -> None:
+    assert counted([], {"ours": GOLD}) == {GOLD: (1, 1, 0, 0)}
+    assert counted([]) == {}
+
+
+def test_hardware_is_what_all_have_in_common() -> None:
+    more = Properties(8, 32768, 100, "x86_64", (("boot_mode", "uefi"), ("disks", "2")))
+    most = Properties(8, 16384, 100, "aarch64", (("boot_mode", "uefi"), ("disks", "4")))
+    nodes = [node(1, properties=more), node(2, properties=most)]
+    [pool] = pools_of(nodes, Recorded("compute1", {}), Capacity.OWN, ()).values()
+    assert pool.hardware == pools.Hardware(8, 0, 100, None, (("boot_mode", "uefi"),))
+
+
+# -- shares -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("free", "used", "expected"),
+    [
+        (6, {"a": 0, "b": 0, "c": 0}, {"a": 2, "b": 2, "c": 2}),
+        (3, {"a": 5, "b": 0, "c": 1}, {"a": 0, "b": 2, "c": 1}),
+        (9, {"a": 5, "b": 0, "c": 1}, {"a": 0, "b": 5, "c": 4}),
+        (0, {"a": 5, "b": 0}, {"a": 0, "b": 0}),
+        (4, {"a": 0}, {"a": 4}),
+    ],
+)
+def test_all_get_equally_many_as_far_as_can_be(
+    free: int, used: dict[str, int], expected: dict[str, int]
+) -> None:
+    assert {host: pools.share_of(free, used, host) for host in used} == expected
+
+
+def test_the_odd_node_of_each_pool_goes_to_another() -> None:
+    hosts = {"a": 0, "b": 0, "c": 0}
+    winners = {
+        host
+        for salt in ("gold", "silver", "bronze", "iron", "tin", "zinc")
+        for host in hosts
+        if pools.share_of(1, hosts, host, salt)
+    }
+    assert winners == set(hosts)
+
+
+def test_the_instances_of_a_host_that_is_down_are_nobodys_share() -> None:
+    nodes = [*(node(number, instance=f"i{number}") for number in range(4)), node(9), node(10)]
+    places, hosts = {"i0": GOLD}, {"i0": "compute1", "i1": "compute2", "i2": "down", "i3": "down"}
+    shared = {"live": ["compute1", "compute2"], "hosts": hosts}
+    found = counted(nodes, places, Capacity.SHARE, **shared)
+    assert found == {GOLD: (2, 1, 0, 1)}
+
+
+# -- histories ----------------------------------------------------------------
+
+HOSTS = ("compute1", "compute2", "compute3")
+KINDS = (PLAIN, GPU, ("silver", frozenset[str]()))
+STATES = ("available", "cleaning", "manageable", "a state of the future")
+
+numbers = st.integers(0, 5)
+hosts = st.sampled_from(HOSTS)
+events = st.lists(
+    st.one_of(
+        st.tuples(st.just("node"), numbers, st.sampled_from(KINDS), st.sampled_from(STATES)),
+        st.tuples(st.just("gone"), numbers),
+        # Oftener than anything else, or histories would be of empty services.
+        *[st.tuples(st.just("build"), numbers, hosts, st.sampled_from(KINDS))] * 3,
+        st.tuples(st.just("destroy"), numbers),
+        st.tuples(st.just("maintenance"), numbers),
+        st.tuples(st.just("kind"), numbers, st.sampled_from(KINDS)),
+        st.tuples(st.just("service"), hosts),
+        st.tuples(st.just("forgotten"), numbers),
+    ),
+    min_size=8,
+    max_size=30,
+)
+
+
+class World:
+    """Nodes in Ironic, instances in the records, services that are up."""
+
+    def __init__(self) -> None:
+        self.nodes = {number: node(number, KINDS[number % 2]) for number in range(6)}
+        self.hosts: dict[str, str] = {}
+        self.places: dict[str, str] = {}
+        self.live = set(HOSTS)
+        self.builds = 0
+
+    def happen(self, what: str, *details: Any) -> None:
+        if what == "service":
+            self.live ^= {details[0]}
+            return
+        number, *more = details
+        known = self.nodes.get(number)
+        if what == "node":
+            kind, state = more
+            self.nodes.setdefault(number, changed(node(number, kind), provision_state=state))
+        elif known is None:
+            return
+        elif what == "gone" and not known.instance_uuid:
+            del self.nodes[number]
+        elif what == "build" and pools.may_be_free(known) and more[0] in self.live:
+            host, pool = more
+            self.builds += 1
+            instance = f"i{self.builds}"
+            self.nodes[number] = changed(known, instance_uuid=instance, provision_state="active")
+            self.hosts[instance], self.places[instance] = host, pool_name(host, pool)
+        elif what == "destroy" and known.instance_uuid:
+            self.hosts.pop(known.instance_uuid, None)
+            self.places.pop(known.instance_uuid, None)
+            self.nodes[number] = changed(known, instance_uuid=None, provision_state="cleaning")
+        elif what == "maintenance":
+            self.nodes[number] = changed(known, maintenance=not known.maintenance)
+        elif what == "kind":
+            self.nodes[number] = changed(known, resource_class=more[0][0], traits=more[0][1])
+        elif what == "forgotten" and known.instance_uuid:
+            # Nobody's instance any more, and still on its node.
+            self.hosts.pop(known.instance_uuid, None)
+            self.places.pop(known.instance_uuid, None)
+
+    def seen_by(self, host: str, capacity: Capacity) -> dict[str, Pool]:
+        """What a service reports after a refresh."""
+        places = {one: place for one, place in self.places.items() if self.hosts[one] == host}
+        recorded = Recorded(host, places, sorted(self.live), dict(self.hosts))
+        nodes = list(self.nodes.values())
+        if capacity is Capacity.OWN:
+            # Shards: each node has one service, here by its number.
+            nodes = [one for number, one in self.nodes.items() if HOSTS[number % 3] == host]
+        on_nodes = [one.instance_uuid for one in self.nodes.values() if one.instance_uuid]
+        return pools_of(nodes, recorded, capacity, on_nodes)
+
+    def free(self) -> Counter[Any]:
+        return Counter(
+            (one.resource_class, one.traits)
+            for one in self.nodes.values()
+            if pools.may_be_free(one)
+        )
+
+
+def changed(known: Node, **fields: Any) -> Node:
+    return Node(**{name: getattr(known, name) for name in known.__struct_fields__} | fields)
+
+
+def free_by_kind(reported: dict[str, Pool]) -> Counter[Any]:
+    found: Counter[Any] = Counter()
+    for pool in reported.values():
+        found[(pool.resource_class, pool.traits)] += pool.free
+    return +found
+
+
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(events)
+def test_what_services_report_as_free_is_what_is_free(history: list[tuple[Any, ...]]) -> None:
+    world = World()
+    for event in history:
+        world.happen(*event)
+        truth = world.free()
+        everyone = {capacity: Counter[Any]() for capacity in Capacity}
+        for host in HOSTS:
+            for capacity in Capacity:
+                if capacity is Capacity.SHARE and host not in world.live:
+                    continue
+                reported = world.seen_by(host, capacity)
+                for pool in reported.values():
+                    assert 0 <= pool.used <= pool.total
+                    assert pool.reserved >= 0
+                    assert pool.total == pool.used + pool.reserved + pool.free
+                if capacity is Capacity.TOTAL:
+                    assert free_by_kind(reported) == truth, "each says the same"
+                everyone[capacity] += free_by_kind(reported)
+        assert everyone[Capacity.OWN] == truth
+        if world.live:
+            assert everyone[Capacity.SHARE] == truth

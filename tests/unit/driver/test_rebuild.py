@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Stories of a rebuild: how it goes, what stops it, and what is on the disk then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.exceptions import Disk
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.stage import INSTANCE, OTHER_IMAGE, SECRET, STRANGER, VIF, Context, Stage
+
+GLANCE = virt.ImageMeta("0f7bb2a1-0000-4000-8000-000000000000")
+PARTITION = virt.ImageMeta(
+    "https://images.example.test/p.raw",
+    checksum="ef" * 16,
+    properties={"kernel_id": "file:///k", "ramdisk_id": "file:///r"},
+)
+
+
+@pytest.fixture
+def instance(stage: Stage, node: str, fake: FakeIronic) -> virt.Instance:
+    """An instance that is active."""
+    placed = stage.instance(node)
+    stage.spawn(placed)
+    fake.advance(60)
+    fake.requests.clear()
+    stage.service.steps.clear()
+    return placed
+
+
+def rebuild(
+    stage: Stage,
+    instance: virt.Instance,
+    image: virt.ImageMeta = OTHER_IMAGE,
+    request: str | None = "req-1",
+    **more: Any,
+) -> None:
+    stage.driver.rebuild(
+        Context(request), instance, image, [], SECRET, None, network_info=[virt.Vif(VIF)], **more
+    )
+
+
+def sent(fake: FakeIronic) -> list[str]:
+    """What was asked of Ironic beside looks."""
+    return [entry.method for entry in fake.requests if entry.method != "GET"]
+
+
+def test_another_image_goes_onto_the_node(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    rebuild(stage, instance)
+    there = fake.node(node)
+    assert (there["provision_state"], there["instance_uuid"]) == ("active", INSTANCE)
+    told = there["instance_info"]
+    assert (told["image_source"], told["image_checksum"]) == (OTHER_IMAGE.id, OTHER_IMAGE.checksum)
+    assert told["image_type"] == "whole-disk"
+    assert "preserve_ephemeral" not in told
+    (request,) = fake.requests.matching("PUT", "/states/provision$")
+    assert request.body["target"] == "rebuild"
+    assert request.body["configdrive"]["meta_data"]["admin_pass"] == SECRET
+    assert fake.vifs(node) == [VIF]
+    assert stage.service.steps == ["configuring", "rebuilding", "rebuilding", "active"]
+
+
+def test_it_takes_a_look_a_change_and_a_request(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    rebuild(stage, instance)
+    asked = [entry.method for entry in fake.requests]
+    assert asked[:3] == ["GET", "PATCH", "PUT"]
+    assert set(asked[3:]) == {"GET"}
+
+
+def test_what_the_last_image_had_of_its_own_does_not_stay(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    info = fake.node(node)["instance_info"]
+    left = {"image_os_hash_algo": "sha512", "image_url": "******", "preserve_ephemeral": "True"}
+    left |= {"rack.unit": "7"}
+    fake.set_node(node, instance_info={**info, **left})
+    rebuild(stage, instance, GLANCE)
+    told = fake.node(node)["instance_info"]
+    assert {"image_os_hash_algo", "image_checksum", "preserve_ephemeral"}.isdisjoint(told)
+    assert told["image_url"] == "******", "Ironic hides what it has written itself"
+    assert told["rack.unit"] == "7", "Ironic takes no patch of such a name"
+
+
+def test_a_config_drive_that_cannot_be_made_leaves_the_instance_as_it_is(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_program(*args: Any, **kwargs: Any) -> None:
+        raise FileNotFoundError("genisoimage")
+
+    monkeypatch.setattr(stage.service, "config_drive", no_program)
+    with pytest.raises(exceptions.RebuildFailed, match="config drive can't be made") as caught:
+        rebuild(stage, instance)
+    assert caught.value.disk is Disk.UNTOUCHED
+    assert sent(fake) == []
+
+
+def test_without_a_config_drive_the_former_one_goes(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "configdrive" in fake.node(node)["instance_info"]
+    monkeypatch.setattr(stage.service, "config_drive", lambda *args, **kwargs: None)
+    rebuild(stage, instance)
+    assert "configdrive" not in fake.node(node)["instance_info"]
+
+
+def test_no_secret_is_logged(
+    stage: Stage, instance: virt.Instance, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    rebuild(stage, instance)
+    assert caplog.text
+    assert SECRET not in caplog.text
+
+
+# -- images -------------------------------------------------------------------
+
+
+def test_an_ephemeral_disk_is_preserved_beside_a_partition_image(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    rebuild(stage, instance, PARTITION, preserve_ephemeral=True)
+    told = fake.node(node)["instance_info"]
+    assert (told["preserve_ephemeral"], told["image_type"]) == ("True", "partition")
+    rebuild(stage, instance, PARTITION, "req-2")
+    assert "preserve_ephemeral" not in fake.node(node)["instance_info"]
+
+
+def test_a_whole_disk_image_would_not_preserve_it_and_is_refused(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    with pytest.raises(exceptions.RebuildFailed, match="use a partition image") as caught:
+        rebuild(stage, instance, preserve_ephemeral=True)
+    assert caught.value.disk is Disk.UNTOUCHED
+    assert sent(fake) == []
+
+
+def test_an_image_whose_type_ironic_cannot_find_out_is_taken_for_a_whole_disk(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    rebuild(stage, instance, GLANCE)
+    assert fake.node(node)["instance_info"]["image_type"] == "whole-disk"
+    assert sent(fake) == ["PATCH", "PUT", "PATCH", "PUT"]
+    fake.requests.clear()
+    rebuild(stage, instance, GLANCE, "req-2")
+    assert sent(fake) == ["PATCH", "PUT"], "it is known by now"
+
+
+def test_nothing_is_assumed_of_an_image_where_that_could_cost_data(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    before = stage.trace(node)
+    with pytest.raises(exceptions.RebuildFailed, match="auto_lessee") as caught:
+        rebuild(stage, instance, GLANCE, preserve_ephemeral=True)
+    assert caught.value.disk is Disk.UNTOUCHED
+    assert stage.trace(node) == before
+
+
+# -- what is refused changes nothing ------------------------------------------
+
+
+def test_an_instance_that_boots_from_a_volume_is_refused_at_once(
+    stage: Stage, fake: FakeIronic, instance: virt.Instance
+) -> None:
+    root, other = virt.BlockDevice("v0", 0, {}), virt.BlockDevice("v1", 1, {})
+    with pytest.raises(exceptions.OperationNotSupported, match="boots from a volume"):
+        rebuild(stage, instance, block_device_info=[other, root])
+    assert not len(fake.requests)
+    rebuild(stage, instance, block_device_info=[other])
+    assert stage.provision_requests("rebuild") == 1
+
+
+def test_evacuating_is_refused_at_once(
+    stage: Stage, fake: FakeIronic, instance: virt.Instance
+) -> None:
+    with pytest.raises(exceptions.OperationNotSupported, match="evacuating"):
+        rebuild(stage, instance, evacuate=True)
+    assert not len(fake.requests)
+
+
+def test_reimaging_a_boot_volume_means_nothing_without_one(
+    stage: Stage, instance: virt.Instance
+) -> None:
+    rebuild(stage, instance, reimage_boot_volume=True)
+    assert stage.provision_requests("rebuild") == 1
+
+
+def test_an_instance_that_is_nowhere_is_not_rebuilt(stage: Stage, node: str) -> None:
+    with pytest.raises(exceptions.InstanceNotFound):
+        rebuild(stage, stage.instance(node))
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"maintenance": True, "maintenance_reason": "fan"}, r"maintenance \(fan\)"),
+        ({"protected": True}, "protected"),
+        ({"shard": "elsewhere"}, "'elsewhere'"),
+        ({"provision_state": "rescue"}, "unrescue the instance first"),
+        ({"provision_state": "available"}, "'available', from which nothing can be rebuilt"),
+        ({"provision_state": "cleaning"}, "'cleaning'"),
+        ({"provision_state": "brand new"}, "'brand new'"),
+    ],
+)
+def test_a_node_that_can_not_be_rebuilt_is_left_as_it_is(
+    fake: FakeIronic,
+    set_stage: Callable[..., Stage],
+    fields: dict[str, Any],
+    says: str,
+) -> None:
+    stage = set_stage(fake, shard_key="ours")
+    node = fake.add_node(ports=1, shard="ours")
+    instance = stage.instance(node)
+    stage.spawn(instance)
+    fake.set_node(node, **fields)
+    before = stage.trace(node)
+    fake.requests.clear()
+    with pytest.raises(exceptions.RebuildFailed, match=says) as caught:
+        rebuild(stage, instance)
+    assert caught.value.disk is Disk.UNTOUCHED
+    assert "the disk is as it was" in str(caught.value)
+    assert caught.value.node == node
+    assert sent(fake) == []
+    assert stage.trace(node) == before
+
+
+@pytest.mark.parametrize("status", [400, 403, 409, 500])
+def test_what_ironic_refuses_leaves_the_node_as_it_was(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, status: int
+) -> None:
+    before = stage.trace(node)
+    fake.faults.status(status, "PUT", "/states/provision$", body="the node has no kernel")
+    with pytest.raises(exceptions.RebuildFailed, match="no kernel") as caught:
+        rebuild(stage, instance)
+    assert caught.value.disk is Disk.UNTOUCHED
+    assert stage.trace(node) == before
+    rebuild(stage, instance)
+    assert stage.trace(node)["instance_info"]["image_source"] == OTHER_IMAGE.id
+
+
+def test_a_stranger_who_takes_the_node_meanwhile_is_left_alone(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    report = stage.service.report_progress
+
+    def taken(whose: virt.InstanceLike, step: str, detail: str = "") -> None:
+        report(whose, step, detail)
+        if step == "configuring":
+            fake.set_node(node, instance_uuid=STRANGER)
+
+    stage.service.report_progress = taken  # type: ignore[method-assign]
+    with pytest.raises(exceptions.RebuildFailed, match=STRANGER) as caught:
+        rebuild(stage, instance)
+    assert caught.value.disk is Disk.UNTOUCHED
+    assert stage.provision_requests("rebuild") == 0
+
+
+# -- what goes wrong on the way -----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("last_error", "disk"),
+    [
+        ("Failed to prepare to deploy: no port", Disk.UNTOUCHED),
+        ("Failed to prepare the configdrive. Exception: disk full", Disk.UNTOUCHED),
+        ("Deploy step deploy.write_image failed: no space left.", Disk.UNKNOWN),
+        ("Timeout reached while waiting for callback for node x", Disk.UNKNOWN),
+        ("Deploy step deploy.boot_instance failed: the BMC says no.", Disk.REWRITTEN),
+    ],
+)
+def test_a_failure_says_what_ironic_said_and_what_is_on_the_disk(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    last_error: str,
+    disk: Disk,
+) -> None:
+    fake.fail_next("deploy", last_error, node)
+    with pytest.raises(exceptions.RebuildFailed) as caught:
+        rebuild(stage, instance)
+    error = caught.value
+    assert (error.disk, error.last_error, error.node) == (disk, last_error, node)
+    assert f"{disk.value}: {last_error}" in error.reason
+    assert fake.node(node)["provision_state"] == "deploy failed"
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+    rebuild(stage, instance, request="req-2")
+    assert fake.node(node)["provision_state"] == "active"
+
+
+def test_one_that_never_ends_is_given_up_in_time(
+    set_stage: Callable[..., Stage], node: str, fake: FakeIronic
+) -> None:
+    stage = set_stage(fake, deploy_timeout=60)
+    instance = stage.instance(node)
+    stage.spawn(instance)
+    fake.faults.status(503, "GET", f"/nodes/{node}$", count=None)
+    with pytest.raises(exceptions.RebuildFailed, match="deploy_timeout") as caught:
+        rebuild(stage, instance)
+    assert caught.value.disk is Disk.UNKNOWN
+    assert isinstance(caught.value.__cause__, exceptions.WaitTimeout)
+
+
+def test_an_instance_that_is_deleted_meanwhile_is_not_waited_for(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    before = stage.trace(node)
+    stage.service.unwanted = "the instance is deleting"
+    with pytest.raises(exceptions.BuildAborted):
+        rebuild(stage, instance)
+    assert stage.trace(node) == before
+    assert stage.provision_requests("rebuild") == 0
+
+
+def test_if_ironic_is_out_of_reach_nothing_is_said_of_the_disk(
+    stage: Stage, fake: FakeIronic, instance: virt.Instance
+) -> None:
+    fake.faults.reset("PUT", "/states/provision$", count=None)
+    fake.faults.reset("GET", "/nodes/", count=None)
+    with pytest.raises(exceptions.RebuildFailed) as caught:
+        rebuild(stage, instance)
+    assert caught.value.disk is Disk.UNKNOWN
+    assert isinstance(caught.value.__cause__, exceptions.IronicUnreachable)
+
+
+def test_a_request_that_has_not_reached_ironic_leaves_the_disk_as_it_was(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    before = stage.trace(node)
+    fake.faults.reset("PUT", "/states/provision$", count=None)
+    with pytest.raises(exceptions.RebuildFailed) as caught:
+        rebuild(stage, instance)
+    assert caught.value.disk is Disk.UNTOUCHED
+    assert isinstance(caught.value.__cause__, exceptions.IronicUnreachable)
+    assert stage.trace(node) == before
+
+
+# -- wishes -------------------------------------------------------------------
+
+
+def test_the_same_wish_twice_is_one_rebuild_and_another_wish_a_second_one(
+    stage: Stage, instance: virt.Instance
+) -> None:
+    rebuild(stage, instance)
+    rebuild(stage, instance)
+    assert stage.provision_requests("rebuild") == 1
+    rebuild(stage, instance, request="req-2")
+    assert stage.provision_requests("rebuild") == 2
+
+
+def test_wishes_without_a_request_id_are_each_of_its_own(
+    stage: Stage, instance: virt.Instance
+) -> None:
+    rebuild(stage, instance, request=None)
+    rebuild(stage, instance, request=None)
+    assert stage.provision_requests("rebuild") == 2
+
+
+def test_a_wish_that_failed_stays_so(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    fake.fail_next("deploy", "Deploy step deploy.boot_instance failed", node)
+    for _ in range(2):
+        with pytest.raises(exceptions.RebuildFailed) as caught:
+            rebuild(stage, instance)
+        assert caught.value.disk is Disk.REWRITTEN
+    assert stage.provision_requests("rebuild") == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_is_under_way_for_another_wish_comes_to_its_end_first(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, fails: bool
+) -> None:
+    if fails:
+        fake.fail_next("deploy", "disk broken", node)
+    stage.driver._client.set_provision_state(node, "rebuild", applied=lambda _: True)
+    assert fake.node(node)["provision_state"] == "deploying"
+    rebuild(stage, instance)
+    assert stage.provision_requests("rebuild") == 2
+    there = fake.node(node)
+    assert (there["provision_state"], there["last_error"]) == ("active", None)
+    assert there["instance_info"]["image_source"] == OTHER_IMAGE.id

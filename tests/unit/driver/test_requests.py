@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which requests an action costs: each one that is sent, and no more."""
+
+import pytest
+
+from ironic_virt import virt
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.stage import IMAGE, VIF, Stage
+
+
+@pytest.fixture
+def instance(stage: Stage, fake: FakeIronic, node: str) -> virt.Instance:
+    """An instance for a node of a service that has listed its nodes."""
+    assert stage.driver.get_available_nodes(refresh=True) == [node]
+    fake.requests.clear()
+    return stage.instance(node)
+
+
+def sent(fake: FakeIronic, node: str) -> list[str]:
+    """The requests so far, looks at the node after the last change as one."""
+    steps = [
+        f"{entry.method} {entry.path.removeprefix(f'/v1/nodes/{node}').removeprefix('/v1')}"
+        for entry in fake.requests
+    ]
+    fake.requests.clear()
+    while steps[-2:] == ["GET ", "GET "]:
+        steps.pop()
+    return steps
+
+
+def test_a_spawn(stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance) -> None:
+    stage.driver.prepare_for_spawn(instance)
+    assert sent(fake, node) == ["GET ", "PATCH "]
+    stage.driver.spawn(None, instance, IMAGE, [], None, None)
+    assert sent(fake, node) == ["GET ", "PATCH ", "PUT /states/provision", "GET "]
+
+
+def test_a_spawn_with_networks(stage: Stage, fake: FakeIronic) -> None:
+    node = fake.add_node(ports=2)
+    instance = stage.instance(node)
+    stage.driver.prepare_for_spawn(instance)
+    fake.requests.clear()
+    vifs = [virt.Vif(VIF), virt.Vif(VIF[:-1] + "2")]
+    stage.driver.spawn(None, instance, IMAGE, [], None, None, vifs)
+    assert sent(fake, node) == [
+        "GET ",
+        "POST /vifs",
+        "GET ",
+        "POST /vifs",
+        "PATCH ",
+        "PUT /states/provision",
+        "GET ",
+    ]
+
+
+def test_what_is_done_to_an_active_instance(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    stage.spawn(instance)
+    fake.requests.clear()
+    stage.driver.reboot(None, instance, None, "HARD")
+    power = ["GET /nodes", "PUT /states/power", "GET "]
+    assert sent(fake, node) == power
+    stage.driver.power_off(instance)
+    assert sent(fake, node) == power
+    stage.driver.power_on(None, instance, None)
+    assert sent(fake, node) == power
+    stage.destroy(instance)
+    assert sent(fake, node) == ["GET /nodes", "PUT /states/provision", "GET "]
+
+
+def test_what_an_action_has_seen_at_its_end_is_known_without_asking(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    stage.spawn(instance)
+    stage.driver.power_off(instance)
+    fake.requests.clear()
+    assert stage.driver.get_info(instance).state is virt.PowerState.SHUTDOWN
+    stage.destroy(instance)
+    fake.requests.clear()
+    assert not stage.driver.get_available_resource(node).in_use
+    assert stage.driver.list_instances() == []
+    assert len(fake.requests) == 0

@@ -1,0 +1,449 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Ironic picks the node: stories of reservations that go well, and of those that don't."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.driver import request_notes, reservation
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic
+from tests.unit.driver.conftest import DURATIONS
+from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, Stage
+
+SetStage = Callable[..., Stage]
+POOL = "gold@compute1"
+GOLD = {
+    "resources:CUSTOM_GOLD": "1",
+    "resources:VCPU": "0",
+    "resources:MEMORY_MB": "0",
+    "resources:DISK_GB": "0",
+}
+
+
+@pytest.fixture
+def stage(fake: FakeIronic, set_stage: SetStage) -> Stage:
+    return set_stage(fake, node_selection="ironic")
+
+
+def instance(stage: Stage, extra_specs: dict[str, str] | None = None) -> virt.Instance:
+    """Our instance, for which the scheduler has chosen a pool."""
+    flavor = virt.Flavor("bm", 8, 16384, 100, extra_specs=extra_specs or GOLD)
+    return dataclasses.replace(stage.instance(POOL), flavor=flavor)
+
+
+def gold(fake: FakeIronic, *traits: str, **fields: Any) -> str:
+    uuid: str = fake.add_node(ports=1, resource_class="gold", traits=list(traits), **fields)
+    return uuid
+
+
+def carrier(fake: FakeIronic) -> str | None:
+    """The node that carries our instance."""
+    fake.settle()
+    found = [one["uuid"] for one in fake.nodes() if one["instance_uuid"] == INSTANCE]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def posts(fake: FakeIronic) -> list[dict[str, Any]]:
+    """What allocations were asked for."""
+    return [entry.body for entry in fake.requests.matching("POST", "/allocations$")]
+
+
+# -- the good way -------------------------------------------------------------
+
+
+def test_an_instance_gets_one_of_the_nodes_and_goes_again(fake: FakeIronic, stage: Stage) -> None:
+    nodes = {gold(fake) for _ in range(3)}
+    other = fake.add_node(resource_class="silver")
+    untouched = {node: stage.trace(node) for node in nodes}
+    stage.spawn(instance(stage))
+    node = carrier(fake)
+    assert node in nodes
+    assert fake.node(node)["provision_state"] == "active"
+    assert fake.node(node)["allocation_uuid"] == INSTANCE
+    [asked] = posts(fake)
+    assert (asked["uuid"], asked["resource_class"]) == (INSTANCE, "gold")
+    assert set(asked["candidate_nodes"]) == nodes
+    assert other not in asked["candidate_nodes"]
+    stage.destroy(instance(stage))
+    assert {one: stage.trace(one) for one in nodes} == untouched
+    assert fake.allocations() == []
+
+
+def test_the_allocation_says_who_asked_for_what(fake: FakeIronic, stage: Stage) -> None:
+    gold(fake)
+    stage.service.image = dataclasses.replace(
+        IMAGE,
+        id="https://me:secret@images.example.test/a.raw?signature=secret",
+        properties={"os": "debian", "traits_required": []},
+    )
+    wanted = dataclasses.replace(instance(stage), display_name="web", project_id="p", user_id="u")
+    stage.driver.prepare_for_spawn(wanted)
+    [allocation] = fake.allocations()
+    assert allocation["extra"] == {
+        "ironic_virt": {
+            "host": "compute1",
+            "instance_name": "web",
+            "project_id": "p",
+            "user_id": "u",
+            "flavor": "bm",
+            "memory_mb": 16384,
+            "vcpus": 8,
+            "root_gb": 100,
+            "ephemeral_gb": 0,
+            "swap": 0,
+            "extra_specs": GOLD,
+            "image": {
+                "id": "https://images.example.test/a.raw",
+                "properties": {"os": "debian", "traits_required": []},
+            },
+        }
+    }
+    assert request_notes.host_of(allocation["extra"]) == "compute1"
+
+
+def test_spawning_takes_up_what_was_prepared(fake: FakeIronic, stage: Stage) -> None:
+    for _ in range(3):
+        gold(fake)
+    stage.driver.prepare_for_spawn(instance(stage))
+    node = carrier(fake)
+    stage.driver.prepare_for_spawn(instance(stage))
+    stage.spawn(instance(stage))
+    assert carrier(fake) == node
+    assert len(posts(fake)) == 1
+
+
+def test_what_the_image_requires_counts_before_the_spawn(fake: FakeIronic, stage: Stage) -> None:
+    gold(fake)
+    special = gold(fake, "CUSTOM_X")
+    stage.service.image = virt.ImageMeta("i", properties={"traits_required": ["CUSTOM_X"]})
+    stage.driver.prepare_for_spawn(instance(stage))
+    assert carrier(fake) == special
+    assert posts(fake)[0]["traits"] == ["CUSTOM_X"]
+
+
+def test_no_gpu_is_taken_while_a_plain_node_is_free(fake: FakeIronic, stage: Stage) -> None:
+    gpus = [gold(fake, "CUSTOM_GPU") for _ in range(5)]
+    plain = gold(fake)
+    stage.driver.prepare_for_spawn(instance(stage))
+    assert carrier(fake) == plain
+    stage.destroy(instance(stage))
+    fake.set_node(plain, maintenance=True)
+    stage.driver.get_available_nodes(refresh=True)
+    stage.driver.prepare_for_spawn(instance(stage))
+    assert carrier(fake) in gpus
+
+
+def test_only_nodes_of_the_shard_are_asked_for(fake: FakeIronic, set_stage: SetStage) -> None:
+    mine, other = gold(fake, shard="mine"), gold(fake, shard="other")
+    stage = set_stage(fake, node_selection="ironic", shard_key="mine")
+    stage.driver.prepare_for_spawn(instance(stage))
+    assert carrier(fake) == mine
+    assert posts(fake)[0]["candidate_nodes"] == [mine]
+    assert other not in str([entry.path for entry in fake.requests])
+
+
+def test_a_node_of_another_hosts_record_is_not_asked_for(fake: FakeIronic, stage: Stage) -> None:
+    theirs, mine = gold(fake), gold(fake)
+    stage.service.owners = {theirs: "compute2"}
+    stage.driver.prepare_for_spawn(instance(stage))
+    assert posts(fake)[0]["candidate_nodes"] == [mine]
+
+
+# -- rounds -------------------------------------------------------------------
+
+
+def test_what_was_taken_meanwhile_costs_a_round(fake: FakeIronic, stage: Stage) -> None:
+    plain = gold(fake)
+    gpu = gold(fake, "CUSTOM_GPU")
+    stage.driver.get_available_nodes(refresh=True)
+    fake.set_node(plain, instance_uuid=STRANGER)
+    stage.spawn(instance(stage))
+    assert carrier(fake) == gpu
+    assert [asked["candidate_nodes"] for asked in posts(fake)] == [[plain], [gpu]]
+    assert [one["state"] for one in fake.allocations()] == ["active"]
+    assert fake.node(plain)["instance_uuid"] == STRANGER
+
+
+def test_no_node_says_how_many_there_were_and_why_not(fake: FakeIronic, stage: Stage) -> None:
+    fake.add_node(resource_class="silver")
+    plain = gold(fake)
+    stage.driver.get_available_nodes(refresh=True)
+    fake.set_node(plain, instance_uuid=STRANGER)
+    with pytest.raises(exceptions.ReservationFailed) as caught:
+        stage.driver.prepare_for_spawn(instance(stage))
+    assert caught.value.retriable
+    text = str(caught.value)
+    assert f"No node, instance {INSTANCE}: there is no node that would do (free: 1;" in text
+    assert "of resource class 1 CUSTOM_GOLD: 0" in text
+    assert "round 1: 1 of 1 candidates, Ironic: Failed to process allocation" in text
+    assert "none of the requested nodes are available" in text
+    assert fake.allocations() == []
+
+
+def test_rounds_are_few(fake: FakeIronic, stage: Stage) -> None:
+    for _ in range(300):
+        gold(fake)
+    fake.fail_next("allocate", "no", count=1000)
+    with pytest.raises(exceptions.ReservationFailed, match="in 5 rounds") as caught:
+        stage.driver.prepare_for_spawn(instance(stage))
+    asked = posts(fake)
+    assert len(asked) == len(caught.value.rounds) == reservation.MOST_ROUNDS
+    tried = [node for one in asked for node in one["candidate_nodes"]]
+    assert len(tried) == len(set(tried)) == 5 * reservation.MOST_CANDIDATES
+    assert fake.allocations() == []
+    assert carrier(fake) is None
+
+
+def test_a_node_that_came_after_the_last_list_is_found(fake: FakeIronic, stage: Stage) -> None:
+    stage.driver.get_available_nodes(refresh=True)
+    node = gold(fake)
+    stage.driver.prepare_for_spawn(instance(stage))
+    assert carrier(fake) == node
+
+
+def test_a_candidate_that_was_deleted_costs_a_round(fake: FakeIronic, set_stage: SetStage) -> None:
+    stage = set_stage(fake, node_selection="ironic", inventory_full_resync_period=0)
+    gone, stays = gold(fake), gold(fake)
+    stage.driver.get_available_nodes(refresh=True)
+    assert stage.channel.send("DELETE", f"/nodes/{gone}", version="1.52").status == 204
+    stage.driver.prepare_for_spawn(instance(stage))
+    assert carrier(fake) == stays
+    assert [set(asked["candidate_nodes"]) for asked in posts(fake)] == [{gone, stays}, {stays}]
+
+
+def test_a_node_that_went_bad_after_the_reservation_is_given_back(
+    fake: FakeIronic, stage: Stage
+) -> None:
+    first, second = gold(fake), gold(fake, "CUSTOM_B")
+
+    def goes_bad(method: str, path: str, body: Any) -> bool:
+        if fake.node(first)["instance_uuid"] == INSTANCE:
+            fake.set_node(first, maintenance=True)
+        return False
+
+    fake.faults.status(500, "GET", f"/nodes/{first}", count=None, when=goes_bad)
+    stage.spawn(instance(stage))
+    assert carrier(fake) == second
+    assert fake.node(first)["instance_uuid"] is None
+    assert len(fake.allocations()) == 1
+
+
+def test_a_node_that_left_the_shard_is_given_back(fake: FakeIronic, set_stage: SetStage) -> None:
+    leaves, stays = gold(fake, shard="s"), gold(fake, "CUSTOM_B", shard="s")
+    stage = set_stage(fake, node_selection="ironic", shard_key="s", inventory_sweep_interval=0)
+    stage.driver.get_available_nodes(refresh=True)
+    fake.set_node(leaves, shard="t")
+    stage.driver.prepare_for_spawn(instance(stage))
+    assert carrier(fake) == stays
+    assert fake.node(leaves)["instance_uuid"] is None
+
+
+def test_a_reservation_of_former_times_outside_the_shard_is_left_alone(
+    fake: FakeIronic, set_stage: SetStage
+) -> None:
+    node = gold(fake, shard="other")
+    fake.set_node(node, instance_uuid=INSTANCE)
+    gold(fake, shard="s")
+    stage = set_stage(fake, node_selection="ironic", shard_key="s")
+    with pytest.raises(exceptions.NodeNotOurs):
+        stage.driver.prepare_for_spawn(instance(stage))
+    assert carrier(fake) == node
+    assert posts(fake) == []
+
+
+# -- time ---------------------------------------------------------------------
+
+
+def test_ironic_may_take_its_time(set_stage: SetStage) -> None:
+    fake = FakeIronic(durations=dataclasses.replace(DURATIONS, allocate=20))
+    stage = set_stage(fake, node_selection="ironic")
+    node = gold(fake)
+    stage.driver.prepare_for_spawn(instance(stage))
+    assert carrier(fake) == node
+    looks = len(fake.requests.matching("GET", f"/allocations/{INSTANCE}"))
+    assert 5 < looks < 25, "not all the time"
+
+
+def test_an_allocation_that_gets_stuck_is_given_up_and_tried_again(set_stage: SetStage) -> None:
+    fake = FakeIronic(durations=Durations(allocate=10_000))
+    stage = set_stage(fake, node_selection="ironic", allocation_timeout=30)
+    gold(fake)
+    with pytest.raises(exceptions.ReservationFailed, match="had not chosen after 30 s") as caught:
+        stage.driver.prepare_for_spawn(instance(stage))
+    assert len(caught.value.rounds) == reservation.MOST_ROUNDS
+    assert fake.allocations() == []
+    assert carrier(fake) is None
+
+
+def test_a_build_that_is_not_wanted_any_more_stops_waiting(set_stage: SetStage) -> None:
+    fake = FakeIronic(durations=Durations(allocate=10_000))
+    stage = set_stage(fake, node_selection="ironic")
+    gold(fake)
+    stage.service.unwanted = "it is being deleted"
+    with pytest.raises(exceptions.BuildAborted, match="being deleted"):
+        stage.driver.prepare_for_spawn(instance(stage))
+    assert fake.allocations() == []
+
+
+def test_a_service_that_stops_leaves_the_reservation_for_later(set_stage: SetStage) -> None:
+    fake = FakeIronic(durations=Durations(allocate=20))
+    stage = set_stage(fake, node_selection="ironic")
+    node = gold(fake)
+    stage.stopping = True
+    with pytest.raises(exceptions.WaitCancelled):
+        stage.driver.prepare_for_spawn(instance(stage))
+    stage.stopping = False
+    stage.spawn(instance(stage))
+    assert carrier(fake) == node
+    assert len(fake.allocations()) == 1
+
+
+# -- what was there before ----------------------------------------------------
+
+
+def leave_allocation(fake: FakeIronic, stage: Stage, **fields: Any) -> None:
+    """An allocation of ours that a process has left, which died."""
+    stage.driver._client.allocations.create(INSTANCE, **{"resource_class": "gold"} | fields)
+
+
+def test_an_allocation_that_is_there_already_is_waited_for(set_stage: SetStage) -> None:
+    fake = FakeIronic(durations=Durations(allocate=20))
+    stage = set_stage(fake, node_selection="ironic")
+    first, _ = gold(fake), gold(fake)
+    leave_allocation(fake, stage, candidate_nodes=[first])
+    stage.driver.prepare_for_spawn(instance(stage))
+    assert carrier(fake) == first
+    assert len(fake.allocations()) == 1
+
+
+def test_an_allocation_that_failed_before_is_made_anew(fake: FakeIronic, stage: Stage) -> None:
+    bad = gold(fake, maintenance=True)
+    leave_allocation(fake, stage, candidate_nodes=[bad])
+    assert fake.allocations()[0]["state"] == "error"
+    good = gold(fake)
+    stage.driver.prepare_for_spawn(instance(stage))
+    assert carrier(fake) == good
+
+
+def test_a_failed_deployment_gives_its_reservation_back(fake: FakeIronic, stage: Stage) -> None:
+    node = gold(fake)
+    untouched = stage.trace(node)
+    fake.fail_next("deploy", "disk broken", node)
+    with pytest.raises(exceptions.DeployFailed, match="disk broken"):
+        stage.spawn(instance(stage))
+    assert stage.trace(node) == untouched
+    assert fake.allocations() == []
+
+
+# -- destroy ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        "available",
+        "manageable",
+        "enroll",
+        "clean failed",
+        "inspect failed",
+        "adopt failed",
+        "active",
+        "deploy failed",
+        "rescue",
+        "error",
+    ],
+)
+def test_destroy_gives_the_reservation_back_in_every_state(
+    fake: FakeIronic, stage: Stage, state: str
+) -> None:
+    node = gold(fake)
+    stage.driver.prepare_for_spawn(instance(stage))
+    fake.settle()
+    fake.set_node(node, provision_state=state)
+    stage.destroy(instance(stage))
+    assert carrier(fake) is None
+    assert fake.allocations() == []
+
+
+@pytest.mark.parametrize("allocate", [0, 100])
+def test_destroy_gives_up_an_allocation_that_has_no_node(
+    set_stage: SetStage, allocate: float
+) -> None:
+    fake = FakeIronic(durations=Durations(allocate=allocate))
+    stage = set_stage(fake, node_selection="ironic")
+    node = gold(fake, maintenance=allocate == 0)
+    leave_allocation(fake, stage, candidate_nodes=[node])
+    stage.destroy(instance(stage))
+    assert fake.allocations() == []
+    assert carrier(fake) is None
+
+
+def test_destroy_sees_a_node_that_ironic_chooses_just_then(set_stage: SetStage) -> None:
+    fake = FakeIronic(durations=Durations(allocate=5))
+    stage = set_stage(fake, node_selection="ironic")
+    node = gold(fake)
+    leave_allocation(fake, stage, candidate_nodes=[node])
+
+    def chooses(method: str, path: str, body: Any) -> bool:
+        fake.settle()
+        if fake.node(node)["instance_uuid"] and fake.node(node)["provision_state"] != "deleting":
+            fake.set_node(node, provision_state="active")
+        return False
+
+    fake.faults.status(500, "DELETE", "/allocations/", when=chooses)
+    stage.destroy(instance(stage))
+    assert carrier(fake) is None
+    assert fake.allocations() == []
+
+
+def test_destroy_can_be_repeated(fake: FakeIronic, stage: Stage) -> None:
+    gold(fake)
+    stage.spawn(instance(stage))
+    for _ in range(3):
+        stage.destroy(instance(stage))
+    assert fake.allocations() == []
+
+
+def test_a_foreign_allocation_is_never_touched(fake: FakeIronic, stage: Stage) -> None:
+    node = gold(fake)
+    client = stage.driver._client
+    client.allocations.create(STRANGER, resource_class="gold", candidate_nodes=[node])
+    with pytest.raises(exceptions.ReservationFailed):
+        stage.spawn(instance(stage))
+    stage.destroy(instance(stage))
+    assert [one["uuid"] for one in fake.allocations()] == [STRANGER]
+    assert fake.node(node)["instance_uuid"] == STRANGER
+
+
+# -- without the API ----------------------------------------------------------
+
+
+def test_an_old_server_means_the_former_way_and_one_warning(
+    set_stage: SetStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake = FakeIronic(durations=DURATIONS, max_version=(1, 51))
+    stage = set_stage(fake, node_selection="ironic")
+    drive = virt.ConfigDrive(iso_gzip_base64="H4sIAAAA")
+    stage.service.config_drive = lambda *_, **__: drive  # type: ignore[method-assign]
+    node = gold(fake)
+    with caplog.at_level(logging.WARNING):
+        stage.driver.init_host("compute1")
+        assert stage.driver.get_available_nodes(refresh=True) == [node]
+        ours = dataclasses.replace(instance(stage), node=node)
+        stage.spawn(ours)
+        assert carrier(fake) == node
+        stage.destroy(ours)
+    warnings = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    assert len(warnings) == 1
+    assert "1.51" in warnings[0]
+    assert "1.52" in warnings[0]
+    assert {entry.status for entry in fake.requests} <= {200, 202, 204}
+    assert posts(fake) == []

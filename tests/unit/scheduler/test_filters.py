@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What each filter passes, and what it says of what it rejects."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.scheduler.filters.at_least import CoreFilter, DiskFilter, RamFilter
+from ironic_virt.scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
+from ironic_virt.scheduler.filters.exact import ExactCoreFilter, ExactDiskFilter, ExactRamFilter
+from ironic_virt.scheduler.filters.num_instances import NumInstancesFilter
+from ironic_virt.scheduler.filters.resource_class import ResourceClassFilter
+from ironic_virt.scheduler.filters.traits import TraitsFilter
+from ironic_virt.scheduler.request import RequestSpec
+from ironic_virt.virt import Flavor, ImageMeta
+from tests.unit.scheduler.records import Record, SharedRecord, options, state_of
+
+CONF = options()
+
+
+def spec_of(extra_specs: dict[str, str] | None = None, **flavor: Any) -> RequestSpec:
+    return RequestSpec.from_flavor(Flavor("small", extra_specs=extra_specs or {}, **flavor))
+
+
+# -- exact sizes ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("asked", "passes"), [(16384, True), (16383, False), (16385, False)])
+def test_exact_ram_wants_what_is_free(asked: int, passes: bool) -> None:
+    state = state_of(Record(memory_mb=16384))
+    assert ExactRamFilter(CONF).host_passes(state, spec_of(memory_mb=asked)) is passes
+    assert state.limits == ({"memory_mb": 16384} if passes else {})
+
+
+@pytest.mark.parametrize(("asked", "passes"), [(8, True), (7, False), (9, False), (0, False)])
+def test_exact_cores_wants_what_is_free(asked: int, passes: bool) -> None:
+    state = state_of(Record(vcpus=8))
+    assert ExactCoreFilter(CONF).host_passes(state, spec_of(vcpus=asked)) is passes
+    assert state.limits == ({"vcpu": 8} if passes else {})
+
+
+def test_exact_cores_compares_the_total_less_what_is_used() -> None:
+    state = state_of(SharedRecord(vcpus=8, vcpus_used=6))
+    assert ExactCoreFilter(CONF).host_passes(state, spec_of(vcpus=2))
+    assert state.limits == {"vcpu": 8}
+
+
+def test_a_host_that_names_no_cores_is_rejected_with_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    state = state_of(Record(vcpus=0))
+    filter_ = ExactCoreFilter(CONF)
+    with caplog.at_level(logging.WARNING):
+        assert not filter_.host_passes(state, spec_of(vcpus=0))
+        assert not filter_.host_passes(state, spec_of(vcpus=0))
+    (warning,) = caplog.messages
+    assert "node-1" in warning
+    assert "properties/cpus" in warning
+
+
+@pytest.mark.parametrize(
+    ("sizes", "passes"),
+    [
+        ({"root_gb": 480}, True),
+        ({"root_gb": 400, "ephemeral_gb": 80}, True),
+        ({"root_gb": 400, "ephemeral_gb": 79, "swap": 1024}, True),
+        ({"root_gb": 480, "swap": 1}, False),
+        ({"root_gb": 479}, False),
+        ({"root_gb": 481}, False),
+    ],
+)
+def test_exact_disk_adds_root_ephemeral_and_swap(sizes: dict[str, int], passes: bool) -> None:
+    state = state_of(Record(local_gb=480))
+    assert ExactDiskFilter(CONF).host_passes(state, spec_of(**sizes)) is passes
+    assert state.limits == ({"disk_gb": 480} if passes else {})
+
+
+def test_two_claims_on_a_host_state_the_second_exceeds_the_limits() -> None:
+    spec = spec_of(memory_mb=16384, vcpus=8, root_gb=480)
+    state = state_of(SharedRecord())
+    for filter_ in (ExactRamFilter(CONF), ExactCoreFilter(CONF), ExactDiskFilter(CONF)):
+        assert filter_.host_passes(state, spec)
+    state.claim(spec)
+    with pytest.raises(exceptions.ClaimRefused, match="the limit is 16384"):
+        state.claim(spec)
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        (ExactRamFilter, {"memory_mb": 16384}),
+        (ExactCoreFilter, {"vcpus": 8}),
+        (ExactDiskFilter, {"root_gb": 480}),
+    ],
+)
+def test_each_exact_filter_alone_makes_a_second_claim_fail(
+    kind: type[ExactRamFilter], size: dict[str, int]
+) -> None:
+    spec = spec_of(**size)
+    state = state_of(SharedRecord())
+    assert kind(CONF).host_passes(state, spec)
+    state.claim(spec)
+    assert not kind(CONF).host_passes(state, spec)
+    with pytest.raises(exceptions.ClaimRefused, match="limit"):
+        state.claim(spec)
+
+
+@pytest.mark.parametrize("kind", [ExactRamFilter, ExactCoreFilter, ExactDiskFilter, RamFilter])
+def test_a_rebuild_is_not_asked_for_sizes(kind: type[ExactRamFilter]) -> None:
+    taken = state_of(Record(in_use=True))
+    spec = RequestSpec.from_flavor(Flavor("small", memory_mb=1), is_rebuild=True)
+    assert kind(CONF).host_passes(taken, spec)
+    assert taken.limits == {}
+
+
+# -- at least ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "passes"),
+    [
+        (RamFilter, {"memory_mb": 16384}, True),
+        (RamFilter, {"memory_mb": 1}, True),
+        (RamFilter, {"memory_mb": 16385}, False),
+        (CoreFilter, {"vcpus": 8}, True),
+        (CoreFilter, {"vcpus": 0}, True),
+        (CoreFilter, {"vcpus": 9}, False),
+        (DiskFilter, {"root_gb": 480}, True),
+        (DiskFilter, {"root_gb": 1, "ephemeral_gb": 1, "swap": 1}, True),
+        (DiskFilter, {"root_gb": 480, "swap": 1}, False),
+    ],
+)
+def test_at_least_takes_larger_ones_too(
+    kind: type[RamFilter], sizes: dict[str, int], passes: bool
+) -> None:
+    state = state_of(Record(memory_mb=16384, vcpus=8, local_gb=480))
+    assert kind(CONF).host_passes(state, spec_of(**sizes)) is passes
+    assert bool(state.limits) is passes
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "least"),
+    [(RamFilter, "MEMORY_MB", 16384), (CoreFilter, "VCPU", 8), (DiskFilter, "DISK_GB", 480)],
+)
+def test_an_amount_in_the_extra_specs_replaces_the_flavor_s_size(
+    kind: type[RamFilter], name: str, least: int
+) -> None:
+    huge = {"memory_mb": 10**9, "vcpus": 10**6, "root_gb": 10**6}
+    state = state_of(Record(memory_mb=16384, vcpus=8, local_gb=480))
+    for amount, passes in ((0, True), (least, True), (least + 1, False)):
+        spec = spec_of({f"resources:{name}": str(amount)}, **huge)
+        assert kind(CONF).host_passes(state, spec) is passes
+    # Or the flavor's own size would forbid the claim after all.
+    state.claim(spec_of(**huge))
+
+
+# -- resource class ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("resource_class", "extra_specs", "why"),
+    [
+        ("gold", {}, None),
+        (None, {}, None),
+        ("gold", {"resources:CUSTOM_GOLD": "1"}, None),
+        ("CUSTOM_GOLD", {"resources:CUSTOM_GOLD": "1"}, None),
+        ("gold.8-x", {"resources:CUSTOM_GOLD_8_X": "1"}, None),
+        ("gold", {"resources1:CUSTOM_GOLD": "1"}, None),
+        ("gold", {"resources:CUSTOM_SILVER": "0"}, None),
+        ("gold", {"resources:VCPU": "0", "resources:CUSTOM_GOLD": "1"}, None),
+        (
+            "gold",
+            {"resources:CUSTOM_SILVER": "1"},
+            "its resource class is gold, not CUSTOM_SILVER",
+        ),
+        (None, {"resources:CUSTOM_GOLD": "1"}, "its resource class is not set, not CUSTOM_GOLD"),
+        ("gold", {"resources:CUSTOM_GOLD": "2"}, "it has one CUSTOM_GOLD, not 2"),
+        (
+            "gold",
+            {"resources:CUSTOM_GOLD": "1", "resources:CUSTOM_FPGA": "1"},
+            "its resource class is gold, not CUSTOM_FPGA",
+        ),
+    ],
+)
+def test_a_node_has_one_of_its_resource_class(
+    resource_class: str | None, extra_specs: dict[str, str], why: str | None
+) -> None:
+    state = state_of(Record(resource_class=resource_class))
+    assert ResourceClassFilter(CONF).why_not(state, spec_of(extra_specs)) == why
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("resources:CUSTOM_GOLD", "one"),
+        ("resources:CUSTOM_GOLD", "-1"),
+        ("resources:CUSTOM_GOLD", "1.5"),
+        ("trait:CUSTOM_GPU", "perhaps"),
+    ],
+)
+def test_an_extra_spec_that_cannot_be_read_is_an_error_that_names_it(key: str, value: str) -> None:
+    with pytest.raises(exceptions.InvalidExtraSpec, match=f"small: the value of {key}"):
+        spec_of({key: value})
+
+
+# -- traits -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("traits", "extra_specs", "why"),
+    [
+        ("", {}, None),
+        ("A B", {}, None),
+        ("A B", {"trait:A": "required"}, None),
+        ("A B", {"trait:A": "required", "trait:C": "forbidden"}, None),
+        ("A", {"trait:A": "required", "trait:C": "required", "trait:B": "required"}, "B, C"),
+        ("A B", {"trait:B": "forbidden"}, "it has B"),
+        ("A", {"trait_GROUP:C": "required"}, "it lacks C"),
+    ],
+)
+def test_traits_are_required_or_forbidden(
+    traits: str, extra_specs: dict[str, str], why: str | None
+) -> None:
+    state = state_of(Record(traits=frozenset(traits.split())))
+    found = TraitsFilter(CONF).why_not(state, spec_of(extra_specs))
+    assert found == why if why is None else why in (found or "")
+
+
+@pytest.mark.parametrize("properties", [{"traits_required": ["C"]}, {"trait:C": "required"}])
+def test_an_image_requires_traits_also_of_the_node_that_is_rebuilt(
+    properties: dict[str, Any],
+) -> None:
+    image = ImageMeta("http://images/x", properties=properties)
+    for is_rebuild in (False, True):
+        spec = RequestSpec.from_flavor(Flavor("small"), image=image, is_rebuild=is_rebuild)
+        assert not TraitsFilter(CONF).host_passes(state_of(Record()), spec)
+        with_it = state_of(Record(traits=frozenset({"C"})))
+        assert TraitsFilter(CONF).host_passes(with_it, spec)
+
+
+# -- capabilities -----------------------------------------------------------------
+
+STATS = {
+    "boot_mode": "uefi",
+    "gpus": "4",
+    "cpu_arch": "x86_64",
+    "cpu_info": '{"features": ["aes", "mmx"], "topology": {"sockets": 2}}',
+    "broken": "{",
+}
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "why"),
+    [
+        ({}, None),
+        ({"capabilities:boot_mode": "uefi"}, None),
+        ({"capabilities:boot_mode": "bios"}, "its boot_mode is uefi, not bios"),
+        ({"capabilities:boot_mode": "<or> bios <or> uefi"}, None),
+        ({"capabilities:gpus": ">= 2"}, None),
+        ({"capabilities:gpus": ">= 8"}, "its gpus is 4, not >= 8"),
+        ({"capabilities:lacking": "1"}, "it has no capability lacking"),
+        ({"capabilities:lacking": "!= 1"}, "it has no capability lacking"),
+        ({"capabilities:cpu_info:topology:sockets": "2"}, None),
+        ({"capabilities:cpu_info:features": "<all-in> aes mmx"}, None),
+        ({"capabilities:cpu_info:lacking": "2"}, "it has no capability cpu_info:lacking"),
+        ({"capabilities:broken:x": "2"}, "it has no capability broken:x"),
+        ({"capabilities:boot_mode:x": "2"}, "it has no capability boot_mode:x"),
+        ({"capabilities:cpu_info:features:x": "2"}, "it has no capability cpu_info:features:x"),
+        # Facts of the host, by scope or not.
+        ({"capabilities:hypervisor_type": "ironic"}, None),
+        ({"hypervisor_type": "QEMU"}, "its hypervisor_type is ironic, not QEMU"),
+        ({"cpu_arch": "x86_64"}, None),
+        ({"capabilities:cpu_arch": "aarch64"}, "its cpu_arch is x86_64, not aarch64"),
+        # Without a scope, a key counts for those only that have it.
+        ({"boot_mode": "bios"}, "its boot_mode is uefi, not bios"),
+        ({"lacking": "1"}, None),
+        # Other scopes don't count.
+        ({"hw:boot_mode": "bios"}, None),
+        ({"trait:CUSTOM_X": "required"}, None),
+        # A method isn't a fact.
+        ({"update": "1"}, None),
+        ({"capabilities:update": "1"}, "it has no capability update"),
+        ({"capabilities:": "1"}, "it has no capability "),
+    ],
+)
+def test_capabilities_fulfil_extra_specs(extra_specs: dict[str, str], why: str | None) -> None:
+    state = state_of(Record(stats=STATS))
+    assert ComputeCapabilitiesFilter(CONF).why_not(state, spec_of(extra_specs)) == why
+
+
+# -- instances of a compute service -----------------------------------------------
+
+
+@pytest.mark.parametrize(("instances", "passes"), [(0, True), (2, True), (3, False), (4, False)])
+def test_a_compute_service_gets_no_more_than_it_may_have(instances: int, passes: bool) -> None:
+    state = state_of(Record())
+    state.num_instances = instances
+    filter_ = NumInstancesFilter(options(max_instances_per_host=3))
+    assert filter_.host_passes(state, spec_of()) is passes
+    if not passes:
+        assert filter_.why_not(state, spec_of()) == (
+            f"compute-1 has {instances} instances, 3 are allowed"
+        )

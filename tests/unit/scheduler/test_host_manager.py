@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Host states, and what a host manager makes of records and options."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
+
+import pytest
+from stevedore import extension
+
+from ironic_virt import exceptions
+from ironic_virt.scheduler import plugins
+from ironic_virt.scheduler.candidates import RecordList
+from ironic_virt.scheduler.filters import NAMESPACE, BaseHostFilter
+from ironic_virt.scheduler.host_manager import HostManager, IronicHostManager
+from ironic_virt.scheduler.host_state import HostState, IronicHostState
+from ironic_virt.scheduler.request import RequestSpec
+from ironic_virt.scheduler.weighers import BaseWeigher, normalized
+from tests.unit.scheduler.records import Record, SharedRecord, options, scheduler, state_of
+
+EXAMPLES = pathlib.Path(__file__).parents[3] / "doc" / "source" / "examples"
+
+# -- host states ------------------------------------------------------------------
+
+
+def test_a_free_node_s_state_has_all_of_it_free() -> None:
+    state = state_of(Record(vcpus=8, memory_mb=16384, local_gb=480, stats={"cpu_arch": "x86_64"}))
+    assert (state.free_ram_mb, state.free_disk_mb, state.vcpus_used) == (16384, 480 * 1024, 0)
+    assert (state.vcpus_total, state.total_usable_ram_mb, state.total_usable_disk_gb) == (
+        8,
+        16384,
+        480,
+    )
+    assert (state.cpu_arch, state.resource_class, state.placement_class) == (
+        "x86_64",
+        "gold",
+        "CUSTOM_GOLD",
+    )
+    assert state.is_free
+
+
+@pytest.mark.parametrize("record", [Record(in_use=True), Record(instance_uuid="i1")])
+def test_a_node_with_an_instance_has_nothing_free(record: Record) -> None:
+    state = state_of(record)
+    assert (state.free_ram_mb, state.free_disk_mb, state.vcpus_used) == (0, 0, 8)
+    assert not state.is_free
+
+
+def test_a_node_that_ironic_could_not_deploy_on_is_not_free() -> None:
+    assert not state_of(Record(available=False)).is_free
+
+
+def test_consuming_takes_the_whole_node_whatever_is_asked() -> None:
+    state = state_of(Record())
+    state.consume_from_request(RequestSpec(memory_mb=1, vcpus=1, root_gb=1))
+    assert (state.free_ram_mb, state.free_disk_mb, state.vcpus_used) == (0, 0, 8)
+    with pytest.raises(exceptions.ClaimRefused, match="node-1"):
+        state.claim(RequestSpec())
+
+
+def test_consuming_a_hypervisor_takes_what_is_asked() -> None:
+    state = state_of(SharedRecord())
+    state.consume_from_request(RequestSpec(memory_mb=384, vcpus=2, root_gb=70, ephemeral_gb=10))
+    assert (state.free_ram_mb, state.free_disk_mb, state.vcpus_used) == (16000, 400 * 1024, 2)
+    assert state.is_free
+
+
+def test_a_record_whose_free_disk_is_not_known_is_ignored() -> None:
+    state = state_of(SharedRecord(free_disk_gb=None))
+    assert (state.record, state.vcpus_total, state.total_usable_ram_mb) == (None, 0, 0)
+    known = SharedRecord(vcpus=4)
+    state.update(known)
+    state.update(SharedRecord(free_disk_gb=None, vcpus=99))
+    assert (state.record, state.vcpus_total) == (known, 4)
+
+
+# -- host managers ----------------------------------------------------------------
+
+
+def test_bare_metal_nodes_only_have_a_host_state_of_their_own() -> None:
+    manager = IronicHostManager(options())
+    records = [Record("a"), SharedRecord("b"), SharedRecord("c", free_disk_gb=None)]
+    states = manager.host_states(records, {"compute-1": 3})
+    assert [(type(state), state.nodename) for state in states] == [
+        (IronicHostState, "a"),
+        (HostState, "b"),
+    ]
+    assert [state.num_instances for state in states] == [3, 3]
+    (ordinary,) = HostManager(options()).host_states([Record("a")])
+    assert type(ordinary) is HostState
+
+
+def test_bare_metal_nodes_carry_no_instance_info() -> None:
+    manager = IronicHostManager(options())
+    manager.update_instance_info("compute-1", {"i1", "i2"})
+    bare, shared = manager.host_states([Record("a"), SharedRecord("b")])
+    assert set(bare.instances) == set()
+    assert set(shared.instances) == {"i1", "i2"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "use", "names"),
+    [
+        (HostManager, False, ["RamFilter"]),
+        (HostManager, True, ["RamFilter"]),
+        (IronicHostManager, False, ["RamFilter"]),
+        (IronicHostManager, True, ["ExactRamFilter"]),
+    ],
+)
+def test_bare_metal_can_have_a_list_of_filters_of_its_own(
+    kind: type[HostManager], use: bool, names: list[str]
+) -> None:
+    manager = kind(
+        options(
+            enabled_filters=["RamFilter"],
+            baremetal_enabled_filters=["ExactRamFilter"],
+            use_baremetal_filters=use,
+        )
+    )
+    assert list(manager.filters) == names
+
+
+def test_the_default_options_can_be_loaded() -> None:
+    for use in (False, True):
+        manager = IronicHostManager(options(use_baremetal_filters=use))
+        assert len(manager.filters) == 6
+        assert list(manager.weighers) == ["InstanceCountWeigher", "SnugFitWeigher"]
+
+
+def test_each_installed_filter_and_weigher_can_be_loaded() -> None:
+    names = {"filters": {"NumInstancesFilter", "ExactDiskFilter", "CoreFilter"}}
+    manager = HostManager(options(enabled_filters=sorted(names["filters"])))
+    assert manager.filters.keys() == names["filters"]
+
+
+def test_all_filters_must_pass() -> None:
+    manager = HostManager(options(enabled_filters=["RamFilter", "CoreFilter"]))
+    states = [
+        state_of(record)
+        for record in (
+            Record("a", memory_mb=4, vcpus=4),
+            Record("b", memory_mb=2, vcpus=4),
+            Record("c", memory_mb=4, vcpus=2),
+        )
+    ]
+    passing = manager.get_filtered_hosts(states, RequestSpec(memory_mb=3, vcpus=3))
+    assert [state.nodename for state in passing] == ["a"]
+
+
+# -- weights ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("weights", "least", "most", "expected"),
+    [
+        ([], None, None, []),
+        ([3.0], None, None, [0.0]),
+        ([2.0, 2.0], None, None, [0.0, 0.0]),
+        ([0.0, 5.0, 10.0], None, None, [0.0, 0.5, 1.0]),
+        ([-4.0, -2.0], None, None, [0.0, 1.0]),
+        ([0.0, 5.0, 20.0], None, 10.0, [0.0, 0.5, 1.0]),
+        ([-5.0, 5.0], 0.0, 10.0, [0.0, 0.5]),
+    ],
+)
+def test_weights_are_brought_to_between_0_and_1(
+    weights: list[float], least: float | None, most: float | None, expected: list[float]
+) -> None:
+    assert normalized(weights, least, most) == expected
+
+
+def weighed(records: list[Record], counts: dict[str, int], **values: object) -> list[str]:
+    manager = IronicHostManager(options(**values))
+    spec = RequestSpec(memory_mb=1024, vcpus=2, root_gb=10, required_traits=frozenset({"A"}))
+    hosts = manager.get_weighed_hosts(manager.host_states(records, counts), spec)
+    assert [one.weight for one in hosts] == sorted((one.weight for one in hosts), reverse=True)
+    return [one.host.nodename for one in hosts]
+
+
+def test_the_service_with_the_fewest_instances_is_best() -> None:
+    records = [Record("a", host="c1"), Record("b", host="c2"), Record("c", host="c3")]
+    counts = {"c1": 4, "c3": 2}
+    assert weighed(records, counts) == ["b", "c", "a"]
+    packed = {"InstanceCountWeigher": -1.0}
+    assert weighed(records, counts, weight_multipliers=packed) == ["a", "c", "b"]
+
+
+def test_the_snuggest_node_is_best() -> None:
+    records = [
+        Record("large", memory_mb=8192, vcpus=8, local_gb=40),
+        Record("exact", memory_mb=1024, vcpus=2, local_gb=10),
+        Record("wide", memory_mb=1024, vcpus=2, local_gb=40),
+    ]
+    assert weighed(records, {}) == ["exact", "wide", "large"]
+
+
+def test_a_node_with_traits_that_nobody_asked_for_is_spared() -> None:
+    records = [
+        Record("gpu", traits=frozenset({"A", "GPU"})),
+        Record("plain", traits=frozenset({"A"})),
+    ]
+    assert weighed(records, {}) == ["plain", "gpu"]
+
+
+def test_a_size_that_a_node_does_not_tell_makes_it_no_better_than_a_snug_one() -> None:
+    records = [
+        Record("unknown", memory_mb=0, vcpus=2, local_gb=20),
+        Record("exact", memory_mb=1024, vcpus=2, local_gb=10),
+    ]
+    assert weighed(records, {})[0] == "exact"
+
+
+def test_a_large_node_is_not_spent_to_spread_instances() -> None:
+    records = [
+        Record("snug", host="c1", memory_mb=1024),
+        Record("idle", host="c2", memory_mb=65536),
+    ]
+    assert weighed(records, {"c1": 5})[0] == "snug"
+
+
+def test_multipliers_decide_between_weighers() -> None:
+    records = [
+        Record("snug", host="c1", memory_mb=1024),
+        Record("idle", host="c2", memory_mb=65536),
+    ]
+    for multiplier, best in ((0.5, "idle"), (2.0, "snug")):
+        found = weighed(records, {"c1": 5}, weight_multipliers={"SnugFitWeigher": multiplier})
+        assert found[0] == best
+
+
+# -- what is installed ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "option", "says"),
+    [
+        (
+            {"enabled_filters": ["RamFilter", "RamFiter"]},
+            r"\[scheduler\] enabled_filters",
+            "RamFiter is not installed; there are: .*CoreFilter.*TraitsFilter",
+        ),
+        (
+            {"baremetal_enabled_filters": ["x"], "use_baremetal_filters": True},
+            r"\[scheduler\] baremetal_enabled_filters",
+            "x is not installed",
+        ),
+        (
+            {"enabled_weighers": ["x"]},
+            r"\[scheduler\] enabled_weighers",
+            "x is not installed; there are: InstanceCountWeigher, SnugFitWeigher",
+        ),
+        (
+            {"enabled_filters": ["RamFilter", "RamFilter"]},
+            r"\[scheduler\] enabled_filters",
+            "a name stands there twice",
+        ),
+        (
+            {"weight_multipliers": {"SnugFit": 1.0}},
+            r"\[scheduler\] weight_multipliers",
+            "SnugFit is not in enabled_weighers",
+        ),
+    ],
+)
+def test_a_wrong_name_is_an_error_at_start(
+    values: dict[str, object], option: str, says: str
+) -> None:
+    with pytest.raises(exceptions.InvalidConfiguration, match=f"{option}: {says}"):
+        IronicHostManager(options(**values))
+
+
+@pytest.fixture
+def third_party(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A distribution of somebody else's, as pip would have installed it."""
+    site = tmp_path / "site"
+    info = site / "rack_filters-1.0.dist-info"
+    info.mkdir(parents=True)
+    info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: rack-filters\nVersion: 1\n")
+    info.joinpath("entry_points.txt").write_text(
+        "[ironic_virt.scheduler.filters]\nRackFilter = rack_filters:RackFilter\n"
+        "Broken = rack_filters:Missing\nNotOne = rack_filters:NotOne\n"
+        "RamFilter = rack_filters:RackFilter\n"
+        "[ironic_virt.scheduler.weighers]\nLastWeigher = rack_filters:LastWeigher\n"
+    )
+    shutil.copy(EXAMPLES / "rack_filter.py", site)
+    site.joinpath("rack_filters.py").write_text(
+        textwrap.dedent(
+            """
+            from ironic_virt.scheduler.weighers import BaseWeigher
+            from rack_filter import RackFilter
+
+            class LastWeigher(BaseWeigher):
+                def weigh(self, host, spec):
+                    return ord(host.nodename)
+
+            class NotOne:
+                def __init__(self, conf):
+                    pass
+            """
+        )
+    )
+    monkeypatch.syspath_prepend(str(site))
+    _forget_entry_points()
+    yield
+    sys.modules.pop("rack_filters", None)
+    sys.modules.pop("rack_filter", None)
+    monkeypatch.undo()
+    _forget_entry_points()
+
+
+def _forget_entry_points() -> None:
+    """Let stevedore look for entry points anew; it keeps them for the process's life."""
+    importlib.invalidate_caches()
+    extension.ExtensionManager.ENTRY_POINT_CACHE.clear()
+
+
+@pytest.mark.usefixtures("third_party")
+def test_a_filter_and_a_weigher_of_somebody_else_s_are_loaded_by_name() -> None:
+    picker = scheduler("RackFilter", enabled_weighers=["LastWeigher"])
+    states = picker.host_manager.host_states(
+        [Record(name, stats={"rack": rack}) for name, rack in (("a", "1"), ("b", "1"), ("c", "2"))]
+    )
+    spec = RequestSpec(extra_specs={"rack:name": "1"})
+    passing = picker.host_manager.get_filtered_hosts(states, spec)
+    weighed_hosts = picker.host_manager.get_weighed_hosts(passing, spec)
+    assert [one.host.nodename for one in weighed_hosts] == ["b", "a"]
+    with pytest.raises(exceptions.NoValidHost) as caught:
+        picker.select(
+            RequestSpec(extra_specs={"rack:name": "9"}),
+            RecordList([Record("c", stats={"rack": "2"})]),
+        )
+    assert "RackFilter (rack 9) left 0, for example c: it is in rack 2, not 9" in str(caught.value)
+
+
+@pytest.mark.usefixtures("third_party")
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("Broken", "Broken could not be loaded"),
+        ("NotOne", "NotOne is no ironic_virt.scheduler.filters.BaseHostFilter"),
+        ("RamFilter", "several installed packages bring RamFilter"),
+        ("RackFiter", "RackFiter is not installed; there are: Broken, .*RackFilter"),
+    ],
+)
+def test_what_is_wrong_with_somebody_else_s_is_said(name: str, says: str) -> None:
+    with pytest.raises(exceptions.InvalidConfiguration, match=says):
+        scheduler(name)
+
+
+def test_loading_keeps_the_order_of_the_names() -> None:
+    names = ["TraitsFilter", "RamFilter", "CoreFilter"]
+    assert list(plugins.load(NAMESPACE, names, BaseHostFilter, options(), "[x] y")) == names  # type: ignore[type-abstract]
+
+
+def test_a_filter_that_looks_at_instance_counts_says_so() -> None:
+    assert IronicHostManager(options(enabled_filters=[])).uses_instance_counts
+    without = options(enabled_filters=["RamFilter"], enabled_weighers=["SnugFitWeigher"])
+    assert not IronicHostManager(without).uses_instance_counts
+    filtered = options(enabled_filters=["NumInstancesFilter"], enabled_weighers=[])
+    assert IronicHostManager(filtered).uses_instance_counts
+
+
+def test_a_weigher_s_range_is_used() -> None:
+    class Bounded(BaseWeigher):
+        least, most = 0.0, 100.0
+
+        def weigh(self, host: HostState, spec: RequestSpec) -> float:
+            return host.free_ram_mb
+
+    manager = HostManager(options(enabled_weighers=[]))
+    manager.weighers = {"Bounded": Bounded(options())}
+    manager.multipliers = {"Bounded": 2.0}
+    hosts = manager.get_weighed_hosts(
+        [state_of(Record("a", memory_mb=25)), state_of(Record("b", memory_mb=500))], RequestSpec()
+    )
+    assert [(one.host.nodename, one.weight) for one in hosts] == [("b", 2.0), ("a", 0.5)]
