@@ -6,26 +6,28 @@ import argparse
 
 from cliff import command
 
-from ironic_virt.compute.demo import run
+from ironic_virt import exceptions
+
+FAKE, REAL = "fake", "real"
 
 
 class Demo(command.Command):
-    """Watch the driver deploy instances on an Ironic of its own, and destroy them.
+    """Watch servers being built on an Ironic of their own, tried, and deleted.
 
-    Starts an Ironic on this host, with hardware that is fake in either case, loads the driver
-    from an ini file, deploys instances at once, reboots one, powers one off and on, lists and
-    destroys them. Afterwards everything is gone again, also when it is interrupted.
+    Starts an Ironic on this host, with hardware that is fake in either case, and a compute
+    service for it with records of its own; then types the commands that a user would, and
+    shows what they print. Afterwards everything is gone again, also when it is interrupted.
     """
 
     def get_epilog(self) -> str:
         """Return examples."""
         return """\
 examples:
-  ironic-virt demo                            on the fake Ironic, in some ten seconds
+  ironic-virt demo                            on the fake Ironic, in half a minute
   ironic-virt demo --ironic real              on a real one; installs it the first time
   ironic-virt demo --nodes 20 --instances 12  more of everything
   ironic-virt demo --json 2>/dev/null         for programs: the result as JSON
-  ironic-virt demo -v                         with the driver's log on standard error
+  ironic-virt demo -v                         with the service's log on standard error
 
 exit codes:
   0 all as it should be, 1 something failed, 2 asked for wrongly, 130 interrupted
@@ -35,31 +37,30 @@ exit codes:
         """Return the parser of this command's options."""
         parser = super().get_parser(prog_name)
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        default = run.Settings()
         parser.add_argument(
             "--ironic",
-            choices=(run.FAKE, run.REAL),
-            default=default.ironic,
+            choices=(FAKE, REAL),
+            default=FAKE,
             help="The Ironic to start (default: %(default)s).",
         )
         parser.add_argument(
             "--nodes",
             type=_positive_int,
-            default=default.nodes,
+            default=5,
             metavar="N",
             help="How many nodes it has (default: %(default)s).",
         )
         parser.add_argument(
             "--instances",
             type=_positive_int,
-            default=default.instances,
+            default=3,
             metavar="N",
-            help="How many instances to deploy at once (default: %(default)s).",
+            help="How many servers to build at once (default: %(default)s).",
         )
         parser.add_argument(
             "--deploy-time",
             type=_seconds,
-            default=default.deploy_time,
+            default=3.0,
             metavar="SECONDS",
             help="How long a deployment takes, about (default: %(default)s).",
         )
@@ -78,6 +79,12 @@ exit codes:
                 f"argument --instances: {parsed_args.instances} don't fit on "
                 f"{parsed_args.nodes} nodes (--nodes)"
             )
+        try:
+            from ironic_virt.compute.demo import run
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("ironic_virt"):
+                raise
+            raise exceptions.ExtrasMissing(error.name, "demo") from error
         return run.run(
             run.Settings(
                 ironic=parsed_args.ironic,
@@ -85,6 +92,7 @@ exit codes:
                 instances=parsed_args.instances,
                 deploy_time=parsed_args.deploy_time,
                 json=parsed_args.json,
+                verbose=self.app.options.verbose_level > self.app.DEFAULT_VERBOSE_LEVEL,
             )
         )
 

@@ -3,7 +3,8 @@
 """``ironic-virt``: the command line, one subcommand per entry point.
 
 Commands are found in the entry point namespace ``ironic_virt.cli``; this
-module knows none of them.  It promises what they share: ``--help`` and
+module knows none of them.  A command line of another name and namespace is a
+subclass (:mod:`ironic_virt.cmd.manage`).  It promises what they share: ``--help`` and
 ``--version``, where log lines go, and how a run ends.  An error is one line
 on standard error, with a traceback only under ``--debug``.
 
@@ -13,6 +14,7 @@ wrongly.  An interrupt gives 130 and a closed pipe 141, as shells expect.
 
 import argparse
 import difflib
+import gc
 import logging
 import sys
 from collections.abc import Sequence
@@ -20,11 +22,13 @@ from importlib import metadata
 from typing import Any, NoReturn
 
 from cliff import app, commandmanager
+from cliff.command import Command
 from cliff.help import HelpCommand, HelpExit
 
 from ironic_virt import exceptions
+from ironic_virt.cmd import configured
+from ironic_virt.compute.errors import InvalidRequest
 
-COMMAND_NAMESPACE = "ironic_virt.cli"
 LOG = logging.getLogger(__name__)
 
 _CONSOLE_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
@@ -34,13 +38,15 @@ class Shell(app.App):
     """The application: global options, logging, and one way to fail."""
 
     NAME = "ironic-virt"
+    DESCRIPTION = "Deploy instances on bare metal through OpenStack Ironic."
+    COMMAND_NAMESPACE = "ironic_virt.cli"
     DEFAULT_VERBOSE_LEVEL = 1
 
     def __init__(self) -> None:
         super().__init__(
-            description="Deploy instances on bare metal through OpenStack Ironic.",
+            description=self.DESCRIPTION,
             version=metadata.version("ironic-virt"),
-            command_manager=commandmanager.CommandManager(COMMAND_NAMESPACE),
+            command_manager=commandmanager.CommandManager(self.COMMAND_NAMESPACE),
             deferred_help=True,
         )
 
@@ -90,6 +96,7 @@ class Shell(app.App):
             const=0,
             help="Show errors only.",
         )
+        configured.add_option(parser, default=[])
         parser.add_argument(
             "--log-file",
             metavar="PATH",
@@ -129,6 +136,13 @@ class Shell(app.App):
         """
         self.parser.error(f"which command? '{self.NAME} --help' lists them")
 
+    def prepare_to_run_command(self, cmd: Command) -> None:
+        """Tell the garbage collector that what was imported until now stays.
+
+        Its first run over all of that would take longer than most commands do.
+        """
+        gc.freeze()
+
     def run_subcommand(self, argv: list[str]) -> int:
         """Find the command at the head of ``argv``, run it, return its exit code."""
         if argv[0].startswith("-"):
@@ -151,13 +165,13 @@ class Shell(app.App):
             if isinstance(command, HelpCommand) and isinstance(error, ValueError):
                 return self._unknown_command(parsed.cmd)
             self._report(error)
-            return 1
+            return 2 if isinstance(error, InvalidRequest) else 1
 
     def _unknown_command(self, argv: Sequence[str]) -> int:
         known = sorted(name for name, _ in self.command_manager)
         words = [word for word in argv if not word.startswith("-")]
-        asked = " ".join(words[: max(len(name.split()) for name in known)])
         near = [name for name in known if name.startswith(words[0])]
+        asked = " ".join(words[: max(len(name.split()) for name in near or known)])
         near = near or difflib.get_close_matches(asked, known)
         hint = f"did you mean {' or '.join(near)}?" if near else f"'{self.NAME} --help' lists them"
         self.stderr.write(f"{self.NAME}: no command '{asked}'; {hint}\n")

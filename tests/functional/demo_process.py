@@ -8,11 +8,14 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 import pytest
 
-SECONDS = 60.0
+from tests import signals
+
+SECONDS = 180.0
 """More than anything here should take."""
 
 
@@ -30,16 +33,17 @@ class Demo:
         self, *argv: str, stdout: int = subprocess.PIPE, **environ: str
     ) -> subprocess.Popen[str]:
         """Start it; its standard error is a pipe."""
-        # The console script calls the same function.
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ironic_virt.cmd.shell", "demo", *argv],
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=self._environ | environ,
-            start_new_session=True,
-        )
+        with signals.heard(signal.SIGHUP, signal.SIGINT):
+            # The console script calls the same function.
+            process = subprocess.Popen(
+                [sys.executable, "-m", "ironic_virt.cmd.shell", "demo", *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=self._environ | environ,
+                start_new_session=True,
+            )
         self._processes.append(process)
         return process
 
@@ -50,12 +54,25 @@ class Demo:
         return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
     def assert_nothing_left(self) -> None:
-        """See that no file is left, no process of its session, nor one of its directory."""
-        assert list(self._directory.iterdir()) == []
+        """See that no file is left, no process of its session, nor one of its directory.
+
+        What it had started ends by itself when it was ended at once.
+        """
+        deadline = time.monotonic() + SECONDS
+        while left := [line for line in _command_lines() if str(self._directory) in line]:
+            assert time.monotonic() < deadline, left
+            time.sleep(0.05)
         for process in self._processes:
             with pytest.raises(ProcessLookupError):
                 os.killpg(process.pid, 0)
-        assert [line for line in _command_lines() if str(self._directory) in line] == []
+        assert list(self._directory.iterdir()) == []
+
+    def kill_service(self) -> None:
+        """End its compute service as a power cut would."""
+        for pid, line in _processes():
+            words = line.split()
+            if "ironic_virt.cmd.compute" in words[:3] and str(self._directory) in line:
+                os.kill(pid, signal.SIGKILL)
 
     def kill(self) -> None:
         """End whatever a failed test has left."""
@@ -77,9 +94,14 @@ def read_until(process: subprocess.Popen[str], wanted: Callable[[str], bool]) ->
     raise AssertionError(f"it ended too early: {process.stderr and process.stderr.read()}")
 
 
-def _command_lines() -> list[str]:
-    lines = []
+def _processes() -> list[tuple[int, str]]:
+    found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it may have ended meanwhile
-            lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-    return lines
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            found.append((int(path.parent.name), line))
+    return found
+
+
+def _command_lines() -> list[str]:
+    return [line for _, line in _processes()]

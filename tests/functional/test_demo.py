@@ -27,38 +27,46 @@ def demo(tmp_path: pathlib.Path) -> Iterator[Demo]:
 
 
 def last_table(text: str) -> list[list[str]]:
-    """The cells of the table under "Nodes after"."""
-    body = text.split("Nodes after:\n\n")[1].split("\n\n")[0]
-    return [line.split("  ") for line in body.splitlines()[2:]]
+    """The cells of the last table that "node list" has printed."""
+    body = text.rpartition("$ ironic-virt node list\n")[2]
+    rows = [line.strip("| ").split("|") for line in body.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows[1:]]
 
 
-def test_it_goes_all_the_way_and_says_so(demo: Demo) -> None:
+def test_it_goes_all_the_way_and_shows_every_command(demo: Demo) -> None:
     result = demo.run(*QUICK)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("ironic-virt ")
-    table = [[cell.strip() for cell in row if cell] for row in last_table(result.stdout)]
-    assert [row[0] for row in table] == [f"node-{number}" for number in range(1, 6)]
-    assert {(row[1], row[3]) for row in table} == {("available", "-")}
+    typed = [line for line in result.stdout.splitlines() if line.startswith("$ ")]
+    assert [" ".join(line.split()[1:4:1]) for line in typed[2:]] == [
+        *("ironic-virt flavor create", "ironic-virt node list", "ironic-virt server create"),
+        *("ironic-virt node list", "ironic-virt server reboot", "ironic-virt server stop"),
+        *("ironic-virt server start", "ironic-virt server event", "ironic-virt server delete"),
+        "ironic-virt node list",
+    ]
+    assert typed[0].startswith("$ ironic-virt-compute --config-file ")
+    assert result.stdout.count(": active, ") >= 5
+    table = last_table(result.stdout)
+    assert [row[1:] for row in table] == [["available", "None", "baremetal", "demo"]] * 5
     assert "Every node is available again" in result.stdout.splitlines()[-1]
-    assert "deploying (active)" not in result.stdout
     assert "\x1b" not in result.stdout
     demo.assert_nothing_left()
 
 
 def test_json_is_all_there_is_on_standard_output(demo: Demo) -> None:
-    result = demo.run(*QUICK, "--json", "--nodes", "4", "--instances", "4")
+    result = demo.run(*QUICK, "--json", "--nodes", "2", "--instances", "1")
     assert result.returncode == 0
     report = json.loads(result.stdout)
     assert report["result"] == "ok"
-    assert report["driver"] == "ironic_virt.driver.driver.IronicDriver"
     assert report["ironic"]["kind"] == "fake"
     assert report["ironic"]["api_version"].startswith("1.")
-    assert [node["provision_state"] for node in report["nodes"]["deployed"]] == ["active"] * 4
-    assert [node["provision_state"] for node in report["nodes"]["after"]] == ["available"] * 4
+    assert [node["provision_state"] for node in report["nodes"]["before"]] == ["available"] * 2
+    states = sorted(node["provision_state"] for node in report["nodes"]["deployed"])
+    assert states == ["active", "available"]
+    assert [node["provision_state"] for node in report["nodes"]["after"]] == ["available"] * 2
     assert {node["instance_uuid"] for node in report["nodes"]["after"]} == {None}
-    assert len({one["node"] for one in report["instances"]}) == 4
-    assert all(len(one["vifs"]) == 1 for one in report["instances"])
-    assert "Nodes after:" in result.stderr
+    assert [one["name"] for one in report["instances"]] == ["demo"]
+    assert "$ ironic-virt server delete demo --wait" in result.stderr
     demo.assert_nothing_left()
 
 
@@ -102,24 +110,30 @@ def test_the_second_signal_ends_it_at_once(demo: Demo) -> None:
     demo.assert_nothing_left()
 
 
-def on_terminal(demo: Demo, *argv: str, **environ: str) -> tuple[int, bytes]:
-    """Run it with a terminal for its standard output; exit code and what was written there."""
+def on_terminal(demo: Demo, until: bytes, **environ: str) -> tuple[int, bytes]:
+    """Run it with a terminal for its standard output, and interrupt it when it has drawn that.
+
+    :returns: its exit code, and all that it has drawn.
+    """
     ours, theirs = pty.openpty()
-    process = demo.start(*argv, stdout=theirs, **environ)
+    process = demo.start(*ENDLESS, stdout=theirs, **environ)
     os.close(theirs)
-    drawn = b""
+    drawn, interrupted = b"", False
     with contextlib.suppress(OSError):  # which is how the end of a terminal is told
         while select.select([ours], [], [], SECONDS)[0]:
             if not (chunk := os.read(ours, 65536)):
                 break
             drawn += chunk
+            if until in drawn and not interrupted:
+                interrupted = True
+                process.send_signal(signal.SIGINT)
     os.close(ours)
     return process.wait(timeout=SECONDS), drawn
 
 
 def test_on_a_terminal_it_draws_and_gives_the_cursor_back(demo: Demo) -> None:
-    code, drawn = on_terminal(demo, *QUICK)
-    assert code == 0
+    code, drawn = on_terminal(demo, b"deploying")
+    assert code == 130
     assert b"\x1b[?25l" in drawn
     assert drawn.rindex(b"\x1b[?25h") > drawn.rindex(b"\x1b[?25l")
     assert "✔".encode() in drawn
@@ -128,10 +142,34 @@ def test_on_a_terminal_it_draws_and_gives_the_cursor_back(demo: Demo) -> None:
 
 @pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_who_wants_no_colour_gets_plain_lines(demo: Demo, environ: dict[str, str]) -> None:
-    code, drawn = on_terminal(demo, "--deploy-time", "0", **environ)
-    assert code == 0
-    assert b"demo-1 on node-1: active" in drawn
+    code, drawn = on_terminal(demo, b": deploying", **environ)
+    assert code == 130
+    assert b"demo-1 on " in drawn
     assert b"\x1b" not in drawn
+    demo.assert_nothing_left()
+
+
+def test_verbose_shows_the_services_log(demo: Demo) -> None:
+    process = demo.start("-v", *ENDLESS)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "Compute service demo, version" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=SECONDS)
+    assert process.returncode == 130
+    demo.assert_nothing_left()
+
+
+def test_a_service_that_ends_is_the_end_and_its_last_words_are_shown(demo: Demo) -> None:
+    process = demo.start(*ENDLESS)
+    read_until(process, lambda line: "deploying" in line)
+    demo.kill_service()
+    _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert err.startswith("ironic-virt-compute has ended: ")
+    assert err.count("\n") == 1
+    demo.assert_nothing_left()
 
 
 def test_a_wrong_command_line_starts_nothing(demo: Demo) -> None:

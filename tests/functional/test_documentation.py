@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from ironic_virt.scheduler.filters import BaseHostFilter
 from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "doc" / "source" / "examples"
@@ -34,6 +35,29 @@ def test_the_example_of_a_compute_service(
         runpy.run_path(str(EXAMPLES / "load_driver.py"), run_name="__main__")
         assert capsys.readouterr().out == f"deployed on node {node}\ndestroyed\n"
         assert server.fake.node(node)["instance_uuid"] is None
+
+
+def test_the_example_of_picking_nodes(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "ironic-virt.conf"
+    config.write_text("[ironic]\nauth_type = none\nendpoint_override = http://ironic.invalid\n")
+    monkeypatch.setattr(sys, "argv", ["pick_nodes.py", str(config)])
+    runpy.run_path(str(EXAMPLES / "pick_nodes.py"), run_name="__main__")
+    *placed, refused = capsys.readouterr().out.splitlines()
+    # The snug ones first.
+    assert {line.split()[1] for line in placed[:2]} == {"node-0", "node-2"}
+    assert {line.split()[1] for line in placed[2:]} == {"node-1", "node-3"}
+    assert refused == (
+        "No valid host for instance instance-4 (flavor gold): none of 4 nodes is free and has a "
+        "compute service that is up"
+    )
+
+
+def test_the_example_of_a_filter() -> None:
+    example = runpy.run_path(str(EXAMPLES / "rack_filter.py"))
+    # That it is loaded by its entry point is tested with the scheduler.
+    assert issubclass(example["RackFilter"], BaseHostFilter)
 
 
 def test_every_example_is_run_here_and_printed_there() -> None:

@@ -9,17 +9,6 @@ class DemoFailed(exceptions.IronicVirtError):
     """The demo can't go on; the message is one line for whoever runs it."""
 
 
-class ExtrasMissing(DemoFailed):
-    """A package of the ``demo`` extra is not installed."""
-
-    def __init__(self, missing: str | None) -> None:
-        self.missing = missing
-        super().__init__(
-            f"The demo needs the package {missing!r}, which is not installed: "
-            "pip install 'ironic-virt[demo]'"
-        )
-
-
 class Interrupted(BaseException):
     """A signal asked the demo to end.
 

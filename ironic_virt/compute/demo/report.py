@@ -12,11 +12,39 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
-from ironic_virt.compute.demo.rows import InstanceView, NodeView
+from ironic_virt import virt
 
 OK = "ok"
 FAILED = "failed"
 INTERRUPTED = "interrupted"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node as Ironic has it.
+
+    :ivar name: its name, or its uuid if it has none.
+    :ivar power_state: ``None``: not known.
+    """
+
+    uuid: str
+    name: str
+    provision_state: str
+    power_state: str | None
+    instance_uuid: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InstanceView:
+    """A server as the records have it.
+
+    :ivar node: the node's name.
+    """
+
+    uuid: str
+    name: str
+    node: str
+    power_state: virt.PowerState
 
 
 @dataclasses.dataclass(slots=True)
@@ -28,7 +56,6 @@ class Report:
     :ivar error: why it failed, in one line.
     :ivar ironic_version: of the real Ironic.
     :ivar api_version: the newest that it speaks.
-    :ivar driver: the driver's class, with its module.
     :ivar seconds: by step, what each took.
     """
 
@@ -38,7 +65,6 @@ class Report:
     error: str | None = None
     ironic_version: str | None = None
     api_version: str | None = None
-    driver: str | None = None
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
     nodes_before: Sequence[NodeView] = ()
     nodes_deployed: Sequence[NodeView] = ()
@@ -64,7 +90,6 @@ class Report:
                 "version": self.ironic_version,
                 "api_version": self.api_version,
             },
-            "driver": self.driver,
             "versions": {"ironic-virt": own_version(), "python": platform.python_version()},
             "seconds": self.seconds,
             "instances": [_instance(one) for one in self.instances],
@@ -97,5 +122,4 @@ def _instance(instance: InstanceView) -> dict[str, Any]:
         "name": instance.name,
         "node": instance.node,
         "power_state": instance.power_state.name,
-        "vifs": list(instance.vifs),
     }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""One run of the demo, from nothing to nothing: server, ini file, driver, journey.
+"""One run of the demo, from nothing to nothing: Ironic, ini file, compute service, journey.
 
 Whatever it takes is given back when it ends, in whatever way.
 """
@@ -19,34 +19,21 @@ from pathlib import Path
 from typing import TextIO
 
 from ironic_virt import conf as options
-from ironic_virt import virt
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.compute.demo import display as displays
+from ironic_virt.compute.db import Database
 from ironic_virt.compute.demo import report as reports
-from ironic_virt.compute.demo import servers
+from ironic_virt.compute.demo import servers, service
+from ironic_virt.compute.demo.commands import ENVIRONMENT, Commands
 from ironic_virt.compute.demo.errors import Interrupted
 from ironic_virt.compute.demo.interrupts import Interrupts
 from ironic_virt.compute.demo.journey import Journey
-from ironic_virt.compute.demo.progress import Board
 from ironic_virt.compute.demo.report import Report
-from ironic_virt.compute.demo.service import Service
+from ironic_virt.compute.progress import display as displays
+from ironic_virt.compute.progress.board import Board
+from ironic_virt.conf import database as records_options
 
 FAKE = "fake"
 REAL = "real"
-
-_HOST = "demo"
-_INI = """\
-[DEFAULT]
-compute_driver = ironic
-host = {host}
-
-[ironic]
-auth_type = none
-endpoint_override = {url}
-# Nothing is far away here, so look often and give up early.
-api_max_retries = 10
-api_retry_interval = 1
-"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,6 +45,7 @@ class Settings:
     :ivar instances: how many are deployed at once; not more than ``nodes``.
     :ivar deploy_time: seconds, about, that a deployment takes.
     :ivar json: print a report to standard output, and all else to standard error.
+    :ivar verbose: show the compute service's log on standard error, and no live picture.
     """
 
     ironic: str = FAKE
@@ -65,6 +53,7 @@ class Settings:
     instances: int = 3
     deploy_time: float = 3.0
     json: bool = False
+    verbose: bool = False
 
 
 def run(
@@ -80,14 +69,19 @@ def run(
         signal's number when a signal ended it.
     :raises IronicVirtError: something failed; all is cleaned up by then.
     """
-    stdout = stdout or sys.stdout
-    display = displays.choose((stderr or sys.stderr) if settings.json else stdout, environ)
+    stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
+    stream = stderr if settings.json else stdout
+    if settings.verbose:
+        # Log lines would go through the picture.
+        environ = {**environ, "NO_COLOR": "1"}
+    display = displays.choose(stream, environ)
     report = Report(settings.ironic)
     try:
         with Interrupts(lambda: _say_that_it_stops(display)) as interrupts:
             interrupts.before_leaving(display.hand_back)
             try:
-                _run(settings, display, interrupts, report)
+                tell = stderr if settings.verbose else None
+                _Run(settings, display, interrupts, report, stream, environ, tell).run()
             except Exception:
                 # Ctrl-C reaches programs that we have started, too: they fail of it, not we.
                 interrupts.check()
@@ -106,52 +100,84 @@ def run(
             stdout.flush()
 
 
-def _run(
-    settings: Settings, display: displays.Display, interrupts: Interrupts, report: Report
-) -> None:
-    real = settings.ironic == REAL
-    display.title(
-        f"ironic-virt {reports.own_version()}: a journey through the driver, on "
-        + ("a real Ironic" if real else "the fake Ironic")
-    )
-    began = report.clock()
-    board = Board(report.clock)
-    with _directory(interrupts) as directory, contextlib.ExitStack() as stack:
-        with report.timed("start"):
-            server = stack.enter_context(_started(settings, display, board, interrupts))
-        interrupts.check()
-        with report.timed("load"):
-            path = directory / "ironic-virt.conf"
-            path.write_text(_INI.format(host=_HOST, url=server.url))
-            conf = options.load([str(path)])
-            client = IronicClient.from_conf(conf)
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Run:
+    """A run, and where it shows itself."""
+
+    settings: Settings
+    display: displays.Display
+    interrupts: Interrupts
+    report: Report
+    stream: TextIO
+    environ: Mapping[str, str]
+    tell: TextIO | None
+
+    def run(self) -> None:
+        display, report = self.display, self.report
+        real = self.settings.ironic == REAL
+        display.title(
+            f"ironic-virt {reports.own_version()}: servers on bare metal, on "
+            + ("a real Ironic" if real else "the fake Ironic")
+        )
+        began = report.clock()
+        board = Board(report.clock)
+        with _directory(self.interrupts) as directory, contextlib.ExitStack() as stack:
+            with report.timed("start"):
+                server = stack.enter_context(self._started(board))
+            self.interrupts.check()
+            config = directory / "ironic-virt.conf"
+            config.write_text(
+                service.CONFIG.format(host=service.HOST, directory=directory, url=server.url)
+            )
+            ironic = IronicClient.from_conf(options.load([str(config)]))
             report.ironic_version = server.version
-            report.api_version = str(client.versions.maximum)
-            service = Service(_HOST, board)
-            driver = virt.load_compute_driver(conf, service)
-            report.driver = f"{type(driver).__module__}.{type(driver).__qualname__}"
-            driver.init_host(_HOST)
+            report.api_version = str(ironic.versions.maximum)
+            display.done(
+                f"Started {server.name} (API {report.api_version}) with {self.settings.nodes} "
+                f"nodes at {server.url}",
+                report.seconds["start"],
+            )
+            database = stack.enter_context(_records(config))
+            with report.timed("service"):
+                display.command(f"ironic-virt-compute --config-file {config} &")
+                compute = stack.enter_context(service.started(config, directory, self.tell))
+                nodes = self.settings.nodes
+                service.wait_until_up(compute, database, nodes, self.interrupts)
+            display.done(
+                f"Compute service {service.HOST} is up and has {nodes} nodes",
+                report.seconds["service"],
+            )
+            display.command(f"export {ENVIRONMENT}={config}")
+            commands = Commands(
+                *(display, self.interrupts, self.stream),
+                {**self.environ, ENVIRONMENT: str(config)},
+                meanwhile=compute.check,
+            )
+            Journey(
+                *(commands, database, ironic, display, board, self.interrupts, report),
+                check=compute.check,
+            ).go(self.settings.instances)
+        self.interrupts.check()
+        display.note("")
         display.done(
-            f"Started {server.name} (API {report.api_version}) with {settings.nodes} nodes at "
-            f"{server.url}",
-            report.seconds["start"],
+            "Every node is available again, and nothing is left behind", report.clock() - began
         )
-        display.done(
-            f"Loaded the driver {conf.compute_driver!r} by {path}", report.seconds["load"]
-        )
-        Journey(driver, service, board, client, display, interrupts, report).go(settings.instances)
-    interrupts.check()
-    display.done(
-        "Every node is available again, and nothing is left behind", report.clock() - began
-    )
+
+    def _started(self, board: Board) -> contextlib.AbstractContextManager[servers.Server]:
+        nodes, deploy_time = self.settings.nodes, self.settings.deploy_time
+        if self.settings.ironic == FAKE:
+            return servers.fake(nodes, deploy_time)
+        return servers.real(nodes, deploy_time, self.interrupts, self.display, board)
 
 
-def _started(
-    settings: Settings, display: displays.Display, board: Board, interrupts: Interrupts
-) -> contextlib.AbstractContextManager[servers.Server]:
-    if settings.ironic == FAKE:
-        return servers.fake(settings.nodes, settings.deploy_time)
-    return servers.real(settings.nodes, settings.deploy_time, interrupts, display, board)
+@contextlib.contextmanager
+def _records(config: Path) -> Iterator[Database]:
+    """The records, made now: the compute service and commands find them there."""
+    database = Database(records_options.load([str(config)]), patient=False)
+    try:
+        yield database.open()
+    finally:
+        database.close()
 
 
 def _say_that_it_stops(display: displays.Display) -> None:

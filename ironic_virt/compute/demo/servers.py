@@ -14,10 +14,11 @@ from collections.abc import Iterator
 
 from oslo_log import log as logging
 
-from ironic_virt.compute.demo.display import Display
-from ironic_virt.compute.demo.errors import DemoFailed, ExtrasMissing
+from ironic_virt import exceptions
+from ironic_virt.compute.demo.errors import DemoFailed
 from ironic_virt.compute.demo.interrupts import Interrupts
-from ironic_virt.compute.demo.progress import Board
+from ironic_virt.compute.progress.board import Board
+from ironic_virt.compute.progress.display import Display
 
 _TRACK = "ironic"
 
@@ -57,7 +58,7 @@ def fake(nodes: int, deploy_time: float) -> Iterator[Server]:
     try:
         from ironic_virt.testing import fake_ironic
     except ModuleNotFoundError as error:
-        raise ExtrasMissing(error.name) from error
+        raise exceptions.ExtrasMissing(error.name, "demo") from error
 
     def about(share: float) -> tuple[float, float]:
         middle = deploy_time * share

@@ -1,112 +1,123 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The smallest compute service that a driver can work for, all in memory.
-
-It has one host, keeps its instances in a dict, and picks nodes by what the
-driver says of them.  Its methods may be called from any thread.
-"""
+"""The demo's compute service: a real ``ironic-virt-compute``, for as long as the demo runs."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
-from ironic_virt import virt
 from ironic_virt.compute.demo.errors import DemoFailed
-from ironic_virt.compute.demo.progress import Board
+from ironic_virt.compute.demo.interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from ironic_virt.compute.db import Database
+    from ironic_virt.testing.real_ironic.processes import ServerProcess
+
+HOST = "demo"
+CONFIG = """\
+[DEFAULT]
+compute_driver = ironic
+host = {host}
+state_path = {directory}
+# Whatever goes on is of no use to anybody once the demo ends.
+graceful_shutdown_timeout = 0
+
+[compute]
+# There are a few nodes only, so look often.
+task_interval = 0.2
+resource_refresh_interval = 1
+
+[ironic]
+auth_type = none
+endpoint_override = {url}
+# Nothing is far away here, so look often and give up early.
+api_max_retries = 10
+api_retry_interval = 1
+inventory_sweep_interval = 0
+"""
+_UP_SECONDS = 60.0
+_LOOK_SECONDS = 0.1
 
 
-class Service(virt.VirtAPI):
-    """What the driver asks of the demo.
+class Service:
+    """A compute service that runs.
 
-    :param host: this service's name.
-    :param board: where progress is noted.
+    :param tell: where its log goes as it grows; ``None``: nowhere.
     """
 
-    def __init__(self, host: str, board: Board) -> None:
-        self._host = host
-        self._board = board
-        self._lock = threading.Lock()
-        self._instances: dict[str, virt.Instance] = {}
+    def __init__(self, process: ServerProcess, tell: TextIO | None) -> None:
+        self._process = process
+        self._tell = tell
+        self._told = 0
 
-    # -- records --------------------------------------------------------------
+    def check(self) -> None:
+        """See that it still runs, and pass on what it has logged.
 
-    def add(self, instance: virt.Instance) -> None:
-        """Take an instance into the records."""
-        with self._lock:
-            self._instances[instance.uuid] = instance
+        :raises DemoFailed: it has ended; the last line of its log is told.
+        """
+        self._pass_on()
+        if self._process.exit_status is not None:
+            last = self._process.log_tail(1) or "it has logged nothing"
+            raise DemoFailed(f"ironic-virt-compute has ended: {last}")
 
-    def remove(self, uuid: str) -> None:
-        """Drop an instance from the records."""
-        with self._lock:
-            self._instances.pop(uuid, None)
-
-    @property
-    def instances(self) -> list[virt.Instance]:
-        """All instances, in the order in which they were added."""
-        with self._lock:
-            return list(self._instances.values())
-
-    # -- the driver's questions -----------------------------------------------
-
-    @property
-    def host(self) -> str:
-        """See :class:`virt.VirtAPI`."""
-        return self._host
-
-    def live_hosts(self) -> Collection[str]:
-        """See :class:`virt.VirtAPI`."""
-        return (self._host,)
-
-    def owned_instance_uuids(self) -> Collection[str]:
-        """See :class:`virt.VirtAPI`."""
-        with self._lock:
-            return tuple(self._instances)
-
-    def abort_reason(self, instance: virt.InstanceLike) -> str | None:
-        """See :class:`virt.VirtAPI`."""
-        return None
-
-    def instance_names(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """See :class:`virt.VirtAPI`."""
-        return {one.uuid: one.name for one in self.instances if one.uuid in uuids}
-
-    def config_drive(
-        self,
-        context: Any,
-        instance: virt.InstanceLike,
-        *,
-        network_info: virt.NetworkInfo,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-    ) -> virt.ConfigDrive:
-        """See :class:`virt.VirtAPI`."""
-        name = instance.display_name or instance.name
-        return virt.ConfigDrive(
-            meta_data={"uuid": instance.uuid, "name": name, "hostname": name},
-            user_data=f"#cloud-config\nhostname: {name}\n",
-        )
-
-    def report_progress(self, instance: virt.InstanceLike, step: str, detail: str = "") -> None:
-        """See :class:`virt.VirtAPI`."""
-        self._board.report(instance.uuid, step, detail)
+    def _pass_on(self) -> None:
+        if self._tell is None:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            text = self._process.log.read_text(errors="replace")
+            self._tell.write(text[self._told :])
+            self._tell.flush()
+            self._told = len(text)
 
 
-def pick_nodes(
-    offers: Mapping[str, virt.NodeInventory], resource_class: str, count: int
-) -> list[str]:
-    """Pick nodes for ``count`` instances, in the order of the offers.
+@contextlib.contextmanager
+def started(config: Path, directory: Path, tell: TextIO | None) -> Iterator[Service]:
+    """A compute service.  It can't outlive this process.
 
-    :param offers: by node uuid, what the driver says of it.
-    :param resource_class: in Placement's form, ``CUSTOM_...``.
-    :raises DemoFailed: there are too few; it says how many each condition left.
+    :param directory: for its log; it is removed at the end.
+    :param tell: where its log goes too.
     """
-    of_class = [uuid for uuid, offer in offers.items() if offer.placement_class == resource_class]
-    free = [uuid for uuid in of_class if offers[uuid].total > offers[uuid].reserved]
-    if len(free) < count:
-        raise DemoFailed(
-            f"Too few nodes for {count} instances: of {len(offers)} nodes {len(of_class)} are "
-            f"{resource_class}, and {len(free)} of those are free"
-        )
-    return free[:count]
+    from ironic_virt.testing.real_ironic.processes import ServerProcess
+
+    process = ServerProcess(
+        # The console script calls the same function; it needs not be on the PATH.
+        [sys.executable, "-m", "ironic_virt.cmd.compute", "--config-file", str(config)],
+        directory=directory,
+        log=directory / "ironic-virt-compute.log",
+        grace=5.0,
+    )
+    try:
+        yield Service(process, tell)
+    finally:
+        process.stop()
+
+
+def wait_until_up(
+    service: Service,
+    database: Database,
+    nodes: int,
+    interrupts: Interrupts,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Return when the service is up and all nodes are known to be free.
+
+    :raises DemoFailed: it ended, or took too long.
+    :raises Interrupted: a signal came.
+    """
+    deadline = clock() + _UP_SECONDS
+    while True:
+        service.check()
+        free = [node for node in database.compute_nodes.list(HOST) if node.available]
+        if len(free) == nodes and HOST in database.services.up():
+            return
+        if clock() > deadline:
+            raise DemoFailed(
+                f"ironic-virt-compute has {len(free)} of {nodes} nodes after {_UP_SECONDS:.0f} s"
+            )
+        interrupts.sleep(_LOOK_SECONDS)

@@ -44,7 +44,8 @@ def run(*argv: str) -> int | str:
 
 def test_what_is_not_said_has_a_default(asked: list[demo.Settings]) -> None:
     assert run() == 7
-    assert asked == [demo.Settings(demo.FAKE, nodes=5, instances=3, json=False)]
+    assert asked == [demo.Settings()]
+    assert demo.Settings() == demo.Settings(demo.FAKE, nodes=5, instances=3, json=False)
 
 
 def test_all_that_is_said_arrives(asked: list[demo.Settings]) -> None:

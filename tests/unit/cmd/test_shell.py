@@ -54,7 +54,7 @@ def run(*argv: str) -> int | str:
     """The exit code of a run, however it ends."""
     # Made here: it takes the standard streams of the moment.
     application = shell.Shell()
-    application.command_manager.add_command("node raise", Raise)
+    application.command_manager.add_command("thing raise", Raise)
     try:
         return application.run(list(argv))
     except SystemExit as end:
@@ -62,23 +62,23 @@ def run(*argv: str) -> int | str:
 
 
 def test_success_is_0_and_silent(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("node", "raise", "nothing") == 0
+    assert run("thing", "raise", "nothing") == 0
     assert capsys.readouterr() == ("", "")
 
 
 def test_an_error_of_ours_is_its_own_text_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("node", "raise", "ours") == 1
+    assert run("thing", "raise", "ours") == 1
     expected = "Invalid configuration: [ironic] shard_key: is too long\n"
     assert capsys.readouterr() == ("", expected)
 
 
 def test_an_unforeseen_error_is_one_line_with_its_kind(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("node", "raise", "foreign") == 1
+    assert run("thing", "raise", "foreign") == 1
     assert capsys.readouterr() == ("", "KeyError: 'uuid'\n")
 
 
 def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--debug", "node", "raise", "foreign") == 1
+    assert run("--debug", "thing", "raise", "foreign") == 1
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
@@ -86,7 +86,7 @@ def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_interrupt_and_a_closed_pipe_end_as_shells_expect(
     capsys: pytest.CaptureFixture[str], kind: str, code: int
 ) -> None:
-    assert run("node", "raise", kind) == code
+    assert run("thing", "raise", kind) == code
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -96,13 +96,13 @@ def test_an_interrupt_and_a_closed_pipe_end_as_shells_expect(
         ([], "which command?"),
         (["-v"], "which command?"),
         (["--nonsense"], "unknown option '--nonsense'"),
-        (["node"], "did you mean node raise?"),
-        (["node", "rise", "it"], "no command 'node rise'; did you mean node raise?"),
+        (["thing"], "did you mean thing raise?"),
+        (["thing", "rise", "it"], "no command 'thing rise'; did you mean thing raise?"),
         (["xyz"], "no command 'xyz'; 'ironic-virt --help' lists them"),
-        (["node", "raise"], "arguments are required: kind"),
-        (["node", "raise", "nothing", "--nonsense"], "unrecognized arguments: --nonsense"),
-        (["node", "raise", "anything"], "invalid choice: 'anything'"),
-        (["--log-file", "/nowhere/at/all", "node", "raise", "nothing"], "No such file"),
+        (["thing", "raise"], "arguments are required: kind"),
+        (["thing", "raise", "nothing", "--nonsense"], "unrecognized arguments: --nonsense"),
+        (["thing", "raise", "anything"], "invalid choice: 'anything'"),
+        (["--log-file", "/nowhere/at/all", "thing", "raise", "nothing"], "No such file"),
     ],
 )
 def test_a_wrong_command_line_is_2_and_says_what_is_wrong(
@@ -119,14 +119,14 @@ def test_a_wrong_command_line_is_2_and_says_what_is_wrong(
 
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--help") == 0
-    assert "node raise" in capsys.readouterr().out
+    assert "thing raise" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("argv", [["help", "node", "raise"], ["node", "raise", "--help"]])
+@pytest.mark.parametrize("argv", [["help", "thing", "raise"], ["thing", "raise", "--help"]])
 def test_a_command_has_help(capsys: pytest.CaptureFixture[str], argv: list[str]) -> None:
     assert run(*argv) == 0
     out = capsys.readouterr().out
-    assert out.startswith("usage: ironic-virt node raise")
+    assert out.startswith("usage: ironic-virt thing raise")
     assert "Fail as told." in out
 
 
@@ -139,7 +139,7 @@ def test_help_for_an_unknown_command_is_2(capsys: pytest.CaptureFixture[str]) ->
 def test_verbosity_decides_which_log_lines_are_shown(
     capsys: pytest.CaptureFixture[str], option: str, shown: bool
 ) -> None:
-    assert run(option, "node", "raise", "nothing") == 0
+    assert run(option, "thing", "raise", "nothing") == 0
     assert ("asked for nothing" in capsys.readouterr().err) is shown
 
 
@@ -147,7 +147,7 @@ def test_a_log_file_gets_what_the_console_does_not(
     capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
 ) -> None:
     log = tmp_path / "log"
-    assert run("--log-file", str(log), "node", "raise", "nothing") == 0
+    assert run("--log-file", str(log), "thing", "raise", "nothing") == 0
     assert "asked for nothing" in log.read_text()
     assert capsys.readouterr().err == ""
 

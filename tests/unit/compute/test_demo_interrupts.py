@@ -11,6 +11,7 @@ import pytest
 
 from ironic_virt.compute.demo.errors import Interrupted
 from ironic_virt.compute.demo.interrupts import Interrupts
+from tests import signals
 
 
 class Left(Exception):
@@ -45,7 +46,10 @@ def notes() -> list[str]:
 
 @pytest.fixture
 def interrupts(notes: list[str]) -> Iterator[Interrupts]:
-    with Interrupts(lambda: notes.append("stopping"), leave=leave) as interrupts:
+    with (
+        signals.heard(signal.SIGHUP),
+        Interrupts(lambda: notes.append("stopping"), leave=leave) as interrupts,
+    ):
         yield interrupts
 
 

@@ -1,331 +1,220 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The demo's journey with a driver in memory: its order, its checks, its early ends."""
+"""The demo's journey: its order, its checks, its early ends.
+
+What the commands ask for is asked of a real compute service without threads, over a
+fake Ironic in virtual time.
+"""
+
+from __future__ import annotations
 
 import io
-import itertools
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
+from msgspec import structs
 
-from ironic_virt import exceptions, virt
+from ironic_virt import virt
 from ironic_virt.baremetal.node import Node
-from ironic_virt.compute.demo.display import PlainDisplay
+from ironic_virt.compute.db import records
 from ironic_virt.compute.demo.errors import DemoFailed, Interrupted
 from ironic_virt.compute.demo.interrupts import Interrupts
 from ironic_virt.compute.demo.journey import Journey
-from ironic_virt.compute.demo.progress import Board
 from ironic_virt.compute.demo.report import Report
-from ironic_virt.compute.demo.service import Service, pick_nodes
+from ironic_virt.compute.images import image
+from ironic_virt.compute.progress.board import Board
+from ironic_virt.compute.progress.display import PlainDisplay
+from ironic_virt.compute.requests import Requests
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.compute.conftest import SetStage
+from tests.unit.compute.service_stage import ServiceStage, new_uuid
 
 
-class Metal(virt.ComputeDriver):
-    """A driver and the hardware behind it.
+class Typist:
+    """Does what a command would, with the service taking its turn right after.
 
-    Cleaning takes one look.  What is to go wrong is set by attributes.
+    :ivar instead: what happens in a command's stead, by its first two words.
     """
 
-    def __init__(self, count: int) -> None:
-        self.power = {f"n{number}": False for number in range(1, count + 1)}
-        self.carried: dict[str, str] = {}
-        self.cleaning: dict[str, str] = {}
-        self.vifs: dict[str, list[str]] = {}
-        self.calls: list[str] = []
-        self.stopped = threading.Event()
-        self.images: set[tuple[str | None, str | None]] = set()
-        self.spawn_waits: Sequence[str] = ()
-        self.spawn_fails: Sequence[str] = ()
-        self.stays: set[str] = set()
-        self.after_clean = "available"
-        self.on_spawn: Any = lambda: None
+    def __init__(self, stage: ServiceStage) -> None:
+        self._stage = stage
+        self._requests = Requests(stage.conf, stage.db, new_uuid=new_uuid)
+        self.typed: list[tuple[str, ...]] = []
+        self.instead: dict[str, Callable[[], None]] = {}
 
-    # the Ironic that the journey looks at
-
-    def list_nodes(self) -> list[Node]:
-        instances = {node: uuid for uuid, node in self.carried.items()}
-        listed = [
-            Node(
-                uuid=uuid,
-                name=f"node-{uuid}",
-                provision_state="active" if uuid in instances else self.cleaning.get(uuid),
-                power_state="power on" if on else "power off",
-                instance_uuid=instances.get(uuid),
-                last_error="no more ink" if self.cleaning.get(uuid) == "clean failed" else None,
+    def __call__(self, *argv: str) -> None:
+        self.typed.append(argv)
+        what = " ".join(argv[:2])
+        if what in self.instead:
+            self.instead[what]()
+        elif what == "flavor create":
+            name, _, resource_class = argv[2:]
+            specs = {f"resources:CUSTOM_{resource_class.upper()}": "1"}
+            self._stage.db.flavors.create(virt.Flavor(name, extra_specs=specs))
+        elif what == "server create":
+            options = dict(zip(argv[2:-2:2], argv[3:-2:2], strict=True))
+            new = records.NewInstance(
+                uuid=new_uuid(),
+                flavor=self._stage.db.flavors.get(options["--flavor"]),
+                image=image(options["--image"], checksum=options["--image-checksum"]),
+                display_name=argv[-1],
             )
-            for uuid, on in self.power.items()
-        ]
-        for uuid, state in self.cleaning.items():
-            if state == "cleaning":
-                self.cleaning[uuid] = self.after_clean
-        return listed
-
-    def list_vifs(self, uuid: str) -> list[str]:
-        return self.vifs.get(uuid, [])
-
-    # the driver
-
-    def init_host(self, host: str) -> None: ...
-
-    def cleanup_host(self, host: str) -> None:
-        self.calls.append("cleanup_host")
-        self.stopped.set()
-
-    def manages_several_nodes(self) -> bool:
-        return True
-
-    def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        return list(self.power)
-
-    def node_is_available(self, nodename: str) -> bool:
-        return True
-
-    def is_node_deleted(self, nodename: str) -> bool:
-        return False
-
-    def get_available_resource(self, nodename: str) -> virt.NodeResource:
-        raise NotImplementedError
-
-    def get_inventory(self, nodename: str) -> virt.NodeInventory:
-        return inventory(taken=nodename in self.carried.values())
-
-    def list_instances(self) -> list[str]:
-        raise NotImplementedError
-
-    def list_instance_uuids(self) -> list[str]:
-        return list(self.carried)
-
-    def instance_exists(self, instance: virt.InstanceLike) -> bool:
-        return instance.uuid in self.carried
-
-    def get_info(self, instance: virt.InstanceLike, use_cache: bool = True) -> virt.InstanceInfo:
-        on = self.power[self.carried[instance.uuid]]
-        return virt.InstanceInfo(virt.PowerState.RUNNING if on else virt.PowerState.SHUTDOWN)
-
-    def prepare_for_spawn(self, instance: virt.InstanceLike) -> None:
-        assert instance.node is not None
-        assert instance.node not in self.carried.values()
-        self.carried[instance.uuid] = instance.node
-
-    def spawn(self, context: Any, instance: Any, image_meta: Any, *args: Any, **kw: Any) -> None:
-        self.calls.append("spawn")
-        self.images.add((image_meta.id, image_meta.checksum))
-        self.on_spawn()
-        if instance.display_name in self.spawn_waits:
-            assert self.stopped.wait(30)
-            raise exceptions.WaitCancelled(instance.node, instance.uuid, "stopped")
-        if instance.display_name in self.spawn_fails:
-            raise exceptions.DeployFailed(instance.node, instance.uuid, "disk broken")
-        self.vifs[instance.node] = [vif.id for vif in kw["network_info"]]
-
-    def failed_spawn_cleanup(self, instance: virt.InstanceLike) -> None: ...
-
-    def destroy(self, context: Any, instance: virt.InstanceLike, *args: Any, **kw: Any) -> None:
-        self.calls.append("destroy")
-        if instance.display_name in self.stays:
-            return
-        node = self.carried.pop(instance.uuid)
-        self.vifs.pop(node)
-        self.power[node] = False
-        self.cleaning[node] = "cleaning"
-
-    def reboot(self, context: Any, instance: Any, network_info: Any, kind: str, *_: Any) -> None:
-        self.calls.append(f"reboot {instance.display_name}")
-
-    def power_off(self, instance: Any, timeout: int = 0, retry_interval: int = 0) -> None:
-        self.calls.append(f"off {instance.display_name}")
-        self.power[self.carried[instance.uuid]] = False
-
-    def power_on(self, context: Any, instance: Any, *args: Any, **kw: Any) -> None:
-        self.calls.append(f"on {instance.display_name}")
-        self.power[self.carried[instance.uuid]] = True
-
-
-def inventory(taken: bool = False, resource_class: str = "BAREMETAL") -> virt.NodeInventory:
-    return virt.NodeInventory(
-        resource_class=resource_class.lower(),
-        placement_class=f"CUSTOM_{resource_class}",
-        total=1,
-        reserved=int(taken),
-        traits=frozenset(),
-        capabilities={},
-    )
+            self._requests.create(new, least=int(options.get("--min", "1")))
+        elif argv[0] == "server" and argv[1] in ("reboot", "stop", "start", "delete"):
+            for name in argv[2:]:
+                if name != "--wait":
+                    getattr(self._requests, argv[1])(name)
+        self._stage.look()
+        self._stage.service.refresh()
 
 
 class Trip:
     """A journey, ready to go, and all that it leaves behind."""
 
-    def __init__(self, metal: Metal, interrupts: Interrupts, **options: Any) -> None:
-        self.metal = metal
+    def __init__(self, stage: ServiceStage) -> None:
+        self.stage = stage
+        self.typist = Typist(stage)
         self.report = Report("fake")
         self.written = io.StringIO()
-        board = Board()
-        self.service = Service("demo", board)
-        numbers = itertools.count(1)
+        self.seen: Callable[[list[Node]], list[Node]] = lambda nodes: nodes
+        self.check = stage.service.refresh
         self.journey = Journey(
-            metal,
-            self.service,
-            board,
-            metal,
+            self.typist,
+            stage.db,
+            self,
             PlainDisplay(self.written),
-            interrupts,
+            Board(),
+            Interrupts(sleep=lambda _: stage.fake.advance(5), clock=stage.fake.clock.now),
             self.report,
-            new_uuid=lambda: f"uuid-{next(numbers)}",
-            **options,
+            check=lambda: self.check(),
+            clock=stage.fake.clock.now,
         )
+
+    def list_nodes(self) -> list[Node]:
+        return self.seen(self.stage.ironic.driver._client.list_nodes())
 
     def go(self, count: int = 3) -> None:
         self.journey.go(count)
 
 
 @pytest.fixture
-def interrupts() -> Iterator[Interrupts]:
-    with Interrupts(sleep=lambda _: None) as interrupts:
-        yield interrupts
-
-
-@pytest.fixture
-def trip(interrupts: Interrupts) -> Trip:
-    return Trip(Metal(5), interrupts)
-
-
-def states(nodes: Sequence[Any]) -> list[tuple[str, str | None]]:
-    return [(node.provision_state, node.instance) for node in nodes]
+def trip(fake: FakeIronic, set_stage: SetStage) -> Iterator[Trip]:
+    fake.add_nodes(5, resource_class="baremetal")
+    return Trip(set_stage().begin())
 
 
 def test_the_whole_way_there_and_back(trip: Trip) -> None:
     trip.go()
     report = trip.report
-    assert states(report.nodes_before) == [("available", None)] * 5
-    assert states(report.nodes_deployed) == [
-        ("active", "demo-1"),
-        ("active", "demo-2"),
-        ("active", "demo-3"),
-        ("available", None),
-        ("available", None),
-    ]
-    assert states(report.nodes_after) == [("available", None)] * 5
+    available = [("available", False)] * 5
+    states = {
+        when: [(node.provision_state, node.instance_uuid is not None) for node in nodes]
+        for when, nodes in report.to_json()["nodes"].items()
+        for nodes in [getattr(report, f"nodes_{when}")]
+    }
+    assert states["before"] == states["after"] == available
+    assert sorted(states["deployed"]) == [("active", True)] * 3 + [("available", False)] * 2
     assert [one.name for one in report.instances] == ["demo-1", "demo-2", "demo-3"]
-    assert all(len(one.vifs) == 1 for one in report.instances)
-    assert len({one.vifs for one in report.instances}) == 3
+    assert len({one.node for one in report.instances}) == 3
     assert {one.power_state for one in report.instances} == {virt.PowerState.RUNNING}
-    steps = ["deploy", "reboot", "power off", "power on", "list", "destroy", "clean"]
+    steps = ["flavor", "create", "reboot", "stop", "start", "delete", "clean"]
     assert list(report.seconds) == steps
-    acts = ["reboot demo-1", "off demo-3", "on demo-3", *["destroy"] * 3, "cleanup_host"]
-    assert trip.metal.calls[-len(acts) :] == acts
-    assert list(trip.service.owned_instance_uuids()) == []
+    assert [" ".join(argv[:2]) for argv in trip.typist.typed] == [
+        *("flavor create", "node list", "server create", "node list", "server reboot"),
+        *("server stop", "server start", "server event", "server delete", "node list"),
+    ]
+    assert "Ironic cleans the nodes ..." in trip.written.getvalue()
 
 
-def test_the_image_has_a_checksum_for_its_url(trip: Trip) -> None:
-    trip.go()
-    ((href, checksum),) = trip.metal.images
-    assert href is not None
-    assert href.startswith("http://")
-    assert checksum is not None
-    assert len(checksum) == 64
-
-
-def test_one_instance_is_rebooted_and_power_cycled_itself(trip: Trip) -> None:
+def test_the_history_of_the_servers_has_what_was_typed(trip: Trip) -> None:
     trip.go(1)
-    assert {"reboot demo-1", "off demo-1"} <= set(trip.metal.calls)
-    assert "Deploying 1 instance ..." in trip.written.getvalue()
+    (gone,) = trip.stage.db.instances.list(deleted=True)
+    assert gone.display_name == "demo"
+    actions = trip.stage.db.actions.list(gone.uuid)
+    assert [one.action for one in actions] == ["create", "reboot", "stop", "start", "delete"]
+    assert {one.message for one in actions} == {None}
 
 
-def test_all_deployments_run_at_the_same_time(trip: Trip) -> None:
-    # Nobody gets past the barrier alone.
-    trip.metal.on_spawn = threading.Barrier(3, timeout=30).wait
-    trip.go(3)
-    assert states(trip.report.nodes_after) == [("available", None)] * 5
+def test_a_command_that_fails_is_the_end(trip: Trip) -> None:
+    def fail() -> None:
+        raise DemoFailed("'ironic-virt server create' failed")
 
-
-def test_a_failed_deployment_wakes_the_others_and_is_the_error(trip: Trip) -> None:
-    trip.metal.spawn_waits = ("demo-1", "demo-3")
-    trip.metal.spawn_fails = ("demo-2",)
-    with pytest.raises(exceptions.DeployFailed, match="disk broken"):
+    trip.typist.instead["server create"] = fail
+    with pytest.raises(DemoFailed, match="server create"):
         trip.go()
-    assert "demo-2 on node-n2: failed (DeployFailed)" in trip.written.getvalue()
-    assert not any(one.name.startswith("demo") for one in threading.enumerate())
+    assert trip.typist.typed[-1][:2] == ("server", "create")
 
 
-def test_a_signal_wakes_whoever_waits(trip: Trip) -> None:
-    trip.metal.spawn_waits = ("demo-1", "demo-2", "demo-3")
-    main = threading.main_thread().ident
-    assert main is not None
-    trip.metal.on_spawn = lambda: (
-        trip.metal.calls.count("spawn") == 3 and signal.pthread_kill(main, signal.SIGINT)
-    )
-    with pytest.raises(Interrupted):
+def test_a_server_that_ironic_has_not_is_a_failure(trip: Trip) -> None:
+    trip.seen = lambda nodes: [structs.replace(node, instance_uuid=None) for node in nodes]
+    with pytest.raises(DemoFailed, match=r"demo-1 is active on node .* and Ironic has it nowhere"):
         trip.go()
-    assert trip.metal.calls[-1] == "cleanup_host"
-    assert not any(one.name.startswith("demo") for one in threading.enumerate())
 
 
-def test_an_instance_that_stays_is_a_failure(interrupts: Interrupts) -> None:
-    trip = Trip(Metal(5), interrupts, cleaned_seconds=0.1)
-    trip.metal.stays = {"demo-2"}
-    with pytest.raises(DemoFailed, match="node-n2: not available again"):
+def test_a_server_that_stays_is_a_failure(trip: Trip) -> None:
+    trip.typist.instead["server delete"] = lambda: None
+    with pytest.raises(DemoFailed, match=r"node-\d, .*: not available again after 300 s"):
+        trip.go()
+
+
+def test_a_record_that_stays_is_a_failure(trip: Trip) -> None:
+    def delete_and_leave_one() -> None:
+        del trip.typist.instead["server delete"]
+        trip.typist("server", "delete", "demo-1", "demo-2", "demo-3", "--wait")
+        fault = records.FaultReport("No valid host")
+        new = records.NewInstance(new_uuid(), virt.Flavor("x"), virt.ImageMeta("y"), "ghost")
+        trip.stage.db.instances.create_failed(new, fault)
+
+    trip.typist.instead["server delete"] = delete_and_leave_one
+    with pytest.raises(DemoFailed, match="as it was before: the records have server ghost"):
         trip.go()
 
 
 def test_a_node_that_can_not_be_cleaned_is_a_failure_with_its_reason(trip: Trip) -> None:
-    trip.metal.after_clean = "clean failed"
-    with pytest.raises(DemoFailed, match=r"node-n\d was not cleaned: no more ink"):
+    def fail(nodes: list[Node]) -> list[Node]:
+        return [
+            structs.replace(node, provision_state="clean failed", last_error="no more ink")
+            if node.provision_state == "cleaning"
+            else node
+            for node in nodes
+        ]
+
+    trip.seen = fail
+    with pytest.raises(DemoFailed, match=r"node-\d was not cleaned: no more ink"):
         trip.go()
 
 
-def test_too_few_nodes_is_said_before_anything_is_touched(trip: Trip) -> None:
-    trip.metal.carried = {f"foreign-{number}": f"n{number}" for number in (1, 2, 3)}
-    with pytest.raises(DemoFailed, match="of 5 nodes 5 are CUSTOM_BAREMETAL, and 2 of those"):
+def test_a_service_that_is_blind_is_a_failure(trip: Trip) -> None:
+    def ended() -> None:
+        raise DemoFailed("ironic-virt-compute has ended: no reason")
+
+    trip.check = ended
+    with pytest.raises(DemoFailed, match="has ended"):
         trip.go()
-    assert trip.metal.calls == ["cleanup_host"]
 
 
-def test_nodes_are_picked_among_the_free_of_the_class() -> None:
-    offers = {
-        "taken": inventory(taken=True),
-        "gold": inventory(resource_class="GOLD"),
-        "b": inventory(),
-        "a": inventory(),
-    }
-    assert pick_nodes(offers, "CUSTOM_BAREMETAL", 2) == ["b", "a"]
-    assert pick_nodes(offers, "CUSTOM_GOLD", 1) == ["gold"]
-    with pytest.raises(DemoFailed, match="of 4 nodes 0 are CUSTOM_SILVER"):
-        pick_nodes(offers, "CUSTOM_SILVER", 1)
+def test_a_signal_is_noticed_between_commands(fake: FakeIronic, set_stage: SetStage) -> None:
+    fake.add_nodes(3, resource_class="baremetal")
+    trip = Trip(set_stage().begin())
 
+    def interrupted() -> None:
+        raise Interrupted(2)
 
-def test_the_service_answers_the_driver(trip: Trip) -> None:
-    flavor = virt.Flavor("baremetal")
-    instance = virt.Instance("a", "instance-00000001", flavor, display_name="demo-1")
-    service = trip.service
-    service.add(instance)
-    assert service.host == "demo"
-    assert list(service.live_hosts()) == ["demo"]
-    assert list(service.owned_instance_uuids()) == ["a"]
-    assert service.instance_names(["a", "b"]) == {"a": "instance-00000001"}
-    assert service.abort_reason(instance) is None
-    drive = service.config_drive(
-        None, instance, network_info=(), injected_files=(), admin_password=None
-    )
-    assert drive.meta_data["hostname"] == "demo-1"
+    trip.typist.instead["server reboot"] = interrupted
+    with pytest.raises(Interrupted):
+        trip.go()
+    assert trip.typist.typed[-1][:2] == ("server", "reboot")
 
 
 def test_the_report_has_it_all(trip: Trip) -> None:
     trip.go()
     json = trip.report.to_json()
     assert json["ironic"] == {"kind": "fake", "version": None, "api_version": None}
-    assert {key: len(nodes) for key, nodes in json["nodes"].items()} == {
-        "before": 5,
-        "deployed": 5,
-        "after": 5,
-    }
     assert json["nodes"]["after"][0] == {
-        "uuid": "n1",
-        "name": "node-n1",
+        "uuid": json["nodes"]["before"][0]["uuid"],
+        "name": "node-1",
         "provision_state": "available",
         "power_state": "power off",
         "instance_uuid": None,
     }
     assert json["instances"][0]["power_state"] == "RUNNING"
-    assert json["seconds"].keys() >= {"deploy", "destroy"}

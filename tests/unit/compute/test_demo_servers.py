@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from ironic_virt import testing
+from ironic_virt import exceptions, testing
 from ironic_virt.compute.demo import servers
-from ironic_virt.compute.demo.display import PlainDisplay
-from ironic_virt.compute.demo.errors import DemoFailed, ExtrasMissing
+from ironic_virt.compute.demo.errors import DemoFailed
 from ironic_virt.compute.demo.interrupts import Interrupts
-from ironic_virt.compute.demo.progress import Board
+from ironic_virt.compute.progress.board import Board
+from ironic_virt.compute.progress.display import PlainDisplay
 from ironic_virt.testing import real_ironic
 
 
@@ -20,7 +20,7 @@ def test_without_the_extras_the_fake_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.delattr(testing, "fake_ironic", raising=False)
     monkeypatch.setitem(sys.modules, "ironic_virt.testing.fake_ironic", None)
     with (
-        pytest.raises(ExtrasMissing, match=r"pip install 'ironic-virt\[demo\]'"),
+        pytest.raises(exceptions.ExtrasMissing, match=r"pip install 'ironic-virt\[demo\]'"),
         servers.fake(3, 1.0),
     ):
         pass

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Where the demo shows what it does: plain lines, or a live picture on a terminal.
+"""Where is shown what is being done: plain lines, or a live picture on a terminal.
 
 Here are the choice between the two and the plain one; ``live.py`` has the
 other.  Both are told the same things, in the same order.
@@ -12,18 +12,21 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, TextIO
 
-from ironic_virt.compute.demo import rows
-from ironic_virt.compute.demo.progress import Board, Track
+from ironic_virt.compute.progress import rows
+from ironic_virt.compute.progress.board import Board, Track
 
 
 class Display(Protocol):
-    """What the demo tells whoever watches."""
+    """What whoever watches is told."""
 
     def title(self, text: str) -> None:
         """What this is."""
 
     def note(self, text: str) -> None:
         """Something that is going on."""
+
+    def command(self, line: str) -> None:
+        """A command is about to run."""
 
     def done(self, text: str, seconds: float) -> None:
         """Something has been done, and took so long."""
@@ -54,6 +57,10 @@ class PlainDisplay:
     def note(self, text: str) -> None:
         """See :class:`Display`."""
         self._write(text)
+
+    def command(self, line: str) -> None:
+        """See :class:`Display`."""
+        self._write("", f"$ {line}")
 
     def done(self, text: str, seconds: float) -> None:
         """See :class:`Display`."""
@@ -111,7 +118,7 @@ def choose(stream: TextIO, environ: Mapping[str, str]) -> Display:
     """
     if wants_live(stream, environ):
         # Only now: the plain one needs nothing that the driver doesn't.
-        from ironic_virt.compute.demo import live
+        from ironic_virt.compute.progress import live
 
         return live.LiveDisplay(stream)
     return PlainDisplay(stream)

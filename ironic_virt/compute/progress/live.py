@@ -14,8 +14,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from ironic_virt.compute.demo import errors, rows
-from ironic_virt.compute.demo.progress import Board, Outcome, Track
+from ironic_virt import exceptions
+from ironic_virt.compute.progress import rows
+from ironic_virt.compute.progress.board import Board, Outcome, Track
 
 try:
     from rich import box
@@ -26,7 +27,7 @@ try:
     from rich.table import Table
     from rich.text import Text
 except ModuleNotFoundError as error:
-    raise errors.ExtrasMissing(error.name) from error
+    raise exceptions.ExtrasMissing(error.name, "demo") from error
 
 _FRAMES_PER_SECOND = 12
 _BAR_WIDTH = 24
@@ -43,7 +44,7 @@ _MARKS = {Outcome.DONE: ("✔", "green"), Outcome.FAILED: ("✘", "bold red")}
 
 
 class LiveDisplay:
-    """A :class:`~ironic_virt.compute.demo.display.Display` on a terminal.
+    """A :class:`~ironic_virt.compute.progress.display.Display` on a terminal.
 
     :param stream: the terminal.
     """
@@ -61,6 +62,11 @@ class LiveDisplay:
     def note(self, text: str) -> None:
         """Show something that is going on."""
         self._console.print(Text(f"  {text}", style="dim"))
+
+    def command(self, line: str) -> None:
+        """Show a command that is about to run."""
+        self._console.print()
+        self._console.print(Text.assemble(("$ ", "green"), (line, "bold")), soft_wrap=True)
 
     def done(self, text: str, seconds: float) -> None:
         """Show that something has been done."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which display the demo takes, and what the two of them write."""
+"""Which display is taken, and what the two of them write."""
 
 import builtins
 import io
@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from ironic_virt.compute.demo import display, errors, live
-from ironic_virt.compute.demo.progress import Board
+from ironic_virt import exceptions
+from ironic_virt.compute.progress import display, live
+from ironic_virt.compute.progress.board import Board
 
 XTERM = {"TERM": "xterm-256color"}
 
@@ -72,9 +73,9 @@ def test_without_rich_the_error_says_what_to_install(monkeypatch: pytest.MonkeyP
         return real_import(name, *args, **kwargs)
 
     monkeypatch.delitem(sys.modules, live.__name__)
-    monkeypatch.delattr("ironic_virt.compute.demo.live")
+    monkeypatch.delattr("ironic_virt.compute.progress.live")
     monkeypatch.setattr(builtins, "__import__", without_rich)
-    with pytest.raises(errors.ExtrasMissing, match=r"pip install 'ironic-virt\[demo\]'"):
+    with pytest.raises(exceptions.ExtrasMissing, match=r"pip install 'ironic-virt\[demo\]'"):
         display.choose(Stream(terminal=True), XTERM)
     assert isinstance(display.choose(Stream(terminal=False), XTERM), display.PlainDisplay)
 
@@ -132,10 +133,10 @@ def test_the_live_picture_stays_and_the_cursor_comes_back() -> None:
 def test_an_error_within_leaves_the_terminal_in_order() -> None:
     stream = Stream(terminal=True)
     with (
-        pytest.raises(errors.Interrupted),
+        pytest.raises(RuntimeError),
         live.LiveDisplay(stream).watch("Deploying", board()),
     ):
-        raise errors.Interrupted(2)
+        raise RuntimeError("cut off")
     assert stream.text.rindex("\x1b[?25h") > stream.text.rindex("\x1b[?25l")
 
 

@@ -82,9 +82,13 @@ class Board:
         with self._lock:
             self._listener = listener
 
-    def report(self, key: str, step: str, detail: str = "") -> None:
-        """Note what is being done; of unknown tracks and of ended ones nothing is noted."""
-        self._change(key, step=step, detail=detail)
+    def report(self, key: str, step: str, detail: str = "", *, where: str | None = None) -> None:
+        """Note what is being done; of unknown tracks and of ended ones nothing is noted.
+
+        :param where: the node's name, if that is another one now.
+        """
+        moved = {} if where is None else {"where": where}
+        self._change(key, step=step, detail=detail, **moved)
 
     def finish(self, key: str, step: str) -> None:
         """End a track well."""

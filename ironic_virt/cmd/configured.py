@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the commands that use the records share: the option ``--config-file`` and a door.
+
+The database's packages come with an extra and take long to import, so nothing
+here imports them before a command has begun.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from cliff import command
+
+from ironic_virt import exceptions
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from ironic_virt.compute.db import Database
+
+ENVIRONMENT = "IRONIC_VIRT_CONFIG_FILE"
+DEFAULT_FILE = "/etc/ironic-virt/ironic-virt.conf"
+
+# What comes with the extra; of anything else that is missing we know nothing.
+_PACKAGES = frozenset({"alembic", "oslo_db", "sqlalchemy"})
+
+
+def add_option(parser: argparse.ArgumentParser, default: Any) -> None:
+    """Add ``--config-file``, which may stand before and behind a command."""
+    parser.add_argument(
+        "--config-file",
+        action="append",
+        dest="config_files",
+        default=default,
+        metavar="FILE",
+        help=f"Read this ini file; of several, the last one counts (env: {ENVIRONMENT};"
+        f" default: {DEFAULT_FILE} if it exists, or else an embedded database).",
+    )
+
+
+def config_files(
+    named: Sequence[str],
+    environ: Mapping[str, str] = os.environ,
+    default_file: str = DEFAULT_FILE,
+) -> list[str]:
+    """Which ini files are read: those named, or that of the environment, or the default.
+
+    :raises ValueError: one that was named can't be read; in words for a user.
+    """
+    files = list(named)
+    if not files and environ.get(ENVIRONMENT):
+        files = [environ[ENVIRONMENT]]
+    if not files:
+        return [default_file] if pathlib.Path(default_file).is_file() else []
+    for file in files:
+        try:
+            pathlib.Path(file).open("rb").close()
+        except OSError as error:
+            raise ValueError(f"{file}: {error.strerror}") from error
+    return files
+
+
+class Configured(command.Command):
+    """A command that uses the records."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of this command's options."""
+        parser = super().get_parser(prog_name)
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        add_option(parser, default=[])
+        self._parser = parser
+        return parser
+
+    def refuse(self, message: str) -> NoReturn:
+        """End because of what stands on the command line, before anything is done."""
+        self._parser.error(message)
+        raise AssertionError("a parser's error ends the run")
+
+    @contextlib.contextmanager
+    def records(self, parsed_args: argparse.Namespace) -> Iterator[Database]:
+        """The database of the options, opened."""
+        with self.configured(parsed_args) as (_, database):
+            yield database
+
+    @contextlib.contextmanager
+    def configured(
+        self, parsed_args: argparse.Namespace
+    ) -> Iterator[tuple[cfg.ConfigOpts, Database]]:
+        """The options, and the database of them, opened."""
+        with self.unopened(parsed_args) as (conf, database):
+            yield conf, database.open()
+
+    @contextlib.contextmanager
+    def unopened(
+        self, parsed_args: argparse.Namespace
+    ) -> Iterator[tuple[cfg.ConfigOpts, Database]]:
+        """The same with a database whose tables may be missing or another version's."""
+        before = getattr(self.app_args, "config_files", [])
+        try:
+            files = config_files([*before, *parsed_args.config_files])
+        except ValueError as error:
+            self.refuse(f"--config-file {error}")
+        try:
+            from ironic_virt.compute.db import Database
+            from ironic_virt.conf import database as options
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in _PACKAGES:
+                raise
+            raise exceptions.ExtrasMissing(error.name, "compute") from error
+        conf = options.load(files)
+        database = Database(conf, patient=False)
+        try:
+            yield conf, database
+        finally:
+            database.close()

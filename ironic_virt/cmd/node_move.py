@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt-manage ironic-compute-node-move``: nodes to another compute service."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ironic_virt import exceptions
+from ironic_virt.cmd import arguments, output
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from ironic_virt.baremetal.client import IronicClient
+    from ironic_virt.compute.moving import Mover, Report
+
+_COLUMNS = ("Node", "Outcome", "From", "To", "Instance", "Guard", "Reason")
+
+
+class Move(output.Lister):
+    """Move nodes, each with its instance, from services that are out of use to another one.
+
+    A service is out of use when it is forced down, or down and disabled. Each node
+    is checked against the records and against Ironic, and moved in a transaction of
+    its own; what is moved already stays as it is, so a run that was cut off is just
+    started again. Nothing is changed in Ironic.
+
+    Exit codes: 0 each node is the service's now, 1 at least one is not, 2 the
+    command line is wrong.
+    """
+
+    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+        """See :class:`output.Lister`."""
+        return _COLUMNS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of this command's options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "nodes",
+            metavar="<node-uuid>",
+            nargs="*",
+            type=arguments.node_uuid,
+            help="The UUID of a node in Ironic; or several.",
+        )
+        parser.add_argument(
+            "--shard",
+            metavar="<key>",
+            type=arguments.name,
+            help="All nodes that Ironic has in this shard.",
+        )
+        parser.add_argument(
+            "--service",
+            metavar="<host>",
+            required=True,
+            type=arguments.name,
+            help="The compute service that gets them; it must be up.",
+        )
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="Check everything, say what would be done, and change nothing.",
+        )
+        parser.add_argument(
+            "--without-ironic",
+            action="store_true",
+            help="Don't ask Ironic whether the records are right: for when it can't be reached.",
+        )
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """See :class:`cliff.command.Command`."""
+        if bool(parsed_args.nodes) == (parsed_args.shard is not None):
+            self.refuse("which nodes? name their UUIDs, or --shard")
+        if parsed_args.shard is not None and parsed_args.without_ironic:
+            self.refuse("argument --without-ironic: only Ironic knows the nodes of a --shard")
+        self._code = 0
+        return super().run(parsed_args) or self._code
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        """Move nodes."""
+        with self.configured(parsed_args) as (conf, database):
+            from ironic_virt.compute.moving import Mover
+
+            client = None if parsed_args.without_ironic else _client(conf)
+            mover = Mover(database, client, parsed_args.service, dry_run=parsed_args.dry_run)
+            mover.check(parsed_args.shard)
+            nodes = list(dict.fromkeys(parsed_args.nodes))
+            if parsed_args.shard is not None:
+                nodes = mover.nodes_of_shard(parsed_args.shard)
+                if not nodes:
+                    self._fail(f"Ironic has no nodes in shard {parsed_args.shard!r}")
+            reports = self._move_all(mover, nodes)
+        unmoved = [
+            report
+            for report in reports
+            if not report.is_good and not (parsed_args.shard is not None and report.needs_no_move)
+        ]
+        if unmoved:
+            self._code = 1
+        self._sum_up(reports)
+        return output.table(_COLUMNS, (_row(report) for report in reports))
+
+    def _move_all(self, mover: Mover, nodes: Sequence[str]) -> list[Report]:
+        from ironic_virt.compute.progress import bar
+
+        reports: list[Report] = []
+        quiet = self.app.options.verbose_level == 0
+        node = None
+        try:
+            for node in nodes if quiet else bar.shown(nodes, "Moving nodes", self.app.stderr):
+                reports.append(mover.move(node))
+        except exceptions.IronicVirtError as error:
+            self._fail(
+                f"Stopped at node {node}, {len(reports)} of {len(nodes)} were done: {error}. "
+                "Start the command again to go on"
+            )
+        except KeyboardInterrupt:
+            self._sum_up(reports)
+            self.app.LOG.warning(
+                "Interrupted, %d of %d were done. Start the command again to go on",
+                *(len(reports), len(nodes)),
+            )
+            raise
+        return reports
+
+    def _fail(self, message: str) -> None:
+        self.app.LOG.error("%s", message)
+        self._code = 1
+
+    def _sum_up(self, reports: Sequence[Report]) -> None:
+        """One line for people."""
+        if self.app.options.verbose_level == 0 or not reports:
+            return
+        counts = collections.Counter(report.outcome.value for report in reports)
+        said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+        self.app.stderr.write(f"{len(reports)} nodes: {said}\n")
+
+
+def _client(conf: cfg.ConfigOpts) -> IronicClient:
+    from ironic_virt import conf as options
+    from ironic_virt.baremetal.client import IronicClient
+
+    options.check(conf)
+    return IronicClient.from_conf(conf)
+
+
+def _row(report: Report) -> tuple[Any, ...]:
+    return (
+        *(report.node, report.outcome.value, report.source, report.destination),
+        *(report.instance, report.guard, report.reason),
+    )

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt server create``."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ironic_virt import virt
+from ironic_virt.cmd import arguments, image_arguments, output, server_view, waiting
+from ironic_virt.compute.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from ironic_virt.compute.db import Database
+    from ironic_virt.compute.requests import Request, Requests
+
+_KEY_TYPES = ("ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-")
+
+
+class Create(output.ShowOne):
+    """Create servers: choose nodes for them and have them built there.
+
+    The request is complete when this command ends; the compute service that has
+    the node carries it out. If there is no node, the server is in status ERROR, and
+    its fault says filter by filter why.
+    """
+
+    _failed: dict[str, str]
+
+    def get_epilog(self) -> str:
+        """Return examples."""
+        return """\
+examples:
+  ironic-virt server create --flavor gold --wait web \\
+      --image https://images.example.org/debian.raw --image-checksum 8b1f...e0 \\
+      --port 5e4f2c7a-6a4f-4a60-9a38-0a4d6a5d2f11 --key ~/.ssh/id_ed25519.pub
+  ironic-virt server create --flavor gold --image file:///images/debian.raw --max 3 web
+  ironic-virt server create --flavor gold --wait web -f value -c id \\
+      --image 3f0c7c1e-4a3a-4d52-a0f6-0b7d1b0a4f0e
+
+exit codes:
+  0 asked for, or with --wait: built; 1 there is no node, or building failed; 2 asked
+  for wrongly: nothing was created
+"""
+
+    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+        """See :class:`output.ShowOne`."""
+        if _most(parsed_args) > 1:
+            return server_view.LIST_COLUMNS
+        return server_view.SHOW_COLUMNS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of this command's options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "name",
+            metavar="<server-name>",
+            type=arguments.name,
+            help="What to call it; several are called <server-name>-1 and so on.",
+        )
+        parser.add_argument(
+            "--flavor",
+            required=True,
+            metavar="<flavor>",
+            type=arguments.name,
+            help="What to choose a node by ('ironic-virt flavor list').",
+        )
+        image_arguments.add_options(parser)
+        instance = parser.add_argument_group("the server")
+        instance.add_argument(
+            "--port",
+            action="append",
+            default=[],
+            dest="ports",
+            metavar="<vif-id>",
+            type=arguments.name,
+            help="The id of a VIF to attach, as of a port in Neutron (may be repeated).",
+        )
+        instance.add_argument(
+            "--user-data",
+            metavar="<file>",
+            help="A file with user data for the config drive.",
+        )
+        instance.add_argument(
+            "--key", metavar="<file>", help="A file with a public SSH key for the config drive."
+        )
+        instance.add_argument(
+            "--key-name",
+            metavar="<name>",
+            type=arguments.name,
+            help="What to call the key (default: the file's name).",
+        )
+        instance.add_argument(
+            "--property",
+            action=arguments.KeyValue,
+            default={},
+            dest="properties",
+            metavar="<key=value>",
+            help="A property of the server, which stands on its config drive too (may be"
+            " repeated).",
+        )
+        number = parser.add_argument_group("how many")
+        number.add_argument(
+            "--min",
+            type=arguments.positive,
+            default=1,
+            metavar="<count>",
+            help="Create so many at least, or none (default: 1).",
+        )
+        number.add_argument(
+            "--max",
+            type=arguments.positive,
+            metavar="<count>",
+            help="Create so many if there are nodes (default: --min).",
+        )
+        waiting.add_options(parser, "all are built or have failed")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        """Create servers."""
+        most = _most(parsed_args)
+        self._check(parsed_args, most)
+        image = image_arguments.image(parsed_args)
+        user_data, public_key = _user_data(parsed_args), _key(parsed_args)
+        with self.configured(parsed_args) as (conf, database):
+            from ironic_virt.compute.db import records
+            from ironic_virt.compute.requests import Requests
+
+            wanted = records.NewInstance(
+                uuid=str(uuid.uuid4()),
+                display_name=parsed_args.name,
+                flavor=database.flavors.get(parsed_args.flavor),
+                image=image,
+                ports=tuple(virt.Vif(port) for port in parsed_args.ports),
+                user_data=user_data,
+                key_name=_key_name(parsed_args) if public_key else None,
+                public_key=public_key,
+                properties=parsed_args.properties,
+            )
+            requests = Requests(conf, database)
+            asked = requests.create(wanted, least=parsed_args.min, most=most)
+            failed = _without_node(asked, database)
+            if parsed_args.wait:
+                failed |= self._wait(requests, asked, parsed_args)
+            self._failed = failed
+            uuids = [one.instance.uuid for one in asked]
+            instances = [database.instances.get(uuid, deleted=True) for uuid in uuids]
+            if most > 1:
+                return output.table(server_view.LIST_COLUMNS, map(server_view.list_row, instances))
+            (instance,) = instances
+            return output.one(server_view.fields(instance, database.faults.latest(instance.uuid)))
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """See :class:`cliff.command.Command`."""
+        self._failed = {}
+        code = super().run(parsed_args)
+        for name, error in self._failed.items():
+            self.app.LOG.error("Server %s: %s", name, " ".join(error.split()))
+        return code or (1 if self._failed else 0)
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any
+    ) -> int:
+        """See :class:`cliff.display.DisplayCommandBase`."""
+        if _most(parsed_args) == 1:
+            return super().produce_output(parsed_args, column_names, data)
+        names, selector = self._generate_columns_and_selector(parsed_args, column_names)
+        # The table goes through its rows more than once.
+        rows = [tuple(self._compress_iterable(row, selector)) if selector else row for row in data]
+        # Those that can show one thing can show several, but for the one refused before.
+        self.formatter.emit_list(names, rows, self.app.stdout, parsed_args)  # type: ignore[attr-defined]
+        return 0
+
+    def _check(self, parsed_args: argparse.Namespace, most: int) -> None:
+        if parsed_args.min > most:
+            self.refuse(f"argument --max: {most} is less than --min {parsed_args.min}")
+        if most > 1 and parsed_args.formatter == "shell":
+            self.refuse("argument -f: shell is for one server; use json, yaml or value")
+        if parsed_args.timeout is not None and not parsed_args.wait:
+            self.refuse("argument --timeout: it goes with --wait")
+        if parsed_args.key_name is not None and parsed_args.key is None:
+            self.refuse("argument --key-name: it goes with --key")
+
+    def _wait(
+        self, requests: Requests, asked: Sequence[Request], parsed_args: argparse.Namespace
+    ) -> dict[str, str]:
+        from ironic_virt.compute.requests import has_failed
+
+        building = [one for one in asked if not has_failed(one)]
+        if not building:
+            return {}
+        what = building[0].instance.name if len(asked) == 1 else f"{len(building)} servers"
+        outcomes = waiting.wait(
+            requests,
+            building,
+            f"Building {what}",
+            self.app.stderr,
+            timeout=parsed_args.timeout,
+            quiet=self.app.options.verbose_level == 0,
+        )
+        return {one.instance.name: one.error for one in outcomes if one.error is not None}
+
+
+def _most(parsed_args: argparse.Namespace) -> int:
+    return int(parsed_args.min if parsed_args.max is None else parsed_args.max)
+
+
+def _without_node(asked: Sequence[Request], database: Database) -> dict[str, str]:
+    from ironic_virt.compute.requests import has_failed
+
+    failed = {}
+    for one in asked:
+        if has_failed(one):
+            fault = database.faults.latest(one.instance.uuid)
+            failed[one.instance.name] = fault.message if fault else "there is no node for it"
+    return failed
+
+
+def _user_data(parsed_args: argparse.Namespace) -> str | None:
+    file = parsed_args.user_data
+    return None if file is None else _text(file, "--user-data")
+
+
+def _key_name(parsed_args: argparse.Namespace) -> str:
+    return parsed_args.key_name or pathlib.Path(parsed_args.key).stem
+
+
+def _key(parsed_args: argparse.Namespace) -> str | None:
+    file = parsed_args.key
+    if file is None:
+        return None
+    lines = _text(file, "--key").strip().splitlines()
+    if len(lines) != 1 or not lines[0].startswith(_KEY_TYPES) or len(lines[0].split()) < 2:
+        # Perhaps it is the private one: nothing of it is shown.
+        raise InvalidRequest(f"--key {file}: this is no public SSH key in one line")
+    return lines[0]
+
+
+def _text(file: str, option: str) -> str:
+    try:
+        return pathlib.Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidRequest(f"{option} {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"{option} {file}: this is no text in UTF-8") from error

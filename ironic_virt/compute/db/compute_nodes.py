@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Compute nodes: which service has which Ironic node, and what the node is like.
+
+A service writes what it sees of its own nodes.  It never writes claims, and it
+never takes a record from another service, unless it is told to and nothing is on
+the node.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import compute_node_rows, models, records
+from ironic_virt.compute.db.chunks import SIZE, chunks
+from ironic_virt.compute.db.compute_node_rows import COLUMNS, REPORTED, record, reported
+from ironic_virt.compute.db.transactions import Transactions
+
+_NODE = models.ComputeNode
+_LIVE = _NODE.deleted == 0
+_PAGE = 1000
+_ID, _UUID, _HOST, _FIRST = range(4)
+_STORED = (_NODE.id, _NODE.uuid, _NODE.host, *(getattr(_NODE, name) for name in REPORTED))
+_HAS_INSTANCE = (
+    sa.exists()
+    .where(models.Instance.node == _NODE.uuid, models.Instance.deleted == 0)
+    .correlate(_NODE)
+)
+
+
+class ComputeNodes:
+    """The records of compute nodes."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def list(
+        self, host: str | None = None, *, limit: int | None = None, marker: str | None = None
+    ) -> Sequence[records.ComputeNode]:
+        """Compute nodes in the order of their uuids.
+
+        :param host: of this service only.
+        :param marker: those behind this uuid.
+        """
+        statement = sa.select(*COLUMNS).where(_LIVE).order_by(_NODE.uuid).limit(limit)
+        if host is not None:
+            statement = statement.where(_NODE.host == host)
+        if marker is not None:
+            statement = statement.where(_NODE.uuid > marker)
+        return [record(row) for row in self._rows(statement)]
+
+    def iterate(
+        self, host: str | None = None, *, page: int = _PAGE
+    ) -> Iterator[records.ComputeNode]:
+        """Compute nodes one after the other, in the order of their uuids.
+
+        What changes meanwhile may or may not be seen.
+
+        :param host: of this service only.
+        :param page: how many are read at a time.
+        """
+        marker = None
+        while True:
+            nodes = self.list(host, limit=page, marker=marker)
+            yield from nodes
+            if len(nodes) < page:
+                return
+            marker = nodes[-1].uuid
+
+    def _rows(self, statement: sa.Select[*tuple[Any, ...]]) -> Sequence[Any]:
+        return self._transactions.read(lambda connection: connection.execute(statement).all())
+
+    def get(self, uuid: str) -> records.ComputeNode:
+        """One compute node.
+
+        :raises ComputeNodeNotFound: there is no record of it.
+        """
+        return self._transactions.read(lambda connection: get(connection, uuid))
+
+    def uuids(self, host: str) -> Sequence[str]:
+        """The uuids of a service's nodes, sorted."""
+        statement = sa.select(_NODE.uuid).where(_LIVE, _NODE.host == host).order_by(_NODE.uuid)
+        return self._transactions.read(
+            lambda connection: connection.execute(statement).scalars().all()
+        )
+
+    def owners(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """The services that have nodes, by the node's uuid; without a record it is left out."""
+
+        def work(connection: sa.Connection) -> dict[str, str]:
+            found: dict[str, str] = {}
+            for some in chunks(sorted(uuids)):
+                statement = sa.select(_NODE.uuid, _NODE.host).where(_LIVE, _NODE.uuid.in_(some))
+                found.update({row.uuid: row.host for row in connection.execute(statement)})
+            return found
+
+        return self._transactions.read(work)
+
+    def save(
+        self, host: str, nodes: Iterable[records.NodeReport], *, take_over: bool = False
+    ) -> Mapping[str, str]:
+        """Write down how a service's nodes are; only what differs is written.
+
+        :param take_over: take nodes from other services too, unless an instance has
+            the node or has claimed it.
+        :returns: the nodes that another service has, with its name; they were left alone.
+        """
+        wanted = {node.uuid: reported(node) for node in nodes}
+        for last in (False, False, True):
+            stored = self._stored(host, wanted)
+            foreign = [row[_UUID] for row in stored.values() if row[_HOST] != host]
+            if foreign and take_over:
+                self._take_over(host, foreign)
+                stored = self._stored(host, wanted)
+            try:
+                self._write(host, wanted, stored)
+                break
+            except db_exception.DBDuplicateEntry:
+                # Another service made a record of the same node just now.
+                if last:
+                    raise
+        return {uuid: row[_HOST] for uuid, row in stored.items() if row[_HOST] != host}
+
+    def _stored(self, host: str, wanted: Collection[str]) -> dict[str, sa.Row[*tuple[Any, ...]]]:
+        def work(connection: sa.Connection) -> dict[str, sa.Row[*tuple[Any, ...]]]:
+            select = sa.select(*_STORED).where(_LIVE)
+            found: dict[str, sa.Row[*tuple[Any, ...]]] = {}
+            if len(wanted) > SIZE:
+                for row in connection.execute(select.where(_NODE.host == host)):
+                    if row[_UUID] in wanted:
+                        found[row[_UUID]] = row
+            for some in chunks(sorted(set(wanted) - found.keys())):
+                for row in connection.execute(select.where(_NODE.uuid.in_(some))):
+                    found[row[_UUID]] = row
+            return found
+
+        return self._transactions.read(work)
+
+    def _take_over(self, host: str, uuids: Sequence[str]) -> None:
+        now = self._transactions.now()
+        for some in chunks(sorted(uuids)):
+            statement = (
+                sa.update(_NODE)
+                .where(_LIVE, _NODE.uuid.in_(some), _NODE.instance_uuid.is_(None), ~_HAS_INSTANCE)
+                .values(host=host, updated_at=now)
+            )
+            self._execute(statement)
+
+    def _execute(
+        self, statement: sa.Executable, rows: Sequence[Mapping[str, Any]] | None = None
+    ) -> None:
+        self._transactions.write(lambda connection: connection.execute(statement, rows))
+
+    def _write(
+        self,
+        host: str,
+        wanted: Mapping[str, tuple[Any, ...]],
+        stored: Mapping[str, sa.Row[*tuple[Any, ...]]],
+    ) -> None:
+        now = self._transactions.now()
+        new = [
+            {
+                **dict(zip(REPORTED, values, strict=True)),
+                "uuid": uuid,
+                "host": host,
+                "created_at": now,
+            }
+            for uuid, values in wanted.items()
+            if uuid not in stored
+        ]
+        for some in chunks(new, _PAGE):
+            self._execute(sa.insert(_NODE), some)
+        for changes, ids in _differences(host, wanted, stored).items():
+            for chunk in chunks(ids):
+                statement = (
+                    sa.update(_NODE)
+                    .where(_LIVE, _NODE.host == host, _NODE.id.in_(chunk))
+                    .values(**dict(changes), updated_at=now)
+                )
+                self._execute(statement)
+
+    def delete(self, uuid: str, *, host: str | None = None) -> None:
+        """Delete the record of a node that Ironic no longer has.
+
+        :param host: only if the record is this service's.
+        :raises ComputeNodeNotFound: there is none.
+        :raises ComputeNodeInUse: an instance has the node, or has claimed it.
+        """
+
+        def work(connection: sa.Connection) -> None:
+            found = get(connection, uuid, lock=True)
+            if host not in {None, found.host}:
+                raise errors.ComputeNodeNotFound(uuid)
+            instance = found.instance_uuid or connection.scalar(
+                sa.select(models.Instance.uuid).where(
+                    models.Instance.node == uuid, models.Instance.deleted == 0
+                )
+            )
+            if instance is not None:
+                raise errors.ComputeNodeInUse(uuid, instance)
+            connection.execute(
+                sa.update(_NODE)
+                .where(_LIVE, _NODE.uuid == uuid)
+                .values(deleted=_NODE.id, deleted_at=self._transactions.now())
+            )
+
+        self._transactions.write(work)
+
+
+def _differences(
+    host: str,
+    wanted: Mapping[str, tuple[Any, ...]],
+    stored: Mapping[str, sa.Row[*tuple[Any, ...]]],
+) -> Mapping[tuple[tuple[str, Any], ...], Sequence[int]]:
+    """What to write, and into which rows: equal changes go together."""
+    found: dict[tuple[tuple[str, Any], ...], list[int]] = defaultdict(list)
+    for uuid, row in stored.items():
+        values = wanted[uuid]
+        if row[_HOST] == host and row[_FIRST:] != values:
+            changes = tuple(
+                (name, new)
+                for name, old, new in zip(REPORTED, row[_FIRST:], values, strict=True)
+                if old != new
+            )
+            found[changes].append(row[_ID])
+    return found
+
+
+def get(connection: sa.Connection, uuid: str, *, lock: bool = False) -> records.ComputeNode:
+    """One compute node, within a transaction; with ``lock``, nobody changes it until its end.
+
+    :raises ComputeNodeNotFound: there is no record of it.
+    """
+    statement = sa.select(*COLUMNS).where(_LIVE, _NODE.uuid == uuid)
+    if lock:
+        statement = statement.with_for_update()
+    row = connection.execute(statement).one_or_none()
+    if row is None:
+        raise errors.ComputeNodeNotFound(uuid)
+    return compute_node_rows.record(row)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The records of the reference compute service, behind one object."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable
+
+from oslo_config import cfg
+
+from ironic_virt.compute.db import schema
+from ironic_virt.compute.db.candidates import Candidates
+from ironic_virt.compute.db.claims import Claims
+from ironic_virt.compute.db.compute_nodes import ComputeNodes
+from ironic_virt.compute.db.flavors import Flavors
+from ironic_virt.compute.db.history import Actions, Faults
+from ironic_virt.compute.db.instances import Instances
+from ironic_virt.compute.db.moves import Moves
+from ironic_virt.compute.db.services import Services
+from ironic_virt.compute.db.transactions import Transactions, utc_now
+from ironic_virt.conf import database
+
+
+class Database:
+    """The records; every method of its parts is one short transaction of its own.
+
+    Safe to use from any thread.  Making one connects to nothing: :meth:`open`
+    does, and sees that the tables are right.
+
+    :param conf: with ``[DEFAULT]`` of a service and ``[database]`` registered
+        (:func:`ironic_virt.conf.load_records`).
+    :param patient: wait for a database that is down; ``False``: one try, for a
+        command that somebody waits for.
+    :param clock: the time that is written into records, aware.
+    :param sleep: pauses between tries, in seconds.
+    :raises InvalidConfiguration: ``[database] connection`` can't be used.
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        *,
+        patient: bool = True,
+        clock: Callable[[], datetime.datetime] = utc_now,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        transactions = Transactions(conf, patient=patient, clock=clock, sleep=sleep)
+        self._transactions = transactions
+        self._is_embedded = database.is_embedded(conf)
+        self.services = Services(transactions, conf.service_down_time)
+        self.compute_nodes = ComputeNodes(transactions)
+        self.claims = Claims(transactions)
+        self.candidates = Candidates(transactions, conf.service_down_time)
+        self.instances = Instances(transactions)
+        self.actions = Actions(transactions)
+        self.faults = Faults(transactions)
+        self.flavors = Flavors(transactions)
+        self.moves = Moves(transactions, conf.service_down_time)
+
+    @property
+    def url(self) -> str:
+        """Where the records are, for people: the URL without its password."""
+        return self._transactions.url
+
+    def now(self) -> datetime.datetime:
+        """The time that would be written into a record now."""
+        return self._transactions.now()
+
+    def open(self) -> Database:
+        """Reach the database and see that its tables are this version's.
+
+        The embedded one is made and upgraded by itself.
+
+        :returns: itself.
+        :raises DatabaseUnreachable: it can't be reached.
+        :raises SchemaMismatch: its tables are older or newer, or there are none.
+        """
+        self._transactions.reach()
+        if self._is_embedded:
+            schema.sync(self._transactions)
+        else:
+            schema.check(self._transactions)
+        return self
+
+    def sync(self) -> tuple[str | None, str]:
+        """Create or upgrade the tables.
+
+        :returns: the schema's versions before and after; ``None``: there was none.
+        """
+        self._transactions.reach()
+        return schema.sync(self._transactions)
+
+    def version(self) -> str | None:
+        """The schema's version in the database; ``None``: there are no tables."""
+        self._transactions.reach()
+        return schema.version(self._transactions)
+
+    @property
+    def needed_version(self) -> str:
+        """The schema's version that this version of the package works with."""
+        return schema.head()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transactions.dispose()

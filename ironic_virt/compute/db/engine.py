@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""From ``[database]`` to an SQLAlchemy engine that behaves alike on every database.
+
+oslo.db makes the engine: its errors have one type for a cause, whatever the
+database.  Its ``enginefacade`` is not used, since that reads a global
+configuration.  What is set here besides:
+
+- every transaction sees what is committed (READ COMMITTED), so a compare and swap
+  and what is read around it mean the same everywhere;
+- SQLite waits for a lock instead of failing, and foreign processes may read while
+  one writes (the write-ahead log is switched on with the schema);
+- a server that is gone without a word is not waited for for ever;
+- no error and no log line holds a statement's values: user data is among them.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_config import cfg
+from oslo_db.sqlalchemy import engines
+
+from ironic_virt import exceptions
+from ironic_virt.conf import database
+
+SQLITE = "sqlite"
+MYSQL = "mysql"
+POSTGRESQL = "postgresql"
+
+_OPTION = f"[{database.GROUP}] connection"
+_BUSY_MILLISECONDS = 30_000
+# For drivers by backend and name.  In seconds, but tcp_user_timeout.  No statement of ours
+# takes minutes, and MariaDB itself gives up waiting for a row after 50 s.
+_LIBPQ = {
+    "connect_timeout": "10",
+    "keepalives_idle": "60",
+    "keepalives_interval": "20",
+    "keepalives_count": "5",
+    "tcp_user_timeout": "300000",
+}
+_DEADLINES = {
+    (MYSQL, "pymysql"): {"connect_timeout": "10", "read_timeout": "300", "write_timeout": "300"},
+    (POSTGRESQL, "psycopg2"): _LIBPQ,
+    (POSTGRESQL, "psycopg"): _LIBPQ,
+}
+_EXTRAS = {MYSQL: ("mysql", "mysql+pymysql"), POSTGRESQL: ("postgresql", "postgresql+psycopg2")}
+
+
+def shown(url: sa.URL) -> str:
+    """A connection URL for people: no password, and no parameters that may hold one."""
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
+def connection_url(conf: cfg.ConfigOpts) -> sa.URL:
+    """The URL in ``[database] connection``.
+
+    :raises InvalidConfiguration: it is none, or of a database that isn't supported.
+    """
+    try:
+        url = sa.make_url(conf[database.GROUP].connection)
+        if parameters := conf[database.GROUP].connection_parameters:
+            url = url.update_query_string(parameters, append=True)
+    except (sa.exc.ArgumentError, ValueError) as exc:
+        # Its own text may repeat the URL, and with it the password.
+        raise exceptions.InvalidConfiguration(
+            _OPTION, "this is no URL of the form dialect+driver://user:password@host/name"
+        ) from exc
+    backend = url.get_backend_name()
+    if backend == "mariadb":
+        # oslo.db knows the errors of both by the older name.
+        url = url.set(drivername=url.drivername.replace("mariadb", MYSQL, 1))
+        backend = MYSQL
+    if backend not in {SQLITE, MYSQL, POSTGRESQL}:
+        raise exceptions.InvalidConfiguration(
+            _OPTION, f"{backend!r} is not supported; use sqlite, mysql or postgresql"
+        )
+    if backend == SQLITE and url.database in {None, "", ":memory:"}:
+        raise exceptions.InvalidConfiguration(
+            _OPTION, "SQLite needs a file: sqlite:////path/to/file"
+        )
+    if backend == MYSQL and "charset" not in url.query:
+        url = url.update_query_dict({"charset": "utf8mb4"})
+    deadlines = _DEADLINES.get((backend, url.get_driver_name()), {})
+    return url.update_query_dict({**deadlines, **url.query})
+
+
+def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
+    """An engine; nothing is connected yet.
+
+    :raises InvalidConfiguration: the URL is wrong, or its driver isn't installed.
+    """
+    url = connection_url(conf)
+    options = conf[database.GROUP]
+    if database.is_embedded(conf) and url.database:
+        _make_directory(pathlib.Path(url.database).parent)
+    try:
+        engine: sa.Engine = engines.create_engine(
+            url,
+            sqlite_fk=True,
+            sqlite_synchronous=options.sqlite_synchronous,
+            mysql_sql_mode=options.mysql_sql_mode,
+            mysql_wsrep_sync_wait=options.mysql_wsrep_sync_wait,
+            connection_recycle_time=options.connection_recycle_time,
+            connection_debug=options.connection_debug,
+            max_pool_size=options.max_pool_size,
+            max_overflow=options.max_overflow,
+            pool_timeout=options.pool_timeout,
+            # Connecting is tried by whoever needs it, with our settings in place.
+            max_retries=0,
+            thread_checkin=False,
+        )
+    except (ImportError, sa.exc.NoSuchModuleError) as exc:
+        raise exceptions.InvalidConfiguration(_OPTION, _missing_driver(url, exc)) from exc
+    engine.hide_parameters = True
+    sa.event.listen(engine, "connect", _SETTINGS[url.get_backend_name()])
+    return engine
+
+
+def _missing_driver(url: sa.URL, error: Exception) -> str:
+    reason = f"its driver can't be loaded ({error})"
+    if (backend := url.get_backend_name()) in _EXTRAS:
+        extra, driver = _EXTRAS[backend]
+        reason += f"; install ironic-virt[{extra}] and begin the URL with {driver}://"
+    return reason
+
+
+def _make_directory(directory: pathlib.Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as exc:
+        raise exceptions.InvalidConfiguration(
+            "[DEFAULT] state_path", f"{directory} can't be made: {exc.strerror}"
+        ) from exc
+
+
+def _set_up_sqlite(connection: Any, _record: object) -> None:
+    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+
+
+def _set_up_mysql(connection: Any, _record: object) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+
+
+def _set_up_postgresql(connection: Any, _record: object) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    connection.commit()
+
+
+_SETTINGS = {
+    SQLITE: _set_up_sqlite,
+    MYSQL: _set_up_mysql,
+    POSTGRESQL: _set_up_postgresql,
+}

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Flavors: what instances can be asked for by name.
+
+An instance keeps a copy of its flavor, so a flavor can be deleted at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from ironic_virt import virt
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import models, records
+from ironic_virt.compute.db.transactions import Transactions
+
+_COLUMNS: tuple[Any, ...] = (
+    models.Flavor.name,
+    models.Flavor.vcpus,
+    models.Flavor.memory_mb,
+    models.Flavor.root_gb,
+    models.Flavor.ephemeral_gb,
+    models.Flavor.swap,
+    models.Flavor.extra_specs,
+)
+_LIVE = models.Flavor.deleted == 0
+
+
+class Flavors:
+    """The records of flavors."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def create(self, flavor: virt.Flavor) -> virt.Flavor:
+        """Keep a flavor.
+
+        :raises FlavorExists: there is one of this name.
+        """
+        try:
+            self._transactions.write(
+                lambda connection: connection.execute(
+                    sa.insert(models.Flavor).values(
+                        **records.plain(flavor), created_at=self._transactions.now()
+                    )
+                )
+            )
+        except db_exception.DBDuplicateEntry as exc:
+            raise errors.FlavorExists(flavor.name) from exc
+        return flavor
+
+    def list(self) -> Sequence[virt.Flavor]:
+        """All flavors, by name."""
+        statement = sa.select(*_COLUMNS).where(_LIVE).order_by(models.Flavor.name)
+        rows = self._transactions.read(lambda connection: connection.execute(statement).all())
+        return [virt.Flavor(*row) for row in rows]
+
+    def get(self, name: str) -> virt.Flavor:
+        """One flavor.
+
+        :raises FlavorNotFound: there is none of this name.
+        """
+        statement = sa.select(*_COLUMNS).where(_LIVE, models.Flavor.name == name)
+        row = self._transactions.read(
+            lambda connection: connection.execute(statement).one_or_none()
+        )
+        if row is None:
+            raise errors.FlavorNotFound(name)
+        return virt.Flavor(*row)
+
+    def delete(self, name: str) -> None:
+        """Delete a flavor; instances of it are left alone.
+
+        :raises FlavorNotFound: there is none of this name.
+        """
+        deleted = self._transactions.write(
+            lambda connection: (
+                connection.execute(
+                    sa.update(models.Flavor)
+                    .where(_LIVE, models.Flavor.name == name)
+                    .values(deleted=models.Flavor.id, deleted_at=self._transactions.now())
+                ).rowcount
+            )
+        )
+        if not deleted:
+            raise errors.FlavorNotFound(name)

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Writing down what somebody wants of an instance.
+
+A request is complete when its transaction is: an instance comes with its claim,
+its node and its action, or not at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from ironic_virt import virt
+from ironic_virt.compute import errors, states
+from ironic_virt.compute.db import claims, history, instance_rows, models, records
+from ironic_virt.compute.db.instance_outcomes import remove
+from ironic_virt.compute.db.transactions import Transactions
+from ironic_virt.compute.states import TaskState, VmState
+
+_INSTANCE = models.Instance
+CREATE = "create"
+SUPERSEDED = "superseded by a delete"
+
+
+class Chosen(Protocol):
+    """The node that was picked, and the service that is thought to own it."""
+
+    @property
+    def uuid(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+
+
+class InstanceRequests:
+    """What can be wanted of instances."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def create_building(self, new: records.NewInstance, node: Chosen) -> records.Instance:
+        """Claim a node for a new instance and have it built there.
+
+        :raises ClaimLost: the node isn't free any more, or has another owner now.
+        :raises InstanceExists: the uuid is taken.
+        """
+
+        def work(connection: sa.Connection) -> records.Instance:
+            now = self._transactions.now()
+            if not claims.claim(connection, node.uuid, node.host, new.uuid, now):
+                raise errors.ClaimLost(node.uuid, new.uuid)
+            connection.execute(
+                sa.insert(_INSTANCE).values(
+                    **_values(new),
+                    host=node.host,
+                    node=node.uuid,
+                    vm_state=VmState.BUILDING,
+                    task_state=TaskState.SPAWNING,
+                    attempts=1,
+                    created_at=now,
+                )
+            )
+            _begin_create(connection, new, self._transactions)
+            return instance_rows.get(connection, new.uuid)
+
+        try:
+            return self._transactions.write(work)
+        except db_exception.DBDuplicateEntry:
+            return self._earlier(new, node)
+
+    def _earlier(self, new: records.NewInstance, node: Chosen) -> records.Instance:
+        # A commit whose answer was lost is done a second time: then it was ours.
+        try:
+            found = self._transactions.read(
+                lambda connection: instance_rows.get(connection, new.uuid)
+            )
+        except errors.NoSuchInstance as exc:
+            if self._exists(new.uuid):
+                raise errors.InstanceExists(new.uuid) from exc
+            raise errors.ClaimLost(node.uuid, new.uuid) from exc
+        if found.node != node.uuid or found.vm_state != VmState.BUILDING:
+            raise errors.InstanceExists(new.uuid)
+        return found
+
+    def _exists(self, uuid: str) -> bool:
+        statement = sa.select(sa.exists().where(_INSTANCE.uuid == uuid))
+        return bool(self._transactions.read(lambda connection: connection.scalar(statement)))
+
+    def create_failed(
+        self, new: records.NewInstance, fault: records.FaultReport
+    ) -> records.Instance:
+        """Write down an instance that no node could be found for.
+
+        It is in error, has neither host nor node, and its fault says why.
+
+        :raises InstanceExists: the uuid is taken.
+        """
+
+        def work(connection: sa.Connection) -> records.Instance:
+            now = self._transactions.now()
+            connection.execute(
+                sa.insert(_INSTANCE).values(
+                    **_values(new), vm_state=VmState.ERROR, attempts=0, created_at=now
+                )
+            )
+            _begin_create(connection, new, self._transactions)
+            history.finish_actions(connection, new.uuid, now, fault.message)
+            history.add_fault(connection, new.uuid, None, fault, now)
+            return instance_rows.get(connection, new.uuid)
+
+        try:
+            return self._transactions.write(work)
+        except db_exception.DBDuplicateEntry as exc:
+            raise errors.InstanceExists(new.uuid) from exc
+
+    def request(
+        self,
+        uuid: str,
+        task_state: TaskState,
+        *,
+        image: virt.ImageMeta | None = None,
+        preserve_ephemeral: bool = False,
+        request_id: str | None = None,
+        user_id: str | None = None,
+        project_id: str | None = None,
+    ) -> records.Instance:
+        """Want something of an instance; its service carries it out.
+
+        A delete supersedes whatever else is wanted, and asking for it again changes
+        nothing.  An instance without a host is deleted at once, here.
+
+        :param image: for a rebuild; ``None``: the one that it has.
+        :param preserve_ephemeral: for a rebuild.
+        :returns: the instance as it is now.
+        :raises NoSuchInstance: there is none, or it is deleted.
+        :raises ConflictingRequest: not in its present state.
+        """
+
+        def work(connection: sa.Connection) -> records.Instance:
+            now = self._transactions.now()
+            found = instance_rows.get(connection, uuid, lock=True)
+            if found.task_state == task_state == TaskState.DELETING:
+                return found
+            if reason := states.refusal(task_state, found.vm_state, found.task_state):
+                raise errors.ConflictingRequest(uuid, reason)
+            if task_state is not TaskState.DELETING and found.host is None:
+                raise errors.ConflictingRequest(uuid, "it is on no node; it can only be deleted")
+            rebuild = None
+            if task_state is TaskState.REBUILDING:
+                wanted = records.Rebuild(image or found.image, preserve_ephemeral)
+                rebuild = records.plain_rebuild(wanted)
+            history.finish_actions(connection, uuid, now, SUPERSEDED)
+            history.begin_action(
+                connection,
+                uuid,
+                states.TRANSITIONS[task_state].action,
+                now,
+                request_id=request_id,
+                user_id=user_id,
+                project_id=project_id,
+            )
+            connection.execute(
+                sa.update(_INSTANCE)
+                .where(_INSTANCE.uuid == uuid)
+                .values(
+                    task_state=task_state,
+                    rebuild=rebuild,
+                    progress_step=None,
+                    progress_detail=None,
+                    progress_at=None,
+                    updated_at=now,
+                )
+            )
+            if task_state is TaskState.DELETING and found.host is None:
+                return remove(connection, uuid, now)
+            return instance_rows.get(connection, uuid)
+
+        return self._transactions.write(work)
+
+
+def _begin_create(
+    connection: sa.Connection, new: records.NewInstance, transactions: Transactions
+) -> None:
+    history.begin_action(
+        connection,
+        new.uuid,
+        CREATE,
+        transactions.now(),
+        request_id=new.request_id,
+        user_id=new.user_id,
+        project_id=new.project_id,
+    )
+
+
+def _values(new: records.NewInstance) -> dict[str, Any]:
+    return {
+        "uuid": new.uuid,
+        "display_name": new.display_name,
+        "power_state": virt.PowerState.NOSTATE,
+        "flavor": records.plain(new.flavor),
+        "image": records.plain(new.image),
+        "ports": [records.plain(port) for port in new.ports],
+        "user_data": new.user_data,
+        "key_name": new.key_name,
+        "public_key": new.public_key,
+        "properties": dict(new.properties),
+        "project_id": new.project_id,
+        "user_id": new.user_id,
+        "tried_nodes": [],
+    }

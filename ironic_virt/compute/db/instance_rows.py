@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Reading instances."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_virt import virt
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import models, records
+from ironic_virt.compute.db.chunks import chunks
+from ironic_virt.compute.db.transactions import Transactions
+
+_INSTANCE = models.Instance
+_COLUMNS: tuple[Any, ...] = (
+    _INSTANCE.uuid,
+    _INSTANCE.display_name,
+    _INSTANCE.host,
+    _INSTANCE.node,
+    _INSTANCE.vm_state,
+    _INSTANCE.task_state,
+    _INSTANCE.power_state,
+    _INSTANCE.flavor,
+    _INSTANCE.image,
+    _INSTANCE.rebuild,
+    _INSTANCE.ports,
+    _INSTANCE.user_data,
+    _INSTANCE.key_name,
+    _INSTANCE.public_key,
+    _INSTANCE.properties,
+    _INSTANCE.project_id,
+    _INSTANCE.user_id,
+    _INSTANCE.progress_step,
+    _INSTANCE.progress_detail,
+    _INSTANCE.progress_at,
+    _INSTANCE.attempts,
+    _INSTANCE.tried_nodes,
+    _INSTANCE.launched_at,
+    _INSTANCE.terminated_at,
+    _INSTANCE.created_at,
+    _INSTANCE.updated_at,
+    _INSTANCE.deleted_at,
+)
+LIVE = _INSTANCE.deleted == 0
+
+
+class InstanceRows:
+    """What can be asked about instances."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def get(self, instance: str, *, deleted: bool = False) -> records.Instance:
+        """One instance.
+
+        :param instance: its uuid, or its name if no other has that.
+        :param deleted: take one, by its uuid, of which only history is left, too.
+        :raises NoSuchInstance: there is none.
+        :raises AmbiguousName: several have this name.
+        """
+        by_uuid = sa.select(*_COLUMNS).where(_INSTANCE.uuid == instance)
+        if not deleted:
+            by_uuid = by_uuid.where(LIVE)
+        # More uuids than these nobody reads.
+        by_name = (
+            sa.select(*_COLUMNS)
+            .where(LIVE, _INSTANCE.display_name == instance)
+            .order_by(_INSTANCE.id)
+            .limit(10)
+        )
+
+        def work(connection: sa.Connection) -> list[records.Instance]:
+            rows = connection.execute(by_uuid).all() or connection.execute(by_name).all()
+            return [record(row) for row in rows]
+
+        found = self._transactions.read(work)
+        if not found:
+            raise errors.NoSuchInstance(instance)
+        if len(found) > 1:
+            raise errors.AmbiguousName(instance, [each.uuid for each in found])
+        return found[0]
+
+    def list(
+        self,
+        host: str | None = None,
+        node: str | None = None,
+        *,
+        deleted: bool | None = False,
+        limit: int | None = None,
+    ) -> Sequence[records.Instance]:
+        """Instances, the newest first.
+
+        :param deleted: ``True``: only those of which history is left; ``None``: all.
+        """
+        statement = sa.select(*_COLUMNS).order_by(_INSTANCE.id.desc()).limit(limit)
+        if host is not None:
+            statement = statement.where(_INSTANCE.host == host)
+        if node is not None:
+            statement = statement.where(_INSTANCE.node == node)
+        if deleted is not None:
+            statement = statement.where(_INSTANCE.deleted != 0 if deleted else LIVE)
+        return self._records(statement)
+
+    def wanted(self, host: str) -> Sequence[records.Instance]:
+        """A service's instances of which something is wanted, the oldest first."""
+        return self._records(
+            sa.select(*_COLUMNS)
+            .where(LIVE, _INSTANCE.host == host, _INSTANCE.task_state.is_not(None))
+            .order_by(_INSTANCE.id)
+        )
+
+    def task_states(self, host: str) -> Mapping[str, str | None]:
+        """What is wanted of each of a service's instances, by uuid."""
+        statement = sa.select(_INSTANCE.uuid, _INSTANCE.task_state).where(
+            LIVE, _INSTANCE.host == host
+        )
+        rows = self._transactions.read(lambda connection: connection.execute(statement).all())
+        return {row.uuid: row.task_state for row in rows}
+
+    def task_state(self, uuid: str) -> str | None:
+        """What is wanted of an instance now; quick.
+
+        :raises NoSuchInstance: there is none, or it is deleted.
+        """
+        statement = sa.select(_INSTANCE.task_state).where(LIVE, _INSTANCE.uuid == uuid)
+        row = self._transactions.read(
+            lambda connection: connection.execute(statement).one_or_none()
+        )
+        if row is None:
+            raise errors.NoSuchInstance(uuid)
+        task_state: str | None = row.task_state
+        return task_state
+
+    def names(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """What instances are called, by uuid; one that isn't known is left out."""
+
+        def work(connection: sa.Connection) -> dict[str, str]:
+            found: dict[str, str] = {}
+            for some in chunks(sorted(uuids)):
+                statement = sa.select(_INSTANCE.uuid, _INSTANCE.display_name).where(
+                    LIVE, _INSTANCE.uuid.in_(some)
+                )
+                for row in connection.execute(statement):
+                    found[row.uuid] = row.display_name or row.uuid
+            return found
+
+        return self._transactions.read(work)
+
+    def _records(self, statement: sa.Select[*tuple[Any, ...]]) -> Sequence[records.Instance]:
+        rows = self._transactions.read(lambda connection: connection.execute(statement).all())
+        return [record(row) for row in rows]
+
+
+def get(
+    connection: sa.Connection, uuid: str, *, deleted: bool = False, lock: bool = False
+) -> records.Instance:
+    """One instance, within a transaction.
+
+    :param deleted: take one of which only history is left, too.
+    :param lock: nobody else changes it until the transaction's end.
+    :raises NoSuchInstance: there is none.
+    """
+    statement = sa.select(*_COLUMNS).where(_INSTANCE.uuid == uuid)
+    if not deleted:
+        statement = statement.where(LIVE)
+    if lock:
+        statement = statement.with_for_update()
+    row = connection.execute(statement).one_or_none()
+    if row is None:
+        raise errors.NoSuchInstance(uuid)
+    return record(row)
+
+
+def record(row: sa.Row[*tuple[Any, ...]]) -> records.Instance:
+    """A row as the value that leaves this room."""
+    values = dict(row._mapping)
+    values["flavor"] = virt.Flavor(**values["flavor"])
+    values["image"] = virt.ImageMeta(**values["image"])
+    if values["rebuild"] is not None:
+        values["rebuild"] = records.rebuild_from(values["rebuild"])
+    values["ports"] = tuple(virt.Vif(**port) for port in values["ports"])
+    values["tried_nodes"] = tuple(values["tried_nodes"])
+    return records.Instance(**values)

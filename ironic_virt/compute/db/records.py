@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the records say, as frozen values: all that leaves this room.
+
+Times are aware and in UTC, sizes in GiB for disks and MiB for memory and swap.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_virt import virt
+from ironic_virt.compute.states import VmState
+
+IRONIC = "ironic"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Service:
+    """A compute service.
+
+    :param incarnation: the process that is the service now.
+    :param conductor_group: ``None`` is any, ``""`` the default group.
+    :param forced_down: an operator says that it is down, whatever it reports.
+    :param last_seen_at: when it last reported.
+    """
+
+    uuid: str
+    host: str
+    version: str
+    incarnation: str
+    conductor_group: str | None
+    shard_key: str | None
+    disabled: bool
+    disabled_reason: str | None
+    forced_down: bool
+    report_count: int
+    last_seen_at: datetime.datetime | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+
+    def is_up(self, now: datetime.datetime, down_time: float) -> bool:
+        """Whether it reported within ``down_time`` seconds and isn't forced down."""
+        if self.forced_down or self.last_seen_at is None:
+            return False
+        return now - self.last_seen_at <= datetime.timedelta(seconds=down_time)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeReport:
+    """What a service says about one of its nodes at a refresh.
+
+    :param in_use: an instance has the node in Ironic.
+    :param available: Ironic could deploy on it now; without effect if ``in_use``.
+    """
+
+    uuid: str
+    hypervisor_type: str = IRONIC
+    hypervisor_version: int = 1
+    vcpus: int = 0
+    memory_mb: int = 0
+    local_gb: int = 0
+    cpu_arch: str | None = None
+    resource_class: str | None = None
+    traits: frozenset[str] = frozenset()
+    stats: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
+    in_use: bool = False
+    available: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ComputeNode:
+    """An Ironic node as of its service's last refresh; sizes are 0 if not known.
+
+    :param instance_uuid: the instance that has claimed it.
+    """
+
+    uuid: str
+    host: str
+    hypervisor_type: str
+    hypervisor_version: int
+    vcpus: int
+    memory_mb: int
+    local_gb: int
+    cpu_arch: str | None
+    resource_class: str | None
+    traits: frozenset[str]
+    stats: Mapping[str, str] = dataclasses.field(hash=False)
+    in_use: bool
+    available: bool
+    instance_uuid: str | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+
+    @property
+    def hypervisor_hostname(self) -> str:
+        """The name that schedulers use: the node's uuid."""
+        return self.uuid
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NewInstance:
+    """What somebody asks for, before there is a record of it.
+
+    :param user_data: the user's script or document; never logged.
+    """
+
+    uuid: str
+    flavor: virt.Flavor
+    image: virt.ImageMeta
+    display_name: str | None = None
+    ports: tuple[virt.Vif, ...] = ()
+    user_data: str | None = dataclasses.field(default=None, repr=False)
+    key_name: str | None = None
+    public_key: str | None = dataclasses.field(default=None, repr=False)
+    properties: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
+    project_id: str | None = None
+    user_id: str | None = None
+    request_id: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rebuild:
+    """What an instance is to be rebuilt with.
+
+    :param image: its image from then on.
+    """
+
+    image: virt.ImageMeta
+    preserve_ephemeral: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Instance:
+    """An instance, and what is wanted of it; a driver takes it as it is.
+
+    :param vm_state: what it is (:class:`~ironic_virt.compute.states.VmState`).
+    :param task_state: what is wanted of it and not yet so.
+    :param rebuild: what it is being rebuilt with; ``image`` is what it has until then.
+    :param tried_nodes: uuids of the nodes that it was given up on.
+    """
+
+    uuid: str
+    display_name: str | None
+    host: str | None
+    node: str | None
+    vm_state: str
+    task_state: str | None
+    power_state: int
+    flavor: virt.Flavor
+    image: virt.ImageMeta
+    rebuild: Rebuild | None
+    ports: tuple[virt.Vif, ...]
+    user_data: str | None = dataclasses.field(repr=False)
+    key_name: str | None
+    public_key: str | None = dataclasses.field(repr=False)
+    properties: Mapping[str, str] = dataclasses.field(hash=False)
+    project_id: str | None
+    user_id: str | None
+    progress_step: str | None
+    progress_detail: str | None
+    progress_at: datetime.datetime | None
+    attempts: int
+    tried_nodes: tuple[str, ...]
+    launched_at: datetime.datetime | None
+    terminated_at: datetime.datetime | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+    deleted_at: datetime.datetime | None
+
+    @property
+    def name(self) -> str:
+        """What to call it: its display name, or its uuid."""
+        return self.display_name or self.uuid
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether only its history is left."""
+        return self.vm_state == VmState.DELETED
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Action:
+    """Something that was asked of an instance.
+
+    :param finish_time: ``None`` while it goes on.
+    :param message: ``None``, or why it failed.
+    """
+
+    instance_uuid: str
+    action: str
+    request_id: str
+    user_id: str | None
+    project_id: str | None
+    start_time: datetime.datetime
+    finish_time: datetime.datetime | None
+    message: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that went wrong with an instance."""
+
+    instance_uuid: str
+    host: str | None
+    code: int
+    message: str
+    details: str | None
+    created_at: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FaultReport:
+    """What to write down when something went wrong.
+
+    :param code: 500, or another HTTP status that fits better.
+    :param message: one line for the instance's owner.
+    :param details: what more an operator may want to know.
+    """
+
+    message: str
+    code: int = 500
+    details: str | None = None
+
+
+def flavor_from(value: Mapping[str, Any]) -> virt.Flavor:
+    """A flavor from its JSON form."""
+    return virt.Flavor(**value)
+
+
+def image_from(value: Mapping[str, Any]) -> virt.ImageMeta:
+    """An image from its JSON form."""
+    return virt.ImageMeta(**value)
+
+
+def rebuild_from(value: Mapping[str, Any]) -> Rebuild:
+    """What to rebuild with, from its JSON form."""
+    return Rebuild(image_from(value["image"]), bool(value["preserve_ephemeral"]))
+
+
+def plain_rebuild(value: Rebuild) -> dict[str, Any]:
+    """The JSON form of what to rebuild with."""
+    return {"image": plain(value.image), "preserve_ephemeral": value.preserve_ephemeral}
+
+
+def plain(value: virt.Flavor | virt.ImageMeta | virt.Vif) -> dict[str, Any]:
+    """The JSON form of a flavor, an image or a port."""
+    fields = (field.name for field in dataclasses.fields(value))
+    found = {name: getattr(value, name) for name in fields}
+    return {
+        name: dict(content) if isinstance(content, Mapping) else content
+        for name, content in found.items()
+    }

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Compute services: who they are, and which of them are up.
+
+A service's ``incarnation`` fences it: registering takes the record over, and the
+process that had it before learns so at its next heartbeat.
+"""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import models, records
+from ironic_virt.compute.db.transactions import Transactions
+
+_COLUMNS: tuple[Any, ...] = (
+    models.Service.uuid,
+    models.Service.host,
+    models.Service.version,
+    models.Service.incarnation,
+    models.Service.conductor_group,
+    models.Service.shard_key,
+    models.Service.disabled,
+    models.Service.disabled_reason,
+    models.Service.forced_down,
+    models.Service.report_count,
+    models.Service.last_seen_at,
+    models.Service.created_at,
+    models.Service.updated_at,
+)
+_LIVE = models.Service.deleted == 0
+
+
+class Services:
+    """The records of compute services.
+
+    :param down_time: seconds after its last report until a service counts as down.
+    """
+
+    def __init__(self, transactions: Transactions, down_time: float) -> None:
+        self._transactions = transactions
+        self._down_time = down_time
+
+    def register(
+        self,
+        host: str,
+        *,
+        version: str,
+        incarnation: str,
+        conductor_group: str | None,
+        shard_key: str | None,
+    ) -> records.Service:
+        """Become the compute service of this name; it is up from now on.
+
+        What an operator has set (disabled, forced down) stays.
+
+        :param incarnation: the uuid of this process.
+        """
+        values = {
+            "version": version,
+            "incarnation": incarnation,
+            "conductor_group": conductor_group,
+            "shard_key": shard_key,
+        }
+
+        def work(connection: sa.Connection) -> records.Service:
+            now = self._transactions.now()
+            taken = connection.execute(
+                sa.update(models.Service)
+                .where(_LIVE, models.Service.host == host)
+                .values(**values, last_seen_at=now, updated_at=now)
+            )
+            if not taken.rowcount:
+                connection.execute(
+                    sa.insert(models.Service).values(
+                        **values,
+                        uuid=str(uuid.uuid4()),
+                        host=host,
+                        disabled=False,
+                        forced_down=False,
+                        report_count=0,
+                        last_seen_at=now,
+                        created_at=now,
+                    )
+                )
+            return get(connection, host)
+
+        try:
+            return self._transactions.write(work)
+        except db_exception.DBDuplicateEntry:
+            # Another process of this name was first: now there is a record to take over.
+            return self._transactions.write(work)
+
+    def heartbeat(
+        self, host: str, incarnation: str, *, conductor_group: str | None, shard_key: str | None
+    ) -> None:
+        """Report that this process is up, and which nodes it is for.
+
+        :raises ServiceSuperseded: another process has registered by this name, or the
+            record was deleted.
+        """
+
+        def work(connection: sa.Connection) -> None:
+            now = self._transactions.now()
+            reported = connection.execute(
+                sa.update(models.Service)
+                .where(
+                    _LIVE,
+                    models.Service.host == host,
+                    models.Service.incarnation == incarnation,
+                )
+                .values(
+                    conductor_group=conductor_group,
+                    shard_key=shard_key,
+                    report_count=models.Service.report_count + 1,
+                    last_seen_at=now,
+                )
+            )
+            if not reported.rowcount:
+                raise errors.ServiceSuperseded(host)
+
+        self._transactions.write(work)
+
+    def list(self) -> Sequence[records.Service]:
+        """All services, by name."""
+        statement = sa.select(*_COLUMNS).where(_LIVE).order_by(models.Service.host)
+        rows = self._transactions.read(lambda connection: connection.execute(statement).all())
+        return [records.Service(*row) for row in rows]
+
+    def get(self, host: str) -> records.Service:
+        """One service.
+
+        :raises ServiceNotFound: there is none of this name.
+        """
+        return self._transactions.read(lambda connection: get(connection, host))
+
+    def is_up(self, service: records.Service) -> bool:
+        """Whether a service is up now."""
+        return service.is_up(self._transactions.now(), self._down_time)
+
+    def up(self) -> Sequence[str]:
+        """The names of the services that are up."""
+        return [service.host for service in self.list() if self.is_up(service)]
+
+    def update(
+        self,
+        host: str,
+        *,
+        disabled: bool | None = None,
+        disabled_reason: str | None = None,
+        forced_down: bool | None = None,
+    ) -> records.Service:
+        """Set what an operator decides; ``None`` leaves it as it is.
+
+        Enabling clears the reason.
+
+        :raises ServiceNotFound: there is none of this name.
+        """
+        values: dict[str, Any] = {}
+        if disabled is not None:
+            values.update(disabled=disabled, disabled_reason=disabled_reason if disabled else None)
+        if forced_down is not None:
+            values["forced_down"] = forced_down
+
+        def work(connection: sa.Connection) -> records.Service:
+            if values:
+                connection.execute(
+                    sa.update(models.Service)
+                    .where(_LIVE, models.Service.host == host)
+                    .values(**values, updated_at=self._transactions.now())
+                )
+            return get(connection, host)
+
+        return self._transactions.write(work)
+
+    def delete(self, host: str) -> None:
+        """Delete a service that owns nothing any more.
+
+        :raises ServiceNotFound: there is none of this name.
+        :raises ServiceInUse: it has compute nodes or instances.
+        """
+
+        def work(connection: sa.Connection) -> None:
+            get(connection, host, lock=True)
+            for what, owner, deleted in (
+                ("compute nodes", models.ComputeNode.host, models.ComputeNode.deleted),
+                ("instances", models.Instance.host, models.Instance.deleted),
+            ):
+                count = connection.scalar(
+                    sa.select(sa.func.count()).where(owner == host, deleted == 0)
+                )
+                if count:
+                    raise errors.ServiceInUse(
+                        host, f"it has {count} {what}; move them to another service first"
+                    )
+            connection.execute(
+                sa.update(models.Service)
+                .where(_LIVE, models.Service.host == host)
+                .values(deleted=models.Service.id, deleted_at=self._transactions.now())
+            )
+
+        self._transactions.write(work)
+
+
+def get(connection: sa.Connection, host: str, *, lock: bool = False) -> records.Service:
+    """One service, within a transaction; with ``lock``, nobody changes it until its end.
+
+    :raises ServiceNotFound: there is none of this name.
+    """
+    statement = sa.select(*_COLUMNS).where(_LIVE, models.Service.host == host)
+    if lock:
+        statement = statement.with_for_update()
+    row = connection.execute(statement).one_or_none()
+    if row is None:
+        raise errors.ServiceNotFound(host)
+    return records.Service(*row)
+
+
+def usable(connection: sa.Connection, now: datetime.datetime, down_time: float) -> Sequence[str]:
+    """The names of the services that may get instances: those that are up and enabled."""
+    statement = sa.select(models.Service.host).where(
+        _LIVE,
+        models.Service.disabled == sa.false(),
+        models.Service.forced_down == sa.false(),
+        models.Service.last_seen_at >= now - datetime.timedelta(seconds=down_time),
+    )
+    return connection.execute(statement).scalars().all()

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Short transactions that are tried again when the database asks for it.
+
+A transaction is a function of a connection.  It may run more than once: after a
+deadlock, or when the connection was lost, also in the middle of the commit.
+So its effect must be the same when it has happened already.
+
+Safe to use from any thread.  Duplicate keys come out as oslo.db's
+``DBDuplicateEntry`` for the caller to translate, everything else that a
+database says as an error of ours.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import sqlalchemy as sa
+from oslo_config import cfg
+from oslo_db import exception as db_exception
+
+from ironic_virt import exceptions
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import engine as engines
+from ironic_virt.conf import database
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Work = Callable[[sa.Connection], T]
+
+_CONFLICTS = (db_exception.DBDeadlock, db_exception.DBConsistencyError)
+_CONFLICT_TRIES = 50
+_FIRST_PAUSE = 0.02
+
+
+def utc_now() -> datetime.datetime:
+    """The time in UTC, aware."""
+    return datetime.datetime.now(datetime.UTC)
+
+
+class Transactions:
+    """Runs transactions on one engine.
+
+    :param patient: wait for a database that is down or goes away, as
+        ``max_retries`` and ``db_max_retries`` say.  A command that somebody
+        waits for sets ``False``: one try.
+    :param clock: the time that is written into records.
+    :param sleep: pauses between tries, in seconds.
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        *,
+        patient: bool = True,
+        clock: Callable[[], datetime.datetime] = utc_now,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.engine = engines.make_engine(conf)
+        self.now = clock
+        self._options = conf[database.GROUP]
+        self._patient = patient
+        self._sleep = sleep
+
+    @property
+    def url(self) -> str:
+        """The database's URL for people, without its password."""
+        return engines.shown(self.engine.url)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the database is a file."""
+        return self.engine.dialect.name == engines.SQLITE
+
+    def read(self, work: Work[T]) -> T:
+        """Run a transaction that changes nothing.
+
+        :raises DatabaseUnreachable: and :class:`~ironic_virt.compute.errors.DatabaseFailed`.
+        """
+        return self._run(work, writing=False)
+
+    def write(self, work: Work[T]) -> T:
+        """Run a transaction that may change something: wholly or not at all.
+
+        :raises DatabaseUnreachable: and :class:`~ironic_virt.compute.errors.DatabaseFailed`.
+        """
+        return self._run(work, writing=True)
+
+    def reach(self) -> None:
+        """Connect; a patient user waits for the database to come up.
+
+        :raises DatabaseUnreachable: it can't be reached.
+        """
+        tries = self._options.max_retries if self._patient else 0
+        left = tries
+        while True:
+            try:
+                self._once(lambda connection: connection.scalar(sa.select(1)), writing=False)
+            except errors.DatabaseUnreachable as exc:
+                if left == 0:
+                    raise
+                left -= 1
+                LOG.warning("%s; trying again in %d s", exc, self._options.retry_interval)
+                self._sleep(self._options.retry_interval)
+            else:
+                return
+
+    def dispose(self) -> None:
+        """Close the connections; the next transaction opens new ones."""
+        self.engine.dispose()
+
+    def _run(self, work: Work[T], *, writing: bool) -> T:
+        conflicts = lost = 0
+        while True:
+            try:
+                return self._once(work, writing=writing)
+            except _CONFLICTS as exc:
+                conflicts += 1
+                if conflicts > _CONFLICT_TRIES:
+                    raise errors.DatabaseFailed(self.url, _reason(exc)) from exc
+                self._sleep(_pause(conflicts, 1.0))
+            except errors.DatabaseUnreachable as exc:
+                lost += 1
+                most = self._options.db_max_retries
+                if not self._patient or lost > most >= 0:
+                    raise
+                pause = _pause(lost, self._options.db_max_retry_interval)
+                LOG.warning("%s; trying again in %.1f s", exc, pause)
+                self._sleep(pause)
+
+    def _once(self, work: Work[T], *, writing: bool) -> T:
+        connected = False
+        try:
+            with self.engine.begin() as connection:
+                connected = True
+                if writing and self.is_sqlite:
+                    # Taken now and waited for, the lock for writing can't be refused later.
+                    connection.exec_driver_sql("COMMIT")
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                return work(connection)
+        except (*_CONFLICTS, db_exception.DBDuplicateEntry, exceptions.IronicVirtError):
+            raise
+        except db_exception.DBConnectionError as exc:
+            raise errors.DatabaseUnreachable(self.url, _reason(exc)) from exc
+        except (db_exception.DBError, sa.exc.SQLAlchemyError) as exc:
+            kind = errors.DatabaseFailed if connected else errors.DatabaseUnreachable
+            raise kind(self.url, _reason(exc)) from exc
+
+
+def _pause(tries: int, most: float) -> float:
+    return random.uniform(0.5, 1.0) * min(_FIRST_PAUSE * 2.0 ** min(tries, 16), most)
+
+
+def _reason(error: BaseException) -> str:
+    """What the database said itself, on one line; SQLAlchemy adds the statement."""
+    while True:
+        inner = getattr(error, "orig", None) or getattr(error, "inner_exception", None)
+        if not isinstance(inner, BaseException):
+            break
+        error = inner
+    said = error.args[-1] if len(error.args) == 2 and isinstance(error.args[-1], str) else error
+    return " ".join(str(said).split()) or type(error).__name__

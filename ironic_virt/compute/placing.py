@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which node an instance gets: the scheduler chooses, and the records decide.
+
+What is chosen may be gone a moment later, so a node is an instance's only when
+the claim on it stands in the records; until then the next best is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from oslo_config import cfg
+
+from ironic_virt.compute.db import Database
+from ironic_virt.compute.db.records import FaultReport, Instance
+from ironic_virt.compute.errors import ClaimLost
+from ironic_virt.compute.states import TaskState
+from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike
+from ironic_virt.scheduler.filter_scheduler import FilterScheduler
+from ironic_virt.scheduler.request import RequestSpec
+
+T = TypeVar("T")
+
+
+def place(
+    scheduler: FilterScheduler,
+    source: CandidateSource,
+    spec: RequestSpec,
+    claim: Callable[[ComputeNodeLike], T],
+) -> T:
+    """Choose nodes until one can be claimed.
+
+    :param claim: writes the claim on a node down, or raises that it is lost.
+    :returns: what ``claim`` has returned.
+    :raises NoValidHost: there is no such node, or each was taken meanwhile.
+    """
+    for host in scheduler.ranked(spec, source):
+        assert host.record is not None, "the scheduler hands out what it has looked at"
+        try:
+            return claim(host.record)
+        except ClaimLost:
+            continue
+    raise AssertionError("the scheduler says that there is none by an error")
+
+
+def candidates(database: Database) -> CandidateSource:
+    """The free nodes of the services that are up and enabled, as the records have them."""
+    return database.candidates
+
+
+class Placing:
+    """Finds other nodes for builds that have failed.  Thread-safe."""
+
+    def __init__(self, conf: cfg.ConfigOpts, database: Database) -> None:
+        self._scheduler = FilterScheduler.from_conf(conf)
+        self._db = database
+
+    def move_build(self, instance: Instance, fault: FaultReport) -> ComputeNodeLike | None:
+        """Give a build another node, perhaps of another host.
+
+        The former node is released, and is not tried again for this instance.
+
+        :param fault: why the build failed.
+        :returns: the node; ``None``: the build is not wanted any more.
+        :raises NoValidHost: there is none left to try.
+        """
+        tried = {*instance.tried_nodes, *([instance.node] if instance.node else [])}
+        spec = RequestSpec.from_flavor(
+            instance.flavor,
+            instance_uuid=instance.uuid,
+            image=instance.image,
+            exclude_nodes=tried,
+            num_attempts=instance.attempts + 1,
+        )
+
+        def claim(node: ComputeNodeLike) -> ComputeNodeLike | None:
+            moved = self._db.instances.reschedule(
+                instance.uuid, TaskState.SPAWNING, node.uuid, node.host, fault
+            )
+            return node if moved else None
+
+        return place(self._scheduler, candidates(self._db), spec, claim)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Starting, stopping and rebooting instances.
+
+What fails here leaves the instance as it was: its record says what failed, and it
+can be asked for again.
+"""
+
+from __future__ import annotations
+
+from oslo_context import context as oslo_context
+from oslo_log import log as logging
+
+from ironic_virt import exceptions, virt
+from ironic_virt.compute import faults
+from ironic_virt.compute.db import Database
+from ironic_virt.compute.db.records import Instance
+from ironic_virt.compute.errors import RecordsError
+from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.compute.tasks import Result, TryLater
+
+LOG = logging.getLogger(__name__)
+
+TASKS = (
+    TaskState.POWERING_ON,
+    TaskState.POWERING_OFF,
+    TaskState.REBOOTING,
+    TaskState.REBOOTING_HARD,
+)
+
+
+VM_STATES = {
+    virt.PowerState.RUNNING: VmState.ACTIVE,
+    virt.PowerState.SHUTDOWN: VmState.STOPPED,
+}
+"""What an instance is whose node has this power state; of other states there is no telling."""
+
+
+class PowerChange:
+    """An :class:`~ironic_virt.compute.tasks.Action`."""
+
+    def __init__(self, driver: virt.ComputeDriver, database: Database) -> None:
+        self._driver = driver
+        self._instances = database.instances
+
+    def __call__(self, context: oslo_context.RequestContext, instance: Instance) -> Result:
+        """Do what the instance's task says."""
+        task = TaskState(instance.task_state or "")
+        try:
+            self._change(context, task, instance)
+        except (exceptions.WaitCancelled, RecordsError):
+            raise
+        except faults.OUT_OF_REACH as error:
+            raise TryLater(faults.one_line(error)) from error
+        except Exception as error:
+            if not isinstance(error, exceptions.IronicVirtError):
+                LOG.exception("Instance %s: the driver broke off", instance.uuid)
+            LOG.error("Instance %s, %s: %s", instance.uuid, task, faults.one_line(error))
+            failed = self._instances.fail(
+                instance.uuid,
+                task,
+                faults.fault(error),
+                vm_state=VmState(instance.vm_state),
+            )
+            return Result.FAILED if failed else Result.ABORTED
+        reached = (
+            virt.PowerState.SHUTDOWN if task is TaskState.POWERING_OFF else virt.PowerState.RUNNING
+        )
+        done = self._instances.finish(
+            instance.uuid, task, vm_state=VM_STATES[reached], power_state=reached
+        )
+        return Result.DONE if done else Result.ABORTED
+
+    def _change(
+        self, context: oslo_context.RequestContext, task: TaskState, target: Instance
+    ) -> None:
+        if task is TaskState.POWERING_ON:
+            self._driver.power_on(context, target, None)
+        elif task is TaskState.POWERING_OFF:
+            self._driver.power_off(target)
+        else:
+            kind = "SOFT" if task is TaskState.REBOOTING else "HARD"
+            self._driver.reboot(context, target, None, kind)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Keeps the instances' records as the hardware is: on, off, or not there any more.
+
+What somebody did to a node behind the service's back is taken as it is, and not
+undone: an instance whose node was switched off is stopped.  An instance that no
+node carries any more is in error, after Ironic itself has said so.
+
+Only instances are looked at of which nothing is wanted; what is being done to the
+others ends in a state of its own.
+"""
+
+from __future__ import annotations
+
+from oslo_log import log as logging
+
+from ironic_virt import exceptions, virt
+from ironic_virt.compute import faults
+from ironic_virt.compute.db import Database
+from ironic_virt.compute.db.records import Instance
+from ironic_virt.compute.power import VM_STATES
+from ironic_virt.compute.states import VmState
+
+LOG = logging.getLogger(__name__)
+
+_SETTLED = (VmState.ACTIVE, VmState.STOPPED)
+_SHOWN = 10
+
+
+class PowerSync:
+    """Compares all instances of this host.
+
+    :param host: this service's host name.
+    """
+
+    def __init__(self, host: str, driver: virt.ComputeDriver, database: Database) -> None:
+        self._host = host
+        self._driver = driver
+        self._instances = database.instances
+        self._strangers: set[str] = set()
+
+    def sync(self) -> None:
+        """Compare all, and write what differs.
+
+        :raises DatabaseUnreachable: the records can't be read or written.
+        """
+        self._look_for_strangers()
+        for instance in self._instances.list(host=self._host):
+            if instance.task_state is not None or instance.vm_state not in _SETTLED:
+                continue
+            try:
+                power_state = self._driver.get_info(instance).state
+            except exceptions.InstanceNotFound as error:
+                self._gone(instance, error)
+            except exceptions.IronicError as error:
+                LOG.warning(
+                    "The power states could not be compared any further: %s. The next round "
+                    "does it",
+                    error,
+                )
+                return
+            except exceptions.IronicVirtError as error:
+                LOG.warning("The power state of instance %s: %s", instance.uuid, error)
+            else:
+                self._compare(instance, power_state)
+
+    def _look_for_strangers(self) -> None:
+        """Tell of instances on this host's nodes that no record knows; nothing is done to them."""
+        try:
+            carried = set(self._driver.list_instance_uuids())
+        except exceptions.IronicError as error:
+            LOG.debug("The instances on the nodes can't be listed: %s", error)
+            return
+        strangers = carried.difference(self._instances.names(carried))
+        if news := sorted(strangers - self._strangers):
+            LOG.warning(
+                "%d nodes carry instances that the records don't know; they are left alone: %s%s",
+                *(len(news), ", ".join(news[:_SHOWN]), ", ..." if len(news) > _SHOWN else ""),
+            )
+        self._strangers = strangers
+
+    def _compare(self, instance: Instance, power_state: virt.PowerState) -> None:
+        vm_state = VM_STATES.get(power_state, VmState(instance.vm_state))
+        if (instance.power_state, instance.vm_state) == (power_state, vm_state):
+            return
+        if not self._instances.power_seen(instance.uuid, power_state, vm_state=vm_state):
+            return
+        LOG.warning(
+            "Instance %s, node %s: its power state has changed from %s to %s; it is now %s",
+            *(instance.uuid, instance.node, virt.PowerState(instance.power_state).name),
+            *(power_state.name, vm_state),
+        )
+
+    def _gone(self, instance: Instance, error: exceptions.InstanceNotFound) -> None:
+        message = (
+            f"{faults.one_line(error)} any more: somebody has taken it off node {instance.node}. "
+            "Delete it"
+        )
+        if self._instances.fail(instance.uuid, None, faults.fault(error, message)):
+            LOG.error("Instance %s: %s", instance.uuid, message)

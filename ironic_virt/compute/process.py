@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The compute service as a process: from its options to its exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from ironic_virt.compute.db import Database
+from ironic_virt.compute.service import Service
+from ironic_virt.compute.signals import Failed, Reload, Signals, Stop, Stopped
+
+LOG = logging.getLogger(__name__)
+
+
+def run(conf: cfg.ConfigOpts, version: str, *, leave: Callable[[int], Any] = os._exit) -> None:
+    """Be a compute service until a signal ends it.  In the main thread only.
+
+    :param leave: ends the process without any further ado.
+    :raises IronicVirtError: the service can't start, or can't go on.
+    """
+    with Signals(leave) as signals, contextlib.ExitStack() as stack:
+        try:
+            # Nothing has begun yet that would have to be ended in order.
+            with signals.interrupting():
+                database = Database(conf, patient=False)
+                stack.callback(database.close)
+                database.open()
+                service = Service(conf, database, version=version, on_fatal=signals.fail)
+                if port := conf.compute.metrics_port:
+                    stack.enter_context(service.metrics.served(conf.compute.metrics_host, port))
+                service.prepare()
+        except Stopped:
+            LOG.info("Told to end before the service was up")
+            return
+        service.start()
+        while True:
+            note = signals.wait()
+            if isinstance(note, Reload):
+                service.reload()
+            elif isinstance(note, Stop):
+                LOG.info("Told to end; a second signal ends this process at once")
+                left = service.stop(_patience(conf))
+                LOG.info("Compute service %s has ended", service.host)
+                if left:
+                    # Their threads would be waited for.
+                    leave(0)
+                return
+            elif isinstance(note, Failed):
+                if service.stop(0):
+                    LOG.error("%s", note.error)
+                    leave(1)
+                raise note.error
+
+
+def _patience(conf: cfg.ConfigOpts) -> float:
+    try:
+        return float(conf.graceful_shutdown_timeout)
+    except ValueError:
+        # A file that was changed while we run may hold anything.
+        return 0.0

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Asking the reference service for things: what ``ironic-virt`` does, for programs.
+
+A request is written into the records, in one transaction each, and is complete
+then: the service that has the instance carries it out, now or when it is up
+again.  Whoever wants to know what became of it waits; nothing depends on that.
+
+It needs the database and no service, and may be used from any thread.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+
+from oslo_config import cfg
+
+from ironic_virt import exceptions, virt
+from ironic_virt.compute import states
+from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.errors import ClaimLost, InvalidRequest, RequestTimeout
+from ironic_virt.compute.placing import candidates, place
+from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike
+from ironic_virt.scheduler.filter_scheduler import FilterScheduler
+from ironic_virt.scheduler.request import RequestSpec
+
+CREATE = "create"
+LARGEST_USER_DATA = 64 * 1024
+"""Characters of user data that fit on a config drive in Ironic's default limits."""
+
+_NAME_LENGTH = 255
+_LOOK_SECONDS = 0.5
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """Something that was asked for.
+
+    :param instance: as it was right after that.
+    :param action: as the instance's history calls it.
+    :param request_id: under which it stands there.
+    """
+
+    instance: records.Instance
+    action: str
+    request_id: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a request.
+
+    :param instance: as it is now.
+    :param error: why it failed, in one line; ``None``: it worked.
+    """
+
+    request: Request
+    instance: records.Instance
+    error: str | None = None
+
+
+class Requests:
+    """What can be asked of the reference service.
+
+    :param conf: with ``[scheduler]``, as :func:`ironic_virt.conf.database.load` has it.
+    :param database: opened.
+    :param scheduler: chooses nodes; by default the one that ``conf`` describes.
+    :param source: where it finds them; by default the database.
+    :param wake: told that something was asked for; for a service in this process.
+    :param clock: monotonic, in seconds.
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        database: Database,
+        *,
+        scheduler: FilterScheduler | None = None,
+        source: CandidateSource | None = None,
+        wake: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        self._conf = conf
+        self._db = database
+        self._scheduler = scheduler
+        self._source = source
+        self._wake = wake
+        self._clock = clock
+        self._sleep = sleep
+        self._new_uuid = new_uuid
+
+    # -- asking ---------------------------------------------------------------
+
+    def create(
+        self, wanted: records.NewInstance, *, least: int = 1, most: int | None = None
+    ) -> list[Request]:
+        """Ask for instances that are alike: choose nodes, claim them, have them built.
+
+        Of several, each is a transaction of its own; they are called ``name-1``,
+        ``name-2`` and so on.  An instance that no node is left for is written down
+        in error, with a fault that says filter by filter why, if it is one of the
+        first ``least``.
+
+        :param wanted: its uuid is the first instance's.
+        :param most: how many to build if there are nodes; ``least`` by default.
+        :returns: the requests; at least ``least``.
+        :raises InvalidRequest: something of it can't be; nothing was written.
+        :raises InvalidExtraSpec: the flavor asks for something in an unknown form;
+            nothing was written.
+        :raises InstanceExists: the uuid is taken.
+        """
+        most = least if most is None else most
+        _check(wanted, least, most)
+        spec = RequestSpec.from_flavor(
+            wanted.flavor, instance_uuid=wanted.uuid, image=wanted.image
+        )
+        scheduler = self._scheduler or FilterScheduler.from_conf(self._conf)
+        self._scheduler = scheduler
+        source = self._source or candidates(self._db)
+        each = self._each(wanted, most)
+        hosts: list[ComputeNodeLike] = []
+        if most > 1:
+            hosts, shortage = self._choose(scheduler, source, spec, least, most)
+            if shortage is not None:
+                # Rather none than too few: nothing has been claimed yet.
+                return [self._failed(new, shortage) for new in each[:least]]
+        requests = []
+        for number, new in enumerate(each):
+            chosen = hosts[number] if number < len(hosts) else None
+            try:
+                requests.append(self._build(scheduler, source, spec, new, chosen))
+            except exceptions.NoValidHost as nowhere:
+                if len(requests) >= least:
+                    break
+                requests.append(self._failed(new, nowhere))
+        self._wake()
+        return requests
+
+    def delete(self, instance: str) -> Request:
+        """Ask for an instance to be deleted, whatever else is wanted of it.
+
+        One without a host is deleted at once.
+
+        :param instance: its uuid, or its name if no other has that; so for all of these.
+        :raises NoSuchInstance: there is none.
+        :raises AmbiguousName: several have this name.
+        """
+        return self._ask(instance, TaskState.DELETING)
+
+    def start(self, instance: str) -> Request:
+        """Ask for an instance to be powered on.
+
+        :raises ConflictingRequest: it isn't stopped, or is busy; so for all below.
+        """
+        return self._ask(instance, TaskState.POWERING_ON)
+
+    def stop(self, instance: str) -> Request:
+        """Ask for an instance to be powered off."""
+        return self._ask(instance, TaskState.POWERING_OFF)
+
+    def reboot(self, instance: str, *, hard: bool = False) -> Request:
+        """Ask for a reboot; a hard one doesn't ask the instance's system first."""
+        return self._ask(instance, TaskState.REBOOTING_HARD if hard else TaskState.REBOOTING)
+
+    def rebuild(
+        self,
+        instance: str,
+        image: virt.ImageMeta | None = None,
+        *,
+        preserve_ephemeral: bool = False,
+    ) -> Request:
+        """Ask for an image to be written onto the instance's node anew.
+
+        :param image: ``None``: the one that it has.
+        :param preserve_ephemeral: leave the ephemeral disk as it is.
+        """
+        return self._ask(
+            instance, TaskState.REBUILDING, image=image, preserve_ephemeral=preserve_ephemeral
+        )
+
+    # -- waiting --------------------------------------------------------------
+
+    def wait(
+        self,
+        requests: Iterable[Request],
+        told: Callable[[records.Instance], None] = lambda _instance: None,
+        ended: Callable[[Outcome], None] = lambda _outcome: None,
+        *,
+        timeout: float | None = None,
+    ) -> list[Outcome]:
+        """Wait until each of them has ended.
+
+        :param told: called with an instance whenever it has come further.
+        :param ended: called with each outcome as it is known.
+        :param timeout: in seconds.
+        :returns: in the order of ``requests``.
+        :raises RequestTimeout: some had not ended by then; what was asked for still holds.
+        """
+        requests = list(requests)
+        outcomes: dict[int, Outcome] = {}
+        seen: dict[int, records.Instance] = {}
+        deadline = None if timeout is None else self._clock() + timeout
+        while True:
+            for number, request in enumerate(requests):
+                if number in outcomes:
+                    continue
+                now = self._db.instances.get(request.instance.uuid, deleted=True)
+                if seen.get(number) != now:
+                    seen[number] = now
+                    told(now)
+                if (outcome := self._outcome(request, now)) is not None:
+                    outcomes[number] = outcome
+                    ended(outcome)
+            if len(outcomes) == len(requests):
+                return [outcomes[number] for number in range(len(requests))]
+            left = _LOOK_SECONDS if deadline is None else deadline - self._clock()
+            if left <= 0:
+                late = [seen[number] for number in range(len(requests)) if number not in outcomes]
+                raise RequestTimeout([instance.uuid for instance in late], timeout or 0)
+            self._sleep(min(left, _LOOK_SECONDS))
+
+    def down(self, requests: Iterable[Request]) -> Sequence[str]:
+        """The hosts that have to carry requests out and are not up now."""
+        up = set(self._db.services.up())
+        instances = [request.instance for request in requests]
+        hosts = {one.host for one in instances if one.host is not None and one.task_state}
+        return sorted(hosts - up)
+
+    # -- within ---------------------------------------------------------------
+
+    def _each(self, wanted: records.NewInstance, count: int) -> list[records.NewInstance]:
+        if count == 1:
+            return [self._identified(wanted, wanted.uuid)]
+        return [
+            self._identified(
+                dataclasses.replace(wanted, display_name=f"{wanted.display_name}-{number}")
+                if wanted.display_name
+                else wanted,
+                wanted.uuid if number == 1 else self._new_uuid(),
+            )
+            for number in range(1, count + 1)
+        ]
+
+    def _identified(self, new: records.NewInstance, uuid: str) -> records.NewInstance:
+        request_id = new.request_id or f"req-{self._new_uuid()}"
+        return dataclasses.replace(new, uuid=uuid, request_id=request_id)
+
+    def _choose(
+        self,
+        scheduler: FilterScheduler,
+        source: CandidateSource,
+        spec: RequestSpec,
+        least: int,
+        most: int,
+    ) -> tuple[list[ComputeNodeLike], exceptions.NoValidHost | None]:
+        """Nodes for ``most`` instances, or for as many as there are, or why not even ``least``."""
+        count = most
+        while True:
+            try:
+                hosts = scheduler.select(spec, source, count)
+            except exceptions.NoValidHost as nowhere:
+                if nowhere.found < least:
+                    return [], nowhere
+                count = nowhere.found
+            else:
+                return [host.record for host in hosts if host.record is not None], None
+
+    def _build(
+        self,
+        scheduler: FilterScheduler,
+        source: CandidateSource,
+        spec: RequestSpec,
+        new: records.NewInstance,
+        chosen: ComputeNodeLike | None,
+    ) -> Request:
+        def claim(node: ComputeNodeLike) -> records.Instance:
+            return self._db.instances.create_building(new, node)
+
+        if chosen is not None:
+            try:
+                return _created(claim(chosen), new)
+            except ClaimLost:
+                pass
+        spec = dataclasses.replace(spec, instance_uuid=new.uuid)
+        return _created(place(scheduler, source, spec, claim), new)
+
+    def _failed(self, new: records.NewInstance, error: exceptions.NoValidHost) -> Request:
+        steps = "\n".join(
+            f"{name}{f' ({wish})' if wish else ''}: {left} left" for name, wish, left in error.left
+        )
+        fault = records.FaultReport(str(error), details=steps or None)
+        return _created(self._db.instances.create_failed(new, fault), new)
+
+    def _ask(
+        self,
+        instance: str,
+        task: TaskState,
+        *,
+        image: virt.ImageMeta | None = None,
+        preserve_ephemeral: bool = False,
+    ) -> Request:
+        found = self._db.instances.get(instance)
+        request_id = f"req-{self._new_uuid()}"
+        asked = self._db.instances.request(
+            found.uuid,
+            task,
+            image=image,
+            preserve_ephemeral=preserve_ephemeral,
+            request_id=request_id,
+        )
+        self._wake()
+        return Request(asked, states.TRANSITIONS[task].action, request_id)
+
+    def _outcome(self, request: Request, now: records.Instance) -> Outcome | None:
+        if now.task_state is not None and now.task_state == request.instance.task_state:
+            return None
+        actions = self._db.actions.list(now.uuid)
+        mine = [one for one in actions if one.request_id == request.request_id]
+        # A delete that was wanted already stands under the id of who asked first.
+        action = (mine or [one for one in actions if one.action == request.action])[-1]
+        return None if action.finish_time is None else Outcome(request, now, action.message)
+
+
+def _created(instance: records.Instance, new: records.NewInstance) -> Request:
+    return Request(instance, CREATE, str(new.request_id))
+
+
+def has_failed(request: Request) -> bool:
+    """Whether a request to create an instance has ended right away: there is no node for it."""
+    return request.instance.vm_state == VmState.ERROR
+
+
+def _check(wanted: records.NewInstance, least: int, most: int) -> None:
+    if not 1 <= least <= most:
+        raise InvalidRequest(f"from {least} to {most} instances: that can't be")
+    if len(f"{wanted.display_name or ''}-{most}") > _NAME_LENGTH:
+        raise InvalidRequest(f"the name is too long: at most {_NAME_LENGTH} characters")
+    if wanted.ports and most > 1:
+        raise InvalidRequest("several instances can't share ports: create them one by one")
+    ids = [port.id for port in wanted.ports]
+    if len(set(ids)) != len(ids):
+        raise InvalidRequest("a port is named twice")
+    if wanted.user_data is not None and len(wanted.user_data) > LARGEST_USER_DATA:
+        raise InvalidRequest(
+            f"the user data has {len(wanted.user_data)} characters, more than {LARGEST_USER_DATA}"
+        )

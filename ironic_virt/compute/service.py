@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The reference compute service: what it consists of, and its life in one process.
+
+It registers under its host name and reports that it is up; it keeps the records of
+its nodes as Ironic has them, and those of its instances as the hardware is; and it
+carries out what is wanted of its instances.  Each of these has a loop of its own,
+so that none waits for another.
+
+The records are the truth.  The service keeps nothing that another process of the
+same name could not take up where this one ended, in whatever way it ended.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from ironic_virt import conf as options
+from ironic_virt import exceptions, virt
+from ironic_virt.compute import power
+from ironic_virt.compute.build import Build
+from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.delete import Delete
+from ironic_virt.compute.errors import (
+    DatabaseFailed,
+    DatabaseUnreachable,
+    ServiceNotFound,
+    ServiceSuperseded,
+)
+from ironic_virt.compute.in_flight import InFlight
+from ironic_virt.compute.loops import Loop
+from ironic_virt.compute.metrics import Metrics
+from ironic_virt.compute.outage import Outage
+from ironic_virt.compute.placing import Placing
+from ironic_virt.compute.power_sync import PowerSync
+from ironic_virt.compute.rebuild import Rebuild
+from ironic_virt.compute.states import TaskState
+from ironic_virt.compute.tasks import Action, Pool, Tasks
+from ironic_virt.compute.tracker import Tracker
+from ironic_virt.compute.virtapi import ServiceVirtAPI
+
+LOG = logging.getLogger(__name__)
+
+CANCEL_SECONDS = 5.0
+"""How long tasks that were told to end may take to do so."""
+
+
+def _threads(size: int) -> concurrent.futures.Executor:
+    return concurrent.futures.ThreadPoolExecutor(size, "ironic-virt-task")
+
+
+class Service:
+    """One compute service.
+
+    :meth:`prepare`, :meth:`start`, :meth:`stop`, in this order and once each, are for
+    one thread; the rest is for any.
+
+    :param conf: options, loaded and checked.
+    :param database: the records; their schema has been checked.
+    :param version: of the software, for the records.
+    :param on_fatal: told, in some thread, that the service can't go on.
+    :param load_driver: makes the driver.
+    :param make_executor: makes the threads, given how many, that tasks run in.
+    :param clock: a monotonic clock in seconds.
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        database: Database,
+        *,
+        version: str,
+        on_fatal: Callable[[Exception], None] = lambda _error: None,
+        load_driver: Callable[
+            [cfg.ConfigOpts, virt.VirtAPI], virt.ComputeDriver
+        ] = virt.load_compute_driver,
+        make_executor: Callable[[int], concurrent.futures.Executor] = _threads,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._conf = conf
+        self._db = database
+        self._version = version
+        self._clock = clock
+        self.host: str = conf.host
+        self.incarnation = str(uuid.uuid4())
+        self.metrics = Metrics(self.host, version, clock=clock)
+        self._in_flight = InFlight()
+        self._database_outage = Outage(
+            "The records are out of reach",
+            "What is being deployed goes on; nothing new begins until it is back",
+            clock=clock,
+        )
+        virtapi = ServiceVirtAPI(self.host, database, self._in_flight, self.metrics)
+        self.driver = load_driver(conf, virtapi)
+        self.metrics.nodes_age = self.driver.nodes_age
+        self._tracker = Tracker(self.host, self.driver, database, self.metrics)
+        self._power_sync = PowerSync(self.host, self.driver, database)
+        self._executors = [
+            make_executor(conf.compute.max_concurrent_builds),
+            make_executor(conf.compute.max_concurrent_tasks),
+        ]
+        self._tasks = Tasks(
+            lambda: database.instances.wanted(self.host),
+            database.actions.list,
+            self._actions(),
+            [
+                Pool(
+                    [TaskState.SPAWNING, TaskState.REBUILDING],
+                    conf.compute.max_concurrent_builds,
+                    self._executors[0],
+                ),
+                Pool(
+                    [TaskState.DELETING, *power.TASKS],
+                    conf.compute.max_concurrent_tasks,
+                    self._executors[1],
+                ),
+            ],
+            self._in_flight,
+            self.metrics,
+            self._database_outage,
+            on_end=self._task_ended,
+            clock=clock,
+        )
+        self._wait_until = 0.0
+        self._on_fatal = on_fatal
+        self._loops = {
+            "report": self._loop("report", self.report, lambda: conf.report_interval),
+            "tasks": self._loop("tasks", self.look, lambda: conf.compute.task_interval),
+            "refresh": self._loop(
+                "refresh", self.refresh, lambda: conf.compute.resource_refresh_interval
+            ),
+            "power": self._loop(
+                "power-sync", self.sync_power, lambda: conf.compute.power_sync_interval
+            ),
+        }
+
+    def _actions(self) -> dict[TaskState, Action]:
+        placing = Placing(self._conf, self._db)
+        change = power.PowerChange(self.driver, self._db)
+        return {
+            TaskState.SPAWNING: Build(self._conf, self.driver, self._db, placing),
+            TaskState.REBUILDING: Rebuild(self.driver, self._db),
+            TaskState.DELETING: Delete(self.driver, self._db),
+            **dict.fromkeys(power.TASKS, change),
+        }
+
+    def _loop(self, name: str, action: Callable[[], None], interval: Callable[[], float]) -> Loop:
+        return Loop(name, action, interval, fatal=(ServiceSuperseded,), on_fatal=self._on_fatal)
+
+    # -- its life -------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Have the driver ready, and register.
+
+        :raises IronicVirtError: Ironic can't be reached, or the options can't be served.
+        :raises InvalidConfiguration: Ironic is to pick the nodes.
+        """
+        if self._conf.ironic.node_selection == "ironic":
+            raise exceptions.InvalidConfiguration(
+                "[ironic] node_selection",
+                "can't be 'ironic' with this compute service, whose records are of single nodes; "
+                "nova-compute can have it. Use 'scheduler'",
+            )
+        self.driver.init_host(self.host)
+        former = self._registered()
+        service = self._db.services.register(
+            self.host,
+            version=self._version,
+            incarnation=self.incarnation,
+            conductor_group=self._conf.ironic.conductor_group,
+            shard_key=self._conf.ironic.shard_key,
+        )
+        if former is not None and self._db.services.is_up(former):
+            # It may still run and not know yet that it has to stop.
+            self._wait_until = self._clock() + 2 * self._conf.compute.task_interval + 1
+        LOG.info(
+            "Compute service %s, version %s, incarnation %s, is up%s",
+            *(self.host, self._version, self.incarnation),
+            f"; it is disabled ({service.disabled_reason})" if service.disabled else "",
+        )
+
+    def start(self) -> None:
+        """Begin with everything, in threads of their own."""
+        for loop in self._loops.values():
+            loop.start()
+
+    def wake(self) -> None:
+        """Look now what is wanted; for those who have just written it in this process."""
+        self._loops["tasks"].wake()
+
+    def reload(self) -> None:
+        """Read the files anew; what is mutable holds from now on, or the next refresh on."""
+        try:
+            changed = self._conf.mutate_config_files()
+            options.check(self._conf)
+        except (cfg.Error, ValueError, exceptions.InvalidConfiguration) as error:
+            LOG.error("The changed options can't all be used: %s", error)
+        else:
+            names = sorted(f"[{group or 'DEFAULT'}] {name}" for group, name in changed)
+            LOG.info("Read the files anew; changed: %s", ", ".join(names) or "nothing")
+        for loop in self._loops.values():
+            loop.wake()
+
+    def stop(self, timeout: float) -> list[str]:
+        """End in order.
+
+        Nothing new begins; what is being done has ``timeout`` seconds.  What is not
+        done then goes on in Ironic, and the next process of this name takes it up.
+
+        :returns: the instances whose tasks have not even noticed that they were to end.
+        """
+        self._tasks.drain()
+        self._loops["tasks"].stop()
+        self._loops["tasks"].join(CANCEL_SECONDS)
+        left = self._in_flight.wait(0)
+        if left and timeout:
+            LOG.info("Waiting up to %.0f s for the tasks of %d instances", timeout, len(left))
+            left = self._in_flight.wait(timeout)
+        if left:
+            LOG.warning(
+                "The tasks of %d instances go on when this service is started again: %s",
+                *(len(left), ", ".join(left)),
+            )
+        self.driver.cleanup_host(self.host)
+        left = self._in_flight.wait(CANCEL_SECONDS)
+        for loop in self._loops.values():
+            loop.stop()
+        for executor in self._executors:
+            executor.shutdown(wait=not left)
+        for loop in self._loops.values():
+            loop.join(1.0)
+        return left
+
+    # -- the loops' rounds ----------------------------------------------------
+
+    def report(self) -> None:
+        """Report that the service is up.
+
+        :raises ServiceSuperseded: another process has taken over its name.
+        """
+        with self._watching_database():
+            self._db.services.heartbeat(
+                self.host,
+                self.incarnation,
+                conductor_group=self._conf.ironic.conductor_group,
+                shard_key=self._conf.ironic.shard_key,
+            )
+
+    def look(self) -> None:
+        """Begin what is wanted.
+
+        :raises ServiceSuperseded: another process has taken over its name.
+        """
+        with self._watching_database():
+            now = self._registered()
+            if now is None or now.incarnation != self.incarnation:
+                raise ServiceSuperseded(self.host)
+            if self._clock() >= self._wait_until:
+                self._tasks.look()
+
+    def refresh(self) -> None:
+        """Bring the nodes' records up to date."""
+        with self._watching_database():
+            try:
+                self._tracker.refresh()
+            except exceptions.IronicError as error:
+                # Whoever asks for the nodes says this aloud, and once.
+                LOG.debug("The nodes' records were not refreshed: %s", error)
+
+    def sync_power(self) -> None:
+        """Compare the instances' records with the hardware."""
+        with self._watching_database():
+            self._power_sync.sync()
+
+    # -- what they share ------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _watching_database(self) -> Iterator[None]:
+        """Take note of whether the database answers; what needs it comes again anyway."""
+        failure = None
+        try:
+            yield
+        except (DatabaseUnreachable, DatabaseFailed) as error:
+            failure = error
+        # Out of the block, where oslo.log would say it twice.
+        if failure is None:
+            self._database_outage.worked()
+        else:
+            self._database_outage.failed(failure)
+
+    def _registered(self) -> records.Service | None:
+        try:
+            return self._db.services.get(self.host)
+        except ServiceNotFound:
+            return None
+
+    def _task_ended(self, instance: records.Instance) -> None:
+        if instance.node is not None:
+            self._tracker.forget(instance.node)
+        self._loops["tasks"].wake()

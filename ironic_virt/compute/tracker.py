@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Keeps the records of this host's nodes as the driver says that the nodes are.
+
+Made for 100,000 nodes: a refresh asks the driver in detail only for those of
+which it has news, and writes only what differs.  Now and then everything is
+compared, so that a record which something else has changed is mended, too.
+
+A record is deleted only after the driver confirms that the node is gone.  A node
+that merely isn't this host's any more keeps its record, which nobody is given
+any more.  A record of another host is taken over only while the driver's nodes go
+from host to host by themselves.
+
+One refresh at a time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+from oslo_log import log as logging
+
+from ironic_virt import virt
+from ironic_virt.compute.db import Database
+from ironic_virt.compute.db.records import NodeReport
+from ironic_virt.compute.errors import ComputeNodeInUse, ComputeNodeNotFound
+from ironic_virt.compute.metrics import Metrics
+
+LOG = logging.getLogger(__name__)
+
+WHOLE_EVERY = 10
+"""Every so many refreshes all nodes are compared with their records."""
+
+MOST_LOOKED_UP = 50
+"""So many nodes that are missing are looked for in one refresh."""
+
+
+class Tracker:
+    """Refreshes the records.
+
+    :param host: this service's host name.
+    """
+
+    def __init__(
+        self, host: str, driver: virt.ComputeDriver, database: Database, metrics: Metrics
+    ) -> None:
+        self._host = host
+        self._driver = driver
+        self._nodes = database.compute_nodes
+        self._metrics = metrics
+        self._written: dict[str, object] = {}
+        self._rounds = 0
+        self._next_missing = ""
+        self._conflicts: dict[str, str] = {}
+        self._in_use: set[str] = set()
+
+    def refresh(self) -> None:
+        """Bring the records up to date.
+
+        :raises IronicVirtError: the nodes could not be listed, or the records not
+            be read or written; what is left comes with the next refresh.
+        """
+        try:
+            self._refresh()
+        except Exception:
+            self._metrics.refresh_failed()
+            raise
+
+    def forget(self, node: str) -> None:
+        """Take note that a node's record was changed: compare it anew."""
+        self._written.pop(node, None)
+
+    def _refresh(self) -> None:
+        with self._metrics.refresh_part("ironic"):
+            uuids = self._driver.get_available_nodes(refresh=True)
+            versions = self._driver.node_versions()
+        with self._metrics.refresh_part("compare"):
+            if self._rounds % WHOLE_EVERY == 0:
+                self._written.clear()
+            self._rounds += 1
+            news = [uuid for uuid in uuids if self._is_news(uuid, versions)]
+            reports = [self._report(uuid) for uuid in news]
+        with self._metrics.refresh_part("records"):
+            if reports:
+                self._save(reports, versions)
+            deleted = self._look_for(set(self._nodes.uuids(self._host)).difference(uuids))
+        self._metrics.refreshed(self._driver.node_counts(), compared=len(news), deleted=deleted)
+        LOG.debug(
+            "Refreshed the records of %d nodes: %d had news, %d are deleted",
+            *(len(uuids), len(news), deleted),
+        )
+
+    # -- nodes that are there -------------------------------------------------
+
+    def _is_news(self, uuid: str, versions: Mapping[str, object]) -> bool:
+        version = versions.get(uuid)
+        if version is None:
+            return True
+        written = self._written.get(uuid)
+        # Nearly always the very same; equal and not the same after a full list.
+        return written is not version and written != version
+
+    def _save(self, reports: Sequence[NodeReport], versions: Mapping[str, object]) -> None:
+        take_over = self._driver.rebalances_nodes()
+        conflicts = self._nodes.save(self._host, reports, take_over=take_over)
+        self._tell_of_conflicts(conflicts)
+        for report in reports:
+            if report.uuid in versions and report.uuid not in conflicts:
+                self._written[report.uuid] = versions[report.uuid]
+
+    def _report(self, uuid: str) -> NodeReport:
+        resource = self._driver.get_available_resource(uuid)
+        inventory = self._driver.get_inventory(uuid)
+        return NodeReport(
+            uuid=uuid,
+            hypervisor_type=resource.hypervisor_type,
+            hypervisor_version=resource.hypervisor_version,
+            vcpus=resource.vcpus,
+            memory_mb=resource.memory_mb,
+            local_gb=resource.local_gb,
+            cpu_arch=resource.cpu_arch,
+            resource_class=resource.resource_class,
+            traits=inventory.traits,
+            stats=dict(resource.stats),
+            in_use=resource.in_use,
+            available=resource.available,
+        )
+
+    def _tell_of_conflicts(self, conflicts: Mapping[str, str]) -> None:
+        for uuid, owner in conflicts.items():
+            if self._conflicts.get(uuid) != owner:
+                LOG.warning(
+                    "The record of node %s belongs to host %s and is left as it is", uuid, owner
+                )
+        self._conflicts = dict(conflicts)
+
+    # -- nodes that are missing -----------------------------------------------
+
+    def _look_for(self, missing: Collection[str]) -> int:
+        """Ask after nodes that have a record of this host and are not listed any more.
+
+        :returns: how many records were deleted.
+        """
+        self._in_use.intersection_update(missing)
+        deleted = 0
+        for uuid in self._some_of(missing):
+            self._written.pop(uuid, None)
+            if self._driver.is_node_deleted(uuid):
+                deleted += self._delete(uuid)
+            else:
+                self._withdraw(uuid)
+        return deleted
+
+    def _some_of(self, missing: Collection[str]) -> list[str]:
+        """Those whose turn it is: a shard that went elsewhere is not asked for at once."""
+        waiting = sorted(missing)
+        later = [uuid for uuid in waiting if uuid >= self._next_missing]
+        turn = [*later, *waiting][: min(MOST_LOOKED_UP, len(waiting))]
+        self._next_missing = f"{turn[-1]}+" if turn else ""
+        return turn
+
+    def _delete(self, uuid: str) -> bool:
+        try:
+            self._nodes.delete(uuid, host=self._host)
+        except ComputeNodeNotFound:
+            return False
+        except ComputeNodeInUse as error:
+            if uuid not in self._in_use:
+                self._in_use.add(uuid)
+                LOG.warning("Node %s is gone from Ironic. %s", uuid, error)
+            return False
+        LOG.info("Node %s is gone from Ironic; its record is deleted", uuid)
+        return True
+
+    def _withdraw(self, uuid: str) -> None:
+        """See that nobody is given a node here that isn't this host's any more."""
+        record = self._nodes.get(uuid)
+        if not record.available or record.host != self._host:
+            return
+        fields = {field.name for field in dataclasses.fields(NodeReport)}
+        seen = {name: getattr(record, name) for name in fields}
+        self._nodes.save(self._host, [NodeReport(**{**seen, "available": False})])
+        LOG.warning(
+            "Node %s is not among this host's nodes any more, and still in Ironic; its record "
+            "stays, and no new instance gets it",
+            uuid,
+        )

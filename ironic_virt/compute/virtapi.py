@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the driver asks of the reference service, answered from the records.
+
+Whether a build is still wanted is answered from memory: it is asked often, and the
+tasks' loop reads it from the records all the time anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from oslo_log import log as logging
+
+from ironic_virt import virt
+from ironic_virt.compute.db import Database
+from ironic_virt.compute.errors import RecordsError
+from ironic_virt.compute.in_flight import InFlight
+from ironic_virt.compute.metrics import Metrics
+
+LOG = logging.getLogger(__name__)
+
+_FEW = 500
+
+
+class ServiceVirtAPI(virt.VirtAPI):
+    """The service's side of the contract.  Thread-safe.
+
+    :param host: this service's host name.
+    """
+
+    def __init__(
+        self, host: str, database: Database, in_flight: InFlight, metrics: Metrics
+    ) -> None:
+        self._host = host
+        self._db = database
+        self._in_flight = in_flight
+        self._metrics = metrics
+
+    @property
+    def host(self) -> str:
+        """See :class:`virt.VirtAPI`."""
+        return self._host
+
+    def live_hosts(self) -> Collection[str]:
+        """See :class:`virt.VirtAPI`."""
+        return {self._host, *self._db.services.up()}
+
+    def owned_instance_uuids(self) -> Collection[str]:
+        """See :class:`virt.VirtAPI`."""
+        return self._db.instances.task_states(self._host).keys()
+
+    def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """See :class:`virt.VirtAPI`."""
+        if len(uuids) <= _FEW:
+            return self._db.compute_nodes.owners(uuids)
+        # Most will be this host's, and to list those is much quicker than to ask for each.
+        mine = set(self._db.compute_nodes.uuids(self._host))
+        others = [uuid for uuid in uuids if uuid not in mine]
+        owners = dict(self._db.compute_nodes.owners(others)) if others else {}
+        owners.update(dict.fromkeys(mine.intersection(uuids), self._host))
+        return owners
+
+    def abort_reason(self, instance: virt.InstanceLike) -> str | None:
+        """See :class:`virt.VirtAPI`."""
+        return self._in_flight.abort_reason(instance.uuid)
+
+    def config_drive(
+        self,
+        context: Any,
+        instance: virt.InstanceLike,
+        *,
+        network_info: virt.NetworkInfo,
+        injected_files: Sequence[tuple[str, bytes]],
+        admin_password: str | None,
+    ) -> virt.ConfigDrive:
+        """The instance's own data; Ironic makes the config drive of it."""
+        record = self._db.instances.get(instance.uuid)
+        name = record.display_name or record.uuid
+        meta_data: dict[str, Any] = {
+            "uuid": record.uuid,
+            "name": name,
+            "hostname": name,
+            "launch_index": 0,
+            "meta": dict(record.properties),
+        }
+        if record.project_id:
+            meta_data["project_id"] = record.project_id
+        if record.public_key:
+            key_name = record.key_name or "default"
+            meta_data["public_keys"] = {key_name: record.public_key}
+            meta_data["keys"] = [{"name": key_name, "type": "ssh", "data": record.public_key}]
+        return virt.ConfigDrive(meta_data=meta_data, user_data=record.user_data)
+
+    def instance_names(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """See :class:`virt.VirtAPI`."""
+        return self._db.instances.names(uuids)
+
+    def report_progress(self, instance: virt.InstanceLike, step: str, detail: str = "") -> None:
+        """Write it down for whoever waits; nothing depends on it."""
+        try:
+            self._db.instances.progress(instance.uuid, step, detail)
+        except RecordsError as error:
+            LOG.debug("Progress of instance %s was not written: %s", instance.uuid, error)
+
+    def report_request(self, method: str, status: int | None, seconds: float) -> None:
+        """Count it."""
+        self._metrics.request(method, status, seconds)

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A process that races others for nodes, started by the tests of claims.
+
+``python -m tests.functional.compute.racing CONFIG SEED TRIES``: picks nodes from a
+few candidates and claims them, each for an instance of its own, until there is none
+left or it has tried often enough.  Prints a line ``instance node`` for each win.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import uuid
+
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import Database
+from ironic_virt.conf import database as options
+from ironic_virt.scheduler.candidates import CandidateQuery
+from tests.functional.compute.stage import Clock, new_instance
+
+
+def say(line: str) -> None:
+    """Tell the test, at once: this process may be killed."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    path, seed, tries = sys.argv[1:]
+    rng = random.Random(int(seed))
+    # All begin at the same nodes, so that they meet.
+    start = random.Random(1)
+    db = Database(options.load([path]), patient=False, clock=Clock()).open()
+    say("ready")
+    sys.stdin.readline()
+    for _ in range(int(tries)):
+        found = db.candidates.find(CandidateQuery(), 4, random.Random(start.random()))
+        if not found:
+            break
+        new = new_instance(uuid=str(uuid.UUID(int=rng.getrandbits(128))), display_name=None)
+        try:
+            made = db.instances.create_building(new, rng.choice(found))
+        except errors.ClaimLost:
+            say("lost")
+        else:
+            say(f"{made.uuid} {made.node}")
+
+
+if __name__ == "__main__":
+    main()

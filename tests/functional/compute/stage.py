@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What tests of records put into them."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from typing import Any
+
+from ironic_virt import virt
+from ironic_virt.compute.db import Database, records
+
+FLAVOR = virt.Flavor("gold", vcpus=8, memory_mb=16384, root_gb=100, extra_specs={"a": "b"})
+IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
+
+
+class Clock:
+    """A clock that only the test moves."""
+
+    def __init__(self) -> None:
+        self.now = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=datetime.UTC)
+
+    def __call__(self) -> datetime.datetime:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += datetime.timedelta(seconds=seconds)
+
+
+def new_uuid() -> str:
+    """A uuid."""
+    return str(uuid.uuid4())
+
+
+def register(db: Database, host: str, **values: Any) -> records.Service:
+    """A compute service that is up."""
+    return db.services.register(
+        host,
+        **{
+            "version": "1.0",
+            "incarnation": new_uuid(),
+            "conductor_group": None,
+            "shard_key": None,
+            **values,
+        },
+    )
+
+
+def report(**values: Any) -> records.NodeReport:
+    """A node that is free."""
+    return records.NodeReport(
+        **{
+            "uuid": new_uuid(),
+            "vcpus": 8,
+            "memory_mb": 16384,
+            "local_gb": 100,
+            "cpu_arch": "x86_64",
+            "resource_class": "gold",
+            "traits": frozenset({"CUSTOM_B", "CUSTOM_A"}),
+            "stats": {"boot_mode": "uefi"},
+            **values,
+        }
+    )
+
+
+def free_node(db: Database, host: str, **values: Any) -> records.ComputeNode:
+    """A free node of a service's."""
+    node = report(**values)
+    db.compute_nodes.save(host, [node])
+    return db.compute_nodes.get(node.uuid)
+
+
+def new_instance(**values: Any) -> records.NewInstance:
+    """What somebody asks for."""
+    return records.NewInstance(
+        **{
+            "uuid": new_uuid(),
+            "flavor": FLAVOR,
+            "image": IMAGE,
+            "display_name": "web",
+            "ports": (virt.Vif("vif-1", "52:54:00:12:34:56"),),
+            "user_data": "#!/bin/sh\n",
+            "key_name": "mine",
+            "public_key": "ssh-ed25519 AAAA",
+            "properties": {"role": "web"},
+            "project_id": "project",
+            "user_id": "user",
+            "request_id": "req-1",
+            **values,
+        }
+    )

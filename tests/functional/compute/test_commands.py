@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the commands show and write, with records and no service."""
+
+from __future__ import annotations
+
+import csv
+import io
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from oslo_config import cfg
+
+from ironic_virt import virt
+from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.requests import Outcome, Request, Requests
+from ironic_virt.compute.states import TaskState, VmState
+from tests.functional.compute.commands import Commands
+from tests.functional.compute.stage import free_node, new_uuid, register
+
+IMAGE = ("--image", "file:///images/a.raw")
+CREATE = ("server", "create", "--flavor", "gold", *IMAGE)
+CHECKSUM = "ab" * 32
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me@example.test"
+
+
+@pytest.fixture
+def db(database_conf: cfg.ConfigOpts) -> Iterator[Database]:
+    """The records, on the clock of the commands."""
+    db = Database(database_conf, patient=False)
+    db.sync()
+    yield db.open()
+    db.close()
+
+
+@pytest.fixture
+def run(
+    db: Database,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Commands:
+    return Commands(tmp_path / "records.conf", capsys, monkeypatch)
+
+
+@pytest.fixture
+def nodes(db: Database) -> list[str]:
+    """Three free nodes of a service that is up, and a flavor for them."""
+    register(db, "one")
+    db.flavors.create(virt.Flavor("gold", extra_specs={"resources:CUSTOM_GOLD": "1"}))
+    return sorted(free_node(db, "one").uuid for _ in range(3))
+
+
+def built(db: Database, uuid: str) -> None:
+    assert db.instances.finish(
+        uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE, power_state=virt.PowerState.RUNNING
+    )
+
+
+# -- flavors ------------------------------------------------------------------
+
+
+def test_a_flavor_is_created_shown_listed_and_deleted(run: Commands, db: Database) -> None:
+    wanted = ("--ram", "1024", "--vcpus", "2", "--disk", "3", "--ephemeral", "4", "--swap", "5")
+    class_ = ("--resource-class", "gold.8", "--trait", "CUSTOM_X")
+    created = run.json(
+        "flavor", "create", "big", *wanted, *class_, "--property", "capabilities:boot_mode=uefi"
+    )
+    specs = {
+        "resources:CUSTOM_GOLD_8": "1",
+        "trait:CUSTOM_X": "required",
+        "capabilities:boot_mode": "uefi",
+    }
+    assert db.flavors.get("big") == virt.Flavor("big", 2, 1024, 3, 4, 5, specs)
+    sizes = {"ram": 1024, "disk": 3, "ephemeral": 4, "swap": 5, "vcpus": 2}
+    assert created == {"name": "big", **sizes, "properties": specs}
+    assert run.json("flavor", "show", "big") == created
+    run.ok("flavor", "create", "any")
+    assert [row["Name"] for row in run.json("flavor", "list")] == ["any", "big"]
+    assert run("flavor", "delete", "any", "big").code == 0
+    assert run.json("flavor", "list") == []
+
+
+def test_several_are_deleted_as_far_as_they_can_be(run: Commands, db: Database) -> None:
+    db.flavors.create(virt.Flavor("a"))
+    result = run("flavor", "delete", "none", "a")
+    assert (result.code, result.err) == (1, "There is no flavor 'none'\n")
+    assert db.flavors.list() == []
+
+
+# -- nodes --------------------------------------------------------------------
+
+
+def test_nodes_are_listed_by_what_can_be_had(run: Commands, db: Database) -> None:
+    register(db, "one")
+    free = free_node(db, "one", stats={"boot_mode": "uefi", "cpu_arch": "x86_64"}).uuid
+    claimed, instance = free_node(db, "one").uuid, new_uuid()
+    assert db.claims.claim(claimed, "one", instance)
+    used = free_node(db, "one", in_use=True, available=False).uuid
+    broken = free_node(db, "two", available=False, resource_class="silver").uuid
+    states = {free: "available", claimed: "claimed", used: "in use", broken: "unavailable"}
+    listed = run.json("node", "list")
+    assert {row["UUID"]: row["State"] for row in listed} == states
+    assert [row["UUID"] for row in listed] == sorted(states)
+    for options, found in (
+        (("--state", "claimed"), {claimed}),
+        (("--host", "two"), {broken}),
+        (("--resource-class", "silver"), {broken}),
+        (("--limit", "2"), set(sorted(states)[:2])),
+        (("--limit", "2", "--marker", sorted(states)[1]), set(sorted(states)[2:])),
+        (("--state", "available", "--limit", "3"), {free}),
+    ):
+        assert {row["UUID"] for row in run.json("node", "list", *options)} == found
+    (long,) = run.json("node", "list", "--long", "--state", "claimed")
+    assert long["Instance UUID"] == instance
+    assert long["Traits"] == ["CUSTOM_A", "CUSTOM_B"]
+    shown = run.json("node", "show", free)
+    assert "cpu_arch" not in shown["capabilities"]
+    assert (shown["state"], shown["memory_mb"], shown["capabilities"]) == (
+        *("available", 16384),
+        {"boot_mode": "uefi"},
+    )
+
+
+# -- services -----------------------------------------------------------------
+
+
+def test_a_service_is_listed_changed_and_deleted(run: Commands, db: Database) -> None:
+    register(db, "one", conductor_group="", shard_key="rack-1")
+    (row,) = run.json("service", "list")
+    assert (row["Host"], row["Conductor Group"], row["Shard"]) == ("one", "", "rack-1")
+    assert (row["Status"], row["State"]) == ("enabled", "up")
+    assert "(default)" in run.ok("service", "list")
+    run.ok("service", "set", "one", "--disable", "--disable-reason", "new disks", "--down")
+    (row,) = run.json("service", "list", "--long", "--host", "one")
+    assert (row["Status"], row["State"], row["Forced Down"]) == ("disabled", "down", True)
+    assert row["Disabled Reason"] == "new disks"
+    run.ok("service", "set", "one", "--enable", "--up")
+    (row,) = run.json("service", "list", "--long")
+    assert (row["Status"], row["State"], row["Forced Down"]) == ("enabled", "up", False)
+    assert row["Disabled Reason"] is None
+    assert run.json("service", "list", "--host", "two") == []
+    run.ok("service", "delete", "one")
+    assert db.services.list() == []
+
+
+def test_a_service_with_nodes_stays(run: Commands, db: Database, nodes: list[str]) -> None:
+    register(db, "two")
+    result = run("service", "delete", "one", "two")
+    assert (result.code, result.err) == (
+        1,
+        "Compute service 'one' can't be deleted: it has 3 compute nodes; move them to another "
+        "service first\n",
+    )
+    assert [service.host for service in db.services.list()] == ["one"]
+
+
+# -- servers ------------------------------------------------------------------
+
+
+def test_a_server_is_asked_for_with_all_that_belongs_to_it(
+    run: Commands, db: Database, nodes: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "user-data").write_text("#!/bin/sh\necho grüß\n")
+    (tmp_path / "id.pub").write_text(f"{KEY}\n")
+    shown = run.json(
+        *("server", "create", "web", "--flavor", "gold"),
+        *("--image", "https://images.example.test/a.raw", "--image-checksum", CHECKSUM),
+        *("--image-format", "raw", "--image-property", "kernel_id=k"),
+        *("--image-property", "ramdisk_id=r", "--port", "p1", "--port", "p2"),
+        *("--user-data", str(tmp_path / "user-data"), "--key", str(tmp_path / "id.pub")),
+        *("--property", "role=web"),
+    )
+    found = db.instances.get("web")
+    assert found.image == virt.ImageMeta(
+        "https://images.example.test/a.raw",
+        *(CHECKSUM, "raw", {"kernel_id": "k", "ramdisk_id": "r"}),
+    )
+    assert [port.id for port in found.ports] == ["p1", "p2"]
+    assert found.user_data == "#!/bin/sh\necho grüß\n"
+    assert (found.key_name, found.public_key) == ("id", KEY)
+    assert found.properties == {"role": "web"}
+    assert shown["id"] == found.uuid
+    assert (shown["status"], shown["OS-EXT-STS:task_state"]) == ("BUILD", "spawning")
+    assert shown["OS-EXT-SRV-ATTR:hypervisor_hostname"] in nodes
+    assert (shown["ports"], shown["properties"]) == (["p1", "p2"], {"role": "web"})
+    assert run.json("server", "show", "web") == shown
+
+
+def test_several_servers_are_one_list(run: Commands, db: Database, nodes: list[str]) -> None:
+    rows = run.json(*CREATE, "--min", "2", "--max", "8", "web")
+    assert [row["Name"] for row in rows] == ["web-1", "web-2", "web-3"]
+    assert sorted(row["Node"] for row in rows) == nodes
+    drawn = run(*CREATE, "--min", "2", "none", "-c", "Name", "-c", "Status")
+    assert "| none-1 | ERROR  |" in drawn.out
+    again = run(*CREATE, "--min", "2", "more", "-f", "value", "-c", "Status")
+    assert (again.code, again.out) == (1, "ERROR\nERROR\n")
+    assert again.err.count("No valid host") == len(again.err.splitlines()) == 2
+
+
+def test_without_a_node_the_server_is_shown_and_the_reason_is_one_line(
+    run: Commands, db: Database
+) -> None:
+    db.flavors.create(virt.Flavor("gold"))
+    result = run(*CREATE, "--wait", "web", "-f", "json")
+    assert result.code == 1
+    assert result.err.startswith("Server web: No valid host for instance ")
+    assert "is a compute service running?" in result.err
+    assert result.err.count("\n") == 1
+    assert result.json["status"] == "ERROR"
+    assert result.json["fault"]["message"] in result.err
+    run.ok("server", "delete", "web")
+    assert run.json("server", "list") == []
+
+
+def test_servers_are_listed_newest_first_and_by_what_is_asked(
+    run: Commands, db: Database, nodes: list[str]
+) -> None:
+    for name in ("a", "b", "c"):
+        run.ok(*CREATE, name)
+    built(db, db.instances.get("b").uuid)
+    gone = db.instances.get("c")
+    run.ok("server", "delete", "c")
+    db.instances.deleted(gone.uuid)
+    names = {
+        (): ["b", "a"],
+        ("--all",): ["c", "b", "a"],
+        ("--deleted",): ["c"],
+        ("--name", "a"): ["a"],
+        ("--status", "active"): ["b"],
+        ("--status", "BUILD", "--limit", "1"): ["a"],
+        ("--host", "two"): [],
+        ("--node", str(db.instances.get("a").node)): ["a"],
+        ("--limit", "1"): ["b"],
+    }
+    for options, found in names.items():
+        assert [row["Name"] for row in run.json("server", "list", *options)] == found, options
+    (row,) = run.json("server", "list", "--long", "--name", "b")
+    assert (row["Status"], row["Power State"], row["Host"]) == ("ACTIVE", 1, "one")
+    assert "Running" in run.ok("server", "list", "--long")
+    assert run.json("server", "show", gone.uuid)["status"] == "DELETED"
+
+
+def test_every_format_is_there(run: Commands, db: Database, nodes: list[str]) -> None:
+    run.ok(*CREATE, "web")
+    uuid = db.instances.get("web").uuid
+    assert f"| {uuid} | web  | BUILD  |" in run.ok("server", "list")
+    (row,) = csv.DictReader(io.StringIO(run.ok("server", "list", "-f", "csv")))
+    assert (row["ID"], row["Status"]) == (uuid, "BUILD")
+    assert "Name: web\n" in run.ok("server", "list", "-f", "yaml")
+    assert run.ok("server", "show", "web", "-f", "value", "-c", "id") == f"{uuid}\n"
+    assert 'status="BUILD"' in run.ok("server", "show", "web", "-f", "shell")
+    assert "status: BUILD\n" in run.ok("server", "show", "web", "-f", "yaml")
+
+
+def test_a_request_is_in_the_records_when_the_command_ends(
+    run: Commands, db: Database, nodes: list[str]
+) -> None:
+    run.ok(*CREATE, "web")
+    uuid = db.instances.get("web").uuid
+    built(db, uuid)
+    for argv, task, state in (
+        (("reboot", "web"), TaskState.REBOOTING, VmState.ACTIVE),
+        (("reboot", "--hard", uuid), TaskState.REBOOTING_HARD, VmState.ACTIVE),
+        (("stop", "web"), TaskState.POWERING_OFF, VmState.STOPPED),
+        (("start", "web"), TaskState.POWERING_ON, VmState.ACTIVE),
+        (("delete", "web"), TaskState.DELETING, None),
+    ):
+        run.ok("server", *argv)
+        assert db.instances.get("web").task_state == task
+        if state is not None:
+            assert db.instances.finish(uuid, task, vm_state=state)
+    rows = run.json("server", "event", "list", uuid)
+    assert [row["Action"] for row in rows] == [
+        "delete",
+        "start",
+        "stop",
+        "reboot",
+        "reboot",
+        "create",
+    ]
+    assert [row["Result"] for row in rows] == [None, *["Success"] * 5]
+    shown = run.json("server", "event", "show", uuid, rows[1]["Request ID"])
+    assert (shown["action"], shown["result"], shown["server_id"]) == ("start", "Success", uuid)
+    assert (shown["message"], shown["finish_time"]) == (None, rows[1]["Finish Time"])
+
+
+def test_a_rebuild_is_asked_for_with_its_image(
+    run: Commands, db: Database, nodes: list[str]
+) -> None:
+    run.ok(*CREATE, "web")
+    uuid = db.instances.get("web").uuid
+    built(db, uuid)
+    shown = run.json(
+        *("server", "rebuild", "web", "--image", "https://images.example.test/b.raw"),
+        *("--image-checksum", CHECKSUM, "--image-property", "kernel_id=k"),
+        *("--image-property", "ramdisk_id=r", "--preserve-ephemeral"),
+    )
+    found = db.instances.get(uuid)
+    image = virt.ImageMeta(
+        "https://images.example.test/b.raw", CHECKSUM, None, {"kernel_id": "k", "ramdisk_id": "r"}
+    )
+    assert found.rebuild == records.Rebuild(image, preserve_ephemeral=True)
+    assert found.image.id == IMAGE[1], "until then"
+    assert (shown["status"], shown["OS-EXT-STS:task_state"]) == ("REBUILD", "rebuilding")
+    assert [row["Name"] for row in run.json("server", "list", "--status", "rebuild")] == ["web"]
+    assert db.instances.finish(uuid, TaskState.REBUILDING, vm_state=VmState.ACTIVE)
+    assert db.instances.get(uuid).image == image
+    run.ok("server", "rebuild", "web")
+    assert db.instances.get(uuid).rebuild == records.Rebuild(image)
+
+
+def test_a_rebuild_that_failed_is_told_of(
+    run: Commands, db: Database, nodes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.ok(*CREATE, "web")
+    uuid = db.instances.get("web").uuid
+    built(db, uuid)
+    fault = records.FaultReport("the rebuild failed, and the disk is as it was: no")
+
+    def carried_out(self: Requests, asked: Sequence[Request], *args: object) -> list[Outcome]:
+        assert db.instances.fail(uuid, TaskState.REBUILDING, fault, vm_state=VmState.ACTIVE)
+        return [Outcome(asked[0], db.instances.get(uuid), fault.message)]
+
+    monkeypatch.setattr(Requests, "wait", lambda self, asked, *_, **__: carried_out(self, asked))
+    result = run("server", "rebuild", "web", "--wait", "-f", "json")
+    assert result.code == 1
+    assert f"Server web: {fault.message}\n" in result.err
+    assert (result.json["status"], result.json["id"]) == ("ACTIVE", uuid)
+
+
+def test_the_reason_of_a_failure_is_shown(run: Commands, db: Database, nodes: list[str]) -> None:
+    run.ok(*CREATE, "web")
+    uuid = db.instances.get("web").uuid
+    fault = records.FaultReport("Ironic could not write the image", 507, "more")
+    assert db.instances.fail(uuid, TaskState.SPAWNING, fault)
+    shown = run.json("server", "show", "web")["fault"]
+    assert (shown["message"], shown["code"]) == ("Ironic could not write the image", 507)
+    (row,) = run.json("server", "event", "list", "web", "--long")
+    assert (row["Result"], row["Message"]) == ("Error", "Ironic could not write the image")
+
+
+def test_what_can_be_done_is_done_when_something_else_can_not(
+    run: Commands, db: Database, nodes: list[str]
+) -> None:
+    run.ok(*CREATE, "web")
+    result = run("server", "delete", "none", "web", "web")
+    assert (result.code, result.err) == (1, "There is no instance 'none'\n")
+    assert db.instances.get("web").task_state == "deleting"
+
+
+def test_too_long_a_wait_says_so(run: Commands, db: Database, nodes: list[str]) -> None:
+    result = run("-q", *CREATE, "--wait", "--timeout", "0.01", "web")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith("Not done after 0.01 s: instance ")
+    assert db.instances.get("web").task_state == "spawning"
+
+
+def test_a_service_that_is_down_is_told_of(run: Commands, db: Database, nodes: list[str]) -> None:
+    run.ok(*CREATE, "web")
+    run.ok("service", "set", "one", "--down")
+    result = run("server", "delete", "web", "--wait", "--timeout", "0.01")
+    assert result.code == 1
+    assert "Compute service one is down: " in result.err
+
+
+# -- what is the same for all -------------------------------------------------
+
+
+def test_the_config_file_may_stand_in_either_place(
+    run: Commands, nodes: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("IRONIC_VIRT_CONFIG_FILE", str(tmp_path / "missing"))
+    file = str(run.config)
+    for argv in (("--config-file", file, "node", "list"), ("node", "list", "--config-file", file)):
+        assert len(run.json(*argv)) == 3
+
+
+COMMANDS = sorted(
+    point.name.split("_")
+    for point in metadata.entry_points(group="ironic_virt.cli")
+    if point.value.startswith("ironic_virt.")
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help(run: Commands, command: list[str]) -> None:
+    out = run.ok(*command, "--help")
+    assert out.startswith(f"usage: ironic-virt {' '.join(command)} ")
+    assert "\n\n" in out
+
+
+def test_the_list_of_commands_needs_none_of_the_databases_packages() -> None:
+    code = (
+        "import sys\nfrom ironic_virt.cmd import shell\n"
+        "try:\n    shell.main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print('heavy:', sorted({'sqlalchemy', 'oslo_db', 'alembic'} & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "server create" in result.stdout
+    assert result.stdout.endswith("heavy: []\n")
+
+
+@pytest.mark.parametrize("missing", ["sqlalchemy", "oslo_db", "alembic"])
+def test_without_the_extra_a_command_says_what_to_install(missing: str) -> None:
+    code = (
+        f"import sys\nsys.modules[{missing!r}] = None\n"
+        "from ironic_virt.cmd import shell\nsys.exit(shell.main(['server', 'list']))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.count("\n") == 1
+    assert "pip install 'ironic-virt[compute]'" in result.stderr
+
+
+def test_the_embedded_database_is_made_by_itself(
+    run: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = tmp_path / "embedded.conf"
+    config.write_text(f"[DEFAULT]\nstate_path = {tmp_path / 'state'}\n")
+    monkeypatch.setenv("IRONIC_VIRT_CONFIG_FILE", str(config))
+    assert run.json("server", "list") == []
+    assert (tmp_path / "state" / "ironic-virt.sqlite").exists()

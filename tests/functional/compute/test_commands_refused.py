@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Wrong input: an exit code, one clear line, no traceback, and nothing has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from oslo_config import cfg
+
+from ironic_virt import virt
+from ironic_virt.compute.db import Database
+from tests.functional.compute.commands import Commands
+from tests.functional.compute.stage import free_node, register
+
+IMAGE = "--image file:///images/a.raw"
+NEW = "server create --flavor gold"
+
+
+@pytest.fixture
+def db(database_conf: cfg.ConfigOpts) -> Iterator[Database]:
+    db = Database(database_conf, patient=False)
+    db.sync()
+    yield db.open()
+    db.close()
+
+
+@pytest.fixture
+def run(
+    db: Database,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Commands:
+    """Commands in a directory with some files, and with two servers of one name."""
+    register(db, "one")
+    db.flavors.create(virt.Flavor("gold"))
+    for _ in range(3):
+        free_node(db, "one")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "private").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nsecret\n")
+    (tmp_path / "large").write_text("x" * 70_000)
+    monkeypatch.chdir(tmp_path)
+    run = Commands(tmp_path / "records.conf", capsys, monkeypatch)
+    for name in ("twin", "twin"):
+        run.ok(*f"{NEW} {IMAGE} {name}".split())
+    return run
+
+
+def state(db: Database) -> list[object]:
+    return [
+        [(one.uuid, one.task_state) for one in db.instances.list(deleted=None)],
+        [(one.uuid, one.instance_uuid) for one in db.compute_nodes.list()],
+        db.flavors.list(),
+        [(one.host, one.disabled, one.forced_down) for one in db.services.list()],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "complaint"),
+    [
+        ("server", 2, "no command 'server'; did you mean server create or"),
+        ("servers list", 2, "no command 'servers list'; did you mean server list"),
+        (
+            "server create",
+            2,
+            "the following arguments are required: <server-name>, --fl",
+        ),
+        (f"{NEW} {IMAGE}", 2, "the following arguments are required: <server-name>"),
+        (f"{NEW} web", 2, "the following arguments are required: --image"),
+        (f"server create --flavor none {IMAGE} web", 1, "There is no flavor 'none'"),
+        (f"{NEW} {IMAGE} web x", 2, "unrecognized arguments: x"),
+        (f"{NEW} {IMAGE} web --nonsense", 2, "unrecognized arguments: --nonsense"),
+        (f"{NEW} {IMAGE} web -f xml", 2, "argument -f/--format: invalid choice: 'xml'"),
+        (f"{NEW} {IMAGE} web -c nonsense", 2, "--column nonsense: the columns are OS-EXT-SRV-A"),
+        (f"{NEW} {IMAGE} web --min 2 -c fault", 2, "--column fault: the columns are ID, Name, "),
+        (f"{NEW} {IMAGE} web --min 0", 2, "argument --min: '0' is not a number from 1 to"),
+        (f"{NEW} {IMAGE} web --max many", 2, "argument --max: 'many' is not a number from 1 to"),
+        (f"{NEW} {IMAGE} web --min 3 --max 2", 2, "argument --max: 2 is less than --min 3"),
+        (f"{NEW} {IMAGE} web --max 2 -f shell", 2, "argument -f: shell is for one server"),
+        (f"{NEW} {IMAGE} web --max 2 --port a", 2, "several instances can't share ports"),
+        (f"{NEW} {IMAGE} web --port a --port a", 2, "a port is named twice"),
+        (f"{NEW} {IMAGE} web --timeout 5", 2, "argument --timeout: it goes with --wait"),
+        (f"{NEW} {IMAGE} web --wait --timeout soon", 2, "--timeout: 'soon' is not a number of"),
+        (f"{NEW} {IMAGE} web --property a", 2, "argument --property: 'a' is not KEY=VALUE"),
+        (f"{NEW} {IMAGE} web --key missing", 2, "--key missing: No such file or directory"),
+        (f"{NEW} {IMAGE} web --key private", 2, "--key private: this is no public SSH key in one"),
+        (f"{NEW} {IMAGE} web --key binary", 2, "--key binary: this is no text in UTF-8"),
+        (f"{NEW} {IMAGE} web --key-name a", 2, "argument --key-name: it goes with --key"),
+        (f"{NEW} {IMAGE} web --user-data .", 2, "--user-data .: Is a directory"),
+        (f"{NEW} {IMAGE} web --user-data binary", 2, "--user-data binary: this is no text in UTF"),
+        (f"{NEW} {IMAGE} web --user-data large", 2, "the user data has 70000 characters, more th"),
+        (f"{NEW} --image a.raw web", 2, "the image 'a.raw' is neither an http(s)://, file:/// or"),
+        (f"{NEW} --image https://a/b web", 2, "the image https://a/b needs a checksum, or Ironic"),
+        (f"{NEW} {IMAGE} web --image-checksum 1", 2, "the image checksum '1' is neither an MD5"),
+        (f"{NEW} {IMAGE} web --image-format x", 2, "the image format 'x' is not known: use one"),
+        ("server show none", 1, "There is no instance 'none'"),
+        ("server show twin", 1, "2 instances are named 'twin': say which by uuid ("),
+        ("server delete", 2, "the following arguments are required: <server>"),
+        ("server delete none", 1, "There is no instance 'none'"),
+        ("server delete twin --wait", 1, "2 instances are named 'twin': say which by uuid ("),
+        ("server delete twin --timeout 5", 2, "argument --timeout: it goes with --wait"),
+        ("server rebuild none", 1, "There is no instance 'none'"),
+        ("server rebuild twin twin", 2, "unrecognized arguments: twin"),
+        ("server rebuild twin --timeout 5", 2, "argument --timeout: it goes with --wait"),
+        ("server rebuild twin --image-checksum a", 2, "--image-checksum: it goes with --image"),
+        ("server rebuild twin --image-property a=b", 2, "--image-property: it goes with --imag"),
+        ("server rebuild twin --image a.raw", 2, "the image 'a.raw' is neither an http(s)://, fi"),
+        ("server start twin", 1, "2 instances are named 'twin': say which by uuid ("),
+        ("server stop none", 1, "There is no instance 'none'"),
+        (
+            "server reboot none --hard --soft",
+            2,
+            "argument --soft: not allowed with argum",
+        ),
+        ("server list --all --deleted", 2, "argument --deleted: not allowed with argument --all"),
+        ("server list --status asleep", 2, "argument --status: invalid choice: 'ASLEEP' (choose"),
+        ("server list --limit -1", 2, "argument --limit: '-1' is not a number from 1 to"),
+        ("server list --sort-column none", 2, "--sort-column none: the columns are ID, Name, Sta"),
+        ("server event list none", 1, "There is no instance 'none'"),
+        ("server event show twin req-1", 1, "2 instances are named 'twin': say which by uuid ("),
+        ("node show none", 1, "There is no compute node record for node none"),
+        ("node list --state broken", 2, "argument --state: invalid choice: 'broken' (choose from"),
+        ("service set one", 2, "nothing to set: say --enable, --disable, --up or --down"),
+        ("service set none --disable", 1, "There is no compute service 'none'"),
+        ("service set one --up --down", 2, "argument --down: not allowed with argument --up"),
+        (
+            "service set one --enable --disable-reason x",
+            2,
+            "--disable-reason: it goes with",
+        ),
+        ("service delete none", 1, "There is no compute service 'none'"),
+        (
+            "service delete one",
+            1,
+            "Compute service 'one' can't be deleted: it has 3 compute",
+        ),
+        ("flavor create", 2, "the following arguments are required: <flavor-name>"),
+        ("flavor create gold", 1, "There is a flavor 'gold' already"),
+        ("flavor create x --ram lots", 2, "argument --ram: 'lots' is not a number from 0 to"),
+        (
+            "flavor create x --property resources:A=b",
+            2,
+            "x: the value of resources:A must be a",
+        ),
+        ("flavor show none", 1, "There is no flavor 'none'"),
+        ("flavor delete none", 1, "There is no flavor 'none'"),
+        ("--config-file missing node list", 2, "--config-file missing: No such file or directory"),
+        ("node list --config-file .", 2, "--config-file .: Is a directory"),
+        ("node list --config-file private", 1, "--config-file: not an ini file: "),
+    ],
+)
+def test_wrong_input_is_refused(
+    run: Commands, db: Database, line: str, code: int, complaint: str
+) -> None:
+    before = state(db)
+    result = run(*line.split())
+    assert (result.code, result.out) == (code, "")
+    assert complaint in result.err
+    assert result.err.count("\n") == 1
+    assert "secret" not in result.err
+    assert state(db) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[database]\nconnection = nonsense\n", "[database] connection: this is no URL"),
+        ("[database]\nconnection = oracle://x/y\n", "'oracle' is not supported"),
+        ("[database]\nconnection = sqlite:////none/at/all\n", "can't be used: unable to open"),
+        ("[database]\nconnection = sqlite:///{here}/empty\n", "ironic-virt-manage db sync"),
+        ("[scheduler]\nenabled_filters = NoFilter\n", "NoFilter"),
+    ],
+)
+def test_a_wrong_file_is_one_line(
+    run: Commands, tmp_path: Path, text: str, complaint: str
+) -> None:
+    config = tmp_path / "wrong.conf"
+    connection = run.config.read_text() if "[database]" not in text else ""
+    config.write_text(connection + text.format(here=tmp_path))
+    result = run(*f"--config-file {config} {NEW} {IMAGE} web".split())
+    assert (result.code, result.out) == (1, "")
+    assert complaint in result.err
+    assert result.err.count("\n") == 1

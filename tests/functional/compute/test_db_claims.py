@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Claims: no node twice and no instance with two nodes, whoever races and whatever dies."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from oslo_config import cfg
+from oslo_db import exception as db_exception
+
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import Database, models
+from ironic_virt.compute.states import TaskState, VmState
+from tests.functional.compute.stage import free_node, new_instance, new_uuid, register, report
+
+PROCESSES = 4
+NODES = 60
+
+
+def test_a_claim_is_a_compare_and_swap(db: Database) -> None:
+    register(db, "one")
+    node = free_node(db, "one")
+    first, second = new_uuid(), new_uuid()
+    assert db.claims.claim(node.uuid, "one", first)
+    assert db.claims.claim(node.uuid, "one", first)
+    assert not db.claims.claim(node.uuid, "one", second)
+    assert db.compute_nodes.get(node.uuid).instance_uuid == first
+    assert db.claims.release(first)
+    assert not db.claims.release(first)
+    assert not db.claims.claim(node.uuid, "one", second), "free before its refresh"
+
+
+def test_what_is_not_free_or_not_there_is_not_claimed(db: Database) -> None:
+    register(db, "one")
+    node = free_node(db, "one")
+    assert not db.claims.claim(node.uuid, "two", new_uuid())
+    assert not db.claims.claim(new_uuid(), "one", new_uuid())
+    assert not db.claims.claim(free_node(db, "one", available=False).uuid, "one", new_uuid())
+    assert not db.claims.claim(free_node(db, "one", in_use=True).uuid, "one", new_uuid())
+
+
+def test_an_instance_gets_one_node(db: Database) -> None:
+    register(db, "one")
+    first, second = free_node(db, "one"), free_node(db, "one")
+    instance = new_uuid()
+    assert db.claims.claim(first.uuid, "one", instance)
+    assert not db.claims.claim(second.uuid, "one", instance)
+    assert db.compute_nodes.get(second.uuid).instance_uuid is None
+
+
+def test_unique_keys_hold_what_a_mistake_in_the_code_would_break(db: Database) -> None:
+    register(db, "one")
+    first, second = free_node(db, "one"), free_node(db, "one")
+    made = db.instances.create_building(new_instance(), first)
+    other = db.instances.create_building(new_instance(), second)
+    instance, node = models.Instance, models.ComputeNode
+    for statement in (
+        sa.update(instance).where(instance.uuid == other.uuid).values(node=first.uuid),
+        sa.update(node).where(node.uuid == second.uuid).values(instance_uuid=made.uuid),
+    ):
+        with pytest.raises(db_exception.DBDuplicateEntry):
+            db._transactions.write(functools.partial(sa.Connection.execute, statement=statement))
+
+
+@pytest.fixture
+def config(database_conf: cfg.ConfigOpts) -> Path:
+    """The file that other processes read."""
+    return Path(database_conf.config_file[0])
+
+
+def racer(config: Path, seed: int, tries: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.functional.compute.racing", config, str(seed), str(tries)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
+    )
+
+
+def start(racers: list[subprocess.Popen[str]]) -> None:
+    for process in racers:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in racers:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+
+
+def nodes_of_instances(db: Database) -> dict[str, str]:
+    """What the instances' records say, after seeing that the claims say the same."""
+    claims = {
+        node.instance_uuid: node.uuid
+        for node in db.compute_nodes.iterate()
+        if node.instance_uuid is not None
+    }
+    instances = db.instances.list()
+    assert {each.uuid: each.node for each in instances} == claims
+    assert len(set(claims.values())) == len(claims)
+    for each in instances:
+        assert [action.action for action in db.actions.list(each.uuid)] == ["create"]
+        assert (each.vm_state, each.task_state) == (VmState.BUILDING, TaskState.SPAWNING)
+    return claims
+
+
+def test_processes_that_race_for_nodes_never_share_one(db: Database, config: Path) -> None:
+    register(db, "one")
+    db.compute_nodes.save("one", [report() for _ in range(NODES)])
+    racers = [racer(config, seed, 10 * NODES) for seed in range(PROCESSES)]
+    start(racers)
+    lines = []
+    for process in racers:
+        said, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+        lines += said.split("\n")
+    won = dict(line.split() for line in lines if " " in line)
+    assert len(won) == NODES
+    assert nodes_of_instances(db) == won
+    assert "lost" in lines, "they never met: this test shows nothing"
+
+
+def test_a_process_that_is_killed_leaves_whole_instances_or_nothing(
+    db: Database, config: Path
+) -> None:
+    register(db, "one")
+    db.compute_nodes.save("one", [report() for _ in range(500)])
+    won = {}
+    for seed, wins in enumerate((3, 8)):
+        process = racer(config, seed, 500)
+        start([process])
+        assert process.stdout is not None
+        for _ in range(wins):
+            uuid, node = process.stdout.readline().split()
+            won[uuid] = node
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=30)
+    found = nodes_of_instances(db)
+    assert won.items() <= found.items()
+
+
+def test_what_is_written_is_whole_or_not_there_whatever_statement_fails(db: Database) -> None:
+    register(db, "one")
+    node = free_node(db, "one")
+    engine = db._transactions.engine
+
+    class PowerCut(BaseException):
+        pass
+
+    for number in range(1, 100):
+        left = number
+
+        def cut(_c: object, _cursor: object, statement: str, *_: object) -> None:
+            nonlocal left
+            if statement.split()[0] in {"INSERT", "UPDATE"}:
+                left -= 1
+                if left == 0:
+                    raise PowerCut("now")
+
+        new = new_instance()
+        sa.event.listen(engine, "after_cursor_execute", cut)
+        try:
+            db.instances.create_building(new, node)
+        except (PowerCut, errors.RecordsError):
+            pass
+        finally:
+            sa.event.remove(engine, "after_cursor_execute", cut)
+        if left > 0:
+            break
+        assert db.instances.list(deleted=None) == []
+        assert db.actions.list(new.uuid) == []
+        assert db.compute_nodes.get(node.uuid).instance_uuid is None
+    assert number == 4, "claim, instance and action"

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Compute nodes' records: what a refresh writes, and what it leaves alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import Database
+from tests.functional.compute.stage import (
+    Clock,
+    free_node,
+    new_instance,
+    new_uuid,
+    register,
+    report,
+)
+
+
+@pytest.fixture(autouse=True)
+def services(db: Database) -> None:
+    register(db, "one")
+    register(db, "two")
+
+
+@contextmanager
+def statements(db: Database) -> Iterator[list[str]]:
+    """What is sent to the database meanwhile, transactions' own words left out."""
+    seen: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement.split()[0] in {"INSERT", "UPDATE", "DELETE", "SELECT"}:
+            seen.append(statement)
+
+    engine = db._transactions.engine
+    sa.event.listen(engine, "before_cursor_execute", note)
+    yield seen
+    sa.event.remove(engine, "before_cursor_execute", note)
+
+
+def test_a_record_says_what_was_reported(db: Database) -> None:
+    node = report(resource_class="bare-metal.8")
+    assert db.compute_nodes.save("one", [node]) == {}
+    found = db.compute_nodes.get(node.uuid)
+    for field in dataclasses.fields(node):
+        assert getattr(found, field.name) == getattr(node, field.name), field.name
+    assert (found.host, found.instance_uuid, found.created_at) == ("one", None, db.now())
+
+
+def test_only_what_differs_is_written_and_equal_changes_go_together(
+    db: Database, clock: Clock
+) -> None:
+    nodes = [report() for _ in range(1200)]
+    db.compute_nodes.save("one", nodes)
+    clock.advance(60)
+    with statements(db) as seen:
+        db.compute_nodes.save("one", nodes)
+    assert [each for each in seen if not each.startswith("SELECT")] == []
+    assert len(seen) == 1
+    changed = [
+        dataclasses.replace(node, available=False) if number % 100 == 0 else node
+        for number, node in enumerate(nodes)
+    ]
+    with statements(db) as seen:
+        db.compute_nodes.save("one", changed)
+    assert len([each for each in seen if each.startswith("UPDATE")]) == 1
+    written = [node for node in db.compute_nodes.iterate() if node.updated_at is not None]
+    assert {node.uuid for node in written} == {
+        nodes[number].uuid for number in range(0, 1200, 100)
+    }
+    assert {node.available for node in written} == {False}
+
+
+def test_a_refresh_never_touches_a_claim(db: Database) -> None:
+    node = free_node(db, "one")
+    instance = new_uuid()
+    assert db.claims.claim(node.uuid, "one", instance)
+    db.compute_nodes.save("one", [report(uuid=node.uuid, available=False, in_use=True)])
+    assert db.compute_nodes.get(node.uuid).instance_uuid == instance
+
+
+def test_another_service_s_record_is_left_alone_and_reported(db: Database) -> None:
+    node = free_node(db, "one")
+    assert db.compute_nodes.save("two", [report(uuid=node.uuid, vcpus=99)]) == {node.uuid: "one"}
+    assert db.compute_nodes.get(node.uuid) == node
+
+
+def test_a_free_record_is_taken_over_only_when_told(db: Database) -> None:
+    free, claimed, used = (free_node(db, "one") for _ in range(3))
+    assert db.claims.claim(claimed.uuid, "one", new_uuid())
+    made = db.instances.create_building(new_instance(), used)
+    db.claims.release(made.uuid)
+    found = db.compute_nodes.save(
+        "two", [report(uuid=node.uuid) for node in (free, claimed, used)], take_over=True
+    )
+    assert found == {claimed.uuid: "one", used.uuid: "one"}
+    assert db.compute_nodes.get(free.uuid).host == "two"
+
+
+def test_a_record_in_use_is_not_deleted(db: Database) -> None:
+    node = free_node(db, "one")
+    made = db.instances.create_building(new_instance(), node)
+    with pytest.raises(errors.ComputeNodeInUse) as raised:
+        db.compute_nodes.delete(node.uuid)
+    assert raised.value.instance == made.uuid
+    db.claims.release(made.uuid)
+    with pytest.raises(errors.ComputeNodeInUse):
+        db.compute_nodes.delete(node.uuid)
+
+
+def test_a_record_is_deleted_for_its_owner_only(db: Database) -> None:
+    node = free_node(db, "one")
+    with pytest.raises(errors.ComputeNodeNotFound):
+        db.compute_nodes.delete(node.uuid, host="two")
+    db.compute_nodes.delete(node.uuid, host="one")
+    with pytest.raises(errors.ComputeNodeNotFound):
+        db.compute_nodes.get(node.uuid)
+
+
+def test_a_node_that_comes_back_has_a_new_record_and_the_old_one_stays(db: Database) -> None:
+    node = free_node(db, "one")
+    for _ in range(2):
+        db.compute_nodes.delete(node.uuid)
+        assert db.compute_nodes.save("two", [report(uuid=node.uuid)]) == {}
+    assert db.compute_nodes.get(node.uuid).host == "two"
+    with db._transactions.engine.connect() as connection:
+        kept = connection.execute(
+            sa.text("SELECT deleted FROM compute_nodes WHERE deleted <> 0")
+        ).all()
+    assert len(kept) == 2
+
+
+def test_owners_are_told_of_what_is_known(db: Database) -> None:
+    one, two = free_node(db, "one"), free_node(db, "two")
+    asked = [one.uuid, two.uuid, new_uuid()]
+    assert db.compute_nodes.owners(asked) == {one.uuid: "one", two.uuid: "two"}
+    assert db.compute_nodes.uuids("one") == [one.uuid]
+
+
+def test_nodes_are_listed_in_pages_that_miss_none(db: Database) -> None:
+    db.compute_nodes.save("one", [report() for _ in range(7)])
+    db.compute_nodes.save("two", [report()])
+    every = db.compute_nodes.list()
+    assert [node.uuid for node in every] == sorted(node.uuid for node in every)
+    page = db.compute_nodes.list("one", limit=3)
+    rest = db.compute_nodes.list("one", marker=page[-1].uuid)
+    assert [*page, *rest] == [node for node in every if node.host == "one"]
+    for size in (1, 7, 8, 100):
+        seen = list(db.compute_nodes.iterate(page=size))
+        assert sorted(node.uuid for node in seen) == [node.uuid for node in every]
+
+
+def test_equal_traits_and_capabilities_are_shared(db: Database) -> None:
+    db.compute_nodes.save("one", [report(), report()])
+    first, second = db.compute_nodes.list()
+    assert first.traits is second.traits
+    assert first.stats is second.stats
+
+
+def test_an_unknown_node_is_named(db: Database) -> None:
+    with pytest.raises(errors.ComputeNodeNotFound, match="nowhere"):
+        db.compute_nodes.get("nowhere")
+    with pytest.raises(errors.ComputeNodeNotFound, match="nowhere"):
+        db.compute_nodes.delete("nowhere")

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""An instance's records from its request to its history."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_virt import virt
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.states import TaskState, VmState
+from tests.functional.compute.stage import (
+    FLAVOR,
+    IMAGE,
+    Clock,
+    free_node,
+    new_instance,
+    new_uuid,
+    register,
+)
+
+FAULT = records.FaultReport("Ironic could not write the image", details="traceback")
+
+
+@pytest.fixture
+def node(db: Database) -> records.ComputeNode:
+    register(db, "one")
+    register(db, "two")
+    return free_node(db, "one")
+
+
+@pytest.fixture
+def building(db: Database, node: records.ComputeNode) -> records.Instance:
+    return db.instances.create_building(new_instance(), node)
+
+
+def actions(db: Database, uuid: str) -> list[tuple[str, bool, str | None]]:
+    return [
+        (each.action, each.finish_time is not None, each.message) for each in db.actions.list(uuid)
+    ]
+
+
+def test_an_instance_comes_with_its_claim_and_its_action(
+    db: Database, node: records.ComputeNode
+) -> None:
+    new = new_instance()
+    made = db.instances.create_building(new, node)
+    assert (made.host, made.node, made.attempts) == ("one", node.uuid, 1)
+    assert (made.vm_state, made.task_state) == (VmState.BUILDING, TaskState.SPAWNING)
+    assert (made.flavor, made.image, made.ports) == (FLAVOR, IMAGE, new.ports)
+    assert (made.user_data, made.public_key) == (new.user_data, new.public_key)
+    assert dict(made.properties) == {"role": "web"}
+    assert db.compute_nodes.get(node.uuid).instance_uuid == new.uuid
+    (action,) = db.actions.list(new.uuid)
+    assert (action.action, action.request_id, action.finish_time) == ("create", "req-1", None)
+    assert db.instances.get(new.uuid) == made
+
+
+def test_a_node_that_is_taken_leaves_nothing_of_the_second_instance(
+    db: Database, node: records.ComputeNode, building: records.Instance
+) -> None:
+    second = new_instance()
+    with pytest.raises(errors.ClaimLost):
+        db.instances.create_building(second, node)
+    with pytest.raises(errors.NoSuchInstance):
+        db.instances.get(second.uuid)
+    assert db.actions.list(second.uuid) == []
+    assert db.compute_nodes.get(node.uuid).instance_uuid == building.uuid
+
+
+def test_a_create_that_is_repeated_after_a_lost_answer_is_the_same_one(
+    db: Database, node: records.ComputeNode
+) -> None:
+    new = new_instance()
+    assert db.instances.create_building(new, node) == db.instances.create_building(new, node)
+    assert len(db.actions.list(new.uuid)) == 1
+
+
+def test_a_uuid_that_is_taken_is_refused_and_the_node_stays_free(
+    db: Database, node: records.ComputeNode, building: records.Instance
+) -> None:
+    other = free_node(db, "one")
+    with pytest.raises(errors.InstanceExists):
+        db.instances.create_building(new_instance(uuid=building.uuid), other)
+    assert db.compute_nodes.get(other.uuid).instance_uuid is None
+
+
+def test_an_instance_that_no_node_was_found_for_says_why_and_is_deleted_at_once(
+    db: Database,
+) -> None:
+    new = new_instance()
+    made = db.instances.create_failed(new, records.FaultReport("no valid host"))
+    assert (made.vm_state, made.task_state, made.host) == (VmState.ERROR, None, None)
+    fault = db.faults.latest(new.uuid)
+    assert fault is not None
+    assert (fault.message, fault.host) == ("no valid host", None)
+    assert actions(db, new.uuid) == [("create", True, "no valid host")]
+    assert db.instances.request(new.uuid, TaskState.DELETING).is_deleted
+    with pytest.raises(errors.NoSuchInstance):
+        db.instances.get(new.uuid)
+
+
+def test_what_is_wanted_is_seen_by_the_service_that_has_the_instance(
+    db: Database, building: records.Instance
+) -> None:
+    assert db.instances.wanted("one") == [building]
+    assert db.instances.wanted("two") == []
+    assert db.instances.finish(
+        building.uuid,
+        TaskState.SPAWNING,
+        vm_state=VmState.ACTIVE,
+        power_state=virt.PowerState.RUNNING,
+    )
+    assert db.instances.wanted("one") == []
+    done = db.instances.get(building.uuid)
+    assert (done.vm_state, done.task_state) == (VmState.ACTIVE, None)
+    assert done.power_state == virt.PowerState.RUNNING
+    assert done.launched_at == db.now()
+    assert actions(db, building.uuid) == [("create", True, None)]
+
+
+def test_a_delete_that_comes_in_during_a_build_is_never_overwritten(
+    db: Database, building: records.Instance, node: records.ComputeNode
+) -> None:
+    db.instances.request(building.uuid, TaskState.DELETING)
+    uuid = building.uuid
+    assert not db.instances.finish(uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
+    assert not db.instances.fail(uuid, TaskState.SPAWNING, FAULT, release=True)
+    other = free_node(db, "one")
+    assert not db.instances.reschedule(uuid, TaskState.SPAWNING, other.uuid, "one")
+    assert db.instances.get(uuid).task_state == TaskState.DELETING
+    assert db.compute_nodes.get(node.uuid).instance_uuid == uuid
+    assert db.faults.latest(uuid) is None
+    assert actions(db, uuid) == [
+        ("create", True, "superseded by a delete"),
+        ("delete", False, None),
+    ]
+
+
+def test_a_failed_build_keeps_its_reason_and_gives_the_node_back(
+    db: Database, building: records.Instance, node: records.ComputeNode
+) -> None:
+    assert db.instances.fail(building.uuid, TaskState.SPAWNING, FAULT, release=True)
+    failed = db.instances.get(building.uuid)
+    assert (failed.vm_state, failed.task_state) == (VmState.ERROR, None)
+    assert (failed.host, failed.node) == (None, None)
+    fault = db.faults.latest(building.uuid)
+    assert fault is not None
+    assert (fault.message, fault.details, fault.host) == (FAULT.message, "traceback", "one")
+    assert actions(db, building.uuid) == [("create", True, FAULT.message)]
+    freed = db.compute_nodes.get(node.uuid)
+    assert (freed.instance_uuid, freed.available) == (None, False)
+
+
+def test_a_failed_delete_keeps_node_and_host_and_can_be_asked_for_again(
+    db: Database, building: records.Instance, node: records.ComputeNode
+) -> None:
+    db.instances.request(building.uuid, TaskState.DELETING)
+    assert db.instances.fail(building.uuid, TaskState.DELETING, FAULT)
+    assert db.instances.get(building.uuid).host == "one"
+    assert db.compute_nodes.get(node.uuid).instance_uuid == building.uuid
+    again = db.instances.request(building.uuid, TaskState.DELETING)
+    assert again.task_state == TaskState.DELETING
+
+
+def test_another_attempt_takes_another_node_and_remembers_the_first(
+    db: Database, building: records.Instance, node: records.ComputeNode
+) -> None:
+    other = free_node(db, "two")
+    assert db.instances.reschedule(building.uuid, TaskState.SPAWNING, other.uuid, "two", FAULT)
+    now = db.instances.get(building.uuid)
+    assert (now.host, now.node, now.attempts) == ("two", other.uuid, 2)
+    assert (now.vm_state, now.task_state) == (VmState.BUILDING, TaskState.SPAWNING)
+    assert now.tried_nodes == (node.uuid,)
+    assert db.compute_nodes.get(node.uuid).instance_uuid is None
+    assert db.compute_nodes.get(other.uuid).instance_uuid == building.uuid
+    fault = db.faults.latest(building.uuid)
+    assert fault is not None
+    assert fault.host == "one"
+
+
+def test_another_attempt_on_a_node_that_is_gone_changes_nothing(
+    db: Database, building: records.Instance, node: records.ComputeNode
+) -> None:
+    other = free_node(db, "two")
+    db.instances.create_building(new_instance(), other)
+    with pytest.raises(errors.ClaimLost):
+        db.instances.reschedule(building.uuid, TaskState.SPAWNING, other.uuid, "two")
+    assert db.instances.get(building.uuid) == building
+    assert db.compute_nodes.get(node.uuid).instance_uuid == building.uuid
+
+
+def test_history_survives_a_delete(
+    db: Database, building: records.Instance, node: records.ComputeNode, clock: Clock
+) -> None:
+    db.instances.fail(building.uuid, TaskState.SPAWNING, FAULT)
+    db.instances.request(building.uuid, TaskState.DELETING)
+    clock.advance(60)
+    assert db.instances.deleted(building.uuid)
+    assert not db.instances.deleted(building.uuid)
+    with pytest.raises(errors.NoSuchInstance):
+        db.instances.get(building.uuid)
+    assert db.instances.list() == []
+    (gone,) = db.instances.list(deleted=True)
+    assert gone == db.instances.get(building.uuid, deleted=True)
+    assert (gone.vm_state, gone.terminated_at, gone.deleted_at) == (
+        VmState.DELETED,
+        clock.now,
+        clock.now,
+    )
+    assert gone.node == node.uuid
+    assert actions(db, building.uuid) == [
+        ("create", True, FAULT.message),
+        ("delete", True, None),
+    ]
+    assert [fault.message for fault in db.faults.list(building.uuid)] == [FAULT.message]
+
+
+def test_a_deleted_instance_s_node_is_free_after_its_next_refresh(
+    db: Database, building: records.Instance, node: records.ComputeNode
+) -> None:
+    db.instances.request(building.uuid, TaskState.DELETING)
+    db.instances.deleted(building.uuid)
+    assert not db.claims.claim(node.uuid, "one", new_uuid())
+    db.compute_nodes.save("one", [records.NodeReport(node.uuid)])
+    assert db.instances.create_building(new_instance(), node).node == node.uuid
+
+
+def test_a_request_that_does_not_fit_is_refused_and_changes_nothing(
+    db: Database, building: records.Instance
+) -> None:
+    with pytest.raises(errors.ConflictingRequest, match="it is building"):
+        db.instances.request(building.uuid, TaskState.REBOOTING)
+    db.instances.finish(building.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
+    db.instances.request(building.uuid, TaskState.POWERING_OFF)
+    with pytest.raises(errors.ConflictingRequest, match="busy \\(powering-off\\)"):
+        db.instances.request(building.uuid, TaskState.REBOOTING)
+    assert [each.action for each in db.actions.list(building.uuid)] == ["create", "stop"]
+
+
+def test_a_delete_that_is_asked_for_twice_is_one(db: Database, building: records.Instance) -> None:
+    first = db.instances.request(building.uuid, TaskState.DELETING)
+    assert db.instances.request(building.uuid, TaskState.DELETING) == first
+    assert [each.action for each in db.actions.list(building.uuid)] == ["create", "delete"]
+
+
+def test_progress_is_shown_while_something_is_wanted_and_cut_to_what_fits(
+    db: Database, building: records.Instance
+) -> None:
+    db.instances.progress(building.uuid, "deploying", "x" * 1000)
+    shown = db.instances.get(building.uuid)
+    assert (shown.progress_step, shown.progress_detail) == ("deploying", "x" * 255)
+    assert shown.progress_at == db.now()
+    db.instances.finish(building.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
+    db.instances.progress(building.uuid, "late")
+    assert db.instances.get(building.uuid).progress_step is None
+
+
+def test_a_power_state_is_written_only_while_nothing_is_wanted(
+    db: Database, building: records.Instance
+) -> None:
+    seen = virt.PowerState.SHUTDOWN
+    assert not db.instances.power_seen(building.uuid, seen, vm_state=VmState.STOPPED)
+    db.instances.finish(building.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
+    assert db.instances.power_seen(building.uuid, seen, vm_state=VmState.STOPPED)
+    found = db.instances.get(building.uuid)
+    assert (found.power_state, found.vm_state) == (seen, VmState.STOPPED)
+
+
+def test_a_name_finds_its_instance_unless_several_have_it(
+    db: Database, building: records.Instance
+) -> None:
+    assert db.instances.get("web").uuid == building.uuid
+    other = db.instances.create_failed(new_instance(), FAULT)
+    with pytest.raises(errors.AmbiguousName) as raised:
+        db.instances.get("web")
+    assert set(raised.value.uuids) == {building.uuid, other.uuid}
+    db.instances.request(other.uuid, TaskState.DELETING)
+    assert db.instances.get("web").uuid == building.uuid
+
+
+def test_names_are_kept_to_the_letter(db: Database) -> None:
+    new = new_instance(display_name="Übung 🚀 1")
+    db.instances.create_failed(new, FAULT)
+    assert db.instances.get("Übung 🚀 1").display_name == new.display_name
+    with pytest.raises(errors.NoSuchInstance):
+        db.instances.get("übung 🚀 1")
+    assert db.instances.names([new.uuid, new_uuid()]) == {new.uuid: new.display_name}

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Moves between services: each guard, and one owner at any moment."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import Database, models, records
+from tests.functional.compute.stage import (
+    Clock,
+    free_node,
+    new_instance,
+    new_uuid,
+    register,
+    report,
+)
+
+
+@pytest.fixture
+def node(db: Database) -> records.ComputeNode:
+    """A node with an instance, of a service that is forced down; the other is up."""
+    register(db, "one")
+    register(db, "two")
+    node = free_node(db, "one")
+    db.instances.create_building(new_instance(), node)
+    db.services.update("one", forced_down=True)
+    return node
+
+
+def refused(db: Database, node: str, source: str | None = "one", to: str = "two") -> str:
+    """The guard that keeps the node where it is; the dry run says the same."""
+    before = (db.compute_nodes.list(), db.instances.list(), db.services.list())
+    with pytest.raises(errors.MoveRefused) as raised:
+        db.moves.move(node, source, to)
+    with pytest.raises(errors.MoveRefused) as dry:
+        db.moves.check(node, source, to)
+    assert str(dry.value) == str(raised.value)
+    assert node in str(raised.value)
+    assert (db.compute_nodes.list(), db.instances.list(), db.services.list()) == before
+    return raised.value.guard
+
+
+def test_a_node_moves_with_its_instance_and_its_claim(
+    db: Database, node: records.ComputeNode
+) -> None:
+    (instance,) = db.instances.list()
+    dry = db.moves.check(node.uuid, "one", "two")
+    assert db.compute_nodes.get(node.uuid).host == "one"
+    done = db.moves.move(node.uuid, "one", "two")
+    assert done == dry
+    assert (done.instance, done.already) == (instance.uuid, False)
+    moved = db.compute_nodes.get(node.uuid)
+    assert (moved.host, moved.instance_uuid) == ("two", instance.uuid)
+    assert [each.uuid for each in db.instances.wanted("two")] == [instance.uuid]
+    assert db.instances.wanted("one") == []
+    actions = db.actions.list(instance.uuid)
+    assert [action.action for action in actions] == ["create", "move"]
+    assert actions[1].finish_time is not None
+    assert actions[0].finish_time is None
+
+
+def test_a_move_that_is_done_again_changes_nothing(
+    db: Database, node: records.ComputeNode
+) -> None:
+    db.moves.move(node.uuid, "one", "two")
+    (before,) = db.instances.list()
+    assert db.moves.move(node.uuid, "one", "two").already
+    assert db.instances.list() == [before]
+    assert len(db.actions.list(before.uuid)) == 2
+
+
+def test_a_node_without_an_instance_moves_too(db: Database, node: records.ComputeNode) -> None:
+    free = free_node(db, "one")
+    assert db.moves.move(free.uuid, None, "two").instance is None
+    assert db.compute_nodes.get(free.uuid).host == "two"
+
+
+def test_only_ironic_nodes_move(db: Database, node: records.ComputeNode) -> None:
+    db.compute_nodes.save("one", [report(uuid=node.uuid, hypervisor_type="other")])
+    assert refused(db, node.uuid) == "type"
+
+
+def test_a_source_that_is_up_keeps_its_nodes(db: Database, node: records.ComputeNode) -> None:
+    db.services.update("one", forced_down=False)
+    assert refused(db, node.uuid) == "source"
+    db.services.update("one", disabled=True)
+    assert refused(db, node.uuid) == "source"
+
+
+def test_a_source_that_is_down_must_be_disabled_too(
+    db: Database, node: records.ComputeNode, clock: Clock
+) -> None:
+    db.services.update("one", forced_down=False)
+    clock.advance(61)
+    register(db, "two")
+    assert refused(db, node.uuid) == "source"
+    db.services.update("one", disabled=True)
+    assert not db.moves.move(node.uuid, "one", "two").already
+
+
+def test_the_destination_must_be_up(db: Database, node: records.ComputeNode, clock: Clock) -> None:
+    db.services.update("two", forced_down=True)
+    assert refused(db, node.uuid) == "destination"
+    db.services.update("two", forced_down=False)
+    clock.advance(61)
+    assert refused(db, node.uuid) == "destination"
+
+
+def test_both_services_must_exist(db: Database, node: records.ComputeNode) -> None:
+    assert refused(db, node.uuid, to="nowhere") == "service"
+    db._transactions.write(
+        lambda connection: connection.execute(
+            sa.update(models.Service).where(models.Service.host == "one").values(deleted=1)
+        )
+    )
+    assert refused(db, node.uuid) == "service"
+
+
+def test_the_node_must_be_the_source_s(db: Database, node: records.ComputeNode) -> None:
+    assert refused(db, node.uuid, source="three") == "owner"
+    with pytest.raises(errors.ComputeNodeNotFound):
+        db.moves.move(new_uuid(), "one", "two")
+
+
+def test_an_instance_that_another_service_has_is_not_taken(
+    db: Database, node: records.ComputeNode
+) -> None:
+    db._transactions.write(
+        lambda connection: connection.execute(sa.update(models.Instance).values(host="three"))
+    )
+    assert refused(db, node.uuid) == "instances"
+
+
+def test_a_claim_without_an_instance_is_not_taken(db: Database, node: records.ComputeNode) -> None:
+    free = free_node(db, "one")
+    db.claims.claim(free.uuid, "one", new_uuid())
+    assert refused(db, free.uuid) == "instances"

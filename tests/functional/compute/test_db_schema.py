@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The tables: made from nothing, the same as the models, and of the right version."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+import sqlalchemy as sa
+from alembic import autogenerate
+from alembic.runtime import migration
+from oslo_config import cfg
+
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import Database, models, schema
+
+
+@pytest.fixture
+def empty(database_conf: cfg.ConfigOpts) -> Database:
+    """A database without tables."""
+    return Database(database_conf, patient=False)
+
+
+def test_tables_are_made_from_nothing_and_once(empty: Database) -> None:
+    assert empty.version() is None
+    assert empty.sync() == (None, empty.needed_version)
+    assert empty.sync() == (empty.needed_version, empty.needed_version)
+    assert empty.version() == empty.needed_version
+    empty.close()
+
+
+def test_the_migrations_make_what_the_models_say(db: Database) -> None:
+    with db._transactions.engine.connect() as connection:
+        context = migration.MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": True}
+        )
+        assert autogenerate.compare_metadata(context, models.Base.metadata) == []
+
+
+def test_a_database_without_tables_is_refused_with_the_command_to_run(empty: Database) -> None:
+    with pytest.raises(errors.SchemaMismatch, match="run 'ironic-virt-manage db sync'") as raised:
+        empty.open()
+    assert "\n" not in str(raised.value)
+    empty.close()
+
+
+@pytest.mark.parametrize("act", [Database.open, Database.sync], ids=["open", "sync"])
+def test_tables_of_a_newer_version_are_refused_and_left_alone(
+    db: Database, act: Callable[[Database], object]
+) -> None:
+    with db._transactions.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(errors.SchemaMismatch, match="newer version") as raised:
+        act(db)
+    assert raised.value.found == "9999"
+    assert db.version() == "9999"
+
+
+def test_tables_that_somebody_else_does_not_finish_are_not_waited_for_for_ever(
+    empty: Database, database_conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if empty._transactions.is_sqlite:
+        pytest.skip("SQLite has no lock of its own for this")
+    monkeypatch.setattr(schema, "_LOCK_SECONDS", 1)
+    other = Database(database_conf)
+    with other._transactions.engine.begin() as connection:
+        schema._lock(connection)
+        with pytest.raises(errors.DatabaseFailed, match="does not come to an end"):
+            empty.sync()
+        schema._unlock(connection)
+    assert empty.sync() == (None, empty.needed_version)
+    other.close()
+    empty.close()
+
+
+def test_several_who_make_the_tables_at_once_get_along(database_conf: cfg.ConfigOpts) -> None:
+    failures: list[BaseException] = []
+    barrier = threading.Barrier(4)
+
+    def run() -> None:
+        db = Database(database_conf)
+        try:
+            barrier.wait(30)
+            db.sync()
+            db.open()
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            db.close()
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert failures == []

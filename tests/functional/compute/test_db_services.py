@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Compute services' records: who is up, who was superseded, who can go."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import Database
+from tests.functional.compute.stage import Clock, free_node, new_instance, new_uuid, register
+
+
+def heartbeat(db: Database, host: str, incarnation: str) -> None:
+    db.services.heartbeat(host, incarnation, conductor_group=None, shard_key="a")
+
+
+def test_a_service_is_up_until_it_has_been_silent_for_too_long(db: Database, clock: Clock) -> None:
+    service = register(db, "one", conductor_group="", shard_key="a")
+    assert (service.conductor_group, service.shard_key) == ("", "a")
+    assert service.last_seen_at == clock.now
+    assert db.services.up() == ["one"]
+    clock.advance(60)
+    assert db.services.up() == ["one"]
+    clock.advance(0.001)
+    assert db.services.up() == []
+    heartbeat(db, "one", service.incarnation)
+    assert db.services.up() == ["one"]
+    assert db.services.get("one").report_count == 1
+    assert db.services.get("one").conductor_group is None
+
+
+def test_a_service_that_is_forced_down_is_down_whatever_it_reports(db: Database) -> None:
+    service = register(db, "one")
+    db.services.update("one", forced_down=True)
+    heartbeat(db, "one", service.incarnation)
+    assert db.services.up() == []
+    db.services.update("one", forced_down=False)
+    assert db.services.up() == ["one"]
+
+
+def test_a_process_that_was_superseded_learns_so_and_changes_nothing(
+    db: Database, clock: Clock
+) -> None:
+    first = register(db, "one")
+    clock.advance(5)
+    second = register(db, "one", version="2.0")
+    clock.advance(5)
+    with pytest.raises(errors.ServiceSuperseded):
+        heartbeat(db, "one", first.incarnation)
+    assert db.services.get("one") == second
+    assert second.uuid == first.uuid
+
+
+def test_what_an_operator_has_set_survives_a_restart(db: Database) -> None:
+    register(db, "one")
+    db.services.update("one", disabled=True, disabled_reason="memory", forced_down=True)
+    again = register(db, "one")
+    assert (again.disabled, again.disabled_reason, again.forced_down) == (True, "memory", True)
+    enabled = db.services.update("one", disabled=False)
+    assert (enabled.disabled, enabled.disabled_reason) == (False, None)
+
+
+def test_a_service_that_owns_something_is_not_deleted(db: Database) -> None:
+    register(db, "one")
+    node = free_node(db, "one")
+    with pytest.raises(errors.ServiceInUse, match="1 compute nodes"):
+        db.services.delete("one")
+    db.compute_nodes.delete(node.uuid)
+    db.services.delete("one")
+    assert db.services.list() == []
+    with pytest.raises(errors.ServiceNotFound):
+        db.services.delete("one")
+
+
+def test_a_service_with_an_instance_is_not_deleted(db: Database) -> None:
+    register(db, "one")
+    db.instances.create_building(new_instance(), free_node(db, "one"))
+    with pytest.raises(errors.ServiceInUse):
+        db.services.delete("one")
+
+
+def test_a_deleted_service_can_come_back_as_a_new_one(db: Database) -> None:
+    first = register(db, "one")
+    db.services.delete("one")
+    with pytest.raises(errors.ServiceSuperseded):
+        heartbeat(db, "one", first.incarnation)
+    assert register(db, "one").uuid != first.uuid
+
+
+@pytest.mark.parametrize("method", ["get", "delete", "update"])
+def test_an_unknown_service_is_named(db: Database, method: str) -> None:
+    with pytest.raises(errors.ServiceNotFound, match="'nowhere'"):
+        getattr(db.services, method)("nowhere")
+    with pytest.raises(errors.ServiceSuperseded):
+        heartbeat(db, "nowhere", new_uuid())

@@ -1,0 +1,478 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Moves of nodes between services: each guard is tried, and each step is cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import requests
+import sqlalchemy as sa
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
+from keystoneauth1 import adapter, session
+from keystoneauth1.noauth import NoAuth
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.connection import KeystoneChannel
+from ironic_virt.baremetal.retry import RetryPolicy
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.moving import Mover, Outcome, Report
+from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.crashing import Crash, CrashingChannel
+from tests.functional.compute import stage
+from tests.functional.compute.stage import Clock
+
+URL = "http://ironic.test"
+STRANGER = "6d2b4f02-0000-4000-8000-00000000beef"
+
+
+class Move:
+    """Two services, ``old`` and ``new``, and the nodes that Ironic has."""
+
+    def __init__(self, db: Database, clock: Clock) -> None:
+        self.db = db
+        self.clock = clock
+        self.fake = FakeIronic()
+        http = requests.Session()
+        http.mount(URL, self.fake.adapter())
+        keystone = adapter.Adapter(
+            session.Session(auth=NoAuth(endpoint=URL), session=http), endpoint_override=URL
+        )
+        self.channel = CrashingChannel(KeystoneChannel(keystone), 0, False)
+        self.client = IronicClient(self.channel, RetryPolicy(0))
+        stage.register(db, "old")
+        stage.register(db, "new")
+
+    def node(self, host: str = "old", **fields: object) -> str:
+        """A node in Ironic and in the records."""
+        uuid = self.fake.add_node(resource_class="gold", **fields)
+        self.db.compute_nodes.save(host, [stage.report(uuid=uuid)])
+        return uuid
+
+    def instance(self, node: str, *, state: VmState = VmState.ACTIVE) -> str:
+        """An instance on it, in both."""
+        instance = stage.new_instance()
+        self.db.instances.create_building(instance, self.db.compute_nodes.get(node))
+        if state is VmState.ERROR:
+            self.db.instances.fail(
+                instance.uuid, TaskState.SPAWNING, records.FaultReport("it broke")
+            )
+        elif state is not VmState.BUILDING:
+            self.db.instances.finish(instance.uuid, TaskState.SPAWNING, vm_state=state)
+        self.fake.set_node(node, instance_uuid=instance.uuid, provision_state="active")
+        return instance.uuid
+
+    def stop_old(self) -> None:
+        """The old service is out of use for good."""
+        self.db.services.update("old", forced_down=True)
+
+    def go_silent(self, host: str) -> None:
+        """A service stops reporting while the other goes on."""
+        self.clock.advance(3600)
+        for other in {"old", "new"} - {host}:
+            stage.register(self.db, other)
+
+    def mover(self, destination: str = "new", *, dry_run: bool = False) -> Mover:
+        return Mover(self.db, self.client, destination, dry_run=dry_run)
+
+    def move(self, node: str, **options: bool) -> Report:
+        return self.mover(**options).move(node)
+
+    def owners(self, node: str) -> tuple[str, str | None]:
+        """Who has the node, and who its instance."""
+        instances = self.db.instances.list(node=node)
+        assert len(instances) < 2
+        return self.db.compute_nodes.get(node).host, instances[0].host if instances else None
+
+
+@pytest.fixture
+def move(db: Database, clock: Clock) -> Move:
+    return Move(db, clock)
+
+
+def refused(move: Move, node: str, guard: str) -> str:
+    """That a guard holds, in both kinds of run, and nothing was changed; what it says."""
+    before = (move.db.compute_nodes.get(node), move.db.instances.list(), move.fake.node(node))
+    dry, wet = move.move(node, dry_run=True), move.move(node)
+    assert dry == wet
+    assert (wet.outcome, wet.guard) == (Outcome.REFUSED, guard)
+    assert (
+        move.db.compute_nodes.get(node),
+        move.db.instances.list(),
+        move.fake.node(node),
+    ) == before
+    assert wet.reason is not None
+    return wet.reason
+
+
+# -- what it does -------------------------------------------------------------
+
+
+def test_a_free_node_moves(move: Move) -> None:
+    node = move.node()
+    move.stop_old()
+    assert move.move(node) == Report(node, Outcome.MOVED, "new", source="old")
+    assert move.owners(node) == ("new", None)
+
+
+def test_a_node_takes_its_instance_along(move: Move) -> None:
+    node = move.node()
+    instance = move.instance(node)
+    move.stop_old()
+    report = move.move(node)
+    assert (report.outcome, report.instance) == (Outcome.MOVED, instance)
+    assert move.owners(node) == ("new", "new")
+    assert [action.action for action in move.db.actions.list(instance)] == ["create", "move"]
+    assert move.db.compute_nodes.get(node).instance_uuid == instance
+
+
+def test_a_service_that_is_silent_and_disabled_gives_its_nodes(move: Move) -> None:
+    node = move.node()
+    move.db.services.update("old", disabled=True, disabled_reason="moving")
+    move.go_silent("old")
+    assert move.move(node).outcome is Outcome.MOVED
+
+
+def test_what_is_wanted_of_an_instance_goes_with_it(move: Move) -> None:
+    node = move.node()
+    instance = move.instance(node)
+    move.db.instances.request(instance, TaskState.DELETING)
+    move.stop_old()
+    assert move.move(node).outcome is Outcome.MOVED
+    assert [one.uuid for one in move.db.instances.wanted("new")] == [instance]
+    assert not move.db.instances.wanted("old")
+
+
+def test_a_node_that_is_there_already_is_left_as_it_is(move: Move) -> None:
+    node = move.node("new")
+    instance = move.instance(node)
+    assert move.move(node) == Report(
+        node, Outcome.ALREADY_THERE, "new", source="new", instance=instance
+    )
+    assert [action.action for action in move.db.actions.list(instance)] == ["create"]
+
+
+def test_a_dry_run_checks_everything_and_changes_nothing(move: Move) -> None:
+    node = move.node()
+    instance = move.instance(node)
+    move.stop_old()
+    report = move.move(node, dry_run=True)
+    assert report == Report(node, Outcome.WOULD_MOVE, "new", source="old", instance=instance)
+    assert move.owners(node) == ("old", "old")
+    assert move.move(node).outcome is Outcome.MOVED
+
+
+def test_nothing_is_ever_changed_in_ironic(move: Move) -> None:
+    node = move.node()
+    move.instance(node)
+    move.stop_old()
+    move.move(node)
+    assert {entry.method for entry in move.fake.requests} == {"GET"}
+
+
+# -- each guard, tried --------------------------------------------------------
+
+
+def test_a_node_without_a_record_is_told(move: Move) -> None:
+    move.stop_old()
+    report = move.move(STRANGER)
+    assert report.outcome is Outcome.NO_RECORD
+    assert STRANGER in str(report.reason)
+
+
+def test_a_record_of_another_type_stays(move: Move) -> None:
+    node = move.node()
+    move.db.compute_nodes.save("old", [stage.report(uuid=node, hypervisor_type="QEMU")])
+    move.stop_old()
+    assert "QEMU" in refused(move, node, "type")
+
+
+def test_a_service_that_is_up_keeps_its_nodes(move: Move) -> None:
+    node = move.node()
+    assert "'old' is up" in refused(move, node, "source")
+    move.db.services.update("old", disabled=True)
+    assert "'old' is up" in refused(move, node, "source")
+
+
+def test_a_service_that_is_silent_but_enabled_keeps_its_nodes(move: Move) -> None:
+    node = move.node()
+    move.go_silent("old")
+    assert "disable it" in refused(move, node, "source")
+
+
+def test_a_service_that_came_back_keeps_what_has_not_moved(move: Move) -> None:
+    nodes = [move.node(), move.node()]
+    move.stop_old()
+    assert move.move(nodes[0]).outcome is Outcome.MOVED
+    move.db.services.update("old", forced_down=False)
+    refused(move, nodes[1], "source")
+
+
+def test_a_source_without_a_record_of_its_own_is_told(move: Move) -> None:
+    node = move.node("ghost")
+    assert "'ghost'" in refused(move, node, "service")
+
+
+def test_a_destination_that_does_not_exist_is_refused(move: Move) -> None:
+    node = move.node()
+    move.stop_old()
+    report = move.mover("nowhere").move(node)
+    assert (report.outcome, report.guard) == (Outcome.REFUSED, "service")
+    assert "'nowhere'" in str(report.reason)
+    with pytest.raises(errors.ServiceNotFound):
+        move.mover("nowhere").check()
+
+
+@pytest.mark.parametrize("how", ["silent", "forced down"])
+def test_a_destination_that_is_down_is_refused(move: Move, how: str) -> None:
+    node = move.node()
+    if how == "silent":
+        move.go_silent("new")
+    else:
+        move.db.services.update("new", forced_down=True)
+    move.stop_old()
+    refused(move, node, "destination")
+    with pytest.raises(errors.NoDestination):
+        move.mover().check()
+
+
+def test_a_node_of_two_instances_stays(move: Move) -> None:
+    node = move.node()
+    instance = move.instance(node)
+    # The tables' own rule keeps this from happening; older tables may have none.
+    second = move.instance(move.node())
+    with move.db._transactions.engine.begin() as connection:
+        operations = Operations(MigrationContext.configure(connection))
+        with operations.batch_alter_table("instances") as table:
+            table.drop_constraint("uniq_instances_node", type_="unique")
+        connection.execute(
+            sa.text("UPDATE instances SET node = :node WHERE uuid = :uuid"),
+            {"node": node, "uuid": second},
+        )
+    move.fake.set_node(node, instance_uuid=instance)
+    move.stop_old()
+    assert "2 instances" in refused(move, node, "instances")
+
+
+def test_a_node_whose_instance_is_another_services_stays(move: Move) -> None:
+    node = move.node()
+    instance = move.instance(node)
+    with move.db._transactions.engine.begin() as connection:
+        connection.execute(
+            sa.text("UPDATE instances SET host = 'third' WHERE uuid = :uuid"), {"uuid": instance}
+        )
+    move.stop_old()
+    assert "'third'" in refused(move, node, "instances")
+
+
+def test_deleted_instances_do_not_count(move: Move) -> None:
+    node = move.node()
+    instance = move.instance(node)
+    move.db.instances.request(instance, TaskState.DELETING)
+    move.db.instances.deleted(instance)
+    move.fake.set_node(node, instance_uuid=None, provision_state="available")
+    move.stop_old()
+    report = move.move(node)
+    assert (report.outcome, report.instance) == (Outcome.MOVED, None)
+
+
+# -- what Ironic says ---------------------------------------------------------
+
+
+def test_a_node_that_ironic_does_not_have_stays(move: Move) -> None:
+    node = move.node()
+    move.stop_old()
+    move.fake.remove_node(node)
+    report = move.move(node)
+    assert (report.outcome, report.guard) == (Outcome.REFUSED, "ironic-node")
+    assert move.owners(node) == ("old", None)
+
+
+def test_a_node_outside_the_destinations_shard_stays(move: Move) -> None:
+    node = move.node(shard="a")
+    stage.register(move.db, "new", shard_key="b")
+    move.stop_old()
+    assert "shard is 'a'" in refused(move, node, "ironic-target")
+    move.fake.set_node(node, shard="b")
+    assert move.move(node).outcome is Outcome.MOVED
+
+
+def test_a_node_outside_the_destinations_conductor_group_stays(move: Move) -> None:
+    node = move.node()
+    stage.register(move.db, "new", conductor_group="West")
+    move.stop_old()
+    assert "conductor group" in refused(move, node, "ironic-target")
+    move.fake.set_node(node, conductor_group="west")
+    assert move.move(node).outcome is Outcome.MOVED
+
+
+def test_a_foreign_instance_keeps_a_node_where_it_is(move: Move) -> None:
+    node = move.node()
+    move.stop_old()
+    move.fake.set_node(node, instance_uuid=STRANGER)
+    assert STRANGER in refused(move, node, "ironic-instance")
+
+
+def test_an_instance_that_ironic_has_not_keeps_a_node_where_it_is(move: Move) -> None:
+    node = move.node()
+    instance = move.instance(node)
+    move.stop_old()
+    move.fake.set_node(node, instance_uuid=None)
+    assert instance in refused(move, node, "ironic-instance")
+
+
+@pytest.mark.parametrize("state", [VmState.BUILDING, VmState.ERROR])
+def test_an_instance_on_its_way_need_not_be_in_ironic_yet(move: Move, state: VmState) -> None:
+    node = move.node()
+    move.instance(node, state=state)
+    move.stop_old()
+    move.fake.set_node(node, instance_uuid=None, provision_state="available")
+    assert move.move(node).outcome is Outcome.MOVED
+    assert move.owners(node) == ("new", "new")
+
+
+def test_an_ironic_that_refuses_costs_that_node_only(move: Move) -> None:
+    node = move.node()
+    move.stop_old()
+    move.fake.faults.status(500, "GET", f"/v1/nodes/{node}", count=1)
+    report = move.move(node)
+    assert report.outcome is Outcome.FAILED
+    assert move.move(node).outcome is Outcome.MOVED
+
+
+def test_without_ironic_the_records_alone_decide(move: Move) -> None:
+    node = move.node()
+    move.stop_old()
+    move.fake.remove_node(node)
+    assert Mover(move.db, None, "new").move(node).outcome is Outcome.MOVED
+
+
+# -- whole shards -------------------------------------------------------------
+
+
+def test_a_shard_is_what_ironic_says_it_is(move: Move) -> None:
+    inside = sorted([move.node(shard="a"), move.node(shard="a")])
+    move.node(shard="b")
+    move.node()
+    assert move.mover().nodes_of_shard("a") == inside
+
+
+def test_a_shard_goes_to_no_service_of_another_one(move: Move) -> None:
+    stage.register(move.db, "new", shard_key="b")
+    with pytest.raises(errors.NoDestination, match="serves shard 'b', not 'a'"):
+        move.mover().check("a")
+    move.mover().check("b")
+
+
+# -- cut off at any point -----------------------------------------------------
+
+
+class _Cut:
+    """Lets the process die before a statement, or before a commit, of its database."""
+
+    def __init__(self, db: Database, at: int) -> None:
+        self._db = db
+        self._transactions = db.moves._transactions
+        self._at = at
+        self.seen = 0
+
+    def __enter__(self) -> _Cut:
+        self._db.moves._transactions = self  # type: ignore[assignment]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.moves._transactions = self._transactions
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transactions, name)
+
+    def read(self, work: Callable[[Any], Any]) -> Any:
+        return self._transactions.read(lambda connection: self._whole(connection, work))
+
+    def write(self, work: Callable[[Any], Any]) -> Any:
+        return self._transactions.write(lambda connection: self._whole(connection, work))
+
+    def _whole(self, connection: sa.Connection, work: Callable[[Any], Any]) -> Any:
+        found = work(_Statements(connection, self.step))
+        self.step()
+        return found
+
+    def step(self) -> None:
+        self.seen += 1
+        if self.seen == self._at:
+            raise Crash(f"step {self.seen}")
+
+
+class _Statements:
+    """A connection that tells of each statement before it is executed."""
+
+    def __init__(self, connection: sa.Connection, step: Callable[[], None]) -> None:
+        self._connection = connection
+        self._step = step
+
+    def execute(self, *args: Any) -> Any:
+        self._step()
+        return self._connection.execute(*args)
+
+    def scalar(self, *args: Any) -> Any:
+        self._step()
+        return self._connection.scalar(*args)
+
+
+def test_a_run_that_dies_at_any_statement_leaves_one_owner_and_is_done_again(move: Move) -> None:
+    move.stop_old()
+    deaths = 0
+    for at in range(1, 200):
+        node = move.node()
+        move.instance(node)
+        with _Cut(move.db, at) as cut:
+            try:
+                report = move.move(node)
+            except Crash:
+                deaths += 1
+            else:
+                assert cut.seen < at
+                assert report.outcome is Outcome.MOVED
+                break
+        node_owner, instance_owner = move.owners(node)
+        assert node_owner == instance_owner
+        again = move.move(node)
+        assert again.outcome in {Outcome.MOVED, Outcome.ALREADY_THERE}
+        assert move.owners(node) == ("new", "new")
+    # The check, the services, both records and the commit were among them.
+    assert deaths > 8
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_run_that_dies_while_asking_ironic_is_done_again(move: Move, after: bool) -> None:
+    move.stop_old()
+    node = move.node()
+    move.instance(node)
+    sound = move.client
+    move.channel.sent = 0
+    move.move(node, dry_run=True)
+    requests_sent = move.channel.sent
+    for at in range(1, requests_sent + 1):
+        channel = CrashingChannel(move.channel, at, after)
+        move.client = IronicClient(channel, RetryPolicy(0))
+        with pytest.raises(Crash):
+            move.move(node)
+        assert move.owners(node) == ("old", "old")
+    move.client = sound
+    assert move.move(node).outcome is Outcome.MOVED
+    assert move.owners(node) == ("new", "new")
+
+
+def test_an_ironic_that_is_gone_is_not_one_nodes_matter(move: Move) -> None:
+    node = move.node()
+    move.stop_old()
+    move.fake.faults.reset()
+    with pytest.raises(exceptions.IronicUnreachable):
+        move.move(node)
+    assert move.owners(node) == ("old", None)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt-manage`` as an operator types it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ironic_virt.cmd import manage
+from ironic_virt.compute.db import Database
+from ironic_virt.conf import database as options
+from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer
+from tests.functional.compute import stage
+from tests.functional.compute.commands import Commands
+
+STRANGER = "6d2b4f02-0000-4000-8000-00000000beef"
+MOVE = "ironic-compute-node-move"
+
+
+@pytest.fixture
+def ironic() -> Iterator[FakeIronicServer]:
+    with FakeIronicServer(FakeIronic()) as server:
+        yield server
+
+
+@pytest.fixture
+def config(tmp_path: Path, database_url: str, ironic: FakeIronicServer) -> Path:
+    path = tmp_path / "ironic-virt.conf"
+    path.write_text(
+        f"[DEFAULT]\nstate_path = {tmp_path}\n"
+        f"[database]\nconnection = {database_url}\nsqlite_synchronous = false\n"
+        f"[ironic]\nauth_type = none\nendpoint_override = {ironic.url}\napi_max_retries = 0\n"
+    )
+    return path
+
+
+@pytest.fixture
+def command(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Commands:
+    return Commands(config, capsys, monkeypatch, main=manage.main)
+
+
+@pytest.fixture
+def records(command: Commands, config: Path) -> Iterator[Database]:
+    """Two services, ``old`` forced down and ``new`` up."""
+    command.ok("db", "sync")
+    db = Database(options.load([str(config)]), patient=False).open()
+    stage.register(db, "old")
+    stage.register(db, "new")
+    db.services.update("old", forced_down=True)
+    yield db
+    db.close()
+
+
+def nodes(ironic: FakeIronicServer, records: Database, count: int, **fields: str) -> list[str]:
+    uuids = ironic.fake.add_nodes(count, resource_class="gold", **fields)
+    records.compute_nodes.save("old", [stage.report(uuid=uuid) for uuid in uuids])
+    return sorted(uuids)
+
+
+# -- moves --------------------------------------------------------------------
+
+
+def test_without_tables_a_command_says_how_to_make_them(command: Commands) -> None:
+    result = command(MOVE, STRANGER, "--service", "new")
+    assert result.code == 1
+    assert "run 'ironic-virt-manage db sync'" in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_several_nodes_move_and_the_report_has_a_row_for_each(
+    command: Commands, records: Database, ironic: FakeIronicServer
+) -> None:
+    uuids = nodes(ironic, records, 3)
+    result = command(MOVE, *uuids, uuids[0], "--service", "new", "-f", "json")
+    assert result.code == 0
+    assert [(row["Node"], row["Outcome"], row["From"], row["To"]) for row in result.json] == [
+        (uuid, "moved", "old", "new") for uuid in uuids
+    ]
+    assert result.err == "3 nodes: 3 moved\n"
+    assert set(records.compute_nodes.owners(uuids).values()) == {"new"}
+
+
+def test_a_dry_run_says_what_it_would_do(
+    command: Commands, records: Database, ironic: FakeIronicServer
+) -> None:
+    uuids = nodes(ironic, records, 2)
+    result = command(MOVE, *uuids, "--service", "new", "--dry-run", "-f", "json")
+    assert result.code == 0
+    assert {row["Outcome"] for row in result.json} == {"would move"}
+    assert set(records.compute_nodes.owners(uuids).values()) == {"old"}
+
+
+def test_a_run_is_repeated_with_the_same_words(
+    command: Commands, records: Database, ironic: FakeIronicServer
+) -> None:
+    uuids = nodes(ironic, records, 2)
+    assert command(MOVE, uuids[0], "--service", "new").code == 0
+    result = command(MOVE, *uuids, "--service", "new")
+    assert (result.code, result.err) == (0, "2 nodes: 1 already there, 1 moved\n")
+
+
+def test_one_that_is_refused_costs_the_others_nothing(
+    command: Commands, records: Database, ironic: FakeIronicServer
+) -> None:
+    uuids = nodes(ironic, records, 3)
+    ironic.fake.set_node(uuids[1], instance_uuid=STRANGER)
+    result = command(MOVE, *uuids, "--service", "new", "-f", "json")
+    assert result.code == 1
+    assert [row["Outcome"] for row in result.json] == ["moved", "refused", "moved"]
+    assert result.json[1]["Guard"] == "ironic-instance"
+    assert STRANGER in result.json[1]["Reason"]
+    assert records.compute_nodes.owners(uuids)[uuids[1]] == "old"
+
+
+def test_a_whole_shard_moves(
+    command: Commands, records: Database, ironic: FakeIronicServer
+) -> None:
+    inside, outside = nodes(ironic, records, 3, shard="a"), nodes(ironic, records, 1, shard="b")
+    (unrecorded,) = ironic.fake.add_nodes(1, shard="a")
+    result = command(MOVE, "--shard", "a", "--service", "new", "-f", "json")
+    assert result.code == 0
+    outcomes = {row["Node"]: row["Outcome"] for row in result.json}
+    assert outcomes == {**dict.fromkeys(inside, "moved"), unrecorded: "no record"}
+    assert records.compute_nodes.owners(outside) == {outside[0]: "old"}
+
+
+def test_an_ironic_that_goes_away_stops_the_run_and_says_how_to_go_on(
+    command: Commands, records: Database, ironic: FakeIronicServer
+) -> None:
+    uuids = nodes(ironic, records, 3)
+    ironic.fake.faults.reset("GET", f"/v1/nodes/{uuids[1]}")
+    result = command(MOVE, *uuids, "--service", "new", "-f", "json")
+    assert result.code == 1
+    assert [row["Outcome"] for row in result.json] == ["moved"]
+    assert f"Stopped at node {uuids[1]}, 1 of 3 were done" in result.err
+    ironic.fake.faults.clear()
+    assert command(MOVE, *uuids, "--service", "new").code == 0
+
+
+def test_without_ironic_the_records_decide(
+    command: Commands, records: Database, ironic: FakeIronicServer
+) -> None:
+    uuids = nodes(ironic, records, 1)
+    ironic.fake.faults.reset()
+    assert command(MOVE, *uuids, "--service", "new", "--without-ironic").code == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        ((), 2, "--service"),
+        (("--service", "new"), 2, "which nodes?"),
+        ((STRANGER, "--shard", "a", "--service", "new"), 2, "which nodes?"),
+        (("node-1", "--service", "new"), 2, "'node-1' is no UUID"),
+        (("--shard", "a", "--without-ironic", "--service", "new"), 2, "--without-ironic"),
+        ((STRANGER, "--service", "new", "-c", "Color"), 2, "the columns are"),
+        ((STRANGER, "--service", "nowhere"), 1, "no compute service 'nowhere'"),
+        ((STRANGER, "--service", "old"), 1, "it is forced down"),
+        (("--shard", "empty", "--service", "new"), 1, "no nodes in shard 'empty'"),
+    ],
+)
+def test_what_is_asked_for_wrongly_is_told_on_one_line(
+    command: Commands, records: Database, argv: tuple[str, ...], code: int, said: str
+) -> None:
+    result = command(MOVE, *argv)
+    assert result.code == code
+    assert said in result.err
+    assert result.err.count("\n") == 1
+    assert "Traceback" not in result.err
+
+
+def test_a_node_without_a_record_is_an_error_when_it_was_named(
+    command: Commands, records: Database
+) -> None:
+    result = command(MOVE, STRANGER, "--service", "new", "-f", "json")
+    assert result.code == 1
+    assert result.json[0]["Outcome"] == "no record"

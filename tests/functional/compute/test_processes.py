@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt-compute`` as real processes: signals, crashes, and each other."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from ironic_virt.compute.db import Database
+from ironic_virt.compute.states import TaskState
+from ironic_virt.testing.fake_ironic import Conductor, Durations, FakeIronicServer
+from tests.functional.compute.processes import ComputeProcess, create, wait_for
+
+Compute = Callable[..., ComputeProcess]
+LONG = 3.0
+GOLD = {"resource_class": "gold", "ports": 1}
+
+
+@pytest.fixture
+def durations() -> Durations:
+    """How long things take; a test may say otherwise."""
+    return Durations(deploy=LONG, undeploy=0.1, clean=0.2)
+
+
+@pytest.fixture
+def server(durations: Durations) -> Iterator[FakeIronicServer]:
+    """A fake Ironic over HTTP, in real time."""
+    conductors = tuple(Conductor(f"conductor-{group}", group) for group in ("", "one", "two"))
+    with FakeIronicServer(
+        durations=durations, conductors=conductors, power_follows_deploy=True, wait_states=True
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def compute(
+    tmp_path: Path, db: Database, database_url: str, server: FakeIronicServer
+) -> Iterator[Compute]:
+    """Make compute services on one Ironic and one database; they are killed at the end."""
+    made: list[ComputeProcess] = []
+
+    def make(host: str = "compute1", **sections: Any) -> ComputeProcess:
+        made.append(ComputeProcess(tmp_path, host, database_url, server.url, **sections))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.kill()
+
+
+def wait_for_nodes(db: Database, host: str, nodes: list[str]) -> None:
+    wait_for(
+        f"the records of the nodes of {host}",
+        lambda: set(db.compute_nodes.uuids(host)) == set(nodes),
+    )
+
+
+def wait_until(db: Database, uuid: str, vm_state: str) -> None:
+    wait_for(
+        f"instance {uuid} to be {vm_state}",
+        lambda: db.instances.get(uuid, deleted=True).vm_state == vm_state,
+    )
+
+
+def deployments(server: FakeIronicServer, verb: str = "active") -> list[str]:
+    """The nodes of which Ironic was asked for something, in this order."""
+    return [
+        entry.path.split("/")[3]
+        for entry in server.fake.requests.matching("PUT", "/states/provision$")
+        if entry.status == 202 and entry.body["target"] == verb
+    ]
+
+
+def wait_for_deployment(server: FakeIronicServer, node: str) -> None:
+    wait_for(f"{node} to be deployed", lambda: node in deployments(server))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# -- ends -------------------------------------------------------------------------
+
+
+def test_sigterm_lets_what_is_in_flight_end_and_begins_nothing(
+    compute: Compute, db: Database, server: FakeIronicServer
+) -> None:
+    first, second = nodes = server.fake.add_nodes(2, **GOLD)
+    service = compute().started()
+    wait_for_nodes(db, "compute1", nodes)
+    in_flight = create(db, first)
+    wait_for_deployment(server, first)
+    service.signal(signal.SIGTERM)
+    service.wait_for_text("Waiting up to")
+    too_late = create(db, second)
+    assert service.wait() == 0
+    assert db.instances.get(in_flight).vm_state == "active"
+    assert db.instances.get(too_late).task_state == "spawning"
+    assert deployments(server) == [first]
+
+
+def test_what_is_not_done_in_time_is_taken_up_by_the_next_process(
+    compute: Compute, db: Database, server: FakeIronicServer
+) -> None:
+    nodes = server.fake.add_nodes(1, **GOLD)
+    service = compute(DEFAULT={"graceful_shutdown_timeout": 0}).started()
+    wait_for_nodes(db, "compute1", nodes)
+    uuid = create(db, nodes[0])
+    wait_for_deployment(server, nodes[0])
+    service.signal(signal.SIGTERM)
+    assert service.wait() == 0
+    assert server.fake.node(nodes[0])["provision_state"] == "deploying"
+    assert db.instances.get(uuid).task_state == "spawning"
+    service.started()
+    wait_until(db, uuid, "active")
+    assert deployments(server) == nodes
+    assert db.faults.latest(uuid) is None
+
+
+def test_a_second_sigterm_ends_it_at_once(
+    compute: Compute, db: Database, server: FakeIronicServer
+) -> None:
+    nodes = server.fake.add_nodes(1, **GOLD)
+    service = compute(DEFAULT={"graceful_shutdown_timeout": 3600}).started()
+    wait_for_nodes(db, "compute1", nodes)
+    uuid = create(db, nodes[0])
+    wait_for_deployment(server, nodes[0])
+    service.signal(signal.SIGTERM)
+    service.wait_for_text("Told to end")
+    service.signal(signal.SIGTERM)
+    assert service.wait() == 143
+    assert db.instances.get(uuid).task_state == "spawning"
+
+
+def test_sigterm_ends_a_start_that_waits_for_ironic(
+    compute: Compute, db: Database, server: FakeIronicServer
+) -> None:
+    server.fake.faults.status(503, count=None)
+    service = compute().start()
+    wait_for("the first question", lambda: server.fake.requests.matching("GET", "/v1"))
+    service.signal(signal.SIGTERM)
+    assert service.wait() == 0
+    assert db.services.list() == [], "it never was a service"
+
+
+def test_a_power_cut_in_mid_deployment_costs_nothing_but_time(
+    compute: Compute, db: Database, server: FakeIronicServer
+) -> None:
+    nodes = server.fake.add_nodes(1, **GOLD)
+    service = compute().started()
+    wait_for_nodes(db, "compute1", nodes)
+    uuid = create(db, nodes[0])
+    wait_for_deployment(server, nodes[0])
+    service.kill()
+    assert db.instances.get(uuid).task_state == "spawning"
+    service.started()
+    wait_until(db, uuid, "active")
+    assert deployments(server) == nodes
+
+
+@pytest.mark.parametrize("durations", [Durations(deploy=0.1, undeploy=LONG, clean=0.2)])
+def test_a_power_cut_in_mid_delete_costs_nothing_but_time(
+    compute: Compute, db: Database, server: FakeIronicServer
+) -> None:
+    nodes = server.fake.add_nodes(1, **GOLD)
+    service = compute().started()
+    wait_for_nodes(db, "compute1", nodes)
+    uuid = create(db, nodes[0])
+    wait_until(db, uuid, "active")
+    db.instances.request(uuid, TaskState.DELETING)
+    wait_for("the tear down", lambda: deployments(server, "deleted"))
+    service.kill()
+    service.started()
+    wait_until(db, uuid, "deleted")
+    assert deployments(server, "deleted") == nodes
+    wait_for("the node to be free", lambda: db.compute_nodes.get(nodes[0]).available)
+
+
+# -- what happens meanwhile -------------------------------------------------------
+
+
+@pytest.mark.parametrize("durations", [Durations(deploy=3600, undeploy=0.1, clean=0.2)])
+def test_a_delete_during_the_build_ends_the_build(
+    compute: Compute, db: Database, server: FakeIronicServer
+) -> None:
+    nodes = server.fake.add_nodes(1, **GOLD)
+    compute().started()
+    wait_for_nodes(db, "compute1", nodes)
+    uuid = create(db, nodes[0])
+    wait_for_deployment(server, nodes[0])
+    # Waiting for its agent it isn't locked; how long that takes is the hardware's affair.
+    server.fake.set_node(nodes[0], provision_state="wait call-back", reservation=None)
+    db.instances.request(uuid, TaskState.DELETING)
+    wait_until(db, uuid, "deleted")
+    wait_for("the node to be free", lambda: db.compute_nodes.get(nodes[0]).available)
+    assert server.fake.node(nodes[0])["instance_uuid"] is None
+    assert db.faults.latest(uuid) is None
+
+
+def test_sighup_changes_the_conductor_group_without_a_restart(
+    compute: Compute, db: Database, server: FakeIronicServer
+) -> None:
+    one = server.fake.add_node(conductor_group="one", **GOLD)
+    two = server.fake.add_node(conductor_group="two", **GOLD)
+    service = compute(ironic={"conductor_group": "one"}).started()
+    wait_for_nodes(db, "compute1", [one])
+    service.configure(ironic={"conductor_group": "two"})
+    service.signal(signal.SIGHUP)
+    wait_for_nodes(db, "compute1", [one, two])
+    wait_for("the former node to be withdrawn", lambda: not db.compute_nodes.get(one).available)
+    assert db.compute_nodes.get(two).available
+    uuid = create(db, two)
+    wait_until(db, uuid, "active")
+    wait_for("the report", lambda: db.services.get("compute1").conductor_group == "two")
+    assert service.running
+    assert service.text().count(" is up") == 1
+
+
+def test_sighup_with_a_file_that_cannot_be_used_changes_nothing(
+    compute: Compute, db: Database, server: FakeIronicServer
+) -> None:
+    nodes = server.fake.add_nodes(1, **GOLD)
+    service = compute().started()
+    wait_for_nodes(db, "compute1", nodes)
+    good = service.config.read_text()
+    service.config.write_text("[ironic\n")
+    service.signal(signal.SIGHUP)
+    service.wait_for_text("can't all be used")
+    service.config.write_text(good)
+    wait_until(db, create(db, nodes[0]), "active")
+
+
+def test_a_node_that_another_service_has_is_left_alone_with_one_warning(
+    compute: Compute, db: Database, server: FakeIronicServer
+) -> None:
+    nodes = server.fake.add_nodes(2, **GOLD)
+    first = compute("compute1").started()
+    wait_for_nodes(db, "compute1", nodes)
+    second = compute("compute2").started()
+    second.wait_for_text("the records give it to host compute1", 2)
+    mine = server.fake.add_node(**GOLD)
+    wait_for("a further node", lambda: len(_owners(db, [*nodes, mine])) == 3)
+    uuid = create(db, nodes[0])
+    wait_until(db, uuid, "active")
+    assert _owners(db, nodes) == dict.fromkeys(nodes, "compute1")
+    assert second.text().count("the records give it to host compute1") <= 3
+    assert all(one.running for one in (first, second))
+
+
+def _owners(db: Database, nodes: list[str]) -> dict[str, str]:
+    return dict(db.compute_nodes.owners(nodes))
+
+
+def test_a_second_process_of_the_same_name_ends_the_first(
+    compute: Compute, db: Database, server: FakeIronicServer, tmp_path: Path, database_url: str
+) -> None:
+    nodes = server.fake.add_nodes(1, **GOLD)
+    first = compute().started()
+    wait_for_nodes(db, "compute1", nodes)
+    uuid = create(db, nodes[0])
+    wait_for_deployment(server, nodes[0])
+    other = tmp_path / "other"
+    other.mkdir()
+    second = ComputeProcess(other, "compute1", database_url, server.url)
+    try:
+        second.started()
+        assert first.wait() == 1
+        assert first.text().splitlines()[-1].count("Another process has taken over") == 1
+        wait_until(db, uuid, "active")
+        assert deployments(server) == nodes, "neither undid what the other did"
+        assert second.running
+    finally:
+        second.kill()
+
+
+def test_an_ironic_that_goes_away_is_said_once_and_again_when_it_is_back(
+    compute: Compute, db: Database, server: FakeIronicServer
+) -> None:
+    nodes = server.fake.add_nodes(2, **GOLD)
+    service = compute(ironic={"api_max_retries": 1, "api_retry_interval": 0}).started()
+    wait_for_nodes(db, "compute1", nodes)
+    server.fake.faults.status(503, count=None)
+    service.wait_for_text("The nodes could not be listed;")
+    uuid = create(db, nodes[0])
+    service.wait_for_text("spawning is tried again")
+    server.fake.faults.clear()
+    service.wait_for_text("The nodes could be listed again")
+    wait_until(db, uuid, "active")
+    assert service.text().count("The nodes could not be listed;") == 1
+    assert service.text().count("Traceback") == 0
+
+
+def test_metrics_are_offered(compute: Compute, db: Database, server: FakeIronicServer) -> None:
+    nodes = server.fake.add_nodes(3, **GOLD)
+    port = free_port()
+    service = compute(compute={"metrics_port": port}).started()
+    wait_for_nodes(db, "compute1", nodes)
+    wait_until(db, create(db, nodes[0]), "active")
+
+    def shown() -> str:
+        return requests.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
+
+    wait_for(
+        "the metrics",
+        lambda: (
+            'ironic_virt_nodes{state="active"} 1.0' in shown()
+            and 'ironic_virt_nodes{state="available"} 2.0' in shown()
+            and 'ironic_virt_task_seconds_count{result="done",task="spawning"} 1.0' in shown()
+            and 'ironic_virt_tasks_running{task="spawning"} 0.0' in shown()
+        ),
+    )
+    assert 'ironic_virt_ironic_requests_total{code="202",method="PUT"} 1.0' in shown()
+    assert "ironic_virt_refresh_age_seconds" in shown()
+    service.signal(signal.SIGTERM)
+    assert service.wait() == 0
+
+
+def test_log_lines_can_be_json(compute: Compute, db: Database, server: FakeIronicServer) -> None:
+    nodes = server.fake.add_nodes(1, **GOLD)
+    service = compute(DEFAULT={"use_json": True}).started()
+    wait_for_nodes(db, "compute1", nodes)
+    uuid = create(db, nodes[0], request_id="req-1")
+    wait_until(db, uuid, "active")
+    lines = [json.loads(line) for line in service.text().splitlines()]
+    ours = [line for line in lines if line.get("context", {}).get("request_id") == "req-1"]
+    assert ours
+    assert {line["context"]["resource_uuid"] for line in ours} == {uuid}
+    assert any(nodes[0] in line["message"] for line in ours)

@@ -1,0 +1,412 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Asking for instances and waiting for them, with no service but the test itself."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from ironic_virt import virt
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import Database, models, records
+from ironic_virt.compute.requests import Request, Requests
+from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.exceptions import InvalidExtraSpec
+from ironic_virt.scheduler.candidates import RecordList
+from tests.functional.compute.stage import FLAVOR, free_node, new_instance, new_uuid, register
+
+FAULT = records.FaultReport("Ironic could not write the image")
+WANTED = dataclasses.replace(new_instance(), ports=(), request_id=None)
+
+
+def wanted(**values: object) -> records.NewInstance:
+    return dataclasses.replace(WANTED, **{"uuid": new_uuid(), **values})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def nodes(db: Database) -> Sequence[str]:
+    register(db, "one")
+    return [free_node(db, "one").uuid for _ in range(3)]
+
+
+class Pauses:
+    """The pauses of who waits: in each of them, the next thing happens."""
+
+    def __init__(self, *happenings: Callable[[], object]) -> None:
+        self.happenings = list(happenings)
+        self.now = 0.0
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.happenings.pop(0)()
+
+
+def requests(conf: cfg.ConfigOpts, db: Database, pauses: Pauses | None = None) -> Requests:
+    pauses = pauses or Pauses()
+    return Requests(conf, db, clock=pauses.clock, sleep=pauses.sleep)
+
+
+@pytest.fixture
+def asking(database_conf: cfg.ConfigOpts, db: Database) -> Requests:
+    return requests(database_conf, db)
+
+
+def claimed(db: Database) -> set[str]:
+    return {node.uuid for node in db.compute_nodes.list() if node.instance_uuid is not None}
+
+
+def finish(db: Database, request: Request, **values: object) -> None:
+    task = TaskState(request.instance.task_state or "")
+    assert db.instances.finish(
+        request.instance.uuid,
+        task,
+        **{"vm_state": VmState.ACTIVE, **values},  # type: ignore[arg-type]
+    )
+
+
+# -- creating -----------------------------------------------------------------
+
+
+def test_an_instance_is_asked_for_with_its_node(
+    asking: Requests, db: Database, nodes: Sequence[str]
+) -> None:
+    new = wanted()
+    (request,) = asking.create(new)
+    found = db.instances.get(new.uuid)
+    assert (found.vm_state, found.task_state, found.host) == ("building", "spawning", "one")
+    assert found.node in nodes
+    assert claimed(db) == {found.node}
+    (action,) = db.actions.list(new.uuid)
+    assert (action.action, action.request_id) == ("create", request.request_id)
+
+
+def test_whoever_serves_in_this_process_is_told(
+    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+) -> None:
+    told: list[int] = []
+    asking = Requests(database_conf, db, wake=lambda: told.append(len(claimed(db))))
+    (request,) = asking.create(wanted())
+    asking.delete(request.instance.uuid)
+    assert told == [1, 1]
+
+
+def test_several_are_numbered_and_have_a_node_each(
+    asking: Requests, db: Database, nodes: Sequence[str]
+) -> None:
+    asked = asking.create(wanted(display_name="web"), least=3)
+    assert [one.instance.display_name for one in asked] == ["web-1", "web-2", "web-3"]
+    assert {one.instance.node for one in asked} == set(nodes)
+    assert len({one.request_id for one in asked}) == 3
+
+
+def test_as_many_as_there_are_nodes_if_that_is_enough(
+    asking: Requests, db: Database, nodes: Sequence[str]
+) -> None:
+    asked = asking.create(wanted(), least=2, most=9)
+    assert len(asked) == len(db.instances.list()) == 3
+    assert claimed(db) == set(nodes)
+
+
+def test_rather_none_than_too_few(asking: Requests, db: Database, nodes: Sequence[str]) -> None:
+    asked = asking.create(wanted(), least=4)
+    assert [one.instance.vm_state for one in asked] == ["error"] * 4
+    assert claimed(db) == set()
+
+
+def test_without_a_node_it_is_in_error_and_says_filter_by_filter_why(
+    asking: Requests, db: Database, nodes: Sequence[str]
+) -> None:
+    gold = dataclasses.replace(FLAVOR, extra_specs={"resources:CUSTOM_GOLD": "1"})
+    (request,) = asking.create(wanted(flavor=dataclasses.replace(gold, vcpus=99)))
+    found = db.instances.get(request.instance.uuid)
+    assert (found.vm_state, found.task_state, found.node) == ("error", None, None)
+    fault = db.faults.latest(found.uuid)
+    assert fault is not None
+    assert found.uuid in fault.message
+    assert "ResourceClassFilter (1 CUSTOM_GOLD) left 3" in fault.message
+    assert "CoreFilter (at least 99 cores) left 0" in fault.message
+    (action,) = db.actions.list(found.uuid)
+    assert action.finish_time is not None
+    assert action.message == fault.message
+    assert asking.delete(found.uuid).instance.is_deleted
+
+
+def test_a_node_that_was_taken_meanwhile_costs_another_try(
+    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+) -> None:
+    source = RecordList(db.compute_nodes.list())
+    for node in nodes[:2]:
+        assert db.claims.claim(node, "one", new_uuid())
+    asking = Requests(database_conf, db, source=source)
+    (request,) = asking.create(wanted())
+    assert request.instance.node == nodes[2]
+
+
+def test_if_all_were_taken_meanwhile_that_is_said(
+    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+) -> None:
+    source = RecordList(db.compute_nodes.list())
+    for node in nodes[1:]:
+        assert db.claims.claim(node, "one", new_uuid())
+    asked = Requests(database_conf, db, source=source).create(wanted(), least=2, most=3)
+    assert sorted(one.instance.vm_state for one in asked) == ["building", "error"]
+    (lost,) = [one for one in asked if one.instance.vm_state == "error"]
+    fault = db.faults.latest(lost.instance.uuid)
+    assert fault is not None
+    assert "were taken meanwhile" in fault.message
+
+
+@pytest.mark.parametrize("service", [{"disabled": True}, {"forced_down": True}])
+def test_a_service_that_is_not_to_get_any_gets_none(
+    asking: Requests, db: Database, nodes: Sequence[str], service: dict[str, bool]
+) -> None:
+    db.services.update("one", **service)  # type: ignore[arg-type]
+    (request,) = asking.create(wanted())
+    assert request.instance.vm_state == "error"
+
+
+def test_clients_at_once_never_get_a_node_twice(
+    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+) -> None:
+    every = [*nodes, *(free_node(db, "one").uuid for _ in range(9))]
+    start = threading.Barrier(3)
+
+    def client(_number: int) -> list[Request]:
+        mine = Database(database_conf, patient=False, clock=db.now).open()
+        try:
+            asking = Requests(database_conf, mine)
+            start.wait()
+            return [request for _ in range(5) for request in asking.create(wanted())]
+        finally:
+            mine.close()
+
+    with concurrent.futures.ThreadPoolExecutor(3) as threads:
+        asked = [request for found in threads.map(client, range(3)) for request in found]
+    got = [request.instance.node for request in asked if request.instance.vm_state == "building"]
+    assert sorted(map(str, got)) == sorted(every)
+    assert [one.instance.vm_state for one in asked].count("error") == 3
+    assert claimed(db) == set(every)
+
+
+@pytest.mark.parametrize(
+    ("values", "count", "complaint"),
+    [
+        ({}, (0, 1), "from 0 to 1 instances"),
+        ({}, (2, 1), "from 2 to 1 instances"),
+        ({"display_name": "x" * 254}, (1, 10), "the name is too long"),
+        ({"ports": (virt.Vif("a"),)}, (1, 2), "can't share ports"),
+        ({"ports": (virt.Vif("a"), virt.Vif("a"))}, (1, 1), "named twice"),
+        ({"user_data": "x" * 65537}, (1, 1), "the user data has 65537 characters"),
+    ],
+)
+def test_what_can_not_be_is_refused_and_nothing_written(
+    asking: Requests,
+    db: Database,
+    nodes: Sequence[str],
+    values: dict[str, object],
+    count: tuple[int, int],
+    complaint: str,
+) -> None:
+    with pytest.raises(errors.InvalidRequest, match=complaint):
+        asking.create(wanted(**values), least=count[0], most=count[1])
+    assert db.instances.list(deleted=None) == []
+    assert claimed(db) == set()
+
+
+def test_a_flavor_of_unknown_form_is_refused_and_nothing_written(
+    asking: Requests, db: Database, nodes: Sequence[str]
+) -> None:
+    with pytest.raises(InvalidExtraSpec):
+        asking.create(wanted(flavor=virt.Flavor("bad", extra_specs={"resources:X": "many"})))
+    assert db.instances.list(deleted=None) == []
+
+
+# -- asking for more ----------------------------------------------------------
+
+
+def test_requests_follow_the_state(asking: Requests, db: Database, nodes: Sequence[str]) -> None:
+    (request,) = asking.create(wanted(display_name="web"))
+    with pytest.raises(errors.ConflictingRequest):
+        asking.start("web")
+    finish(db, request)
+    stop = asking.stop("web")
+    assert (stop.action, stop.instance.task_state) == ("stop", "powering-off")
+    finish(db, stop, vm_state=VmState.STOPPED)
+    finish(db, asking.start("web"))
+    finish(db, asking.reboot("web"))
+    hard = asking.reboot(request.instance.uuid, hard=True)
+    assert hard.instance.task_state == "rebooting-hard"
+    asking.delete("web")
+    actions = [action.action for action in db.actions.list(request.instance.uuid)]
+    assert actions == ["create", "stop", "start", "reboot", "reboot", "delete"]
+
+
+def test_a_name_that_several_have_is_refused(
+    asking: Requests, db: Database, nodes: Sequence[str]
+) -> None:
+    for _ in range(2):
+        asking.create(wanted(display_name="web"))
+    for ask in (asking.delete, asking.stop, asking.start, asking.reboot):
+        with pytest.raises(errors.AmbiguousName):
+            ask("web")
+    assert {one.task_state for one in db.instances.list()} == {"spawning"}
+
+
+# -- waiting ------------------------------------------------------------------
+
+
+def test_whoever_waits_is_told_each_step_and_the_end(
+    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+) -> None:
+    (request,) = requests(database_conf, db).create(wanted())
+    uuid = request.instance.uuid
+    pauses = Pauses(
+        lambda: db.instances.progress(uuid, "deploying", "wait call-back"),
+        lambda: None,
+        lambda: finish(db, request),
+    )
+    steps: list[str | None] = []
+    (outcome,) = requests(database_conf, db, pauses).wait(
+        [request], lambda instance: steps.append(instance.progress_step)
+    )
+    assert outcome.error is None
+    assert outcome.instance.vm_state == "active"
+    assert steps == [None, "deploying", None]
+
+
+def test_a_build_that_fails_says_why(
+    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+) -> None:
+    asked = requests(database_conf, db).create(wanted(), least=2)
+    first, second = asked
+    pauses = Pauses(
+        lambda: db.instances.fail(first.instance.uuid, TaskState.SPAWNING, FAULT),
+        lambda: finish(db, second),
+    )
+    ended: list[str] = []
+    outcomes = requests(database_conf, db, pauses).wait(
+        asked, ended=lambda outcome: ended.append(outcome.instance.uuid)
+    )
+    assert [outcome.error for outcome in outcomes] == [FAULT.message, None]
+    assert ended == [first.instance.uuid, second.instance.uuid]
+
+
+def test_a_build_on_another_node_is_still_going_on(
+    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+) -> None:
+    (request,) = requests(database_conf, db).create(wanted())
+    other = next(node for node in nodes if node != request.instance.node)
+    pauses = Pauses(
+        lambda: db.instances.reschedule(
+            request.instance.uuid, TaskState.SPAWNING, other, "one", FAULT
+        ),
+        lambda: finish(db, request),
+    )
+    seen: list[str | None] = []
+    (outcome,) = requests(database_conf, db, pauses).wait(
+        [request], lambda instance: seen.append(instance.node)
+    )
+    assert outcome.error is None
+    assert seen[-1] == outcome.instance.node == other
+
+
+def test_a_build_that_somebody_deletes_is_superseded(
+    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+) -> None:
+    asking = requests(database_conf, db)
+    (request,) = asking.create(wanted())
+    pauses = Pauses(lambda: asking.delete(request.instance.uuid))
+    (outcome,) = requests(database_conf, db, pauses).wait([request])
+    assert outcome.error == "superseded by a delete"
+
+
+def test_what_takes_several_tasks_goes_on_until_its_action_has_ended(
+    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+) -> None:
+    (request,) = requests(database_conf, db).create(wanted())
+
+    def next_task() -> None:
+        change = sa.update(models.Instance).values(task_state="powering-on")
+        db.instances._transactions.write(lambda connection: connection.execute(change))
+
+    pauses = Pauses(
+        next_task,
+        lambda: db.instances.fail(request.instance.uuid, TaskState.POWERING_ON, FAULT),
+    )
+    (outcome,) = requests(database_conf, db, pauses).wait([request])
+    assert outcome.error == FAULT.message
+
+
+def test_what_others_ask_for_later_is_not_taken_for_ones_own(
+    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+) -> None:
+    asking = requests(database_conf, db)
+    (request,) = asking.create(wanted(display_name="web"))
+    finish(db, request)
+    first = asking.reboot("web")
+
+    def done_and_asked_for_again_in_vain() -> None:
+        finish(db, first)
+        asking.reboot("web", hard=True)
+        db.instances.fail(request.instance.uuid, TaskState.REBOOTING_HARD, FAULT)
+
+    pauses = Pauses(done_and_asked_for_again_in_vain)
+    (outcome,) = requests(database_conf, db, pauses).wait([first])
+    assert outcome.error is None
+
+
+def test_two_who_delete_both_see_the_end(
+    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+) -> None:
+    asking = requests(database_conf, db)
+    (request,) = asking.create(wanted(display_name="web"))
+    deletes = [asking.delete("web"), asking.delete("web")]
+    pauses = Pauses(lambda: db.instances.deleted(request.instance.uuid))
+    outcomes = requests(database_conf, db, pauses).wait(deletes)
+    assert [(one.instance.vm_state, one.error) for one in outcomes] == [("deleted", None)] * 2
+
+
+def test_two_who_delete_both_see_that_it_failed(
+    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+) -> None:
+    asking = requests(database_conf, db)
+    (request,) = asking.create(wanted(display_name="web"))
+    deletes = [asking.delete("web"), asking.delete("web")]
+    pauses = Pauses(
+        lambda: db.instances.fail(request.instance.uuid, TaskState.DELETING, FAULT),
+    )
+    outcomes = requests(database_conf, db, pauses).wait(deletes)
+    assert [one.error for one in outcomes] == [FAULT.message] * 2
+
+
+def test_what_is_too_late_is_named_and_still_holds(
+    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+) -> None:
+    first, second = requests(database_conf, db).create(wanted(), least=2)
+    pauses = Pauses(lambda: finish(db, first), lambda: None, lambda: None)
+    with pytest.raises(errors.RequestTimeout) as late:
+        requests(database_conf, db, pauses).wait([first, second], timeout=1.2)
+    assert late.value.instances == (second.instance.uuid,)
+    assert pauses.now == pytest.approx(1.2)
+    assert db.instances.get(second.instance.uuid).task_state == "spawning"
+
+
+def test_a_service_that_is_down_is_known(
+    asking: Requests, db: Database, nodes: Sequence[str]
+) -> None:
+    asked = asking.create(wanted(), least=2)
+    assert asking.down(asked) == []
+    db.services.update("one", forced_down=True)
+    assert asking.down(asked) == ["one"]
+    db.instances.request(asked[0].instance.uuid, TaskState.DELETING)
+    assert asking.down([]) == []

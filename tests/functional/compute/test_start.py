@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""How ``ironic-virt-compute`` starts, and how it says why it doesn't."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ironic_virt.compute.db import Database
+from ironic_virt.testing.fake_ironic import FakeIronicServer
+from tests.functional.compute.processes import SECONDS, ComputeProcess, wait_for
+
+
+@pytest.fixture
+def server() -> Iterator[FakeIronicServer]:
+    with FakeIronicServer() as running:
+        yield running
+
+
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "ironic_virt.cmd.compute", *argv],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def errors(result: subprocess.CompletedProcess[str]) -> list[str]:
+    """The lines that say what is wrong."""
+    assert "Traceback" not in result.stderr, result.stderr
+    return [
+        line
+        for line in result.stderr.splitlines()
+        if " ERROR " in line or line.startswith("ironic-virt-compute:")
+    ]
+
+
+def test_help_and_version_are_given() -> None:
+    helped = run("--help")
+    assert helped.returncode == 0
+    assert "--config-file" in helped.stdout
+    version = run("--version")
+    assert version.returncode == 0
+    assert version.stdout.startswith("ironic-virt-compute ")
+
+
+def test_a_wrong_command_line_is_refused() -> None:
+    result = run("--configuration")
+    assert result.returncode == 2
+    assert "--configuration" in result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("sections", "code", "said"),
+    [
+        ({"ironic": {"deploy_timeout": "soon"}}, 2, "[ironic] deploy_timeout"),
+        ({"DEFAULT": {"report_interval": 60}}, 2, "[DEFAULT] report_interval"),
+        ({"DEFAULT": {"compute_driver": "libvirt"}}, 1, "drivers found: ironic"),
+        ({"scheduler": {"enabled_filters": "Nonsense"}}, 2, "Nonsense"),
+        ({"database": {"connection": "oracle://x/y"}}, 2, "[database] connection"),
+        (
+            {"database": {"connection": "mysql+pymysql://root@127.0.0.1:1/x"}},
+            1,
+            "The database mysql+pymysql://root@127.0.0.1:1/x can't be used",
+        ),
+        (
+            {"ironic": {"endpoint_override": "http://127.0.0.1:1", "api_max_retries": 0}},
+            1,
+            "Ironic: ",
+        ),
+        ({"ironic": {"conductor_group": "g", "peer_list": "other"}}, 2, "peer_list"),
+        ({"DEFAULT": {"log_file": "/nonexistent/log"}}, 2, "/nonexistent"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_what_keeps_it_from_starting_is_said_in_one_line(
+    db: Database,
+    database_url: str,
+    server: FakeIronicServer,
+    tmp_path: Path,
+    sections: dict[str, Any],
+    code: int,
+    said: str,
+) -> None:
+    service = ComputeProcess(tmp_path, "compute1", database_url, server.url, **sections)
+    result = run("--config-file", str(service.config))
+    (line,) = errors(result)
+    assert said in line
+    assert result.returncode == code
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    result = run("--config-file", str(tmp_path / "none.conf"))
+    (line,) = errors(result)
+    assert "none.conf" in line
+    assert result.returncode == 2
+
+
+def test_a_database_without_tables_is_refused_with_what_to_do(
+    database_url: str, server: FakeIronicServer, tmp_path: Path
+) -> None:
+    service = ComputeProcess(tmp_path, "compute1", database_url, server.url)
+    result = run("--config-file", str(service.config))
+    (line,) = errors(result)
+    assert "ironic-virt-manage db sync" in line
+    assert result.returncode == 1
+
+
+def test_a_port_that_is_taken_is_said(
+    db: Database, database_url: str, server: FakeIronicServer, tmp_path: Path
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        service = ComputeProcess(
+            tmp_path, "compute1", database_url, server.url, compute={"metrics_port": port}
+        )
+        result = run("--config-file", str(service.config))
+    (line,) = errors(result)
+    assert "[compute] metrics_port" in line
+    assert str(port) in line
+    assert result.returncode == 2
+    assert db.services.list() == [], "it never was a service"
+
+
+def test_with_a_log_file_the_reason_is_on_standard_error_as_well(
+    database_url: str, server: FakeIronicServer, tmp_path: Path
+) -> None:
+    log = tmp_path / "compute.log"
+    service = ComputeProcess(
+        tmp_path, "compute1", database_url, server.url, DEFAULT={"log_file": log}
+    )
+    result = run("--config-file", str(service.config))
+    assert [line.count("db sync") for line in errors(result)] == [1]
+    assert log.read_text().count("db sync") == 1
+
+
+def test_an_embedded_database_needs_nothing(server: FakeIronicServer, tmp_path: Path) -> None:
+    service = ComputeProcess(
+        tmp_path,
+        "compute1",
+        "unused",
+        server.url,
+        DEFAULT={"state_path": tmp_path / "state"},
+        database={"connection": None},
+    )
+    try:
+        service.started()
+        wait_for("the database", (tmp_path / "state" / "ironic-virt.sqlite").exists)
+    finally:
+        service.kill()

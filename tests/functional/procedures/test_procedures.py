@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The pages of procedures, followed to the letter on the fake Ironic."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer
+from tests.functional.procedures import pages, stories
+from tests.functional.procedures.site import Site
+
+
+@pytest.fixture
+def ironic() -> Iterator[FakeIronicServer]:
+    with FakeIronicServer(FakeIronic()) as server:
+        yield server
+
+
+@pytest.fixture
+def site(tmp_path: Path, ironic: FakeIronicServer) -> Iterator[Site]:
+    site = Site(tmp_path, ironic.url, f"sqlite:///{tmp_path}/records.sqlite")
+    site.run("ironic-virt-manage db sync")
+    yield site
+    site.close()
+
+
+@pytest.mark.parametrize("story", stories.STORIES, ids=lambda story: story.__name__)
+def test_a_page_does_what_it_promises(
+    story: stories.Story, site: Site, ironic: FakeIronicServer
+) -> None:
+    def make_node(name: str, *, shard: str | None = None, manageable: bool = False) -> str:
+        state = {"provision_state": "manageable"} if manageable else {}
+        return ironic.fake.add_node(name=name, shard=shard, resource_class="gold", **state)
+
+    story(site, make_node)
+
+
+def test_every_page_of_procedures_has_its_story() -> None:
+    toctree = (pages.ADMIN / "procedures.rst").read_text()
+    listed = re.findall(r"^   (\w+)$", toctree, re.MULTILINE)
+    assert sorted(listed) == sorted(story.__name__ for story in stories.STORIES)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The lanes of ``.ci/run``: one that hangs shows where, fails, and keeps no other from running."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+# As a server that a test has started: in a session of its own, with our output.
+HANGS = """
+import faulthandler, pathlib, subprocess, sys, threading
+faulthandler.enable()
+server = subprocess.Popen(["sleep", "600"], start_new_session=True)
+pathlib.Path(sys.argv[1]).write_text(str(server.pid))
+def waits_for_ever():
+    threading.Event().wait()
+threading.Thread(target=waits_for_ever).start()
+"""
+
+
+def run(script: str, directory: Path, **limits: str) -> subprocess.CompletedProcess[str]:
+    """Run lanes as ``.ci/run`` does."""
+    return subprocess.run(
+        ["bash", "-c", f"set -euo pipefail; source .ci/lanes.sh; {script}"],
+        cwd=ROOT,
+        env={**os.environ, "LOGS": str(directory), "PYTHON": sys.executable, **limits},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, or only waits for somebody to ask how it ended."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_a_lane_that_hangs_fails_and_the_next_one_runs(tmp_path: Path) -> None:
+    program, pid = tmp_path / "hangs.py", tmp_path / "pid"
+    program.write_text(HANGS)
+    done = run(
+        f"lane hangs $PYTHON {program} {pid}; lane next echo here I am; summary",
+        tmp_path,
+        LANE_LIMIT="5",
+        LANE_GRACE="1",
+    )
+    assert done.returncode == 1, done.stderr
+    hangs, following, _ = done.stdout.split("===== summary =====")[1].strip().splitlines()
+    assert hangs.split()[:2] == ["hangs", "FAILED"]
+    assert "not done after 5 s" in hangs
+    assert following.split()[:2] == ["next", "passed"]
+    assert "in waits_for_ever" in (tmp_path / "hangs.log").read_text()
+    assert "here I am" in (tmp_path / "next.log").read_text()
+    assert "left behind, killed: sleep 600" in done.stdout
+    assert has_ended(int(pid.read_text()))
+
+
+def test_a_lane_that_fails_keeps_its_last_word(tmp_path: Path) -> None:
+    words = "= 1 failed, 2 passed in 3.00s ="
+    done = run(f"lane tests bash -c 'echo {words}; exit 2'; summary", tmp_path)
+    assert done.returncode == 1, done.stderr
+    line = done.stdout.split("===== summary =====")[1].strip().splitlines()[0]
+    assert line.split()[:2] == ["tests", "FAILED"]
+    assert line.endswith(words)
+
+
+def test_no_lane_begins_when_all_of_the_time_is_used_up(tmp_path: Path) -> None:
+    done = run("lane late touch $LOGS/begun; summary", tmp_path, TOTAL_LIMIT="0")
+    assert done.returncode == 1, done.stderr
+    assert "not begun: the lanes before it have taken 0 s" in done.stdout
+    assert not (tmp_path / "begun").exists()
+
+
+def test_lanes_that_pass_are_a_success(tmp_path: Path) -> None:
+    done = run("lane one true; lane two true; summary", tmp_path)
+    assert done.returncode == 0, done.stderr

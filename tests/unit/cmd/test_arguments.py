@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which arguments are taken for what."""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_virt.cmd import arguments
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (arguments.count, "0", 0),
+        (arguments.count, "2147483647", 2**31 - 1),
+        (arguments.positive, "1", 1),
+        (arguments.seconds, "0.5", 0.5),
+        (arguments.name, "a name", "a name"),
+    ],
+)
+def test_what_is_right_is_taken(kind: Callable[[str], Any], text: str, value: object) -> None:
+    assert kind(text) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        *((arguments.count, text) for text in ("-1", "", "1.0", "x", "2147483648", "٣")),
+        (arguments.count, "9" * 5000),
+        (arguments.positive, "0"),
+        *((arguments.seconds, text) for text in ("0", "-1", "nan", "inf", "soon")),
+        *((arguments.name, text) for text in ("", " ", "a\nb", "x" * 256)),
+    ],
+)
+def test_what_is_wrong_is_not(kind: Callable[[str], Any], text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        kind(text)
+
+
+def test_keys_and_values_add_up_and_the_last_counts() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--property", action=arguments.KeyValue, default={})
+    for _ in range(2):  # what one run was given is not the next one's default
+        asked = ["--property", "a=1", "--property", "b=x=y", "--property", "a=", "--property"]
+        assert parser.parse_args([*asked, "c=3"]).property == {"a": "", "b": "x=y", "c": "3"}
+        assert parser.parse_args([]).property == {}
+
+
+@pytest.mark.parametrize("text", ["a", "=b", ""])
+def test_half_a_property_is_refused(text: str) -> None:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    parser.add_argument("--property", action=arguments.KeyValue, default={})
+    with pytest.raises(argparse.ArgumentError, match="is not KEY=VALUE"):
+        parser.parse_args(["--property", text])

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Connection URLs: which are taken, and that no error shows a password."""
+
+from __future__ import annotations
+
+import pathlib
+import stat
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.compute.db import Database
+from ironic_virt.compute.db import engine as engines
+from tests.unit.compute.db.conftest import Load
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("nonsense", "no URL"),
+        ("mysql+pymysql://u:secret@[::1/x", "no URL"),
+        ("oracle://u:secret@h/x", "'oracle' is not supported"),
+        ("sqlite://", "SQLite needs a file"),
+        ("sqlite:///:memory:", "SQLite needs a file"),
+        ("postgresql+nosuch://u:secret@h/x", r"install ironic-virt\[postgresql\]"),
+        ("mysql+nosuch://u:secret@h/x", r"install ironic-virt\[mysql\]"),
+    ],
+)
+def test_a_url_that_can_t_be_used_is_one_clear_line(load: Load, url: str, complaint: str) -> None:
+    with pytest.raises(exceptions.InvalidConfiguration, match=complaint) as raised:
+        Database(load(url))
+    assert raised.value.option == "[database] connection"
+    assert "secret" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_password_is_never_shown(load: Load) -> None:
+    db = Database(load("mysql+pymysql://u:secret@h:3307/x?ssl_key=hidden&password=secret"))
+    assert db.url == "mysql+pymysql://u:***@h:3307/x"
+
+
+def test_mariadb_is_called_by_the_name_that_oslo_db_knows(load: Load) -> None:
+    url = engines.connection_url(load("mariadb+pymysql://u@h/x"))
+    assert url.get_backend_name() == "mysql"
+    assert url.query["charset"] == "utf8mb4"
+
+
+@pytest.mark.parametrize(
+    ("connection", "name", "deadline"),
+    [
+        ("mysql+pymysql://u@h/x", "read_timeout", "300"),
+        ("mysql+pymysql://u@h/x?read_timeout=7", "read_timeout", "7"),
+        ("mariadb+pymysql://u@h/x", "connect_timeout", "10"),
+        ("postgresql+psycopg2://u@h/x", "tcp_user_timeout", "300000"),
+        ("postgresql://u@h/x", "keepalives_idle", "60"),
+        ("postgresql://u@h/x?keepalives_idle=7", "keepalives_idle", "7"),
+    ],
+)
+def test_a_server_that_is_silent_is_not_waited_for_for_ever(
+    load: Load, connection: str, name: str, deadline: str
+) -> None:
+    assert engines.connection_url(load(connection)).query[name] == deadline
+
+
+def test_a_driver_that_has_other_parameters_gets_none_of_ours(load: Load) -> None:
+    assert set(engines.connection_url(load("mysql+mysqldb://u@h/x")).query) == {"charset"}
+
+
+def test_a_charset_that_was_chosen_stays(load: Load) -> None:
+    url = engines.connection_url(load("mysql+pymysql://u@h/x?charset=utf8"))
+    assert url.query["charset"] == "utf8"
+
+
+def test_parameters_are_added_to_the_url(load: Load) -> None:
+    url = engines.connection_url(
+        load("mysql+pymysql://u@h/x", "connection_parameters = read_timeout=7")
+    )
+    assert url.query["read_timeout"] == "7"
+
+
+def test_the_embedded_database_is_made_and_is_its_owner_s_alone(
+    load: Load, tmp_path: pathlib.Path
+) -> None:
+    db = Database(load()).open()
+    assert db.version() == db.needed_version
+    assert db.services.list() == []
+    assert (tmp_path / "state" / "ironic-virt.sqlite").is_file()
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
+
+
+def test_a_state_path_that_can_t_be_made_is_named(load: Load, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "state").write_text("a file")
+    with pytest.raises(exceptions.InvalidConfiguration, match=r"state_path.*state can't be made"):
+        Database(load())

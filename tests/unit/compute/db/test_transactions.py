@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Transactions: what is tried again, how often, and what errors say."""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+
+import pytest
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import Database
+from ironic_virt.compute.db.transactions import Transactions
+from tests.unit.compute.db.conftest import Load
+
+LOST = db_exception.DBConnectionError(Exception("gone"))
+CONFLICT = db_exception.DBDeadlock(Exception("deadlock"))
+
+
+@pytest.fixture
+def pauses() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def transactions(load: Load, tmp_path: pathlib.Path, pauses: list[float]) -> Transactions:
+    conf = load(f"sqlite:///{tmp_path}/x.sqlite", "db_max_retries = 3\nmax_retries = 2")
+    return Transactions(conf, sleep=pauses.append)
+
+
+class Failing:
+    """Work that fails a number of times."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.failures = list(failures)
+        self.runs = 0
+
+    def __call__(self, connection: sa.Connection) -> str:
+        self.runs += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        return "done"
+
+
+def test_a_conflict_and_a_lost_connection_are_tried_again(
+    transactions: Transactions, pauses: list[float]
+) -> None:
+    work = Failing(CONFLICT, LOST, CONFLICT)
+    assert transactions.write(work) == "done"
+    assert work.runs == 4
+    assert len(pauses) == 3
+
+
+def test_a_database_that_stays_away_ends_in_an_error(
+    transactions: Transactions, pauses: list[float]
+) -> None:
+    with pytest.raises(errors.DatabaseUnreachable, match="gone"):
+        transactions.read(Failing(*[LOST] * 99))
+    assert len(pauses) == 3
+
+
+def test_conflicts_without_an_end_end_in_an_error(transactions: Transactions) -> None:
+    with pytest.raises(errors.DatabaseFailed, match="deadlock"):
+        transactions.write(Failing(*[CONFLICT] * 999))
+
+
+def test_who_is_not_patient_gets_one_try_but_conflicts_are_nobody_s_fault(
+    load: Load, tmp_path: pathlib.Path, pauses: list[float]
+) -> None:
+    conf = load(f"sqlite:///{tmp_path}/x.sqlite")
+    hasty = Transactions(conf, patient=False, sleep=pauses.append)
+    with pytest.raises(errors.DatabaseUnreachable):
+        hasty.read(Failing(LOST))
+    assert pauses == []
+    assert hasty.write(Failing(CONFLICT)) == "done"
+
+
+def test_a_failed_transaction_has_no_effect(transactions: Transactions) -> None:
+    transactions.write(lambda connection: connection.exec_driver_sql("CREATE TABLE t (a INT)"))
+
+    def work(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("INSERT INTO t VALUES (1)")
+        raise errors.NoSuchInstance("x")
+
+    with pytest.raises(errors.NoSuchInstance):
+        transactions.write(work)
+    assert transactions.read(lambda c: c.scalar(sa.text("SELECT count(*) FROM t"))) == 0
+
+
+def test_a_patient_user_waits_for_the_database_to_come_up(
+    load: Load, tmp_path: pathlib.Path
+) -> None:
+    directory = tmp_path / "later"
+    conf = load(f"sqlite:///{directory}/x.sqlite", "max_retries = 2\nretry_interval = 7")
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            directory.mkdir()
+
+    Transactions(conf, sleep=sleep).reach()
+    assert pauses == [7, 7]
+    directory.rename(tmp_path / "elsewhere")
+    given_up = Transactions(conf, sleep=lambda _: None)
+    with pytest.raises(errors.DatabaseUnreachable, match="unable to open database file"):
+        given_up.reach()
+
+
+def test_no_log_line_and_no_error_holds_user_data(
+    load: Load, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    conf = load(f"sqlite:///{tmp_path}/x.sqlite", "connection_debug = 100")
+    db = Database(conf, patient=False)
+    db.sync()
+    transactions = db._transactions
+    statement = sa.text("INSERT INTO instances (user_data) VALUES (:user_data)")
+    with pytest.raises(errors.DatabaseFailed) as raised:
+        transactions.write(lambda c: c.execute(statement, {"user_data": "hush-hush"}))
+    assert "NOT NULL" in str(raised.value)
+    cause: BaseException | None = raised.value
+    while cause is not None:
+        assert "hush-hush" not in str(cause)
+        cause = cause.__cause__
+    assert "INSERT INTO instances" in caplog.text
+    assert "hush-hush" not in caplog.text
+    logging.getLogger("sqlalchemy.engine").setLevel(logging.NOTSET)

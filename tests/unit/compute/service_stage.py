@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A stage for stories about the compute service: the whole of it, but for its threads.
+
+The records are a real database in a file, Ironic is the fake one in process, and
+the clocks are the fake's.  A story says when a round of each loop takes place; a
+task is carried out within the round that begins it.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import datetime
+import itertools
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from oslo_config import cfg
+
+from ironic_virt import conf as options
+from ironic_virt import virt
+from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.service import Service
+from ironic_virt.conf import database as database_options
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver import stage as driver_stage
+from tests.unit.driver.stage import IMAGE, URL
+
+FLAVOR = virt.Flavor("bm", extra_specs={"resources:CUSTOM_GOLD": "1"})
+EPOCH = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+_uuids = itertools.count(1)
+
+
+def new_uuid() -> str:
+    return f"6d2b4f02-0000-4000-8000-{next(_uuids):012d}"
+
+
+def write_conf(directory: Path, host: str, **sections: dict[str, Any]) -> Path:
+    """Write options as an operator would, over those of an earlier time."""
+    wanted: dict[str, dict[str, Any]] = {
+        "DEFAULT": {"host": host},
+        "database": {
+            "connection": f"sqlite:///{directory / 'records.sqlite'}",
+            # Nothing has to outlive the host.
+            "sqlite_synchronous": False,
+        },
+        "ironic": {"auth_type": "none", "endpoint_override": URL},
+    }
+    for section, values in sections.items():
+        wanted.setdefault(section, {}).update(values)
+    lines = []
+    for section, values in wanted.items():
+        lines += [f"[{section}]", *(f"{name} = {value}" for name, value in values.items())]
+    path = directory / f"{host}.conf"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def make_conf(
+    directory: Path, host: str = "compute1", **sections: dict[str, Any]
+) -> cfg.ConfigOpts:
+    """Options that are read from a file."""
+    conf = cfg.ConfigOpts()
+    options.register_opts(conf)
+    database_options.register_opts(conf)
+    options.read(conf, [str(write_conf(directory, host, **sections))])
+    options.check(conf)
+    database_options.check(conf)
+    return conf
+
+
+class Inline(concurrent.futures.Executor):
+    """Does what it is given, at once and in the caller's thread."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        done: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
+class ServiceStage:
+    """A compute service that has not begun yet.
+
+    :param wrap: puts something between the service and its records.
+    """
+
+    def __init__(
+        self,
+        fake: FakeIronic,
+        conf: cfg.ConfigOpts,
+        *,
+        wrap: Callable[[Database], Any] = lambda database: database,
+    ) -> None:
+        self.fake = fake
+        self.conf = conf
+        self.db = Database(conf, patient=False, clock=self.now)
+        self.fatal: list[Exception] = []
+
+        def load_driver(conf: cfg.ConfigOpts, virtapi: virt.VirtAPI) -> virt.ComputeDriver:
+            self.virtapi = virtapi
+            self.ironic = driver_stage.Stage(fake, conf, virtapi)  # type: ignore[arg-type]
+            return self.ironic.driver
+
+        self.service = Service(
+            conf,
+            wrap(self.db),
+            version="1.2.3",
+            on_fatal=self.fatal.append,
+            load_driver=load_driver,
+            make_executor=lambda _size: Inline(),
+            clock=fake.clock.now,
+        )
+
+    def now(self) -> datetime.datetime:
+        return EPOCH + datetime.timedelta(seconds=self.fake.clock.now())
+
+    def begin(self) -> ServiceStage:
+        """Start it, all but its threads: the records of its nodes are there."""
+        self.service.prepare()
+        self.service.refresh()
+        return self
+
+    def end(self) -> None:
+        """Stop it."""
+        self.service.stop(0)
+        self.db.close()
+
+    # -- what somebody wants --------------------------------------------------
+
+    def create(self, node: str, **fields: Any) -> str:
+        """Want an instance on a node.
+
+        :returns: its uuid.
+        """
+        values = {"uuid": new_uuid(), "flavor": FLAVOR, "image": IMAGE, "display_name": "web"}
+        new = records.NewInstance(**(values | fields))  # type: ignore[arg-type]
+        self.db.instances.create_building(new, self.db.compute_nodes.get(node))
+        return new.uuid
+
+    # -- what became of it ----------------------------------------------------
+
+    def instance(self, uuid: str) -> records.Instance:
+        return self.db.instances.get(uuid, deleted=True)
+
+    def state(self, uuid: str) -> tuple[str, str | None]:
+        found = self.instance(uuid)
+        return found.vm_state, found.task_state
+
+    def fault(self, uuid: str) -> str:
+        fault = self.db.faults.latest(uuid)
+        assert fault is not None
+        return fault.message
+
+    def look(self, rounds: int = 1) -> None:
+        """Have the service look what is wanted, so many times, a minute apart."""
+        for number in range(rounds):
+            if number:
+                self.fake.advance(60)
+                self.service.report()
+            self.service.look()
+
+    def nobody_has(self, nodes: Iterable[str], *, claimed: bool = False) -> None:
+        """See that nothing of any instance is on these nodes.
+
+        :param claimed: there may be a claim on them.
+        """
+        untouched = {"instance_uuid": None, "instance_info": {}, "instance_name": None}
+        for node in nodes:
+            trace = self.ironic.trace(node)
+            assert trace == {**trace, **untouched, "vifs": [], "provision_state": "available"}
+            assert claimed or self.db.compute_nodes.get(node).instance_uuid is None
+
+
+def empty_records(template: Path, directory: Path) -> None:
+    """Give a directory a database with all tables, made only once."""
+    if not template.exists():
+        template.parent.mkdir(parents=True, exist_ok=True)
+        database = Database(make_conf(template.parent, "template"), patient=False)
+        database.sync()
+        database.close()
+        (template.parent / "records.sqlite").rename(template)
+    shutil.copyfile(template, directory / "records.sqlite")

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The process dies between any two calls; another one goes on, and nothing is lost."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ironic_virt.compute.states import TaskState
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.crashing import Crash
+from tests.unit.compute.conftest import DURATIONS
+from tests.unit.compute.crashing import CrashingRecords, Death
+from tests.unit.compute.service_stage import ServiceStage, make_conf
+
+MOST_CALLS = 200
+MOST_ROUNDS = 6
+
+Story = Callable[[ServiceStage, str], None]
+Dying = tuple[str, ServiceStage, str]
+
+
+def no_preparation(fake: FakeIronic, node: str) -> None:
+    pass
+
+
+def node_fails(fake: FakeIronic, node: str) -> None:
+    fake.fail_next("deploy", "disk broken", node)
+
+
+def image_fails(fake: FakeIronic, node: str) -> None:
+    fake.fail_next("deploy", "The supplied image checksum is wrong", node, count=9)
+
+
+class Deaths:
+    """Every service that died during a task: at the first call, the second, ...
+
+    Ends with the first call at which it no longer dies.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __call__(
+        self,
+        *tasks: TaskState,
+        prepare: Callable[[FakeIronic, str], None] = no_preparation,
+    ) -> Iterator[Dying]:
+        """Die in the last of these tasks of an instance, and be started again.
+
+        :returns: where it died, the service after its restart and some rounds, the
+            instance.
+        """
+        conf = make_conf(self._directory)
+        shutil.copyfile(self._directory / "records.sqlite", self._directory / "empty")
+        for at in range(1, MOST_CALLS):
+            shutil.copyfile(self._directory / "empty", self._directory / "records.sqlite")
+            fake = FakeIronic(durations=DURATIONS, power_follows_deploy=True)
+            nodes = fake.add_nodes(3, resource_class="gold", ports=1)
+            death = Death(at)
+            dying = ServiceStage(
+                fake,
+                conf,
+                wrap=lambda database, it=death: CrashingRecords(database, it),  # type: ignore[misc]
+            ).begin()
+            uuid = dying.create(nodes[0])
+            prepare(fake, nodes[0])
+            for task in tasks[1:]:
+                dying.look()
+                dying.db.instances.request(uuid, task)
+            fake.requests.clear()
+            death.begin(dying.ironic.channel)
+            try:
+                dying.look()
+                dying.look()
+            except Crash as crash:
+                dying.db.close()
+                again = ServiceStage(fake, conf).begin()
+                for _ in range(MOST_ROUNDS):
+                    again.look()
+                    if again.instance(uuid).task_state is None:
+                        break
+                    again.fake.advance(60)
+                    again.service.report()
+                yield f"died at call {at}, {crash}", again, uuid
+                again.end()
+            else:
+                assert at > 5, "it should have died in between"
+                return
+            finally:
+                dying.ironic.driver.cleanup_host("compute1")
+        pytest.fail("it never came to an end")
+
+
+@pytest.fixture
+def deaths(records: Path) -> Deaths:
+    return Deaths(records)
+
+
+def check_whole(stage: ServiceStage, uuid: str, where: str) -> None:
+    """See that records and Ironic agree, and that nobody else has anything."""
+    found = stage.instance(uuid)
+    assert found.task_state is None, where
+    carrying = [node["uuid"] for node in stage.fake.nodes() if node["instance_uuid"] == uuid]
+    claimed = [node.uuid for node in stage.db.compute_nodes.list() if node.instance_uuid]
+    assert carrying == claimed == ([found.node] if found.node else []), where
+    free = [node["uuid"] for node in stage.fake.nodes() if node["uuid"] != found.node]
+    stage.nobody_has(free)
+    assert all(action.finish_time for action in stage.db.actions.list(uuid)), where
+    stage.service.refresh()
+    for node in stage.db.compute_nodes.list():
+        assert node.available == (node.uuid != found.node), where
+
+
+def test_a_build_goes_on(deaths: Deaths) -> None:
+    for where, again, uuid in deaths(TaskState.SPAWNING):
+        assert again.state(uuid) == ("active", None), where
+        assert again.ironic.provision_requests("active") == 1, where
+        assert again.instance(uuid).attempts == 1, where
+        check_whole(again, uuid, where)
+
+
+def test_a_build_that_failed_goes_on_elsewhere(deaths: Deaths) -> None:
+    for where, again, uuid in deaths(TaskState.SPAWNING, prepare=node_fails):
+        assert again.state(uuid) == ("active", None), where
+        check_whole(again, uuid, where)
+
+
+def test_a_build_that_cannot_work_ends_in_error_with_the_reason(deaths: Deaths) -> None:
+    for where, again, uuid in deaths(TaskState.SPAWNING, prepare=image_fails):
+        assert again.state(uuid) == ("error", None), where
+        assert "image checksum" in again.fault(uuid), where
+        check_whole(again, uuid, where)
+
+
+def test_a_rebuild_goes_on(deaths: Deaths) -> None:
+    for where, again, uuid in deaths(TaskState.SPAWNING, TaskState.REBUILDING):
+        assert again.state(uuid) == ("active", None), where
+        assert again.instance(uuid).rebuild is None, where
+        assert again.ironic.provision_requests("rebuild") == 1, where
+        check_whole(again, uuid, where)
+
+
+def test_a_delete_goes_on(deaths: Deaths) -> None:
+    for where, again, uuid in deaths(TaskState.SPAWNING, TaskState.DELETING):
+        assert again.state(uuid) == ("deleted", None), where
+        assert again.ironic.provision_requests("deleted") == 1, where
+        assert again.instance(uuid).node is not None, "history keeps it"
+        stage_nodes = [node["uuid"] for node in again.fake.nodes()]
+        again.nobody_has(stage_nodes)
+
+
+def test_powering_off_goes_on(deaths: Deaths) -> None:
+    for where, again, uuid in deaths(TaskState.SPAWNING, TaskState.POWERING_OFF):
+        assert again.state(uuid) == ("stopped", None), where
+        node = again.fake.node(str(again.instance(uuid).node))
+        assert node["power_state"] == "power off", where
+        check_whole(again, uuid, where)

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""An outage is said once, and its end once."""
+
+import logging
+
+import pytest
+
+from ironic_virt.compute.outage import Outage
+from tests.clock import VirtualClock
+
+
+def test_it_is_said_once_and_that_it_is_over_once(caplog: pytest.LogCaptureFixture) -> None:
+    clock = VirtualClock()
+    outage = Outage("The database can't be used", "Nothing new begins.", clock=clock)
+    with caplog.at_level(logging.INFO):
+        outage.worked()
+        for _ in range(3):
+            outage.failed(OSError("connection refused"))
+            assert outage.lasts
+            clock.now += 10
+        outage.worked()
+        outage.worked()
+        assert not outage.lasts
+    assert caplog.messages == [
+        "The database can't be used: connection refused. Nothing new begins.",
+        "The database can't be used: that is over after 30 s",
+    ]

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What somebody did to a node is taken over into the instance's record."""
+
+import pytest
+
+from ironic_virt import virt
+from ironic_virt.compute.states import TaskState
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.compute.conftest import SetStage
+from tests.unit.compute.service_stage import ServiceStage
+
+
+@pytest.fixture
+def stage(set_stage: SetStage, fake: FakeIronic) -> ServiceStage:
+    fake.add_nodes(2, resource_class="gold", ports=1)
+    return set_stage().begin()
+
+
+@pytest.fixture
+def instance(stage: ServiceStage) -> str:
+    uuid = stage.create(stage.fake.nodes()[0]["uuid"])
+    stage.look()
+    assert stage.state(uuid) == ("active", None)
+    return uuid
+
+
+def node_of(stage: ServiceStage, uuid: str) -> str:
+    return str(stage.instance(uuid).node)
+
+
+def test_a_node_that_was_switched_off_makes_a_stopped_instance(
+    stage: ServiceStage, instance: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.fake.set_node(node_of(stage, instance), power_state="power off")
+    stage.service.refresh()
+    for _ in range(2):
+        stage.service.sync_power()
+    now = stage.instance(instance)
+    assert (now.vm_state, now.power_state) == ("stopped", virt.PowerState.SHUTDOWN)
+    said = [line for line in caplog.messages if "its power state has changed" in line]
+    assert len(said) == 1
+    stage.fake.set_node(node_of(stage, instance), power_state="power on")
+    stage.service.refresh()
+    stage.service.sync_power()
+    assert stage.instance(instance).vm_state == "active"
+
+
+def test_what_is_as_written_is_not_written_again(stage: ServiceStage, instance: str) -> None:
+    before = stage.instance(instance)
+    stage.fake.advance(600)
+    stage.service.refresh()
+    stage.service.sync_power()
+    assert stage.instance(instance) == before
+
+
+def test_an_instance_that_somebody_took_off_its_node_is_in_error(
+    stage: ServiceStage, instance: str
+) -> None:
+    node = node_of(stage, instance)
+    stage.fake.set_node(node, instance_uuid=None, provision_state="available")
+    stage.service.refresh()
+    stage.service.sync_power()
+    assert stage.state(instance) == ("error", None)
+    assert node in stage.fault(instance)
+    stage.db.instances.request(instance, TaskState.DELETING)
+    stage.look()
+    assert stage.state(instance) == ("deleted", None)
+
+
+def test_an_instance_does_not_vanish_because_ironic_is_away(
+    stage: ServiceStage, instance: str
+) -> None:
+    stage.fake.set_node(node_of(stage, instance), instance_uuid=None)
+    stage.service.refresh()
+    stage.fake.faults.status(503, "GET", "instance_uuid", count=None)
+    stage.fake.faults.status(503, "GET", count=None)
+    stage.service.sync_power()
+    assert stage.state(instance) == ("active", None)
+
+
+def test_an_instance_of_which_something_is_wanted_is_left_to_that(
+    stage: ServiceStage, instance: str
+) -> None:
+    stage.db.instances.request(instance, TaskState.REBOOTING)
+    stage.fake.set_node(node_of(stage, instance), power_state="power off")
+    stage.service.refresh()
+    stage.service.sync_power()
+    assert stage.state(instance) == ("active", "rebooting")
+
+
+def test_an_instance_that_no_record_knows_is_told_of_once_and_left_alone(
+    stage: ServiceStage, instance: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    stranger = "6d2b4f02-0000-4000-8000-00000000beef"
+    free = next(node["uuid"] for node in stage.fake.nodes() if not node["instance_uuid"])
+    stage.fake.set_node(free, instance_uuid=stranger)
+    stage.service.refresh()
+    for _ in range(2):
+        stage.service.sync_power()
+    said = [line for line in caplog.messages if stranger in line]
+    assert len(said) == 1
+    assert instance not in said[0]
+    assert stage.fake.node(free)["instance_uuid"] == stranger

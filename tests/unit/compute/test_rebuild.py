@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Stories of rebuilds in the reference service."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_virt import virt
+from ironic_virt.compute.states import TaskState
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.compute.conftest import SetStage
+from tests.unit.compute.service_stage import ServiceStage
+from tests.unit.driver.stage import IMAGE
+
+OTHER = virt.ImageMeta("https://images.example.test/b.raw", checksum="cd" * 16)
+
+
+@pytest.fixture
+def node(fake: FakeIronic) -> str:
+    return fake.add_node(resource_class="gold", ports=1)
+
+
+@pytest.fixture
+def stage(set_stage: SetStage, node: str) -> ServiceStage:
+    return set_stage().begin()
+
+
+@pytest.fixture
+def uuid(stage: ServiceStage, node: str) -> str:
+    """An instance that is active."""
+    uuid = stage.create(node)
+    stage.look()
+    stage.fake.advance(60)
+    return uuid
+
+
+def rebuild(stage: ServiceStage, uuid: str, image: virt.ImageMeta | None = OTHER) -> None:
+    stage.db.instances.request(uuid, TaskState.REBUILDING, image=image)
+    stage.look()
+
+
+def test_it_has_another_image_then(stage: ServiceStage, node: str, uuid: str) -> None:
+    rebuild(stage, uuid)
+    rebuilt = stage.instance(uuid)
+    assert (rebuilt.vm_state, rebuilt.task_state, rebuilt.image) == ("active", None, OTHER)
+    assert (rebuilt.node, rebuilt.power_state) == (node, virt.PowerState.RUNNING)
+    assert stage.fake.node(node)["instance_info"]["image_source"] == OTHER.id
+    action = stage.db.actions.list(uuid)[-1]
+    assert (action.action, action.message) == ("rebuild", None)
+
+
+def test_one_that_was_stopped_is_stopped_again(stage: ServiceStage, node: str, uuid: str) -> None:
+    stage.db.instances.request(uuid, TaskState.POWERING_OFF)
+    stage.look()
+    rebuild(stage, uuid)
+    assert stage.state(uuid) == ("stopped", None)
+    assert stage.fake.node(node)["power_state"] == "power off"
+
+
+def test_the_same_image_again_is_a_rebuild_each_time(stage: ServiceStage, uuid: str) -> None:
+    rebuild(stage, uuid, None)
+    rebuild(stage, uuid, None)
+    assert stage.ironic.provision_requests("rebuild") == 2
+    assert stage.instance(uuid).image == IMAGE
+
+
+def test_what_ironic_refuses_leaves_it_as_it_was(
+    stage: ServiceStage, node: str, uuid: str
+) -> None:
+    stage.fake.set_node(node, maintenance=True, maintenance_reason="fan")
+    rebuild(stage, uuid)
+    left = stage.instance(uuid)
+    assert (left.vm_state, left.task_state, left.image) == ("active", None, IMAGE)
+    assert left.rebuild is None
+    assert "the disk is as it was: the node is in maintenance (fan)" in stage.fault(uuid)
+
+
+def test_what_fails_on_the_way_is_in_error_and_can_be_rebuilt_again(
+    stage: ServiceStage, node: str, uuid: str
+) -> None:
+    stage.fake.fail_next("deploy", "Deploy step deploy.write_image failed: disk broken", node)
+    rebuild(stage, uuid)
+    left = stage.instance(uuid)
+    assert (left.vm_state, left.task_state, left.node) == ("error", None, node)
+    assert left.image == OTHER, "what it was to have, as far as it has any"
+    assert "the disk may be rewritten in part: Deploy step" in stage.fault(uuid)
+    rebuild(stage, uuid, None)
+    assert stage.state(uuid) == ("active", None)
+
+
+def test_while_ironic_is_out_of_reach_it_is_put_off(stage: ServiceStage, uuid: str) -> None:
+    fault = stage.fake.faults.status(503, "PUT", "/states/provision$", count=None)
+    rebuild(stage, uuid)
+    assert stage.state(uuid) == ("active", "rebuilding")
+    stage.fake.faults.clear()
+    assert fault.hits
+    stage.look(3)
+    assert stage.state(uuid) == ("active", None)
+    assert stage.ironic.provision_requests("rebuild") == 1
+    assert stage.instance(uuid).image == OTHER
+
+
+def test_a_delete_supersedes_it(stage: ServiceStage, uuid: str) -> None:
+    stage.db.instances.request(uuid, TaskState.REBUILDING, image=OTHER)
+    stage.db.instances.request(uuid, TaskState.DELETING)
+    assert stage.instance(uuid).rebuild is None
+    stage.look()
+    assert stage.state(uuid) == ("deleted", None)
+    assert stage.ironic.provision_requests("rebuild") == 0
+
+
+def test_one_that_is_on_no_node_is_refused(stage: ServiceStage, fake: FakeIronic) -> None:
+    (other,) = fake.add_nodes(1, resource_class="gold", ports=1)
+    stage.service.refresh()
+    uuid = stage.create(other)
+    fake.fail_next("deploy", "The supplied image checksum is wrong", count=9)
+    stage.look()
+    assert stage.state(uuid) == ("error", None)
+    with pytest.raises(Exception, match="it is on no node"):
+        stage.db.instances.request(uuid, TaskState.REBUILDING)

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A service among others: its name, its options, and a database that goes away."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.compute.db import Database
+from ironic_virt.compute.errors import DatabaseUnreachable, ServiceSuperseded
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.compute.conftest import SetStage
+from tests.unit.compute.service_stage import ServiceStage, write_conf
+
+GOLD = {"resource_class": "gold", "ports": 1}
+
+
+@pytest.fixture
+def nodes(fake: FakeIronic) -> list[str]:
+    return fake.add_nodes(3, **GOLD)
+
+
+class Flaky:
+    """Records that can be out of reach."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.away = False
+        for name in ("services", "compute_nodes", "instances", "actions", "faults"):
+            setattr(self, name, _FlakyPart(self, getattr(database, name)))
+
+
+class _FlakyPart:
+    def __init__(self, whole: Flaky, part: Any) -> None:
+        self._whole = whole
+        self._part = part
+
+    def __getattr__(self, name: str) -> Any:
+        if self._whole.away:
+            raise DatabaseUnreachable("mysql+pymysql://db/x", "Connection refused")
+        return getattr(self._part, name)
+
+
+@pytest.fixture
+def flaky() -> list[Flaky]:
+    return []
+
+
+@pytest.fixture
+def stage(set_stage: SetStage, nodes: list[str], flaky: list[Flaky]) -> ServiceStage:
+    def wrap(database: Database) -> Flaky:
+        flaky.append(Flaky(database))
+        return flaky[-1]
+
+    return set_stage(stage={"wrap": wrap}).begin()
+
+
+def test_a_database_that_is_away_is_said_once_and_everything_goes_on(
+    stage: ServiceStage,
+    nodes: list[str],
+    flaky: list[Flaky],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    uuid = stage.create(nodes[0])
+    flaky[0].away = True
+    with caplog.at_level(logging.INFO):
+        for _ in range(3):
+            stage.service.report()
+            stage.service.look()
+            stage.service.refresh()
+            stage.service.sync_power()
+        flaky[0].away = False
+        stage.look()
+    said = [line for line in caplog.messages if line.startswith("The records are out of reach")]
+    assert len(said) == 2, said
+    assert "Connection refused" in said[0]
+    assert "that is over" in said[1]
+    assert stage.state(uuid) == ("active", None)
+
+
+def test_a_database_that_goes_during_a_task_has_it_done_again(
+    stage: ServiceStage,
+    nodes: list[str],
+    flaky: list[Flaky],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    uuid = stage.create(nodes[0])
+    real = stage.service.driver.spawn
+
+    def spawn(*args: Any, **kwargs: Any) -> None:
+        real(*args, **kwargs)
+        flaky[0].away = True
+
+    monkeypatch.setattr(stage.service.driver, "spawn", spawn)
+    stage.service.look()
+    assert stage.state(uuid) == ("building", "spawning")
+    monkeypatch.setattr(stage.service.driver, "spawn", real)
+    flaky[0].away = False
+    stage.look(2)
+    assert stage.state(uuid) == ("active", None)
+    assert stage.ironic.provision_requests("active") == 1
+
+
+def test_a_namesake_takes_over_and_the_former_learns_so(
+    set_stage: SetStage, nodes: list[str], fake: FakeIronic
+) -> None:
+    former = set_stage().begin()
+    now = set_stage().begin()
+    for round_ in (former.service.report, former.service.look):
+        with pytest.raises(ServiceSuperseded):
+            round_()
+    uuid = former.create(nodes[0])
+    now.look()
+    assert now.state(uuid) == ("building", "spawning"), "the former may still be at it"
+    fake.advance(3)
+    now.look()
+    assert now.state(uuid) == ("active", None)
+
+
+def test_a_service_that_was_down_is_followed_without_waiting(
+    set_stage: SetStage, nodes: list[str], fake: FakeIronic
+) -> None:
+    former = set_stage().begin()
+    uuid = former.create(nodes[0])
+    fake.advance(61)
+    now = set_stage().begin()
+    now.look()
+    assert now.state(uuid) == ("active", None)
+
+
+def test_instances_of_others_are_left_alone(
+    set_stage: SetStage, nodes: list[str], fake: FakeIronic
+) -> None:
+    owner = set_stage("compute1").begin()
+    other = set_stage("compute2").begin()
+    uuid = owner.create(nodes[0])
+    fake.requests.clear()
+    other.look()
+    other.service.sync_power()
+    assert owner.state(uuid) == ("building", "spawning")
+    assert fake.requests.mutating() == []
+
+
+def test_a_build_goes_to_another_host_when_that_has_the_next_node(
+    set_stage: SetStage, fake: FakeIronic
+) -> None:
+    mine = fake.add_node(shard="a", **GOLD)
+    theirs = fake.add_node(shard="b", **GOLD)
+    first = set_stage("compute1", ironic={"shard_key": "a"}).begin()
+    second = set_stage("compute2", ironic={"shard_key": "b"}).begin()
+    fake.fail_next("deploy", "disk broken", mine)
+    uuid = first.create(mine)
+    first.look()
+    assert (first.instance(uuid).host, first.instance(uuid).node) == ("compute2", theirs)
+    first.look()
+    assert first.state(uuid) == ("building", "spawning"), "it isn't compute1's any more"
+    second.look()
+    assert second.state(uuid) == ("active", None)
+    first.nobody_has([mine])
+
+
+def test_no_node_of_a_service_that_is_disabled_or_down_is_tried_next(
+    set_stage: SetStage, fake: FakeIronic
+) -> None:
+    mine = fake.add_node(shard="a", **GOLD)
+    fake.add_node(shard="b", **GOLD)
+    first = set_stage("compute1", ironic={"shard_key": "a"}).begin()
+    set_stage("compute2", ironic={"shard_key": "b"}).begin()
+    first.db.services.update("compute2", disabled=True)
+    fake.fail_next("deploy", "disk broken", mine)
+    uuid = first.create(mine)
+    first.look()
+    assert first.state(uuid) == ("error", None)
+
+
+def test_changed_options_hold_from_the_next_refresh(
+    set_stage: SetStage, fake: FakeIronic, records: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = fake.add_node(conductor_group="one", **GOLD)
+    two = fake.add_node(conductor_group="two", **GOLD)
+    stage = set_stage(ironic={"conductor_group": "one"}).begin()
+    assert stage.db.compute_nodes.uuids("compute1") == [one]
+    write_conf(records, "compute1", ironic={"conductor_group": "two"})
+    with caplog.at_level(logging.INFO):
+        stage.service.reload()
+    assert "Read the files anew; changed: [ironic] conductor_group" in caplog.messages
+    stage.service.refresh()
+    stage.service.report()
+    assert set(stage.db.compute_nodes.uuids("compute1")) == {one, two}
+    assert not stage.db.compute_nodes.get(one).available
+    assert stage.db.services.get("compute1").conductor_group == "two"
+
+
+def test_no_more_builds_than_allowed_run_at_once(
+    set_stage: SetStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = set_stage(compute={"max_concurrent_builds": 1}).begin()
+    uuids = [stage.create(node) for node in nodes]
+    at_once: list[int] = []
+    real = stage.service.driver.spawn
+
+    def spawn(*args: Any, **kwargs: Any) -> None:
+        # Whoever looks meanwhile must find nothing to begin.
+        stage.service.look()
+        at_once.append(stage.service._in_flight.count(*stage.service._tasks._pool_of))
+        real(*args, **kwargs)
+
+    monkeypatch.setattr(stage.service.driver, "spawn", spawn)
+    stage.look(4)
+    assert at_once == [1, 1, 1]
+    assert [stage.state(uuid)[0] for uuid in uuids] == ["active"] * 3
+
+
+def test_a_service_that_drains_begins_nothing(
+    set_stage: SetStage, nodes: list[str], fake: FakeIronic
+) -> None:
+    stage = set_stage().begin()
+    uuid = stage.create(nodes[0])
+    stage.service.stop(0)
+    stage.service.look()
+    assert stage.state(uuid) == ("building", "spawning")
+    assert fake.requests.mutating() == []
+
+
+def test_what_only_a_newer_version_can_do_blocks_nothing(
+    set_stage: SetStage, nodes: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = set_stage().begin()
+    strange, plain = stage.create(nodes[0]), stage.create(nodes[1])
+    with stage.db._transactions.engine.begin() as connection:
+        connection.exec_driver_sql(
+            f"UPDATE instances SET task_state = 'levitating' WHERE uuid = '{strange}'"
+        )
+    stage.look(3)
+    assert stage.state(plain) == ("active", None)
+    assert stage.state(strange) == ("building", "levitating")
+    assert len([line for line in caplog.messages if "levitating" in line]) == 1
+
+
+def test_having_ironic_pick_the_nodes_is_refused_at_start(set_stage: SetStage) -> None:
+    stage = set_stage(ironic={"node_selection": "ironic"})
+    with pytest.raises(exceptions.InvalidConfiguration, match=r"node_selection: can't be"):
+        stage.service.prepare()

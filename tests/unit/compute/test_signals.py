@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What signals become, in this very process."""
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from ironic_virt.compute.signals import Failed, Reload, Signals, Stop, Stopped
+
+
+@pytest.fixture
+def left() -> list[int]:
+    """With which codes the process would have been left."""
+    return []
+
+
+@pytest.fixture
+def signals(left: list[int]) -> Iterator[Signals]:
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    with Signals(left.append) as holding:
+        yield holding
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_one_asks_for_an_end_and_the_second_one_ends(
+    signals: Signals, left: list[int], signum: signal.Signals
+) -> None:
+    signal.raise_signal(signum)
+    assert signals.wait(0) == Stop(signum)
+    assert left == []
+    signal.raise_signal(signal.SIGTERM)
+    assert left == [143]
+    signal.raise_signal(signal.SIGINT)
+    assert left == [143, 130]
+
+
+def test_sighup_asks_for_the_files_to_be_read_anew(signals: Signals, left: list[int]) -> None:
+    for _ in range(2):
+        signal.raise_signal(signal.SIGHUP)
+    assert [signals.wait(0), signals.wait(0), signals.wait(0)] == [Reload(), Reload(), None]
+    assert left == []
+
+
+def test_an_end_can_cut_off_what_has_not_begun(signals: Signals) -> None:
+    signal.raise_signal(signal.SIGHUP)
+    with pytest.raises(Stopped), signals.interrupting():
+        signal.raise_signal(signal.SIGTERM)
+    assert signals.wait(0) == Reload()
+    assert signals.wait(0) is None
+
+
+def test_nothing_that_catches_errors_catches_that(signals: Signals) -> None:
+    def broad() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except Exception:
+            pytest.fail("it was taken for an error")
+
+    with pytest.raises(Stopped), signals.interrupting():
+        broad()
+
+
+def test_a_service_that_cannot_go_on_wakes_the_main_thread(signals: Signals) -> None:
+    error = RuntimeError("superseded")
+    signals.fail(error)
+    assert signals.wait(0) == Failed(error)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What may be asked of an instance in which state."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_virt.compute.states import TaskState, VmState, refusal
+
+ALIVE = [VmState.BUILDING, VmState.ACTIVE, VmState.STOPPED, VmState.ERROR]
+
+
+@pytest.mark.parametrize("vm_state", ALIVE)
+@pytest.mark.parametrize("task_state", [None, *TaskState])
+def test_a_delete_is_always_taken(vm_state: VmState, task_state: TaskState | None) -> None:
+    assert refusal(TaskState.DELETING, vm_state, task_state) is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "allowed"),
+    [
+        (TaskState.POWERING_ON, {VmState.STOPPED}),
+        (TaskState.POWERING_OFF, {VmState.ACTIVE}),
+        (TaskState.REBOOTING, {VmState.ACTIVE}),
+        (TaskState.REBOOTING_HARD, {VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
+    ],
+)
+def test_anything_else_needs_a_fitting_state_and_peace(
+    wanted: TaskState, allowed: set[VmState]
+) -> None:
+    assert {state for state in VmState if refusal(wanted, state, None) is None} == allowed
+    for state in allowed:
+        assert "it is busy (rebooting)" in (refusal(wanted, state, TaskState.REBOOTING) or "")
+
+
+def test_nobody_asks_for_a_build_of_what_there_is() -> None:
+    assert refusal(TaskState.SPAWNING, VmState.ACTIVE, None) is not None

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Stories of a service's records of its nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.compute import tracker
+from ironic_virt.compute.states import TaskState
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.compute.conftest import SetStage
+from tests.unit.compute.service_stage import ServiceStage
+
+GOLD = {"resource_class": "gold", "ports": 1}
+
+
+@pytest.fixture
+def nodes(fake: FakeIronic) -> list[str]:
+    return fake.add_nodes(3, **GOLD)
+
+
+@pytest.fixture
+def stage(set_stage: SetStage, nodes: list[str]) -> ServiceStage:
+    return set_stage(ironic={"inventory_sweep_interval": 0}).begin()
+
+
+def asked_about(stage: ServiceStage, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The nodes that the driver is asked about in detail from now on."""
+    asked: list[str] = []
+    real = stage.service.driver.get_available_resource
+
+    def get_available_resource(nodename: str) -> Any:
+        asked.append(nodename)
+        return real(nodename)
+
+    monkeypatch.setattr(stage.service.driver, "get_available_resource", get_available_resource)
+    return asked
+
+
+def test_a_record_says_what_the_node_is(set_stage: SetStage, fake: FakeIronic) -> None:
+    node = fake.add_node(
+        resource_class="gold",
+        traits=["CUSTOM_FAST"],
+        properties={
+            "cpus": 8,
+            "memory_mb": 16384,
+            "local_gb": 100,
+            "cpu_arch": "x86_64",
+            "capabilities": "boot_mode:uefi",
+        },
+    )
+    stage = set_stage().begin()
+    record = stage.db.compute_nodes.get(node)
+    assert (record.host, record.hypervisor_type) == ("compute1", "ironic")
+    assert (record.vcpus, record.memory_mb, record.local_gb) == (8, 16384, 100)
+    assert (record.cpu_arch, record.resource_class) == ("x86_64", "gold")
+    assert record.traits == {"CUSTOM_FAST"}
+    assert dict(record.stats) == {"boot_mode": "uefi", "cpu_arch": "x86_64"}
+    assert record.available
+    assert not record.in_use
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"maintenance": True},
+        {"provision_state": "manageable"},
+        {"power_state": None},
+    ],
+)
+def test_a_node_that_takes_no_instance_is_not_available(
+    stage: ServiceStage, nodes: list[str], fake: FakeIronic, fields: dict[str, Any]
+) -> None:
+    fake.set_node(nodes[0], **fields)
+    stage.service.refresh()
+    assert not stage.db.compute_nodes.get(nodes[0]).available
+    assert stage.db.compute_nodes.get(nodes[1]).available
+
+
+def test_a_node_without_a_resource_class_can_be_available(
+    set_stage: SetStage, fake: FakeIronic
+) -> None:
+    node = fake.add_node(resource_class=None)
+    assert set_stage().begin().db.compute_nodes.get(node).available
+
+
+def test_only_nodes_with_news_are_asked_about(
+    stage: ServiceStage, nodes: list[str], fake: FakeIronic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asked_about(stage, monkeypatch)
+    before = stage.db.compute_nodes.list()
+    fake.advance(60)
+    stage.service.refresh()
+    assert asked == []
+    assert stage.db.compute_nodes.list() == before, "nothing was written"
+    fake.set_node(nodes[1], maintenance=True)
+    fake.advance(60)
+    stage.service.refresh()
+    assert asked == [nodes[1]]
+    assert stage.db.compute_nodes.list() != before
+
+
+def test_a_driver_that_knows_of_no_news_is_asked_about_all(
+    stage: ServiceStage, nodes: list[str], fake: FakeIronic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage.service.driver, "node_versions", dict)
+    asked = asked_about(stage, monkeypatch)
+    fake.set_node(nodes[1], maintenance=True)
+    stage.service.refresh()
+    assert sorted(asked) == sorted(nodes)
+    assert not stage.db.compute_nodes.get(nodes[1]).available
+
+
+def test_after_some_refreshes_all_are_compared(
+    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asked_about(stage, monkeypatch)
+    # Something else has changed a record.
+    record = stage.db.compute_nodes.get(nodes[0])
+    fields = {field.name for field in dataclasses.fields(tracker.NodeReport)}
+    report = tracker.NodeReport(**{name: getattr(record, name) for name in fields})
+    stage.db.compute_nodes.save("compute1", [dataclasses.replace(report, available=False)])
+    for _ in range(tracker.WHOLE_EVERY - 1):
+        stage.service.refresh()
+    assert asked == []
+    stage.service.refresh()
+    assert sorted(asked) == sorted(nodes)
+    assert stage.db.compute_nodes.get(nodes[0]).available
+
+
+def test_what_could_not_be_written_is_written_with_the_next_refresh(
+    stage: ServiceStage, nodes: list[str], fake: FakeIronic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = stage.db.compute_nodes.save
+
+    def broken(*args: Any, **kwargs: Any) -> Any:
+        raise exceptions.IronicVirtError("the disk is full")
+
+    fake.set_node(nodes[0], maintenance=True)
+    monkeypatch.setattr(stage.db.compute_nodes, "save", broken)
+    with pytest.raises(exceptions.IronicVirtError, match="disk is full"):
+        stage.service.refresh()
+    monkeypatch.setattr(stage.db.compute_nodes, "save", real)
+    stage.service.refresh()
+    assert not stage.db.compute_nodes.get(nodes[0]).available
+
+
+# -- nodes that go ----------------------------------------------------------------
+
+
+def test_a_record_goes_when_ironic_says_that_the_node_is_gone(
+    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+) -> None:
+    fake.remove_node(nodes[0])
+    stage.service.refresh()
+    assert set(stage.db.compute_nodes.uuids("compute1")) == set(nodes[1:])
+
+
+def test_a_record_stays_while_ironic_cannot_be_asked(
+    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+) -> None:
+    fake.remove_node(nodes[0])
+    fake.faults.status(500, "GET", f"/nodes/{nodes[0]}", count=None)
+    stage.service.refresh()
+    assert set(stage.db.compute_nodes.uuids("compute1")) == set(nodes)
+    fake.faults.clear()
+    stage.service.refresh()
+    assert set(stage.db.compute_nodes.uuids("compute1")) == set(nodes[1:])
+
+
+def test_a_record_stays_when_a_list_fails(
+    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+) -> None:
+    fake.faults.status(500, "GET", "/nodes$", count=None)
+    fake.remove_node(nodes[0])
+    stage.service.refresh()
+    assert set(stage.db.compute_nodes.uuids("compute1")) == set(nodes)
+
+
+def test_a_record_with_an_instance_stays_and_is_warned_about_once(
+    stage: ServiceStage, nodes: list[str], fake: FakeIronic, caplog: pytest.LogCaptureFixture
+) -> None:
+    uuid = stage.create(nodes[0])
+    fake.remove_node(nodes[0])
+    for _ in range(3):
+        stage.service.refresh()
+    assert nodes[0] in stage.db.compute_nodes.uuids("compute1")
+    warnings = [line for line in caplog.messages if "gone from Ironic" in line]
+    assert len(warnings) == 1
+    assert uuid in warnings[0]
+    stage.db.instances.request(uuid, TaskState.DELETING)
+    stage.look()
+    stage.service.refresh()
+    assert nodes[0] not in stage.db.compute_nodes.uuids("compute1")
+
+
+def test_a_node_that_leaves_the_group_keeps_its_record_and_is_given_to_nobody(
+    set_stage: SetStage, fake: FakeIronic, caplog: pytest.LogCaptureFixture
+) -> None:
+    leaving, staying = (fake.add_node(shard="a", **GOLD) for _ in range(2))
+    stage = set_stage(ironic={"shard_key": "a", "inventory_sweep_interval": 0}).begin()
+    fake.set_node(leaving, shard="b")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            fake.advance(60)
+            stage.service.refresh()
+    record = stage.db.compute_nodes.get(leaving)
+    assert (record.host, record.available) == ("compute1", False)
+    assert stage.db.compute_nodes.get(staying).available
+    assert len([line for line in caplog.messages if leaving in line]) == 1
+    fake.set_node(leaving, shard="a")
+    fake.advance(60)
+    stage.service.refresh()
+    assert stage.db.compute_nodes.get(leaving).available
+
+
+def test_a_shard_that_goes_is_looked_for_little_by_little(
+    set_stage: SetStage, fake: FakeIronic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracker, "MOST_LOOKED_UP", 2)
+    nodes = [fake.add_node(shard="a", **GOLD) for _ in range(5)]
+    stage = set_stage(ironic={"shard_key": "a", "inventory_sweep_interval": 0}).begin()
+    for node in nodes:
+        fake.set_node(node, shard="b")
+    left = []
+    for _ in range(3):
+        fake.advance(60)
+        fake.requests.clear()
+        stage.service.refresh()
+        assert len(fake.requests.matching("GET", "/nodes/[0-9a-f-]+$")) <= 2
+        left.append(sum(node.available for node in stage.db.compute_nodes.list()))
+    assert left == [3, 1, 0]
+
+
+# -- nodes of others --------------------------------------------------------------
+
+
+def test_a_node_of_another_host_is_left_alone_and_warned_about_once(
+    set_stage: SetStage, nodes: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    set_stage("compute1").begin()
+    other = set_stage("compute2").begin()
+    for _ in range(3):
+        other.service.refresh()
+    assert set(other.db.compute_nodes.owners(nodes).values()) == {"compute1"}
+    warned = [line for line in caplog.messages if "the records give it to host compute1" in line]
+    assert len(warned) == len(nodes)
+
+
+def test_a_record_that_another_host_wrote_just_before_is_not_taken_over(
+    set_stage: SetStage,
+    nodes: list[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_stage("compute1").begin()
+    other = set_stage("compute2")
+    # It asked before there were records.
+    monkeypatch.setattr(other.virtapi, "node_owners", lambda uuids: {})
+    other.begin()
+    for _ in range(2):
+        other.service.refresh()
+    assert set(other.db.compute_nodes.owners(nodes).values()) == {"compute1"}
+    assert len([line for line in caplog.messages if "belongs to host compute1" in line]) == 3
+
+
+def test_only_with_a_ring_do_records_change_their_host(
+    set_stage: SetStage, fake: FakeIronic
+) -> None:
+    nodes = fake.add_nodes(20, **GOLD)
+    ring = {"peer_list": "compute1,compute2", "inventory_sweep_interval": 0}
+    first = set_stage("compute1", ironic=ring).begin()
+    taken = first.create(nodes[0])
+    first.look()
+    assert set(first.db.compute_nodes.uuids("compute1")) == set(nodes)
+    second = set_stage("compute2", ironic=ring).begin()
+    for stage in (first, second, first):
+        stage.service.refresh()
+    split = first.db.compute_nodes.owners(nodes)
+    assert set(split.values()) == {"compute1", "compute2"}
+    assert split[nodes[0]] == "compute1", "a node with an instance stays"
+    assert first.instance(taken).vm_state == "active"
+    assert len(split) == len(nodes)

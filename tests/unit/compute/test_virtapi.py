@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the records answer a driver that asks."""
+
+import pytest
+
+from ironic_virt.compute import virtapi
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.compute.conftest import SetStage
+
+GOLD = {"resource_class": "gold", "ports": 1}
+
+
+@pytest.mark.parametrize("few", [0, 500])
+def test_owners_are_told_however_many_nodes_are_asked_about(
+    set_stage: SetStage, fake: FakeIronic, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(virtapi, "_FEW", few)
+    mine = [fake.add_node(shard="a", **GOLD) for _ in range(3)]
+    theirs = fake.add_node(shard="b", **GOLD)
+    stage = set_stage("compute1", ironic={"shard_key": "a"}).begin()
+    set_stage("compute2", ironic={"shard_key": "b"}).begin()
+    asked = [*mine[:2], theirs, "6d2b4f02-0000-4000-8000-00000000beef"]
+    assert stage.virtapi.node_owners(asked) == {
+        **dict.fromkeys(mine[:2], "compute1"),
+        theirs: "compute2",
+    }
+
+
+def test_hosts_that_are_up_are_live_and_this_one_always_is(
+    set_stage: SetStage, fake: FakeIronic
+) -> None:
+    one = set_stage("compute1").begin()
+    two = set_stage("compute2").begin()
+    assert set(one.virtapi.live_hosts()) == {"compute1", "compute2"}
+    fake.advance(61)
+    assert set(one.virtapi.live_hosts()) == {"compute1"}
+    two.service.report()
+    assert set(one.virtapi.live_hosts()) == {"compute1", "compute2"}
+    one.db.services.update("compute2", forced_down=True)
+    assert set(one.virtapi.live_hosts()) == {"compute1"}
+
+
+def test_a_driver_names_the_instances_of_its_nodes(set_stage: SetStage, fake: FakeIronic) -> None:
+    nodes = fake.add_nodes(2, **GOLD)
+    stage = set_stage().begin()
+    uuid = stage.create(nodes[0], display_name="web")
+    stage.look()
+    assert stage.service.driver.list_instances() == ["web"]
+    assert set(stage.virtapi.owned_instance_uuids()) == {uuid}
