@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The virt driver that nova-compute loads: Nova's calls, handed to the driver.
+
+It decides nothing.  Values are turned in :mod:`ironic_virt.nova.values`, errors in
+:mod:`ironic_virt.nova.errors`, and what the driver asks back is answered in
+:mod:`ironic_virt.nova.virtapi`.
+
+Thread-safe, and at home in native threads: nothing here or below knows eventlet.
+What it lacks is left to Nova's base class, whose ``NotImplementedError`` Nova turns
+into an answer to the user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+import nova.conf
+from nova import exception
+from nova.compute import power_state, task_states, vm_states
+from nova.objects import external_event
+from nova.virt import driver as nova_driver
+from oslo_log import log as logging
+
+from ironic_virt import driver, exceptions, virt
+from ironic_virt.nova import options, values
+from ironic_virt.nova.capabilities import CAPABILITIES
+from ironic_virt.nova.errors import Doing, NotDeployed, translated
+from ironic_virt.nova.reports import Reports
+from ironic_virt.nova.virtapi import NovaVirtAPI
+
+LOG = logging.getLogger(__name__)
+
+_EPHEMERAL_DEVICE = "/dev/sda1"
+
+_JUST_NOW = 2.0
+"""Seconds for which a node counts as just read, after an action that ended with a look at it."""
+
+
+class IronicDriver(nova_driver.ComputeDriver):  # type: ignore[misc]
+    """Deploys Nova's servers on bare metal through Ironic.
+
+    :param virtapi: Nova's own; not used.
+    :param read_only: as every driver of Nova's has it; not used.
+    :param clock: a monotonic clock in seconds.
+    :raises InvalidConfiguration: an ``[ironic]`` option can't be used.
+    """
+
+    capabilities = CAPABILITIES
+
+    def __init__(
+        self,
+        virtapi: Any,
+        read_only: bool = False,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(virtapi)
+        conf = nova.conf.CONF
+        options.register_opts(conf)
+        self._records = NovaVirtAPI(conf)
+        with translated(Doing.START):
+            options.settle(conf)
+            self._driver = driver.IronicDriver(conf, self._records)
+        self._records.links = self._driver.vif_links
+        self._records.node_of = self._driver.node_of
+        self._starting = False
+        self._answered = True
+        self._clock = clock
+        self._read_at: dict[str, float] = {}
+        self._resources = Reports(self._driver.node_version, self._resource)
+        self._offers = Reports(self._driver.node_version, self._offer)
+        LOG.info("Loaded the driver of ironic_virt %s", metadata.version("ironic-virt"))
+
+    # -- the service's life ---------------------------------------------------
+
+    def init_host(self, host: str) -> None:
+        """Check the options against Ironic, if it can be reached yet.
+
+        :raises InvalidConfiguration: they can't be served.
+        """
+        self._records.host = host
+        self._starting = self._answered = True
+        try:
+            with translated(Doing.START):
+                self._driver.init_host(host)
+        except exception.InvalidConfiguration as exc:
+            if not isinstance(
+                exc.__cause__, exceptions.IronicUnreachable | exceptions.IronicUnavailable
+            ):
+                raise
+            # Nova starts without it; nothing is listed before the check is made up for.
+            LOG.warning("Ironic can't be asked yet. Starting without it")
+            self._answered = False
+
+    def cleanup_host(self, host: str) -> None:
+        """Wake whoever waits."""
+        self._driver.cleanup_host(host)
+
+    # -- nodes ----------------------------------------------------------------
+
+    @property
+    def rebalances_nodes(self) -> bool:
+        """Whether the hash ring of ``[ironic] peer_list`` is in force."""
+        return self._driver.rebalances_nodes()
+
+    def get_available_nodes(self, refresh: bool = False) -> list[str]:
+        """The uuids of this host's nodes, asked anew at each call but the first one.
+
+        Nova's resource tracker relies on that and never says ``refresh``.  Before its
+        first call, starting has listed the nodes already.
+
+        :raises VirtDriverNotReady: there is no list yet and none could be had.
+        """
+        refresh, self._starting = refresh or not self._starting, False
+        with translated(Doing.LIST):
+            nodes = self._driver.get_available_nodes(refresh)
+        self._resources.forget_others(nodes)
+        self._offers.forget_others(nodes)
+        return nodes
+
+    def get_nodenames_by_uuid(self, refresh: bool = False) -> dict[str, str]:
+        """The same as a mapping: name by uuid, which are alike but for a pool."""
+        with translated(Doing.LIST):
+            names = self._driver.get_available_nodes(refresh)
+            return {self._driver.record_uuid(name): name for name in names}
+
+    def node_is_available(self, nodename: str) -> bool:
+        """Whether the node is this host's."""
+        with translated(Doing.LIST):
+            return self._driver.node_is_available(nodename)
+
+    def is_node_deleted(self, nodename: str) -> bool:
+        """Whether Ironic itself says that it has no such node; any doubt is ``False``."""
+        return self._driver.is_node_deleted(nodename)
+
+    def get_available_resource(self, nodename: str) -> dict[str, Any]:
+        """What the node is, for its compute node record."""
+        # Nova adds to it.
+        return dict(self._resources.of(nodename))
+
+    def _resource(self, nodename: str) -> Mapping[str, Any]:
+        with translated(Doing.NODE):
+            return values.resource(self._driver.get_available_resource(nodename))
+
+    def update_provider_tree(
+        self, provider_tree: Any, nodename: str, allocations: Any = None
+    ) -> None:
+        """What the node offers, for its resource provider; nothing is ever reshaped."""
+        values.update_provider_tree(provider_tree, nodename, self._offers.of(nodename))
+
+    def _offer(self, nodename: str) -> values.Offer:
+        with translated(Doing.NODE):
+            return values.offer(nodename, self._driver.get_inventory(nodename))
+
+    # -- instances ------------------------------------------------------------
+
+    def _known(self) -> Mapping[str, str]:
+        """Instances on this host's nodes that are Nova's: name by uuid.
+
+        Others use Ironic too; their instances are none of Nova's business.
+        """
+        with translated(Doing.LIST):
+            uuids: Collection[str] = self._driver.list_instance_uuids()
+        return self._records.known_instances(uuids)
+
+    def list_instances(self) -> list[str]:
+        """Names of Nova's instances on this host's nodes."""
+        return list(self._known().values())
+
+    def list_instance_uuids(self) -> list[str]:
+        """The uuids of Nova's instances on this host's nodes, deleted ones too.
+
+        Nova tears down those that it has deleted (``running_deleted_instance_action``).
+        """
+        return list(self._known())
+
+    def get_num_instances(self) -> int:
+        """How many of this host's instances are on its nodes."""
+        with translated(Doing.LIST):
+            uuids = self._driver.list_instance_uuids()
+        return len(set(uuids).intersection(self._records.owned_instance_uuids()))
+
+    def instance_exists(self, instance: Any) -> bool:
+        """Whether any node carries the instance."""
+        with translated(Doing.LOOK, instance):
+            return self._driver.instance_exists(instance)
+
+    def get_info(self, instance: Any, use_cache: bool = True) -> Any:
+        """The power state; without a node it is ``NOSTATE``.
+
+        After each action Nova asks once more, and not from a cache.  The action has just
+        read the node itself, which is no older than an answer to another request.
+
+        A service that starts while Ironic is away is told what the records say: an error
+        would keep it from starting, and asking again would take its time for each server.
+        """
+        if self._starting and not self._answered:
+            return values.recorded_info(instance)
+        read_at = self._read_at.pop(instance.uuid, None)
+        use_cache = use_cache or (read_at is not None and self._clock() - read_at < _JUST_NOW)
+        try:
+            with translated(Doing.LOOK, instance):
+                info = self._driver.get_info(instance, use_cache)
+        except exception.InstanceNotFound:
+            info = virt.InstanceInfo(virt.PowerState.NOSTATE)
+        return values.instance_info(info)
+
+    @contextlib.contextmanager
+    def _acting(self, doing: Doing, instance: Any) -> Iterator[None]:
+        """An action at whose end the driver has read the node."""
+        self._read_at.pop(instance.uuid, None)
+        with translated(doing, instance):
+            yield
+        self._read_at[instance.uuid] = self._clock()
+
+    # -- building and deleting ------------------------------------------------
+
+    def prepare_for_spawn(self, instance: Any) -> None:
+        """Reserve the node for the instance, or refuse and change nothing."""
+        with translated(Doing.PREPARE, instance):
+            self._driver.prepare_for_spawn(instance)
+
+    def spawn(
+        self,
+        context: Any,
+        instance: Any,
+        image_meta: Any,
+        injected_files: Sequence[tuple[str, bytes]],
+        admin_password: str | None,
+        allocations: Any,
+        network_info: Any = None,
+        block_device_info: Any = None,
+        power_on: bool = True,
+        accel_info: Any = None,
+    ) -> None:
+        """Deploy the instance, and return when it is active."""
+        if instance.flavor.ephemeral_gb:
+            # The metadata service tells cloud-init of it, as soon as the node boots.
+            instance.default_ephemeral_device = _EPHEMERAL_DEVICE
+            instance.save()
+        try:
+            with self._acting(Doing.SPAWN, instance):
+                if nova_driver.block_device_info_get_mapping(block_device_info):
+                    raise exceptions.OperationNotSupported("servers with volumes")
+                self._driver.spawn(
+                    context,
+                    instance,
+                    image_meta,
+                    injected_files,
+                    admin_password,
+                    allocations,
+                    values.Vifs(network_info),
+                    power_on=power_on,
+                )
+        except NotDeployed as exc:
+            self._records.note_failure(context, instance, exc)
+            raise
+
+    def failed_spawn_cleanup(self, instance: Any) -> None:
+        """Undo what a failed build left."""
+        with translated(Doing.DESTROY, instance):
+            self._driver.failed_spawn_cleanup(instance)
+
+    def destroy(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        destroy_disks: bool = True,
+        destroy_secrets: bool = True,
+    ) -> None:
+        """Tear the instance down; return when no node carries it any more."""
+        self._read_at.pop(instance.uuid, None)
+        with translated(Doing.DESTROY, instance):
+            self._driver.destroy(context, instance, None)
+
+    def rebuild(
+        self,
+        context: Any,
+        instance: Any,
+        image_meta: Any,
+        injected_files: Sequence[tuple[str, bytes]],
+        admin_password: str | None,
+        allocations: Any,
+        bdms: Any,
+        detach_block_devices: Any,
+        attach_block_devices: Any,
+        network_info: Any = None,
+        evacuate: bool = False,
+        block_device_info: Any = None,
+        preserve_ephemeral: bool = False,
+        accel_uuids: Any = None,
+        reimage_boot_volume: bool = False,
+    ) -> None:
+        """Deploy an image onto the server's node anew.
+
+        From compute API 2.93 on, ``reimage_boot_volume`` is true for every server; it
+        means something for those that boot from a volume, which are refused.
+
+        :raises InstanceFaultRollback: the disk is as it was, and so the server stays.
+        """
+        with self._acting(Doing.REBUILD, instance):
+            # Nova goes on from this one.
+            instance.task_state = task_states.REBUILD_SPAWNING
+            instance.save(expected_task_state=[task_states.REBUILDING])
+            self._driver.rebuild(
+                context,
+                instance,
+                image_meta,
+                injected_files,
+                admin_password,
+                allocations,
+                network_info=values.Vifs(network_info),
+                evacuate=evacuate,
+                block_device_info=values.volumes(block_device_info),
+                preserve_ephemeral=preserve_ephemeral,
+                reimage_boot_volume=reimage_boot_volume,
+            )
+
+    # -- power ----------------------------------------------------------------
+
+    def reboot(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        reboot_type: str,
+        block_device_info: Any = None,
+        bad_volumes_callback: Any = None,
+        accel_info: Any = None,
+        share_info: Any = None,
+    ) -> None:
+        """Reboot; a soft one falls back to a hard one."""
+        with self._acting(Doing.REBOOT, instance):
+            self._driver.reboot(context, instance, None, reboot_type)
+
+    def power_off(self, instance: Any, timeout: int = 0, retry_interval: int = 0) -> None:
+        """Power off, softly first if there is a timeout."""
+        with self._acting(Doing.POWER_OFF, instance):
+            self._driver.power_off(instance, timeout, retry_interval)
+
+    def power_on(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        accel_info: Any = None,
+        share_info: Any = None,
+    ) -> None:
+        """Power on."""
+        with self._acting(Doing.POWER_ON, instance):
+            self._driver.power_on(context, instance, None)
+
+    def power_update_event(self, instance: Any, target_power_state: str) -> None:
+        """Note in Nova's records that Ironic has found another power state."""
+        if target_power_state == external_event.POWER_ON:
+            state, became, was = power_state.RUNNING, vm_states.ACTIVE, task_states.POWERING_ON
+        else:
+            state, became, was = power_state.SHUTDOWN, vm_states.STOPPED, task_states.POWERING_OFF
+        instance.power_state = state
+        instance.vm_state = became
+        instance.task_state = None
+        instance.save(expected_task_state=was)
+
+    # -- networks -------------------------------------------------------------
+
+    def network_binding_host_id(self, context: Any, instance: Any) -> str | None:
+        """``None``: Ironic binds the ports when the node is deployed, and not before."""
+        return self._driver.network_binding_host_id(context, instance)
+
+    def manages_network_binding_host_id(self) -> bool:
+        """Whether the driver sees to the ports' binding: Ironic does."""
+        return True
+
+    def plug_vifs(self, instance: Any, network_info: Any) -> None:
+        """Nothing: a VIF stays attached as long as the node has the instance."""
+
+    def unplug_vifs(self, instance: Any, network_info: Any) -> None:
+        """Nothing: destroying the instance has detached them."""

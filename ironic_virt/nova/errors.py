@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Our errors as Nova's: what nova-compute does next depends on the kind alone.
+
+One table.  Its rows are verdicts on what went wrong (:func:`verdict`), its columns
+what was being done; a field says which of Nova's errors is raised.  What they lead to:
+
+- a build is *rescheduled* to another node, or *aborted*: the server is in ERROR with
+  our text in its fault, at once and without wearing out further nodes;
+- a server that could not be torn down is in ERROR and keeps its ports, because what
+  runs on the node may still run;
+- a server whose rebuild failed is in ERROR, but for one whose disk is as it was: that
+  stays as it is, with a fault;
+- a failed power change or reboot leaves the server as it is, with a fault;
+- a list that could not be had is asked for again in the next period.
+
+Nova cuts a fault's text at 255 characters, so it starts with the reason.  The log has
+all of it, with node, instance and request id.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from nova import exception
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+
+LOG = logging.getLogger(__name__)
+
+
+class Doing(enum.Enum):
+    """What was being done when an error came."""
+
+    START = "starting"
+    LIST = "listing nodes"
+    LOOK = "looking at an instance"
+    NODE = "looking at a node"
+    PREPARE = "reserving the node"
+    SPAWN = "deploying"
+    REBUILD = "rebuilding"
+    DESTROY = "tearing down"
+    REBOOT = "rebooting"
+    POWER_ON = "powering on"
+    POWER_OFF = "powering off"
+
+
+class Verdict(enum.Enum):
+    """What an error says about trying again."""
+
+    ELSEWHERE = "another node may do better"
+    POINTLESS = "every node would give the same answer"
+    UNWANTED = "the instance is being deleted"
+    UNSUPPORTED = "the driver can't do this at all"
+    ABSENT = "Ironic has no node with this instance"
+    NO_NODE = "the node is gone or not free"
+    UNTOUCHED = "nothing was done, and the disk is as it was"
+
+
+def verdict(error: exceptions.IronicVirtError) -> Verdict:
+    """What an error of ours says about trying again."""
+    match error:
+        case exceptions.InstanceNotFound():
+            return Verdict.ABSENT
+        case exceptions.OperationNotSupported():
+            return Verdict.UNSUPPORTED
+        case exceptions.BuildAborted():
+            return Verdict.UNWANTED
+        case exceptions.NodeNotAvailable():
+            return Verdict.NO_NODE
+        case exceptions.RebuildFailed(disk=exceptions.Disk.UNTOUCHED):
+            return Verdict.UNTOUCHED
+        case exceptions.NodeError():
+            return Verdict.ELSEWHERE if error.retriable else Verdict.POINTLESS
+        case exceptions.IronicUnauthorized() | exceptions.MicroversionNotSupported():
+            return Verdict.POINTLESS
+        case exceptions.IronicError():
+            return Verdict.ELSEWHERE
+        case _:
+            return Verdict.POINTLESS
+
+
+class NotTornDown(exception.InstancePowerOffFailure):  # type: ignore[misc]
+    """Destroying failed.  By this kind Nova knows not to release the ports."""
+
+    msg_fmt = "The server could not be torn down: %(reason)s"
+
+
+class NotDeployed(exception.InstanceDeployFailure):  # type: ignore[misc]
+    """Deploying failed on this node."""
+
+    msg_fmt = "The server could not be deployed: %(reason)s"
+
+
+class NotRebuilt(exception.InstanceDeployFailure):  # type: ignore[misc]
+    """Rebuilding failed; the reason says so, and what is on the disk."""
+
+    msg_fmt = "%(reason)s"
+
+
+# Nova's classes have no types.
+_Make = Callable[[exceptions.IronicVirtError, Any], Any]
+
+
+def _abort(error: exceptions.IronicVirtError, instance: Any) -> Any:
+    return exception.BuildAbortException(instance_uuid=instance.uuid, reason=reason(error))
+
+
+def _unacceptable(error: exceptions.IronicVirtError, instance: Any) -> Any:
+    # Of the errors before the spawn, one of the few whose text reaches the fault.
+    return exception.InstanceUnacceptable(instance_id=instance.uuid, reason=reason(error))
+
+
+def _deleting(error: exceptions.IronicVirtError, instance: Any) -> Any:
+    return exception.UnexpectedDeletingTaskStateError(
+        instance_uuid=instance.uuid, expected={"task_state": "spawning"}, actual=reason(error)
+    )
+
+
+def _absent(error: exceptions.IronicVirtError, instance: Any) -> Any:
+    return exception.InstanceNotFound(instance_id=instance.uuid)
+
+
+def _no_host(error: exceptions.IronicVirtError, instance: Any) -> Any:
+    return exception.ComputeHostNotFound(host=getattr(error, "node", None))
+
+
+def _roll_back(error: exceptions.IronicVirtError, instance: Any) -> Any:
+    # Nova lets the server keep its state, and its user reads the error inside.
+    return exception.InstanceFaultRollback(NotRebuilt(reason=reason(error)))
+
+
+def _with_reason(kind: Callable[..., Exception]) -> _Make:
+    return lambda error, instance: kind(reason=reason(error))
+
+
+def _with_message(kind: Callable[..., Exception]) -> _Make:
+    return lambda error, instance: kind(reason(error))
+
+
+_RESCHEDULE_AT_ONCE = _with_reason(exception.ComputeResourcesUnavailable)
+_NOT_READY = _with_message(exception.VirtDriverNotReady)
+_FAILED = _with_message(exception.NovaException)
+
+_TABLE: dict[Verdict | None, dict[Doing, _Make]] = {
+    Verdict.ELSEWHERE: {
+        Doing.PREPARE: _RESCHEDULE_AT_ONCE,
+        Doing.SPAWN: _with_reason(NotDeployed),
+    },
+    Verdict.POINTLESS: {Doing.PREPARE: _unacceptable, Doing.SPAWN: _abort},
+    Verdict.UNWANTED: {
+        Doing.PREPARE: _deleting,
+        Doing.SPAWN: _deleting,
+        Doing.REBUILD: _deleting,
+    },
+    Verdict.UNSUPPORTED: {
+        Doing.PREPARE: _unacceptable,
+        Doing.SPAWN: _abort,
+        Doing.REBUILD: _roll_back,
+    },
+    Verdict.ABSENT: {
+        Doing.LOOK: _absent,
+        Doing.REBOOT: _absent,
+        Doing.POWER_ON: _absent,
+        Doing.POWER_OFF: _absent,
+    },
+    Verdict.NO_NODE: {Doing.NODE: _no_host},
+    Verdict.UNTOUCHED: {Doing.REBUILD: _roll_back},
+    # For every verdict that has no field of its own.
+    None: {
+        Doing.START: _with_message(exception.InvalidConfiguration),
+        Doing.LIST: _NOT_READY,
+        Doing.LOOK: _FAILED,
+        Doing.NODE: _FAILED,
+        Doing.PREPARE: _RESCHEDULE_AT_ONCE,
+        Doing.SPAWN: _with_reason(NotDeployed),
+        Doing.REBUILD: _with_reason(NotRebuilt),
+        Doing.DESTROY: _with_reason(NotTornDown),
+        Doing.REBOOT: _with_reason(exception.InstanceRebootFailure),
+        Doing.POWER_ON: _with_reason(exception.InstancePowerOnFailure),
+        Doing.POWER_OFF: _with_reason(exception.InstancePowerOffFailure),
+    },
+}
+
+
+def translate(error: exceptions.IronicVirtError, doing: Doing, instance: Any = None) -> Exception:
+    """Nova's error for one of ours.
+
+    :param instance: Nova's instance, where there is one.
+    """
+    make = _TABLE[verdict(error)].get(doing) or _TABLE[None][doing]
+    made: Exception = make(error, instance)
+    return made
+
+
+def reason(error: exceptions.IronicVirtError) -> str:
+    """What a user is told: the reason, without the uuids that a fault stands beside."""
+    said = error.reason if isinstance(error, exceptions.NodeError) else str(error)
+    return "; ".join([said, *getattr(error, "__notes__", ())])
+
+
+@contextlib.contextmanager
+def translated(doing: Doing, instance: Any = None) -> Iterator[None]:
+    """Let what is raised in the block reach Nova as its own error; others pass."""
+    try:
+        yield
+    except exceptions.InstanceNotFound as error:
+        # Nova asks of what may be gone, and says so itself.
+        raise translate(error, doing, instance) from error
+    except exceptions.IronicVirtError as error:
+        LOG.error("Failed %s: %s", doing.value, error, instance=instance)
+        raise translate(error, doing, instance) from error

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Our ``[ironic]`` options beside those that Nova registers by itself.
+
+A name that Nova has keeps Nova's definition: its default, whether it is mutable, its
+help.  What Nova lacks is added.  ``shard_key`` and Nova's ``shard`` are one thing
+under two names, neither of them deprecated here.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from oslo_config import cfg
+
+from ironic_virt import exceptions
+from ironic_virt.conf import ironic
+
+NOVAS_NAMES = frozenset(
+    {
+        "api_max_retries",
+        "api_retry_interval",
+        "serial_console_state_timeout",
+        "vnc_console_state_timeout",
+        "conductor_group",
+        "peer_list",
+    }
+)
+"""What Nova 34 defines of our options, besides ``shard``."""
+
+
+def added_options() -> list[cfg.Opt]:
+    """The options of ours that Nova lacks, as they are registered beside its own."""
+    added = []
+    for option in ironic.OPTIONS:
+        if option.dest in NOVAS_NAMES:
+            continue
+        if option.dest == "shard_key":
+            # Its old name is an option of its own here.
+            option = copy.copy(option)
+            option.deprecated_opts = []
+        added.append(option)
+    return added
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Add our options to Nova's ``CONF``; harmless when done twice."""
+    conf.register_opts(added_options(), group=ironic.GROUP)
+
+
+def settle(conf: cfg.ConfigOpts) -> None:
+    """Check our options, and let ``shard`` stand for ``shard_key``.
+
+    Both may be set, to the same.  Neither is mutable, so once is enough.
+
+    :raises InvalidConfiguration: a value can't be used, or the two shards differ.
+    """
+    group = conf[ironic.GROUP]
+    for option in ironic.OPTIONS:
+        try:
+            getattr(group, option.dest)
+        except ValueError as exc:
+            raise exceptions.InvalidConfiguration(
+                f"[{ironic.GROUP}] {option.dest}", str(exc)
+            ) from exc
+    # An earlier driver in this process may have left it there.
+    conf.clear_default("shard_key", group=ironic.GROUP)
+    ours, novas = group.shard_key, group.shard
+    if ours is None:
+        conf.set_default("shard_key", novas, group=ironic.GROUP)
+    elif novas is not None and novas != ours:
+        raise exceptions.InvalidConfiguration(
+            f"[{ironic.GROUP}] shard_key",
+            f"is {ours!r}, but shard is {novas!r}: they are the same option; set one of them",
+        )

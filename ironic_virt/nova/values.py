@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Between the contract's values and Nova's.
+
+Nova's instances, flavors and images are what the contract's Protocols ask for and
+pass as they are.  Left are network information, whose VIFs are dicts there, and what
+the driver answers, which Nova wants as dicts and trees.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, overload
+
+from nova import exception
+from nova.compute import power_state
+from nova.network import model
+from nova.objects import fields
+from nova.virt import driver as nova_driver
+from nova.virt import hardware
+
+from ironic_virt import virt
+from ironic_virt.nova.sizes import STATS_PREFIX, TRAITS
+
+
+class Vifs(Sequence[virt.VifLike]):
+    """Nova's network information as the contract's, one VIF made at a time.
+
+    Nova may still be allocating when this is made; only reading it waits.
+
+    :ivar model: Nova's own object.
+    """
+
+    def __init__(self, network_info: Any) -> None:
+        self.model = model.NetworkInfo() if network_info is None else network_info
+
+    def __len__(self) -> int:
+        return len(self.model)
+
+    @overload
+    def __getitem__(self, index: int) -> virt.VifLike: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[virt.VifLike]: ...
+    def __getitem__(self, index: int | slice) -> virt.VifLike | Sequence[virt.VifLike]:
+        if isinstance(index, slice):
+            return [_vif(vif) for vif in self.model[index]]
+        return _vif(self.model[index])
+
+
+def _vif(vif: Any) -> virt.Vif:
+    return virt.Vif(str(vif["id"]), vif.get("address"))
+
+
+def model_of(network_info: virt.NetworkInfo) -> Any:
+    """Nova's own object, as it came."""
+    return network_info.model if isinstance(network_info, Vifs) else model.NetworkInfo()
+
+
+def volumes(block_device_info: Any) -> list[virt.BlockDevice]:
+    """The volumes in Nova's description of a server's disks; the root's has index 0."""
+    root = nova_driver.block_device_info_get_root_device(block_device_info)
+    found = []
+    for number, device in enumerate(
+        nova_driver.block_device_info_get_mapping(block_device_info), start=1
+    ):
+        index = device.get("boot_index")
+        is_root = index == 0 or (root is not None and device.get("mount_device") == root)
+        connection = device.get("connection_info") or {}
+        volume = (connection.get("data") or {}).get("volume_id") or connection.get("serial")
+        found.append(virt.BlockDevice(str(volume), 0 if is_root else number, connection))
+    return found
+
+
+def image(image_meta: Any) -> virt.ImageMeta:
+    """An image whose properties are a mapping; a server that boots from a volume has no id."""
+    found: dict[str, Any] = {}
+    if image_meta.obj_attr_is_set("properties"):
+        held = image_meta.properties
+        found = {name: getattr(held, name) for name in held.fields if held.obj_attr_is_set(name)}
+    return virt.ImageMeta(
+        id=image_meta.id if image_meta.obj_attr_is_set("id") else "", properties=found
+    )
+
+
+def instance_info(info: virt.InstanceInfo) -> Any:
+    """A power state, whose numbers are Nova's."""
+    return hardware.InstanceInfo(state=int(info.state))
+
+
+def recorded_info(instance: Any) -> Any:
+    """The power state that Nova's records give to an instance."""
+    recorded = instance.power_state
+    return hardware.InstanceInfo(state=power_state.NOSTATE if recorded is None else recorded)
+
+
+def resource(node: virt.NodeResource) -> dict[str, Any]:
+    """A node for Nova's resource tracker.
+
+    Sizes are 0, as Nova has them for bare metal: a node goes by its resource class,
+    and Nova would otherwise subtract flavors' sizes from it.  A filter reads the real
+    ones in ``stats``, under :data:`STATS_PREFIX`.
+    """
+    stats: dict[str, str | None] = {"cpu_arch": None, **node.stats}
+    for name in ("vcpus", "memory_mb", "local_gb"):
+        stats[STATS_PREFIX + name] = str(getattr(node, name))
+    if node.traits:
+        stats[TRAITS] = ",".join(sorted(node.traits))
+    return {
+        "uuid": node.uuid,
+        "hypervisor_hostname": node.hypervisor_hostname,
+        "hypervisor_type": node.hypervisor_type,
+        "hypervisor_version": node.hypervisor_version,
+        "resource_class": node.resource_class,
+        "cpu_info": None,
+        "vcpus": 0,
+        "vcpus_used": 0,
+        "memory_mb": 0,
+        "memory_mb_used": 0,
+        "local_gb": 0,
+        "local_gb_used": 0,
+        "disk_available_least": 0,
+        "supported_instances": _supported_instances(node.cpu_arch),
+        "stats": stats,
+        "numa_topology": None,
+    }
+
+
+def _supported_instances(cpu_arch: str | None) -> list[tuple[str, str, str]]:
+    try:
+        arch = fields.Architecture.canonicalize(cpu_arch)
+    except exception.InvalidArchitectureName:
+        return []
+    return [(arch, fields.HVType.BAREMETAL, fields.VMMode.HVM)] if arch else []
+
+
+class Offer(NamedTuple):
+    """What a node's resource provider is to have; not to be changed."""
+
+    inventory: Mapping[str, Mapping[str, Any]]
+    traits: frozenset[str]
+
+
+def offer(nodename: str, offered: virt.NodeInventory) -> Offer:
+    """What a node offers, in Placement's terms.
+
+    :raises NoResourceClass: the node has none, so nothing can be scheduled to it.
+    """
+    if not offered.resource_class:
+        raise exception.NoResourceClass(node=nodename)
+    inventory = _inventory(offered.placement_class, offered.total, offered.reserved)
+    return Offer(inventory, offered.traits)
+
+
+@functools.lru_cache(maxsize=256)
+def _inventory(placement_class: str, total: int, reserved: int) -> dict[str, dict[str, Any]]:
+    """Of whichever nodes; there are few kinds of them."""
+    if not total:
+        # Placement knows no total of 0: a pool that has just lost its last node.
+        return {}
+    return {
+        placement_class: {
+            "total": total,
+            "reserved": reserved,
+            "min_unit": 1,
+            "max_unit": 1,
+            "step_size": 1,
+            "allocation_ratio": 1.0,
+        }
+    }
+
+
+def update_provider_tree(tree: Any, nodename: str, offer: Offer) -> None:
+    """Write what a node offers into its resource provider, which takes a copy."""
+    tree.update_inventory(nodename, offer.inventory)
+    tree.update_traits(nodename, offer.traits)

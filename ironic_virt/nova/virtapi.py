@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the driver asks of nova-compute, answered from Nova's records.
+
+Called from any thread.  Every question is asked anew, with an admin's context of its
+own; nothing is kept but the host's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from nova import context as nova_context
+from nova import exception, objects, servicegroup
+from nova.compute import task_states, vm_states
+from nova.compute import utils as compute_utils
+from nova.virt import driver as nova_driver
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from ironic_virt import virt
+from ironic_virt.driver import HYPERVISOR_TYPE, Link
+from ironic_virt.nova import config_drive, values
+
+LOG = logging.getLogger(__name__)
+
+_DEPLOY_EVENT = "compute_ironic_deploy"
+
+
+class NovaVirtAPI(virt.VirtAPI):
+    """The service's side of the contract.
+
+    :param conf: Nova's.
+    :ivar links: asked for the physical links of a node's VIFs, by VIF.
+    :ivar node_of: asked for the node that an instance has; its record may name a pool.
+    """
+
+    move_command = (
+        "nova-manage db ironic_compute_node_move --ironic-node-uuid {node} "
+        "--destination-host {host}"
+    )
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._servicegroup = servicegroup.API()
+        self._host: str = conf.host
+        self.links: Callable[[str], Mapping[str, Link]] = lambda node: {}
+        self.node_of: Callable[[Any], str | None] = lambda instance: instance.node
+
+    # -- hosts and records ----------------------------------------------------
+
+    @property
+    def host(self) -> str:
+        """This nova-compute's host."""
+        return self._host
+
+    @host.setter
+    def host(self, host: str) -> None:
+        self._host = host
+
+    def live_hosts(self) -> Collection[str]:
+        """The computes that have bare metal nodes and are up, and this one.
+
+        One without a node yet is unknown to Nova as one for bare metal; so it is for
+        Nova's own driver, and the two have to agree.
+        """
+        services = objects.ServiceList.get_all_computes_by_hv_type(
+            nova_context.get_admin_context(), HYPERVISOR_TYPE
+        )
+        up = self._servicegroup.service_is_up
+        return {self.host, *(service.host for service in services if up(service))}
+
+    def owned_instance_uuids(self) -> Collection[str]:
+        """The instances that the records give to this host."""
+        found: list[str] = objects.InstanceList.get_uuids_by_host(
+            nova_context.get_admin_context(), self.host
+        )
+        return frozenset(found)
+
+    def instance_places(self) -> Mapping[str, str]:
+        """The compute nodes of this host's instances."""
+        found = objects.InstanceList.get_by_host(
+            nova_context.get_admin_context(), self.host, expected_attrs=[]
+        )
+        return {instance.uuid: instance.node or "" for instance in found}
+
+    def instance_hosts(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """The hosts of instances that are not deleted."""
+        return {one.uuid: one.host for one in self._not_deleted(uuids) if one.host}
+
+    def existing_instances(self, uuids: Collection[str]) -> Collection[str]:
+        """Those that are not deleted."""
+        return {one.uuid for one in self._not_deleted(uuids)}
+
+    def _not_deleted(self, uuids: Collection[str]) -> Sequence[Any]:
+        if not uuids:
+            return ()
+        found: Sequence[Any] = objects.InstanceList.get_by_filters(
+            nova_context.get_admin_context(),
+            {"uuid": list(uuids), "deleted": False},
+            expected_attrs=[],
+        )
+        return found
+
+    def image_of(self, instance: Any) -> virt.ImageLike | None:
+        """The server's image, with the properties that it has."""
+        return values.image(instance.image_meta)
+
+    def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """The hosts of the compute node records; a record's uuid is the node's.
+
+        Nova has no question that is answered with less than whole records, 0.1 ms each.
+        Nothing is kept of them all the same: of a node that we still claimed after its
+        record was moved, Nova's resource tracker would take the record back.
+        """
+        if not uuids:
+            return {}
+        records = objects.ComputeNodeList.get_all_by_uuids(
+            nova_context.get_admin_context(), list(uuids)
+        )
+        return {record.uuid: record.host for record in records if record.host}
+
+    def known_instances(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """Those of these instances that Nova knows, deleted ones too, and their names."""
+        if not uuids:
+            return {}
+        # A filter that doesn't say whether it wants deleted ones would get none.
+        context = nova_context.get_admin_context(read_deleted="yes")
+        found = objects.InstanceList.get_by_filters(
+            context, {"uuid": list(uuids)}, expected_attrs=[]
+        )
+        return {instance.uuid: instance.name for instance in found}
+
+    def instance_names(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """Names by uuid."""
+        return self.known_instances(uuids)
+
+    # -- a build --------------------------------------------------------------
+
+    def abort_reason(self, instance: Any) -> str | None:
+        """Whether the instance is being deleted, or has been given up."""
+        try:
+            instance.refresh()
+        except exception.InstanceNotFound:
+            return "the server was deleted meanwhile"
+        if instance.task_state == task_states.REBUILD_SPAWNING:
+            # A server in ERROR is rebuilt too.
+            return None
+        if instance.task_state == task_states.DELETING:
+            return "the server is being deleted"
+        if instance.vm_state in (vm_states.ERROR, vm_states.DELETED):
+            return f"the server's state has become {instance.vm_state}"
+        return None
+
+    def note_failure(self, context: Any, instance: Any, error: Exception) -> None:
+        """Keep why a node failed with the server's actions.
+
+        When a build is rescheduled and no node is left, Nova's own fault says only that.
+        """
+        event = compute_utils.EventReporter(context, _DEPLOY_EVENT, self.host, instance.uuid)
+        try:
+            with event:
+                raise error
+        except exception.InstanceActionNotFound as missing:
+            LOG.debug("Why instance %s failed was not noted: %s", instance.uuid, missing)
+        except type(error):
+            pass
+
+    def config_drive(
+        self,
+        context: Any,
+        instance: Any,
+        *,
+        network_info: virt.NetworkInfo,
+        injected_files: Sequence[tuple[str, bytes]],
+        admin_password: str | None,
+    ) -> virt.ConfigDrive | None:
+        """Nova's own config drive, if the server is to have one."""
+        if not config_drive.is_wanted(instance):
+            return None
+        return config_drive.build(
+            instance,
+            values.model_of(network_info),
+            self.links(self.node_of(instance) or ""),
+            injected_files,
+            admin_password,
+        )
+
+    def deploy_metadata(self, instance: Any, network_info: virt.NetworkInfo) -> Mapping[str, str]:
+        """Who the server is for, for operators' tools; the keys are those of Nova's driver."""
+        about = nova_driver.ComputeDriver.get_instance_driver_metadata(
+            instance, values.model_of(network_info)
+        )
+        metadata = {
+            "project_name": str(about.owner.projectname),
+            "user_name": str(about.owner.username),
+            "fixed_ips": str(about.network_info.fixed_ips()),
+            "floating_ips": str(about.network_info.floating_ips()),
+        }
+        if instance.flavor.ephemeral_gb and self._conf.default_ephemeral_format:
+            metadata["ephemeral_format"] = self._conf.default_ephemeral_format
+        return metadata

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Nova in this process, as ``make nova`` runs it; without Nova nothing is collected.
+
+Nova's test support patches threads unless it is told not to, before its first import.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ironic_virt.testing import real_ironic
+from tests.nova import figures
+
+_LONGEST = 600
+"""Seconds for one test; ten servers take less than one minute where nothing else runs."""
+
+os.environ.setdefault("OS_NOVA_DISABLE_EVENTLET_PATCHING", "1")
+
+if importlib.util.find_spec("placement") is None:
+    collect_ignore_glob = ["test_*.py", "upstream/test_*.py"]
+else:
+    from nova import monkey_patch
+
+    # Nova refuses native threads if anything has imported eventlet before this.
+    monkey_patch.patch()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have a test that hangs end the run.
+
+    Threads that wait for each other would keep the test's own cleanup waiting as well.
+    """
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(_LONGEST, method="thread"))
+
+
+@pytest.fixture(scope="session")
+def progress(pytestconfig):
+    """Shows the user what takes so long, whatever pytest captures."""
+    reporter = pytestconfig.pluginmanager.get_plugin("terminalreporter")
+
+    def write(line: str) -> None:
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.write_line(line)
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def ironic(progress) -> Iterator[real_ironic.RealIronic]:
+    """A real Ironic that deploys at once and cleans."""
+    with real_ironic.RealIronic(database=real_ironic.MARIADB, progress=progress) as ironic:
+        yield ironic
+
+
+@pytest.fixture(scope="session")
+def slow_ironic(progress) -> Iterator[real_ironic.RealIronic]:
+    """A real Ironic that takes 20 s for a deployment: its hardware is asked twice."""
+    options = real_ironic.Options(delays={"deploy": "10"})
+    with real_ironic.RealIronic(
+        options, database=real_ironic.MARIADB, progress=progress
+    ) as ironic:
+        yield ironic
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Print what both drivers took, side by side."""
+    for line in figures.table():
+        terminalreporter.write_line(line)

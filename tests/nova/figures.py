@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""How long each step of a scenario takes, and how many requests, driver by driver."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from unittest import mock
+
+import requests
+
+IN_TREE, OURS = "in-tree", "ours"
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """What a step took.
+
+    :ivar seconds: wall time, as seen through Nova's API.
+    :ivar looks: how many of the requests to Ironic only looked how it goes on, after a
+        change of state had been asked for: their number depends on the time that it took.
+    """
+
+    seconds: float
+    ironic: int
+    placement: int
+    looks: int = 0
+
+    @property
+    def steps(self) -> int:
+        """The requests to Ironic without those looks: the same number each time."""
+        return self.ironic - self.looks
+
+
+_taken: dict[tuple[str, str], Figure] = {}
+
+
+class Requests:
+    """Counts what this process sends, by a service's name.
+
+    :param services: name to URL.
+    """
+
+    def __init__(self, **services: str) -> None:
+        self._services = services
+        self._lock = threading.Lock()
+        self._sent: Counter[str] = Counter()
+        self.log: list[str] = []
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count as long as the block runs."""
+        send = requests.Session.send
+
+        def counted(session, request, **kwargs):
+            for name, url in self._services.items():
+                if request.url.startswith(url):
+                    with self._lock:
+                        self._sent[name] += 1
+                        self.log.append(f"{name} {request.method} {request.path_url}")
+            return send(session, request, **kwargs)
+
+        with mock.patch.object(requests.Session, "send", counted):
+            yield
+
+    def taken(self) -> Counter[str]:
+        """How many so far."""
+        with self._lock:
+            return Counter(self._sent)
+
+    @contextlib.contextmanager
+    def measuring(self, driver: str, step: str) -> Iterator[None]:
+        """Note what the block takes as a step's figure."""
+        before, began, first = self.taken(), time.monotonic(), len(self.log)
+        yield
+        seconds, spent = time.monotonic() - began, self.taken() - before
+        looks = looks_among(self.log[first:])
+        _taken[step, driver] = Figure(seconds, spent["ironic"], spent["placement"], looks)
+
+
+def looks_among(log: Iterable[str]) -> int:
+    """How many of one server's requests look at what was asked for before.
+
+    :param log: as :attr:`Requests.log`.
+    """
+    looks, waiting = 0, False
+    for line in log:
+        service, method, path = line.split(" ", 2)
+        if service == "ironic":
+            if method != "GET":
+                waiting = "/states/" in path
+            looks += waiting and method == "GET"
+    return looks
+
+
+def compared() -> Iterator[tuple[str, Figure, Figure]]:
+    """The steps that both drivers have taken: theirs, ours."""
+    for step in dict.fromkeys(step for step, _ in _taken):
+        theirs, ours = _taken.get((step, IN_TREE)), _taken.get((step, OURS))
+        if theirs is not None and ours is not None:
+            yield step, theirs, ours
+
+
+def table() -> Iterator[str]:
+    """All figures, a step a line."""
+    if not _taken:
+        return
+    yield ""
+    yield f"{'':34} {'wall time, s':>16} {'to Ironic':>16} {'to Placement':>16}"
+    yield f"{'':34}" + f" {IN_TREE:>8}{OURS:>8}" * 3
+    for step in dict.fromkeys(step for step, _ in _taken):
+        line = f"{step:34}"
+        for field, form in (("seconds", ".1f"), ("ironic", "d"), ("placement", "d")):
+            line += " "
+            for driver in (IN_TREE, OURS):
+                figure = _taken.get((step, driver))
+                line += f"{'-' if figure is None else format(getattr(figure, field), form):>8}"
+        yield line

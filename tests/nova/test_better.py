@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Cases in which Nova's in-tree driver does harm or waits for ever, and ours doesn't."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from nova import exception
+
+from ironic_virt.testing import real_ironic
+from tests.nova import figures
+from tests.nova.deployment import IMAGE, OTHER_IMAGE, Deployment
+
+
+@pytest.fixture(scope="module")
+def old_ironic(progress) -> Iterator[real_ironic.RealIronic]:
+    """A real Ironic that has never heard of shards."""
+    options = real_ironic.Options(max_api_version="1.81")
+    with real_ironic.RealIronic(options, progress=progress) as ironic:
+        yield ironic
+
+
+class NoShards(Deployment):
+    """A compute service of one shard, at an Ironic without shards."""
+
+    __test__ = False
+
+    @pytest.fixture(autouse=True)
+    def _given(self, old_ironic: real_ironic.RealIronic) -> None:
+        self._real = old_ironic
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start_nova(self._real, shard="a")
+        self.nodes = self.make_nodes(1)
+
+
+class TestNoShardsInTree(NoShards):
+    """Nova's own driver."""
+
+    __test__ = True
+    driver = figures.IN_TREE
+
+    def test_it_takes_everybodys_nodes(self) -> None:
+        compute = self.start_service("compute", "compute1")
+        assert set(self.nodes) <= set(compute.manager.driver.get_available_nodes())
+
+
+class TestNoShards(NoShards):
+    """Ours."""
+
+    __test__ = True
+    driver = figures.OURS
+
+    def test_it_does_not_start(self) -> None:
+        with pytest.raises(
+            exception.InvalidConfiguration, match=r"needs Ironic API version 1\.82"
+        ):
+            self.start_service("compute", "compute1")
+        assert self.api.api_get("/os-hypervisors").body["hypervisors"] == []
+
+
+class RebuildOfNow(Deployment):
+    """A rebuild by an API that says "the boot volume too" of every server."""
+
+    __test__ = False
+
+    @pytest.fixture(autouse=True)
+    def _given(self, ironic: real_ironic.RealIronic) -> None:
+        self._real = ironic
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start_nova(self._real)
+        (self.bare_metal,) = self.make_nodes(1)
+        self.start_service("compute", "compute1")
+        self.booted = self.wait_for(self.boot(), "ACTIVE")
+        self.say_image_type(self.bare_metal)
+
+
+class TestRebuildOfNowInTree(RebuildOfNow):
+    """Nova's own driver."""
+
+    __test__ = True
+    driver = figures.IN_TREE
+
+    def test_a_server_without_any_volume_fails_for_having_one(self) -> None:
+        self.rebuild(self.booted, IMAGE, microversion="2.93")
+        failed = self.wait_for(self.booted, "ERROR")
+        assert "volume backed" in failed["fault"]["message"]
+
+
+class TestRebuildOfNow(RebuildOfNow):
+    """Ours."""
+
+    __test__ = True
+    driver = figures.OURS
+
+    def test_a_server_without_any_volume_is_rebuilt(self) -> None:
+        before = self.node(self.bare_metal)["provision_updated_at"]
+        self.rebuild(self.booted, IMAGE, microversion="2.93")
+        self.until(
+            lambda: self.node(self.bare_metal),
+            lambda now: now["provision_updated_at"] != before,
+        )
+        self.wait_for(self.booted, "ACTIVE")
+        self.rebuild(self.booted, microversion="2.100")
+        self.until(
+            lambda: self.node(self.bare_metal)["instance_info"]["image_source"],
+            lambda now: now == OTHER_IMAGE,
+        )
+        self.wait_for(self.booted, "ACTIVE")
+        assert self.node(self.bare_metal)["provision_state"] == "active"
+
+
+class TestTimeout(Deployment):
+    """A deployment that takes longer than it may."""
+
+    driver = figures.OURS
+
+    @pytest.fixture(autouse=True)
+    def _given(self, slow_ironic: real_ironic.RealIronic) -> None:
+        self._real = slow_ironic
+
+    def test_it_ends_is_undone_and_told_of(self) -> None:
+        self.start_nova(self._real, deploy_timeout=5)
+        (node,) = self.make_nodes(1)
+        self.start_service("compute", "compute1")
+        server = self.wait_for(self.boot(), "ERROR")
+        told = self.told_by_the_events(server)
+        assert "timed out after 5 s waiting to become active ([ironic] deploy_timeout)" in told
+        assert self.wait_for_node(node, "available")["instance_uuid"] is None

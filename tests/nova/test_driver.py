@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The virt driver by itself, over the fake Ironic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from keystoneauth1 import loading
+from nova import conf as nova_conf
+from nova import exception, objects, test
+from nova.compute import provider_tree
+from nova.virt.ironic import driver as in_tree
+
+from ironic_virt.nova import options
+from ironic_virt.nova.driver import IronicDriver
+from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer, RealClock
+from tests.nova import cases
+
+CONF = nova_conf.CONF
+INSTANCE = "6d2b4f02-0000-4000-8000-000000000001"
+
+
+class TestDriver(cases.UnderPytest, test.NoDBTestCase):
+    """As nova-compute has it, but for the database."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self._clock = 0.0
+        self.fake = FakeIronic(clock=RealClock())
+        server = FakeIronicServer(self.fake)
+        server.__enter__()
+        self.addCleanup(server.__exit__, None, None, None)
+        CONF.register_opts(loading.get_auth_plugin_conf_options("none"), group="ironic")
+        options.register_opts(CONF)
+        self.configure(auth_type="none", endpoint_override=server.url, api_max_retries=0)
+
+    def configure(self, **values: Any) -> None:
+        """Set options of [ironic]."""
+        for name, value in values.items():
+            self.flags(**{name: value}, group="ironic")
+
+    def make(self) -> IronicDriver:
+        """A driver that has been started; the records know no node and no instance."""
+        driver = IronicDriver(None, clock=lambda: self._clock)
+        self.addCleanup(driver.cleanup_host, "compute1")
+        driver._records.node_owners = lambda uuids: {}
+        driver._records.owned_instance_uuids = frozenset
+        driver._records.instance_places = dict
+        driver.init_host("compute1")
+        return driver
+
+    def instance(self, node: str | None = None) -> objects.Instance:
+        """Nova's instance."""
+        return objects.Instance(uuid=INSTANCE, node=node, host="compute1")
+
+    def test_it_can_what_novas_own_driver_can_but_for_what_comes_later(self) -> None:
+        theirs = in_tree.IronicDriver.capabilities
+        differing = {
+            name
+            for name in theirs | IronicDriver.capabilities
+            if theirs.get(name) != IronicDriver.capabilities.get(name)
+        }
+        assert differing == {"supports_attach_interface"}
+
+    def test_a_compute_node_is_called_as_its_node(self) -> None:
+        node = self.fake.add_node()
+        driver = self.make()
+        assert driver.get_nodenames_by_uuid() == {node: node}
+        assert driver.get_available_nodes() == [node]
+        assert driver.node_is_available(node)
+
+    def test_what_starting_has_listed_is_not_listed_again(self) -> None:
+        driver = self.make()
+        driver.get_nodenames_by_uuid()
+        before = len(self.fake.requests)
+        driver.get_available_nodes()
+        assert len(self.fake.requests) == before
+        node = self.fake.add_node()
+        assert driver.get_available_nodes() == [node]
+
+    def test_nova_starts_while_ironic_is_away(self) -> None:
+        self.configure(endpoint_override="http://127.0.0.1:1")
+        driver = self.make()
+        with pytest.raises(exception.VirtDriverNotReady):
+            driver.get_available_nodes()
+        with pytest.raises(exception.VirtDriverNotReady):
+            driver.get_num_instances()
+
+    def test_options_that_contradict_each_other_are_refused(self) -> None:
+        self.configure(shard="a", shard_key="b")
+        with pytest.raises(exception.InvalidConfiguration, match="they are the same option"):
+            IronicDriver(None)
+
+    def test_only_its_own_shard_is_listed_by_either_name(self) -> None:
+        self.fake.add_node(shard="a")
+        theirs = self.fake.add_node(shard="b")
+        self.configure(shard="b")
+        assert self.make().get_available_nodes() == [theirs]
+
+    def test_nodes_are_rebalanced_by_a_ring_only(self) -> None:
+        assert not self.make().rebalances_nodes
+        self.configure(peer_list=["compute1", "compute2"])
+        driver = self.make()
+        driver._records.live_hosts = lambda: {"compute1", "compute2"}
+        assert driver.rebalances_nodes
+
+    def test_an_instance_without_a_node_has_no_power_state(self) -> None:
+        assert self.make().get_info(self.instance(), use_cache=False).state == 0
+
+    def test_after_an_action_its_own_look_is_fresh_enough_but_not_for_long(self) -> None:
+        node = self.fake.add_node(provision_state="active", instance_uuid=INSTANCE)
+        driver = self.make()
+        driver.get_available_nodes()
+        instance = self.instance(node)
+        for seconds, asked in ((0.0, 0), (5.0, 1)):
+            driver._read_at[INSTANCE] = self._clock
+            self._clock += seconds
+            before = len(self.fake.requests)
+            driver.get_info(instance, use_cache=False)
+            assert len(self.fake.requests) - before == asked
+
+    def told(self, driver: Any, node: str) -> tuple[dict[str, Any], Any]:
+        """What Nova is told of a node: its resource and its inventory."""
+        tree = provider_tree.ProviderTree()
+        tree.new_root(node, node, generation=1)
+        driver.update_provider_tree(tree, node)
+        (inventory,) = tree.data(node).inventory.values()
+        return driver.get_available_resource(node), inventory
+
+    def test_what_changes_on_a_node_is_told_and_what_does_not_is_not_made_anew(self) -> None:
+        node = self.fake.add_node(properties={"cpus": 8}, resource_class="gold")
+        driver = self.make()
+        driver.get_available_nodes()
+        made = []
+        make = driver._driver.get_available_resource
+        driver._driver.get_available_resource = lambda name: made.append(name) or make(name)
+        resource, inventory = self.told(driver, node)
+        assert (resource["stats"]["ironic_virt.vcpus"], inventory["reserved"]) == ("8", 0)
+        # Nova's resource tracker adds to it.
+        resource["host_ip"] = "127.0.0.1"
+        assert "host_ip" not in self.told(driver, node)[0]
+        assert len(made) == 1
+        self.fake.set_node(node, maintenance=True, properties={"cpus": 16})
+        driver.get_available_nodes()
+        resource, inventory = self.told(driver, node)
+        assert (resource["stats"]["ironic_virt.vcpus"], inventory["reserved"]) == ("16", 1)
+
+    def test_a_node_that_is_gone_is_an_unknown_compute_host(self) -> None:
+        with pytest.raises(exception.ComputeHostNotFound):
+            self.make().get_available_resource("1be26c0b-03f2-4d2e-ae87-c02d7f33c123")
+
+    def test_instances_that_nova_does_not_know_are_none_of_its_business(self) -> None:
+        self.fake.add_node(provision_state="active", instance_uuid=INSTANCE)
+        driver = self.make()
+        driver._records.known_instances = lambda uuids: {}
+        assert driver.list_instance_uuids() == []
+        assert driver.get_num_instances() == 0
+        driver._records.known_instances = lambda uuids: dict.fromkeys(uuids, "name")
+        assert driver.list_instance_uuids() == [INSTANCE]
+
+    def test_a_server_that_boots_from_a_volume_is_not_rebuilt_and_stays_as_it_is(self) -> None:
+        node = self.fake.add_node(provision_state="active", instance_uuid=INSTANCE)
+        driver = self.make()
+        instance = self.instance(node)
+        saved = []
+        instance.save = lambda **expected: saved.append((instance.task_state, expected))
+        disks = {
+            "root_device_name": "/dev/sda",
+            "block_device_mapping": [
+                {"mount_device": "/dev/sda", "boot_index": 0, "connection_info": {"serial": "v"}}
+            ],
+        }
+        before = len(self.fake.requests)
+        with pytest.raises(exception.InstanceFaultRollback) as caught:
+            driver.rebuild(
+                *(None, instance, None, [], None, None, None, None, None),
+                block_device_info=disks,
+                reimage_boot_volume=True,
+            )
+        assert "boots from a volume" in str(caught.value.inner_exception)
+        assert len(self.fake.requests) == before
+        assert saved == [("rebuild_spawning", {"expected_task_state": ["rebuilding"]})]
+
+    def test_volumes_are_refused_before_anything_is_changed(self) -> None:
+        node = self.fake.add_node()
+        driver = self.make()
+        instance = self.instance(node)
+        instance.flavor = objects.Flavor(ephemeral_gb=0)
+        with pytest.raises(exception.BuildAbortException, match="servers with volumes"):
+            driver.spawn(
+                None,
+                instance,
+                None,
+                [],
+                None,
+                None,
+                block_device_info={"block_device_mapping": [object()]},
+            )
+        assert self.fake.node(node)["instance_uuid"] is None

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What nova-compute is told of each error, and what it makes of it."""
+
+from __future__ import annotations
+
+import pytest
+from nova import exception, objects
+from nova.compute import utils as compute_utils
+
+from ironic_virt import exceptions
+from ironic_virt.nova.errors import Doing, translate, translated
+
+NODE = "1be26c0b-03f2-4d2e-ae87-c02d7f33c123"
+UUID = "6d2b4f02-0000-4000-8000-000000000001"
+OTHER = "6d2b4f02-0000-4000-8000-00000000beef"
+INSTANCE = objects.Instance(uuid=UUID)
+
+RESCHEDULED = (exception.ComputeResourcesUnavailable, exception.InstanceDeployFailure)
+ABORTED = (exception.InstanceUnacceptable, exception.BuildAbortException)
+
+
+def reasons(kind: type[exceptions.IronicVirtError]) -> exceptions.IronicVirtError:
+    """An error of a kind, as the driver raises it."""
+    match kind:
+        case exceptions.NodeTaken:
+            return exceptions.NodeTaken(NODE, UUID, OTHER)
+        case exceptions.NodeValidationFailed:
+            return exceptions.NodeValidationFailed(NODE, UUID, {"deploy": "no kernel"})
+        case exceptions.VifAttachFailed:
+            return exceptions.VifAttachFailed(NODE, UUID, "vif", "no port is left")
+        case exceptions.WaitTimeout:
+            return exceptions.WaitTimeout(NODE, UUID, "be deployed", 60, "deploying")
+        case exceptions.RebuildFailed:
+            return exceptions.RebuildFailed(NODE, UUID, "this is why", exceptions.Disk.UNKNOWN)
+        case exceptions.ReservationFailed:
+            return exceptions.ReservationFailed(
+                UUID, "this is why", candidates=3, rounds=["taken"]
+            )
+        case exceptions.MicroversionNotSupported:
+            return exceptions.MicroversionNotSupported("shards", "1.82", "1.50")
+        case exceptions.OperationNotSupported:
+            return exceptions.OperationNotSupported("volumes")
+        case _ if issubclass(kind, exceptions.NodeError):
+            return kind(NODE, UUID, "this is why")
+        case _:
+            return kind("this is why")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        exceptions.NodeNotAvailable,
+        exceptions.NodeTaken,
+        exceptions.NodeNotOurs,
+        exceptions.ReservationFailed,
+        exceptions.NodeValidationFailed,
+        exceptions.DeployFailed,
+        exceptions.VifAttachFailed,
+        exceptions.WaitTimeout,
+        exceptions.IronicUnreachable,
+        exceptions.IronicUnavailable,
+        exceptions.NodeLocked,
+        exceptions.BadRequest,
+    ],
+)
+def test_where_another_node_may_do_better_the_build_is_rescheduled(kind) -> None:
+    error = reasons(kind)
+    assert isinstance(translate(error, Doing.PREPARE, INSTANCE), RESCHEDULED[0])
+    assert isinstance(translate(error, Doing.SPAWN, INSTANCE), RESCHEDULED)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        exceptions.ImageRefused,
+        exceptions.NodeNotGiven,
+        exceptions.IronicUnauthorized,
+        exceptions.MicroversionNotSupported,
+        exceptions.OperationNotSupported,
+        exceptions.WaitCancelled,
+    ],
+)
+def test_where_no_node_would_do_better_the_build_is_aborted(kind) -> None:
+    error = reasons(kind)
+    # Before the spawn, Nova would replace the text of a BuildAbortException.
+    assert type(translate(error, Doing.PREPARE, INSTANCE)) is ABORTED[0]
+    assert type(translate(error, Doing.SPAWN, INSTANCE)) is ABORTED[1]
+
+
+@pytest.mark.parametrize("doing", [Doing.PREPARE, Doing.SPAWN, Doing.REBUILD])
+def test_a_server_that_is_being_deleted_is_no_failed_build(doing: Doing) -> None:
+    error = exceptions.BuildAborted(NODE, UUID, "the server is being deleted")
+    told = translate(error, doing, INSTANCE)
+    assert isinstance(told, exception.UnexpectedDeletingTaskStateError)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        exceptions.TearDownFailed,
+        exceptions.WaitTimeout,
+        exceptions.NodeNotOurs,
+        exceptions.IronicUnreachable,
+        exceptions.IronicUnauthorized,
+    ],
+)
+def test_what_could_not_be_torn_down_keeps_its_ports(kind) -> None:
+    # The one kind after which Nova does not release them.
+    told = translate(reasons(kind), Doing.DESTROY, INSTANCE)
+    assert isinstance(told, exception.InstancePowerOffFailure)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        exceptions.RebuildFailed(NODE, UUID, "this is why", exceptions.Disk.UNTOUCHED),
+        exceptions.OperationNotSupported("this"),
+    ],
+)
+def test_a_server_whose_disk_is_as_it_was_stays_as_it_is(error) -> None:
+    told = translate(error, Doing.REBUILD, INSTANCE)
+    assert isinstance(told, exception.InstanceFaultRollback)
+    assert "this" in compute_utils.exception_to_dict(told.inner_exception)["message"]
+
+
+@pytest.mark.parametrize("disk", [exceptions.Disk.UNKNOWN, exceptions.Disk.REWRITTEN])
+def test_a_server_whose_disk_is_not_as_it_was_is_in_error_and_says_so(disk) -> None:
+    error = exceptions.RebuildFailed(NODE, UUID, "this is why" * 99, disk)
+    told = translate(error, Doing.REBUILD, INSTANCE)
+    assert not isinstance(told, exception.InstanceFaultRollback)
+    assert disk.value in compute_utils.exception_to_dict(told)["message"]
+
+
+def test_a_rebuild_without_a_node_is_told_of() -> None:
+    # Nova passes over InstanceNotFound, and the server would seem to be rebuilt for ever.
+    told = translate(exceptions.InstanceNotFound(UUID), Doing.REBUILD, INSTANCE)
+    assert not isinstance(told, exception.InstanceNotFound)
+
+
+@pytest.mark.parametrize("doing", [Doing.REBOOT, Doing.POWER_ON, Doing.POWER_OFF, Doing.LOOK])
+def test_an_instance_without_a_node_is_not_found(doing: Doing) -> None:
+    told = translate(exceptions.InstanceNotFound(UUID), doing, INSTANCE)
+    assert isinstance(told, exception.InstanceNotFound)
+
+
+@pytest.mark.parametrize("kind", [exceptions.IronicUnreachable, exceptions.IronicUnauthorized])
+def test_without_a_list_the_driver_is_not_ready(kind) -> None:
+    assert isinstance(translate(reasons(kind), Doing.LIST), exception.VirtDriverNotReady)
+
+
+def test_a_node_that_is_gone_is_an_unknown_compute_host() -> None:
+    error = exceptions.NodeNotAvailable(NODE, None, "Ironic has no such node")
+    told = translate(error, Doing.NODE)
+    assert isinstance(told, exception.ComputeHostNotFound)
+    assert NODE in str(told)
+
+
+@pytest.mark.parametrize("doing", [each for each in Doing if each is not Doing.NODE])
+def test_a_user_reads_the_reason_whatever_was_being_done(doing: Doing) -> None:
+    error = exceptions.TearDownFailed(NODE, UUID, "the BMC says no")
+    error.add_note("Undoing it failed too")
+    told = translate(error, doing, INSTANCE)
+    # Nova shows users the text of its own errors only, and no more than 255 characters.
+    shown = compute_utils.exception_to_dict(told)["message"]
+    assert "the BMC says no; Undoing it failed too" in shown
+
+
+def test_every_error_has_a_translation_for_all_that_is_done() -> None:
+    def kinds(kind):
+        yield kind
+        for one in kind.__subclasses__():
+            yield from kinds(one)
+
+    roots = (exceptions.NodeError, exceptions.IronicError)
+    for kind in {one for root in roots for one in kinds(root)}:
+        for doing in Doing:
+            assert isinstance(translate(reasons(kind), doing, INSTANCE), exception.NovaException)
+
+
+def test_errors_that_are_not_ours_pass() -> None:
+    with pytest.raises(ZeroDivisionError), translated(Doing.SPAWN, INSTANCE):
+        raise ZeroDivisionError

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The life of a server, with Nova's in-tree driver and with ours."""
+
+from __future__ import annotations
+
+import pytest
+from nova import context
+
+from ironic_virt.testing import real_ironic
+from tests.nova import figures
+from tests.nova.deployment import IMAGE, OTHER_IMAGE, Deployment
+
+
+class Life(Deployment):
+    """What both drivers go through."""
+
+    __test__ = False
+
+    @pytest.fixture(autouse=True)
+    def _given(self, ironic: real_ironic.RealIronic) -> None:
+        self._real = ironic
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start_nova(self._real)
+
+    def test_boot_reboot_stop_start_delete(self) -> None:
+        (node,) = self.make_nodes(1)
+        with self.step("start nova-compute, 1 node"):
+            compute = self.start_service("compute", "compute1")
+        with self.step("refresh, 1 node"):
+            compute.manager.update_available_resource(context.get_admin_context())
+        with self.step("boot"):
+            server = self.boot()
+            self.wait_for(server, "ACTIVE")
+        assert self.node_of(server) == node
+        there = self.node(node)
+        assert (there["provision_state"], there["instance_uuid"]) == ("active", server["id"])
+        with self.step("reboot, soft"):
+            self.act(server, reboot={"type": "SOFT"})
+            self.wait_for(server, "ACTIVE")
+        with self.step("reboot, hard"):
+            self.act(server, reboot={"type": "HARD"})
+            self.wait_for(server, "ACTIVE")
+        with self.step("stop"):
+            self.act(server, **{"os-stop": None})
+            self.wait_for(server, "SHUTOFF")
+        assert self.node(node)["power_state"] == "power off"
+        with self.step("start"):
+            self.act(server, **{"os-start": None})
+            self.wait_for(server, "ACTIVE")
+        assert self.node(node)["power_state"] == "power on"
+        with self.step("delete"):
+            self.delete(server)
+        assert self.wait_for_node(node, "available")["instance_uuid"] is None
+
+    def test_rebuild(self) -> None:
+        (node,) = self.make_nodes(1)
+        self.start_service("compute", "compute1")
+        server = self.boot()
+        self.wait_for(server, "ACTIVE")
+        self.say_image_type(node)
+        before = self.node(node)
+        with self.step("rebuild, API 2.92"):
+            self.rebuild(server, IMAGE)
+            self.wait_for(server, "ACTIVE")
+        there = self.node(node)
+        assert (there["provision_state"], there["instance_uuid"]) == ("active", server["id"])
+        assert there["provision_updated_at"] != before["provision_updated_at"]
+        with self.step("stop, and rebuild, API 2.92"):
+            self.act(server, **{"os-stop": None})
+            self.wait_for(server, "SHUTOFF")
+            self.rebuild(server)
+            self.until(
+                lambda: self.node(node), lambda now: now["instance_info"]["image_source"] != IMAGE
+            )
+            self.wait_for(server, "SHUTOFF")
+        assert self.node(node)["instance_info"]["image_source"] == OTHER_IMAGE
+        assert self.server(server)["image"]["id"] == OTHER_IMAGE
+        self.delete(server)
+        self.wait_for_node(node, "available")
+
+    def test_boot_with_a_network(self) -> None:
+        (node,) = self.make_nodes(1)
+        self.start_service("compute", "compute1")
+        with self.step("boot with a network"):
+            server = self.boot(networks=[{"port": self.neutron.port_1["id"]}])
+            self.wait_for(server, "ACTIVE")
+        vifs = self.ironic("GET", f"/nodes/{node}/vifs")["vifs"]
+        assert vifs == [{"id": self.neutron.port_1["id"]}]
+        told = self.node(node)["instance_info"]
+        assert told["project_id"] == self.server(server)["tenant_id"]
+        assert self.neutron.port_1["fixed_ips"][0]["ip_address"] in told["fixed_ips"]
+        with self.step("delete with a network"):
+            self.delete(server)
+        self.wait_for_node(node, "available")
+        assert self.ironic("GET", f"/nodes/{node}/vifs")["vifs"] == []
+
+
+class SlowLife(Deployment):
+    """A deployment that takes its time."""
+
+    __test__ = False
+
+    @pytest.fixture(autouse=True)
+    def _given(self, slow_ironic: real_ironic.RealIronic) -> None:
+        self._real = slow_ironic
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start_nova(self._real)
+
+    def test_boot_and_delete_one(self) -> None:
+        (node,) = self.make_nodes(1)
+        self.start_service("compute", "compute1")
+        with self.step(ONE):
+            server = self.boot()
+            self.wait_for(server, "ACTIVE")
+        with self.step(ONE_DELETED):
+            self.delete(server)
+        self.wait_for_node(node, "available")
+
+    def test_boot_five_at_once(self) -> None:
+        self.make_nodes(COUNT)
+        self.start_service("compute", "compute1")
+        with self.step(MANY):
+            servers = [self.boot(f"server-{number}") for number in range(COUNT)]
+            for server in servers:
+                self.wait_for(server, "ACTIVE")
+        assert len({self.node_of(server) for server in servers}) == COUNT
+
+
+COUNT = 5
+ONE = "boot, the deployment takes 20 s"
+ONE_DELETED = "delete, the teardown takes 20 s"
+MANY = "boot 5, a deployment takes 20 s"
+
+
+class TestLifeInTree(Life):
+    """Nova's own driver."""
+
+    __test__ = True
+    driver = figures.IN_TREE
+
+
+class TestLife(Life):
+    """Ours."""
+
+    __test__ = True
+    driver = figures.OURS
+
+
+class TestSlowLifeInTree(SlowLife):
+    """Nova's own driver."""
+
+    __test__ = True
+    driver = figures.IN_TREE
+
+
+class TestSlowLife(SlowLife):
+    """Ours."""
+
+    __test__ = True
+    driver = figures.OURS
+
+
+STEPS = frozenset(
+    {
+        "start nova-compute, 1 node",
+        "refresh, 1 node",
+        "boot",
+        "reboot, soft",
+        "reboot, hard",
+        "stop",
+        "start",
+        "delete",
+        "boot with a network",
+        "delete with a network",
+        "rebuild, API 2.92",
+        ONE,
+        ONE_DELETED,
+        MANY,
+    }
+)
+"""What both drivers have to be compared in."""
+
+BY_CHANCE = frozenset({"delete", "delete with a network", ONE_DELETED, MANY})
+"""Steps whose requests to Placement neither driver decides: whether cleaning is over when
+the resource tracker looks, and how often two servers are scheduled to one node."""
+
+
+@pytest.fixture
+def compared() -> dict[str, tuple[figures.Figure, figures.Figure]]:
+    """Theirs and ours, by step."""
+    found = {step: (theirs, ours) for step, theirs, ours in figures.compared()}
+    assert found.keys() >= STEPS, (
+        f"run the scenarios of both drivers before it; missing: {sorted(STEPS - found.keys())}"
+    )
+    return {step: found[step] for step in STEPS}
+
+
+Compared = dict[str, tuple[figures.Figure, figures.Figure]]
+
+
+def test_no_step_takes_more_requests_to_ironic(compared: Compared) -> None:
+    more = {step: pair for step, pair in compared.items() if pair[1].steps > pair[0].steps}
+    assert more == {}
+
+
+def test_no_wait_looks_more_often_than_every_two_seconds(compared: Compared) -> None:
+    """In-tree looks at once, then every 2 s, and once more when Nova asks for the state."""
+    alone = {step: ours for step, (_, ours) in compared.items() if step != MANY}
+    assert {step: ours for step, ours in alone.items() if ours.looks > 2 + ours.seconds / 2} == {}
+
+
+def test_no_step_takes_more_requests_to_placement(compared: Compared) -> None:
+    more = {
+        step: (theirs, ours)
+        for step, (theirs, ours) in compared.items()
+        if ours.placement > theirs.placement and step not in BY_CHANCE
+    }
+    assert more == {}
+
+
+@pytest.mark.parametrize("step", [ONE, MANY])
+def test_a_deployment_of_20_s_takes_half_the_requests(compared: Compared, step: str) -> None:
+    theirs, ours = compared[step]
+    # Where Ironic was slower for us than for them, they would have looked more often, too.
+    longer = max(1.0, ours.seconds / theirs.seconds)
+    assert ours.ironic <= (theirs.steps + theirs.looks * longer) / 2
+
+
+def test_what_counts_as_a_look() -> None:
+    log = [
+        "ironic GET /v1/nodes/n",
+        "ironic PATCH /v1/nodes/n",
+        "ironic GET /v1/nodes/n",
+        "placement GET /allocations",
+        "ironic PUT /v1/nodes/n/states/provision",
+        "ironic GET /v1/nodes/n",
+        "placement GET /allocations",
+        "ironic GET /v1/nodes?instance_uuid=i",
+    ]
+    assert figures.looks_among(log) == 2
+    assert figures.looks_among(log[:4]) == 0

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``nova-manage db ironic_compute_node_move``: from a dead compute service to another one."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_virt.testing import real_ironic
+from tests.nova import figures
+from tests.nova.services import Services
+
+MOVE = "nova-manage db ironic_compute_node_move --ironic-node-uuid {} --destination-host {}"
+
+
+class Moving(Services):
+    """Two compute services with a shard each; the node of the first has a server."""
+
+    __test__ = False
+
+    @pytest.fixture(autouse=True)
+    def _given(self, ironic: real_ironic.RealIronic) -> None:
+        self._real = ironic
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start_nova(self._real)
+        (self.node_in_a,) = self.make_nodes(1, shard="a")
+        self.make_nodes(1, shard="b")
+        self.a = self.start_compute("compute-a", shard="a")
+        self.b = self.start_compute("compute-b", shard="b")
+        self.moved = self.boot_at("compute-a", self.node_in_a)
+
+    def change_shard(self) -> None:
+        """What an operator does in Ironic."""
+        change = {"op": "replace", "path": "/shard", "value": "b"}
+        self.ironic("PATCH", f"/nodes/{self.node_in_a}", [change])
+
+    def test_the_other_service_goes_on_with_the_server(self) -> None:
+        before = self.record_ids()
+        self.a.stop()
+        self.force_down("compute-a")
+        self.change_shard()
+        with self.step("move a node with a server"):
+            self.move(self.node_in_a, "compute-b")
+            self.refresh(self.b)
+        assert self.record_ids() == before
+        assert self.hosts()[self.node_in_a] == "compute-b"
+        assert self.node_in_a in self.b.manager.driver.get_available_nodes()
+        assert self.host_of(self.moved) == "compute-b"
+        with self.step("reboot on the other service"):
+            self.reboot(self.moved)
+        with self.step("delete on the other service"):
+            self.delete(self.moved)
+        there = self.wait_for_node(self.node_in_a, "available")
+        assert there["instance_uuid"] is None
+        self.refresh(self.b)
+        assert self.record_ids() == before
+
+
+class TestMovingInTree(Moving):
+    """Nova's own driver."""
+
+    __test__ = True
+    driver = figures.IN_TREE
+
+
+class TestMoving(Moving):
+    """Ours, and what only ours does."""
+
+    __test__ = True
+    driver = figures.OURS
+
+    def test_before_it_is_moved_nobody_acts_and_the_command_is_named(self) -> None:
+        self.change_shard()
+        was = self.node(self.node_in_a)
+        sent = len(self.counted.log)
+        self.api.post_server_action(self.moved["id"], {"reboot": {"type": "HARD"}})
+        self.until(
+            lambda: self.told_by_the_events(self.moved),
+            # Nova cuts what it shows at 255 characters; the log has all of it.
+            lambda told: MOVE.partition(" --")[0] in told,
+        )
+        assert MOVE.format(self.node_in_a, "<its host>") in self.stdlog.logger.output
+        self.refresh(self.b)
+        assert self.node_in_a not in self.b.manager.driver.get_available_nodes()
+        changes = [line for line in self.counted.log[sent:] if line.startswith(CHANGES)]
+        assert changes == []
+        assert self.node(self.node_in_a) == was
+        assert MOVE.format(self.node_in_a, "compute-b") in self.stdlog.logger.output
+
+
+CHANGES = tuple(f"ironic {method}" for method in ("POST", "PUT", "PATCH", "DELETE"))

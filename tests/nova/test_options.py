@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Our options beside Nova's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from nova.conf import ironic as novas
+from nova.conf import utils
+from oslo_config import cfg
+
+from ironic_virt import exceptions
+from ironic_virt.nova import options
+
+
+@pytest.fixture
+def load(tmp_path: Path):
+    """Nova's [ironic] group with ours added, read from a file."""
+
+    def read(**values: str) -> cfg.ConfigOpts:
+        path = tmp_path / "nova.conf"
+        path.write_text("\n".join(["[ironic]", *(f"{k} = {v}" for k, v in values.items())]) + "\n")
+        conf = cfg.ConfigOpts()
+        # Not Nova's own function: its group object would carry over from test to test.
+        conf.register_opts(novas.ironic_options, group="ironic")
+        utils.register_ksa_opts(conf, "ironic", novas.DEFAULT_SERVICE_TYPE)
+        options.register_opts(conf)
+        conf(["--config-file", str(path)], project="nova", default_config_files=[])
+        return conf
+
+    return read
+
+
+def test_novas_own_options_keep_their_definition(load) -> None:
+    conf = load()
+    for option in novas.ironic_options:
+        assert conf._get_opt_info(option.dest, "ironic")["opt"] is option
+
+
+def test_the_names_that_are_left_to_nova_are_novas() -> None:
+    assert {option.dest for option in novas.ironic_options} == {*options.NOVAS_NAMES, "shard"}
+
+
+def test_ours_are_added_and_can_be_registered_again(load) -> None:
+    conf = load(deploy_timeout="77")
+    options.register_opts(conf)
+    options.settle(conf)
+    assert conf.ironic.deploy_timeout == 77
+
+
+@pytest.mark.parametrize(
+    "values", [{"shard": "a"}, {"shard_key": "a"}, {"shard": "a", "shard_key": "a"}]
+)
+def test_shard_and_shard_key_are_the_same(load, values: dict[str, str]) -> None:
+    conf = load(**values)
+    options.settle(conf)
+    assert conf.ironic.shard_key == "a"
+
+
+def test_neither_is_set(load) -> None:
+    conf = load()
+    options.settle(conf)
+    assert conf.ironic.shard_key is None
+
+
+def test_two_different_shards_are_refused(load) -> None:
+    with pytest.raises(exceptions.InvalidConfiguration, match="'b', but shard is 'a'"):
+        options.settle(load(shard="a", shard_key="b"))
+
+
+def test_a_value_that_cannot_be_parsed_is_refused_by_its_name(load) -> None:
+    with pytest.raises(exceptions.InvalidConfiguration, match=r"\[ironic\] deploy_timeout"):
+        options.settle(load(deploy_timeout="soon"))
+
+
+def test_shard_is_no_deprecated_name_in_nova(load, caplog: pytest.LogCaptureFixture) -> None:
+    conf = load(shard="a")
+    options.settle(conf)
+    assert conf.ironic.shard_key == "a"
+    assert "deprecated" not in caplog.text.lower()

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Two compute services that share Ironic's nodes, by shards or by conductor groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from nova import exception
+
+from ironic_virt.testing import real_ironic
+from tests.nova import figures
+from tests.nova.services import Services
+
+COUNT = 2
+HOSTS = ("compute-a", "compute-b")
+
+
+@pytest.fixture(scope="module")
+def two_groups(progress) -> Iterator[real_ironic.RealIronic]:
+    """A real Ironic with a conductor in the default group and one in another."""
+    options = real_ironic.Options(further_groups=["rack1"])
+    with real_ironic.RealIronic(
+        options, database=real_ironic.MARIADB, progress=progress
+    ) as ironic:
+        yield ironic
+
+
+class Parts(Services):
+    """What both drivers go through, whatever divides the nodes.
+
+    :cvar field: of a node, which says what part it is in.
+    :cvar parts: of compute-a and of compute-b.
+    """
+
+    __test__ = False
+    field: str
+    parts: tuple[str, str]
+
+    def options(self, host: str, part: str) -> dict[str, Any]:
+        """What the compute service of a part is told."""
+        return {self.field: part}
+
+    def make_strangers(self) -> list[str]:
+        """Nodes that are nobody's."""
+        return []
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start_nova(self._real)
+        self.nodes = {
+            host: self.make_nodes(COUNT, **{self.field: part})
+            for host, part in zip(HOSTS, self.parts, strict=True)
+        }
+
+    def start(self) -> None:
+        with self.step(f"start 2 services, {self.field}"):
+            self.a, self.b = (
+                self.start_compute(host, **self.options(host, part))
+                for host, part in zip(HOSTS, self.parts, strict=True)
+            )
+
+    def test_each_service_has_the_nodes_of_its_part(self) -> None:
+        strangers = self.make_strangers()
+        self.start()
+        whose = {node: host for host, nodes in self.nodes.items() for node in nodes}
+        assert self.hosts() == whose
+        with self.step(f"boot 4 at once, {self.field}"):
+            servers = [self.boot(f"server-{number}") for number in range(len(whose))]
+            for server in servers:
+                self.wait_for(server, "ACTIVE")
+        assert {self.node_of(server): self.host_of(server) for server in servers} == whose
+        assert {self.node(node)["instance_uuid"] for node in strangers} <= {None}
+        refused = self.wait_for(self.boot("one too many"), "ERROR")
+        assert "No valid host" in refused["fault"]["message"]
+        self.refresh(self.a, self.b)
+        assert self.hosts() == whose
+        with self.step(f"delete 4, {self.field}"):
+            for server in servers:
+                self.delete(server)
+        for node in whose:
+            self.wait_for_node(node, "available")
+
+
+class Shards(Parts):
+    """A shard for each."""
+
+    field = "shard"
+    parts = ("a", "b")
+
+    @pytest.fixture(autouse=True)
+    def _given(self, ironic: real_ironic.RealIronic) -> None:
+        self._real = ironic
+
+    def make_strangers(self) -> list[str]:
+        return [*self.make_nodes(1, shard="c"), *self.make_nodes(1)]
+
+    def hand_over(self, node: str) -> None:
+        """What an operator does for compute-b to have a node that is in its shard now."""
+
+    def test_a_node_that_moves_to_the_other_shard_is_booted_there(self) -> None:
+        self.start()
+        before = self.record_ids()
+        node = self.nodes["compute-a"][0]
+        change = {"op": "replace", "path": "/shard", "value": "b"}
+        self.ironic("PATCH", f"/nodes/{node}", [change])
+        self.refresh(self.a, self.b)
+        self.refresh(self.a, self.b)
+        # No record is ever deleted, whoever has it meanwhile.
+        assert self.record_ids() == before
+        self.hand_over(node)
+        assert self.record_ids() == before
+        assert self.hosts()[node] == "compute-b"
+        server = self.boot_at("compute-b", node)
+        self.refresh(self.a, self.b)
+        assert self.hosts()[node] == "compute-b"
+        self.delete(server)
+        self.wait_for_node(node, "available")
+
+
+class Groups(Parts):
+    """A conductor group for each; one of them has the default group."""
+
+    field = "conductor_group"
+    parts = ("", "rack1")
+
+    @pytest.fixture(autouse=True)
+    def _given(self, two_groups: real_ironic.RealIronic) -> None:
+        self._real = two_groups
+
+
+class TestShardsInTree(Shards):
+    """Nova's own driver: a node moves by itself."""
+
+    __test__ = True
+    driver = figures.IN_TREE
+
+
+class TestShards(Shards):
+    """Ours: nothing moves by itself."""
+
+    __test__ = True
+    driver = figures.OURS
+
+    def options(self, host: str, part: str) -> dict[str, Any]:
+        # Nodes that leave are looked for at each refresh, and not every few minutes.
+        return {"shard": part, "inventory_sweep_interval": 0}
+
+    def hand_over(self, node: str) -> None:
+        assert self.hosts()[node] == "compute-a"
+        for compute in (self.a, self.b):
+            assert node not in compute.manager.driver.get_available_nodes()
+        # Nova's command wants to be told that nobody works on the node.
+        self.force_down("compute-a")
+        self.move(node, "compute-b")
+        self.force_down("compute-a", False)
+        self.refresh(self.a, self.b)
+        assert node in self.b.manager.driver.get_available_nodes()
+
+
+class TestGroupsInTree(Groups):
+    """Nova's own driver, which wants a ``peer_list`` beside a conductor group."""
+
+    __test__ = True
+    driver = figures.IN_TREE
+
+    def options(self, host: str, part: str) -> dict[str, Any]:
+        return {"conductor_group": part, "peer_list": [host]}
+
+    def test_a_group_without_a_peer_list_is_refused(self) -> None:
+        with pytest.raises(exception.InvalidPeerList):
+            self.start_compute("compute-a", conductor_group="")
+
+
+class TestGroups(Groups):
+    """Ours."""
+
+    __test__ = True
+    driver = figures.OURS

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What gets in the way of a build, and what the user is told; both drivers where they agree."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from nova import context
+
+from ironic_virt import exceptions
+from ironic_virt.sharding.policy import Policy
+from ironic_virt.sharding.selector import TargetSet
+from ironic_virt.testing import real_ironic
+from tests.nova import figures
+from tests.nova.deployment import IMAGE, Deployment
+
+
+class Trouble(Deployment):
+    """One compute service with two nodes."""
+
+    __test__ = False
+
+    @pytest.fixture(autouse=True)
+    def _given(self, ironic: real_ironic.RealIronic) -> None:
+        self._real = ironic
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start_nova(self._real)
+        self.nodes = self.make_nodes(2)
+        self.compute = self.start_service("compute", "compute1")
+
+    def refresh(self) -> None:
+        """Nova's periodic task."""
+        self.compute.manager.update_available_resource(context.get_admin_context())
+
+    def reserved(self, node: str) -> int:
+        """What Placement knows."""
+        inventory = self._get_provider_inventory(node)
+        return inventory["CUSTOM_BAREMETAL_GOLD"]["reserved"]
+
+    def test_a_node_in_maintenance_is_not_scheduled_to(self) -> None:
+        first, second = self.nodes
+        self.ironic("PUT", f"/nodes/{first}/maintenance", {"reason": "fan"})
+        self.refresh()
+        assert (self.reserved(first), self.reserved(second)) == (1, 0)
+        server = self.boot()
+        self.wait_for(server, "ACTIVE")
+        assert self.node_of(server) == second
+        refused = self.wait_for(self.boot("another"), "ERROR")
+        assert "No valid host" in refused["fault"]["message"]
+        self.ironic("DELETE", f"/nodes/{first}/maintenance")
+        self.refresh()
+        assert self.reserved(first) == 0
+        self.delete(server)
+
+    def test_a_node_that_went_into_maintenance_unseen_costs_one_try(self) -> None:
+        # Both count as free for the scheduler; the first try must end at the second.
+        with self.step("boot, rescheduled once"):
+            server, wrong, right = self.boot_where_one_is("maintenance")
+        assert self.node_of(server) == right
+        assert self.node(wrong)["instance_uuid"] is None
+        self.delete(server)
+
+    def test_a_node_that_somebody_took_unseen_is_left_alone(self) -> None:
+        server, wrong, right = self.boot_where_one_is("taken")
+        assert self.node_of(server) == right
+        there = self.node(wrong)
+        assert there["instance_uuid"] == self.stranger
+        assert there["instance_info"] == {"image_source": "theirs"}
+        self.delete(server)
+        assert self.node(wrong)["instance_uuid"] == self.stranger
+
+    def boot_where_one_is(self, what: str) -> tuple[dict[str, Any], str, str]:
+        """Boot while the node that the scheduler takes first is not free any more."""
+        self.stranger = str(uuid.uuid4())
+        chosen: list[str] = []
+        driver = self.compute.manager.driver
+        prepare = driver.prepare_for_spawn
+
+        def spoiled(instance: Any) -> None:
+            if not chosen:
+                chosen.append(instance.node)
+                if what == "maintenance":
+                    self.ironic("PUT", f"/nodes/{instance.node}/maintenance", {})
+                else:
+                    taken = [("instance_uuid", self.stranger), ("instance_info", THEIRS)]
+                    patch = [{"op": "add", "path": f"/{k}", "value": v} for k, v in taken]
+                    self.ironic("PATCH", f"/nodes/{instance.node}", patch)
+            prepare(instance)
+
+        driver.prepare_for_spawn = spoiled
+        server = self.boot()
+        self.wait_for(server, "ACTIVE")
+        (wrong,) = chosen
+        (right,) = set(self.nodes) - {wrong}
+        return server, wrong, right
+
+
+THEIRS = {"image_source": "theirs"}
+
+
+class TestTroubleInTree(Trouble):
+    """Nova's own driver."""
+
+    __test__ = True
+    driver = figures.IN_TREE
+
+
+class TestTrouble(Trouble):
+    """Ours, and what only ours does."""
+
+    __test__ = True
+    driver = figures.OURS
+
+    def test_a_deployment_that_fails_is_undone_and_told_of(self) -> None:
+        first, second = self.nodes
+        self.ironic("PUT", f"/nodes/{second}/maintenance", {})
+        self.refresh()
+        # A form that Ironic's own validation refuses.
+        self.spoil_instance_info({"traits": 7})
+        server = self.wait_for(self.boot(), "ERROR")
+        there = self.until(lambda: self.node(first), lambda seen: not seen["instance_uuid"])
+        assert (there["provision_state"], there["instance_info"]) == ("available", {})
+        # Nova's own fault says only that no node is left.
+        told = self.told_by_the_events(server)
+        assert "The server could not be deployed" in told
+        assert "A list of strings is expected" in told
+
+    def test_when_the_image_is_at_fault_no_second_node_is_tried(self) -> None:
+        tried = self.let_deployments_fail(exceptions.ImageRefused)
+        server = self.wait_for(self.boot(), "ERROR")
+        assert len(tried) == 1
+        assert "aborted: the image has no kernel" in server["fault"]["message"]
+        assert {self.node(node)["instance_uuid"] for node in self.nodes} == {None}
+
+    def test_when_a_node_is_at_fault_the_others_are_tried(self) -> None:
+        tried = self.let_deployments_fail(exceptions.DeployFailed)
+        server = self.wait_for(self.boot(), "ERROR")
+        assert set(tried) == set(self.nodes)
+        assert {self.node(node)["instance_uuid"] for node in self.nodes} == {None}
+        self.delete(server)
+
+    def let_deployments_fail(self, kind: type[exceptions.DeployFailed]) -> list[str]:
+        """Let Ironic's answer to every deployment be an error of a kind."""
+        tried: list[str] = []
+        deployment = self.compute.manager.driver._driver._deployment
+
+        def start(node: Any, instance: Any, drive: Any) -> None:
+            tried.append(node.uuid)
+            raise kind(node.uuid, instance.uuid, "the image has no kernel")
+
+        deployment._start = start
+        return tried
+
+    def test_what_cannot_be_torn_down_is_in_error_and_can_be_deleted_later(self) -> None:
+        server = self.boot()
+        self.wait_for(server, "ACTIVE")
+        node = self.node_of(server)
+        # A shard that is not this service's: the guard refuses whatever is asked.
+        self.compute.manager.driver._driver._ownership._policy = Policy(TargetSet(shard_key="b"))
+        self.api.delete_server(server["id"])
+        failed = self.until(
+            lambda: self.server(server), lambda seen: seen["status"] == "ERROR" and "fault" in seen
+        )
+        assert "could not be torn down" in failed["fault"]["message"]
+        assert self.node(node)["provision_state"] == "active"
+        self.compute.manager.driver._driver._ownership._policy = Policy(TargetSet())
+        self.delete(server)
+        self.wait_for_node(node, "available")
+
+    def test_a_rebuild_that_is_refused_leaves_the_server_as_it_is(self) -> None:
+        server = self.boot()
+        self.wait_for(server, "ACTIVE")
+        node = self.node_of(server)
+        before = self.node(node)
+        self.ironic("PUT", f"/nodes/{node}/maintenance", {"reason": "new fans"})
+        self.act(server, rebuild={"imageRef": IMAGE})
+        told = self.until(lambda: self.told_by_the_events(server), lambda told: "new fans" in told)
+        assert "the disk is as it was" in told
+        self.wait_for(server, "ACTIVE")
+        self.ironic("DELETE", f"/nodes/{node}/maintenance")
+        there = self.node(node)
+        for field in ("provision_state", "provision_updated_at", "instance_uuid", "instance_info"):
+            assert there[field] == before[field]
+        self.delete(server)
+
+    def test_a_rebuild_that_ironic_refuses_is_put_back(self) -> None:
+        server = self.boot()
+        self.wait_for(server, "ACTIVE")
+        node = self.node_of(server)
+        before = self.node(node)["instance_info"]
+        self.spoil_instance_info({"traits": 7})
+        self.act(server, rebuild={"imageRef": IMAGE})
+        told = self.until(
+            lambda: self.told_by_the_events(server), lambda told: "Error parsing traits" in told
+        )
+        assert "the disk is as it was" in told
+        self.wait_for(server, "ACTIVE")
+        after = self.node(node)["instance_info"]
+        # Ironic itself notes the image's type when it looks at the node.
+        assert {**after, "image_type": None} == {**before, "image_type": None}
+        self.delete(server)
+
+    def spoil_instance_info(self, more: dict[str, Any]) -> None:
+        """Let every deployment ask for more than a node has."""
+        records = self.compute.manager.driver._records
+        records.deploy_metadata = lambda instance, network_info: more

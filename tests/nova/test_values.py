@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Values on their way between Nova and the driver, and the config drive."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from nova import exception
+from nova.compute import provider_tree
+from nova.network import model
+
+from ironic_virt import virt
+from ironic_virt.baremetal.ports import Port
+from ironic_virt.driver import Link
+from ironic_virt.nova import config_drive, values
+
+NODE = "1be26c0b-03f2-4d2e-ae87-c02d7f33c123"
+RESOURCE = virt.NodeResource(
+    uuid=NODE,
+    hypervisor_hostname=NODE,
+    hypervisor_type="ironic",
+    hypervisor_version=1,
+    vcpus=8,
+    memory_mb=16384,
+    local_gb=100,
+    in_use=True,
+    cpu_arch="amd64",
+    resource_class="gold",
+    stats={"cpu_arch": "amd64", "boot_mode": "uefi"},
+)
+OFFER = virt.NodeInventory("gold", "CUSTOM_GOLD", 1, 1, frozenset({"CUSTOM_GPU"}), {})
+
+
+def test_sizes_are_zero_and_the_real_ones_are_for_filters() -> None:
+    told = values.resource(RESOURCE)
+    assert {told[name] for name in ("vcpus", "memory_mb", "local_gb", "vcpus_used")} == {0}
+    assert told["stats"] == {
+        "cpu_arch": "amd64",
+        "boot_mode": "uefi",
+        "ironic_virt.vcpus": "8",
+        "ironic_virt.memory_mb": "16384",
+        "ironic_virt.local_gb": "100",
+    }
+    assert told["supported_instances"] == [("x86_64", "baremetal", "hvm")]
+
+
+@pytest.mark.parametrize("arch", [None, "abacus"])
+def test_a_node_of_no_known_architecture_fits_any_image(arch: str | None) -> None:
+    node = dataclasses.replace(RESOURCE, cpu_arch=arch)
+    assert values.resource(node)["supported_instances"] == []
+
+
+@pytest.fixture
+def tree() -> provider_tree.ProviderTree:
+    """Nova's tree with the node's provider in it."""
+    tree = provider_tree.ProviderTree()
+    tree.new_root(NODE, NODE, generation=1)
+    return tree
+
+
+def test_an_offer_becomes_inventory_and_traits(tree: provider_tree.ProviderTree) -> None:
+    values.update_provider_tree(tree, NODE, values.offer(NODE, OFFER))
+    found = tree.data(NODE)
+    assert set(found.inventory) == {"CUSTOM_GOLD"}
+    assert (
+        found.inventory["CUSTOM_GOLD"]["total"],
+        found.inventory["CUSTOM_GOLD"]["reserved"],
+    ) == (
+        1,
+        1,
+    )
+    assert found.traits == {"CUSTOM_GPU"}
+
+
+def test_what_a_tree_does_with_an_offer_touches_no_other_node(
+    tree: provider_tree.ProviderTree,
+) -> None:
+    offer = values.offer(NODE, OFFER)
+    values.update_provider_tree(tree, NODE, offer)
+    tree.data(NODE).inventory["CUSTOM_GOLD"]["total"] = 5
+    assert values.offer("another", OFFER).inventory["CUSTOM_GOLD"]["total"] == 1
+
+
+def test_a_node_without_resource_class_is_told_of() -> None:
+    offered = virt.NodeInventory("", "", 0, 0, frozenset(), {})
+    with pytest.raises(exception.NoResourceClass, match=NODE):
+        values.offer(NODE, offered)
+
+
+def test_network_information_is_read_as_late_as_possible() -> None:
+    class StillAllocating(model.NetworkInfo):
+        def __init__(self) -> None:
+            self.reads = 0
+
+        def __getitem__(self, index):
+            self.reads += 1
+            return [model.VIF("vif-1", "02:00:00:00:00:01")][index]
+
+        def __len__(self) -> int:
+            return 1
+
+    nova = StillAllocating()
+    vifs = values.Vifs(nova)
+    assert nova.reads == 0
+    assert list(vifs) == [virt.Vif("vif-1", "02:00:00:00:00:01")]
+    assert values.model_of(vifs) is nova
+
+
+LINKS = {
+    "links": [
+        {"id": "a", "vif_id": "vif-1", "type": "ovs", "ethernet_mac_address": "fa:16:3e:00:00:01"},
+        {"id": "b", "vif_id": "vif-2", "type": "ovs", "ethernet_mac_address": "fa:16:3e:00:00:02"},
+    ],
+    "networks": [{"link": "a"}],
+    "services": [],
+}
+
+
+def test_a_config_drive_has_the_addresses_of_the_nodes_ports() -> None:
+    told = config_drive.network_data(LINKS, {"vif-1": Link("02:00:00:00:00:01")})
+    assert told["links"][0] == {
+        "id": "a",
+        "vif_id": "vif-1",
+        "type": "phy",
+        "ethernet_mac_address": "02:00:00:00:00:01",
+    }
+    assert told["links"][1] == LINKS["links"][1]
+    assert told["networks"] == LINKS["networks"]
+
+
+def test_a_config_drive_spells_out_a_bond() -> None:
+    ports = (Port("port-1", "02:00:00:00:00:01"), Port("port-2", "02:00:00:00:00:02"))
+    bond = Link(None, ports, "802.3ad", {"miimon": 100, "bond_xmit": "x"}, is_bond=True)
+    told = config_drive.network_data(LINKS, {"vif-2": bond})
+    assert told["links"][1] == {
+        "id": "b",
+        "vif_id": "vif-2",
+        "type": "bond",
+        # The group has none of its own: Neutron's stays.
+        "ethernet_mac_address": "fa:16:3e:00:00:02",
+        "bond_mode": "802.3ad",
+        "bond_links": ["port-1", "port-2"],
+        "bond_miimon": 100,
+        "bond_xmit": "x",
+    }
+    assert told["links"][2:] == [
+        {"id": "port-1", "type": "phy", "ethernet_mac_address": "02:00:00:00:00:01"},
+        {"id": "port-2", "type": "phy", "ethernet_mac_address": "02:00:00:00:00:02"},
+    ]
+
+
+def test_without_a_network_there_is_no_network_data() -> None:
+    assert config_drive.network_data(None, {}) is None

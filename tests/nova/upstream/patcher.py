@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What Nova's tests find in the place of ``nova.virt.ironic.patcher``.
+
+Ours sets ``instance_info`` as a whole; the tests look at one addition for each key.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from unittest import mock
+
+from nova import conf as nova_conf
+from nova.virt import driver as nova_driver
+
+from ironic_virt.baremetal.node import NodeDecoder
+from ironic_virt.driver import deploy_request, rebuild_request
+from ironic_virt.nova import values, virtapi
+from tests.nova.upstream import wire
+
+
+class GenericDriverFields:
+    """Ours, for one node."""
+
+    def __init__(self, node: Any) -> None:
+        body = json.dumps(wire.node(node, node.id))
+        self._node = NodeDecoder().one(body.encode())
+
+    def get_deploy_patch(
+        self,
+        instance: Any,
+        image_meta: Any,
+        flavor: Any,
+        metadata: Any,
+        preserve_ephemeral: bool | None = None,
+    ) -> list[dict[str, Any]]:
+        """What ours would tell Ironic of a server.
+
+        :param preserve_ephemeral: given for a rebuild only.
+        """
+        # Nova's has them from the metadata, which is made of the instance.
+        instance.project_id = metadata.owner.projectid
+        instance.user_id = metadata.owner.userid
+        for name in ("name", "swap", "extra_specs"):
+            # A test may have given the instance a flavor with its sizes only.
+            setattr(instance.flavor, name, getattr(flavor, name))
+        with mock.patch.object(
+            nova_driver.ComputeDriver, "get_instance_driver_metadata", return_value=metadata
+        ):
+            more = virtapi.NovaVirtAPI(nova_conf.CONF).deploy_metadata(
+                instance, values.Vifs(metadata.network_info)
+            )
+        parts = (instance, image_meta, self._node, more)
+        if preserve_ephemeral is None:
+            info = deploy_request.instance_info(*parts)
+        else:
+            info = rebuild_request.instance_info(
+                *parts, preserve_ephemeral=preserve_ephemeral, wish=None
+            )
+            # By which ours knows its own rebuild again.
+            del info[rebuild_request.MARK]
+        # The tests' server has no display name, which Nova's API sees to.
+        info["display_name"] = instance.display_name
+        return [
+            {"op": "add", "path": f"/instance_info/{key}", "value": value}
+            for key, value in info.items()
+        ]
+
+
+def create(node: Any) -> GenericDriverFields:
+    """As Nova's."""
+    return GenericDriverFields(node)

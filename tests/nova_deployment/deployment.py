@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A whole Nova, a process for each service, over the real Ironic: two computes, a shard each.
+
+The programs are those that ``pip install`` has put into this environment.  Whatever is
+started is gone in the end, and so are its databases and messages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ironic_virt.testing import real_ironic
+from ironic_virt.testing.real_ironic.neutron import StandInNeutron
+from tests import databases
+from tests.nova_deployment import configuration, figures
+from tests.nova_deployment.broker import broker
+from tests.nova_deployment.figures import Steps
+from tests.nova_deployment.people import Operator, User
+from tests.nova_deployment.processes import Program, free_port, listens, wait_for
+from tests.nova_deployment.stand_ins import StandInGlance
+
+SHARDS = {"compute-a": "a", "compute-b": "b"}
+"""Each compute service and its shard."""
+
+RESOURCE_CLASS = "baremetal-gold"
+_SOME = 3
+_BIN = Path(sys.prefix) / "bin"
+_APPLICATIONS = {"placement": "placement.wsgi.api", "nova-api": "nova.wsgi.osapi_compute"}
+_DATABASES = ("api", "cell0", "cell1", "placement")
+
+
+class Deployment:
+    """A context manager that runs it.
+
+    :param directory: for its files; the logs stay there.
+    :param ironic: how Ironic is to behave.
+    :param nodes: how many there are in each shard.
+    :param steps: measures what is done with it.
+    :param progress: told what is being done while the user waits.
+    :ivar nodes: their uuids, by shard.
+    :ivar computes: the ``nova-compute`` of each host.
+    :ivar user: asks Nova for servers.
+    :ivar operator: looks at Ironic and Placement.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        ironic: real_ironic.Options,
+        *,
+        nodes: int,
+        steps: Steps,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._directory = directory
+        self._ironic_options = ironic
+        self._nodes = nodes
+        self.steps = steps
+        self._progress = progress
+        self._stack = contextlib.ExitStack()
+        self.programs: list[Program] = []
+        self.computes: dict[str, Program] = {}
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            self._stack = stack
+            self._start()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def trouble(self) -> dict[str, str]:
+        """The end of the warnings and errors of each program's log, by its name."""
+        return {program.name: program.trouble() for program in self.programs}
+
+    # -- starting it ----------------------------------------------------------
+
+    def _start(self) -> None:
+        self._logs = self._directory / "logs"
+        self._etc = self._directory / "etc"
+        for directory in (self._logs, self._etc):
+            directory.mkdir()
+        self._progress("Starting RabbitMQ, Ironic and what else Nova needs")
+        ironic = real_ironic.RealIronic(
+            self._ironic_options, database=real_ironic.MARIADB, progress=self._progress
+        )
+        enter = self._stack.enter_context
+        server = enter(databases.server(databases.MARIADB))
+        with ThreadPoolExecutor() as pool:
+            rabbitmq = pool.submit(enter, broker(self._logs))
+            started = pool.submit(enter, ironic)
+            urls = {name: enter(server.fresh(self._directory)) for name in _DATABASES}
+        ports = {name: free_port() for name in _APPLICATIONS}
+        placement = f"http://127.0.0.1:{ports['placement']}"
+        self._endpoints = configuration.Endpoints(
+            broker=rabbitmq.result(),
+            databases=urls,
+            ironic=started.result().url,
+            placement=placement,
+            glance=enter(StandInGlance()).url,
+            neutron=enter(StandInNeutron()).url,
+        )
+        self.operator = Operator(ironic.url, placement, self.steps.own)
+        self.user = User(f"http://127.0.0.1:{ports['nova-api']}")
+        self._write_files()
+        self._progress("Making the schemas of Nova and Placement")
+        self._make_schemas()
+        self._progress("Starting Placement and Nova")
+        served = {
+            name: self._serve(name, module, ports[name]) for name, module in _APPLICATIONS.items()
+        }
+        for name in ("nova-scheduler", "nova-conductor"):
+            self._run(name, "--config-file", str(self._etc / "nova.conf"))
+        self.nodes = {
+            shard: self.operator.create_nodes(
+                ironic, self._nodes, RESOURCE_CLASS, shard=shard, seed=seed
+            )
+            for seed, shard in enumerate(SHARDS.values())
+        }
+        for name, program in served.items():
+            self._wait_for_port(program, ports[name])
+        for host in SHARDS:
+            self.computes[host] = self._run(
+                "nova-compute", "--config-file", str(self._etc / f"{host}.conf"), name=host
+            )
+        self._wait_for_services()
+        self._manage("cell_v2", "discover_hosts", "--by-service")
+        self.user.create_flavor(RESOURCE_CLASS)
+        self.wait_until_nodes_are_free()
+        self.steps.logs = {
+            figures.IRONIC: ironic.process.log,
+            figures.PLACEMENT: self._logs / "placement.log",
+        }
+        self._progress("Nova is up")
+
+    def _write_files(self) -> None:
+        state, endpoints = self._directory, self._endpoints
+        controller = configuration.controller(endpoints, state / "controller")
+        for name, sections in (
+            ("placement.conf", configuration.placement(endpoints)),
+            ("nova.conf", controller),
+            (
+                "cell0.conf",
+                controller | {"database": {"connection": endpoints.databases["cell0"]}},
+            ),
+            *(
+                (
+                    f"{host}.conf",
+                    configuration.compute(endpoints, state / host, host, shard=shard),
+                )
+                for host, shard in SHARDS.items()
+            ),
+        ):
+            configuration.write(self._etc / name, sections)
+        installed = (Path(sys.prefix) / "etc/nova/api-paste.ini").read_text()
+        (self._etc / "api-paste.ini").write_text(configuration.paste(installed))
+
+    def _make_schemas(self) -> None:
+        with ThreadPoolExecutor() as pool:
+            made = [
+                pool.submit(self._manage, "api_db", "sync"),
+                pool.submit(self._manage, "db", "sync", "--local_cell"),
+                pool.submit(self._manage, "db", "sync", "--local_cell", file="cell0.conf"),
+            ]
+        for one in made:
+            one.result()
+        cell0 = self._endpoints.databases["cell0"]
+        self._manage("cell_v2", "map_cell0", "--database_connection", cell0)
+        self._manage("cell_v2", "create_cell", "--name", "cell1")
+
+    def _manage(self, *arguments: str, file: str = "nova.conf") -> None:
+        """Run ``nova-manage``."""
+        command = [str(_BIN / "nova-manage"), "--config-file", str(self._etc / file)]
+        done = subprocess.run(
+            [*command, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self._directory,
+        )
+        assert done.returncode == 0, f"nova-manage {arguments}:\n{done.stdout}{done.stderr}"
+
+    def _run(self, program: str, *arguments: str, name: str | None = None) -> Program:
+        return self._started(name or program, [str(_BIN / program), *arguments], {})
+
+    def _serve(self, name: str, module: str, port: int) -> Program:
+        # Without -P the script's neighbours would hide modules of the same name.
+        script = str(Path(__file__).parent / "serve_wsgi.py")
+        command = [sys.executable, "-P", script, module, str(port), configuration.ADMIN]
+        where = {
+            name: str(self._etc) for name in ("OS_NOVA_CONFIG_DIR", "OS_PLACEMENT_CONFIG_DIR")
+        }
+        return self._started(name, command, where)
+
+    def _started(self, name: str, command: list[str], variables: Mapping[str, str]) -> Program:
+        program = Program(
+            name,
+            command,
+            directory=self._directory / name,
+            logs=self._logs,
+            variables=variables,
+        )
+        self.programs.append(program)
+        program.start()
+        self._stack.callback(program.stop)
+        return program
+
+    def _wait_for_port(self, program: Program, port: int) -> None:
+        def there() -> bool:
+            program.see_to_it()
+            return listens(port)
+
+        wait_for(program.name, there)
+
+    def _wait_for_services(self) -> None:
+        wanted = {("nova-compute", host) for host in SHARDS}
+        wanted |= {(name, "controller") for name in ("nova-scheduler", "nova-conductor")}
+
+        def up() -> bool:
+            for program in self.programs:
+                program.see_to_it()
+            return wanted <= self.user.services_up()
+
+        wait_for("Nova's services", up)
+
+    # -- looking at it --------------------------------------------------------
+
+    @property
+    def all_nodes(self) -> list[str]:
+        """The nodes of both shards."""
+        return [node for nodes in self.nodes.values() for node in nodes]
+
+    def wait_until_nodes_are_free(self) -> None:
+        """Return when every node is free, in Ironic and for Placement."""
+        wait_for(
+            "all nodes free for Placement",
+            lambda: self.operator.free_providers(RESOURCE_CLASS) >= set(self.all_nodes),
+        )
+
+    def wait_for_no_leaks(self) -> None:
+        """Return when every node is as if nothing had ever been on it, cleaning included.
+
+        Free, with neither an instance nor its data, and without allocations in Placement.
+        """
+        left: dict[str, Any] = {}
+
+        def clean() -> bool:
+            left.clear()
+            left.update(self.operator.leaks(self.all_nodes))
+            return not left
+
+        try:
+            wait_for("all nodes clean", clean)
+        except AssertionError as error:
+            error.add_note("\n".join(f"{uuid}: {node}" for uuid, node in left.items()))
+            raise
+
+    # -- disturbing it --------------------------------------------------------
+
+    def kill_in_mid_deploy(self, host: str) -> set[str]:
+        """Kill a ``nova-compute`` when Ironic is deploying to some of its nodes.
+
+        :returns: those nodes.
+        """
+        deploying: set[str] = set()
+
+        def some() -> bool:
+            nodes = self.operator.nodes()
+            deploying.update(
+                uuid
+                for uuid in self.nodes[SHARDS[host]]
+                if nodes[uuid]["provision_state"] == "deploying"
+            )
+            return len(deploying) >= _SOME
+
+        wait_for(f"deployments on the nodes of {host}", some)
+        self.computes[host].kill()
+        return deploying

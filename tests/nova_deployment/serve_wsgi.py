@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Serve a WSGI application on 127.0.0.1: ``serve_wsgi.py MODULE PORT USER``.
+
+The module has it as ``application``.  Every request is from that user, who is an admin of
+a project of the same name; a Keystone would have told the application so.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from cheroot import wsgi
+
+_THREADS = 16
+
+
+def main(module: str, port: str, user: str) -> None:
+    # An application takes the program's arguments for its own.
+    del sys.argv[1:]
+    application = importlib.import_module(module).application
+
+    def known(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        environ |= {
+            "HTTP_X_AUTH_TOKEN": user,
+            "HTTP_X_USER_ID": user,
+            "HTTP_X_USER_NAME": user,
+            "HTTP_X_PROJECT_ID": user,
+            "HTTP_X_PROJECT_NAME": user,
+            "HTTP_X_ROLES": "admin,member,reader,service",
+        }
+        return application(environ, start_response)
+
+    wsgi.Server(("127.0.0.1", int(port)), known, numthreads=_THREADS).start()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""As much of Glance as Nova asks: every image that is named by a UUID is there.
+
+Neutron's stand-in is that of the real Ironic.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+_IMAGE = re.compile(r"/v2/images/([0-9a-f-]{36})")
+
+
+def image(uuid: str) -> dict[str, Any]:
+    """An image that fits every node."""
+    return {
+        "id": uuid,
+        "name": "bare metal",
+        "status": "active",
+        "visibility": "public",
+        "owner": "admin",
+        "disk_format": "raw",
+        "container_format": "bare",
+        "min_disk": 0,
+        "min_ram": 0,
+        "size": 1 << 20,
+        "checksum": "ab" * 16,
+        "protected": False,
+        "tags": [],
+        "created_at": "2026-01-01T00:00:00Z",
+        "updated_at": "2026-01-01T00:00:00Z",
+        "file": f"/v2/images/{uuid}/file",
+        "schema": "/v2/schemas/image",
+    }
+
+
+class StandInGlance:
+    """A context manager that serves images on a free port of 127.0.0.1."""
+
+    def __init__(self) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                status, answer = answer_to(self.path)
+                payload = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(payload)))
+                self.end_headers()
+                self.wfile.write(payload)
+
+            def log_message(self, *args: object) -> None:
+                """Keep quiet."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Its root, without a slash at the end."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def answer_to(path: str) -> tuple[HTTPStatus, dict[str, Any]]:
+    """Answer a GET."""
+    if path == "/v2/schemas/image":
+        # What is not named here Nova takes for a custom property.
+        properties = {name: {} for name in image("")}
+        return HTTPStatus.OK, {"name": "image", "properties": properties}
+    if match := _IMAGE.fullmatch(path):
+        return HTTPStatus.OK, image(match[1])
+    return HTTPStatus.NOT_FOUND, {"message": f"this stand-in for Glance has no {path}"}

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Servers of a Nova whose services are processes of their own, on the real Ironic."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tests.nova_deployment.deployment import SHARDS, Deployment
+from tests.nova_deployment.processes import wait_for
+
+# Some wait for ten deployments at a time, and for what Nova does only now and then.
+pytestmark = pytest.mark.timeout(600)
+
+SERVERS = 20
+# Nova tears them down one after the other.
+FEW = 4
+VICTIM = "compute-a"
+
+
+def test_nova_compute_says_that_it_has_loaded_the_driver_of_the_wheel(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    code = "import ironic_virt, nova.virt.ironic_virt as door; print(ironic_virt.__file__)\n"
+    code += "print(door.__file__)"
+    told = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    ).stdout.split()
+    environment = Path(sys.prefix)
+    for file in told:
+        assert Path(file).is_relative_to(environment / "lib"), told
+    version = metadata.version("ironic-virt")
+    for program in deployment.computes.values():
+        assert f"Loaded the driver of ironic_virt {version}\n" in program.text()
+
+
+def test_each_compute_has_the_nodes_of_its_shard(deployment: Deployment) -> None:
+    expected = {host: set(deployment.nodes[shard]) for host, shard in SHARDS.items()}
+    assert deployment.user.compute_nodes() == expected
+
+
+def test_twenty_servers_at_once_live_and_leave_nothing_behind(deployment: Deployment) -> None:
+    user, step = deployment.user, deployment.steps.step
+    with step(f"boot {SERVERS} servers at once"):
+        user.boot(SERVERS)
+        servers = user.wait_for_servers(
+            "all servers built", lambda server: server.status in ("ACTIVE", "ERROR")
+        )
+    assert {server.status for server in servers} == {"ACTIVE"}, servers
+    assert len({server.node for server in servers}) == len(servers) == SERVERS
+    assert {server.host for server in servers} == set(SHARDS)
+    nodes = deployment.operator.nodes()
+    assert {
+        server.uuid: (server.node, "active", {server.uuid: server.node}) for server in servers
+    } == {
+        node["instance_uuid"]: (
+            uuid,
+            node["provision_state"],
+            dict.fromkeys(deployment.operator.allocations(uuid), uuid),
+        )
+        for uuid, node in nodes.items()
+        if node["instance_uuid"]
+    }
+
+    with step("reboot them hard"):
+        user.hard_reboot(servers)
+        servers = user.wait_for_servers("all servers rebooted", lambda server: server.idle)
+    assert {server.status for server in servers} == {"ACTIVE"}, servers
+    assert {server.uuid: user.results(server, "reboot") for server in servers} == {
+        server.uuid: ["Success"] for server in servers
+    }
+
+    with step("delete them, nodes cleaned"):
+        user.delete(servers)
+        wait_for("all servers gone", lambda: not user.servers())
+        deployment.wait_for_no_leaks()
+
+
+def test_a_compute_killed_in_mid_deploy_leaves_nothing_behind(deployment: Deployment) -> None:
+    user, operator, compute = deployment.user, deployment.operator, deployment.computes[VICTIM]
+    starts = compute.text().count("Loaded the driver")
+    user.boot(SERVERS)
+    deploying = deployment.kill_in_mid_deploy(VICTIM)
+    held = {uuid: operator.nodes()[uuid]["instance_uuid"] for uuid in deploying}
+    with deployment.steps.step("start the killed compute anew"):
+        compute.start()
+        # Nova gives up what was being built when it is started; the driver is not asked.
+        servers = user.wait_for_servers(
+            "each server built or given up", lambda server: server.status in ("ACTIVE", "ERROR")
+        )
+    assert compute.text().count("Loaded the driver") == starts + 1
+    status = {server.uuid: server.status for server in servers}
+    assert set(status) >= set(held.values())
+    # The node stays with its server until that is deleted.
+    nodes = operator.nodes()
+    assert {uuid: nodes[uuid]["instance_uuid"] for uuid in deploying} == held
+    # The other compute has not noticed.
+    assert {server.status for server in servers if server.host != VICTIM and server.host} == {
+        "ACTIVE"
+    }
+    assert "ERROR" in {status[uuid] for uuid in held.values()}
+
+    with deployment.steps.step("delete all, nodes cleaned"):
+        user.delete(servers)
+        wait_for("all servers gone", lambda: not user.servers())
+        deployment.wait_for_no_leaks()
+    # Nothing is wrong with any node: all of them can be used again.
+    deployment.wait_until_nodes_are_free()
+
+
+def test_servers_deleted_while_their_compute_was_down_are_torn_down_when_it_is_back(
+    deployment: Deployment,
+) -> None:
+    user, operator, compute = deployment.user, deployment.operator, deployment.computes[VICTIM]
+    user.boot(FEW, host=VICTIM)
+    held = deployment.kill_in_mid_deploy(VICTIM)
+    user.set_down(VICTIM, True)
+    user.delete(user.servers())
+    wait_for("all servers gone", lambda: not user.servers())
+    nodes = operator.nodes()
+    # Nova has forgotten them, and nobody has told Ironic.
+    assert all(nodes[uuid]["instance_uuid"] for uuid in held)
+    with deployment.steps.step("tear down what was deleted meanwhile"):
+        compute.start()
+        user.set_down(VICTIM, False)
+        deployment.wait_for_no_leaks()
