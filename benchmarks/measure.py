@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What something costs this process: processor time, time on the wall, memory."""
+"""What something costs this process: processor time, time on the wall, traffic, memory."""
 
 from __future__ import annotations
 
 import gc
 import hashlib
 import json
+import socket
 import time
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
-
-import psutil
 
 
 def times(action: Callable[[], Any]) -> dict[str, float]:
@@ -27,6 +26,33 @@ def times(action: Callable[[], Any]) -> dict[str, float]:
     processor, wall = time.process_time() - processor, time.perf_counter() - wall
     del result  # Not before the clocks have been read.
     return {"client_cpu": processor, "wall": wall}
+
+
+class Traffic:
+    """Counts what this process receives over sockets, from when it is made, for good.
+
+    Of what is read by way of a file of the socket, as ``http.client`` does: headers
+    and bodies, as they come over the wire.
+
+    :ivar received: bytes so far.
+    """
+
+    def __init__(self) -> None:
+        self.received = 0
+        receive = socket.socket.recv_into
+
+        def counted(connection: socket.socket, *args: Any, **kwargs: Any) -> int:
+            size = receive(connection, *args, **kwargs)
+            self.received += size
+            return size
+
+        socket.socket.recv_into = counted  # type: ignore[method-assign]
+
+    def during(self, action: Callable[[], Any]) -> dict[str, float]:
+        """What :func:`times` says of an action, and the ``bytes`` received."""
+        before = self.received
+        found = times(action)
+        return found | {"bytes": float(self.received - before)}
 
 
 def traced(action: Callable[[], Any]) -> float:
@@ -54,6 +80,8 @@ def resident(action: Callable[[], Any]) -> float:
     Coarser than :func:`traced`: what was needed in passing and has not gone back
     to the system is in it, and what could be reused from before is not.
     """
+    import psutil
+
     gc.collect()
     process = psutil.Process()
     before = process.memory_info().rss

@@ -2,17 +2,20 @@
 
 """Which benchmarks there are.
 
-A benchmark is a module with ``run(rounds, progress)``, which returns a
-:class:`~benchmarks.results.Outcome`.  It is imported when it is run, so that
-listing the benchmarks needs none of their peers.
+A benchmark is a module with ``run(rounds, progress)``, which returns an
+:class:`~benchmarks.results.Outcome`, and perhaps with ``quick(progress)``, which
+measures less.  It is imported when it is run, so that listing the benchmarks needs
+none of their peers.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from benchmarks.plots import Panel, Plot
 from benchmarks.results import Outcome
 
 Progress = Callable[[str], None]
@@ -24,22 +27,48 @@ class Benchmark:
 
     :param module: what holds its ``run``.
     :param required: the least that a ratio, peer divided by ours, must be.
+    :param limits: the most that a figure of ours may be.
+    :param rounds: how often each side is measured unless told otherwise.
+    :param takes: what else its ``run`` and ``quick`` can be told, by keyword, and what
+        ``run`` is told for a record.
+    :param arguments: what both are always told.
+    :param recorded: whether its figures are in ``benchmarks/results`` and documented.
     """
 
     name: str
     summary: str
     module: str
     required: Mapping[str, float]
+    limits: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    rounds: int = 5
+    plots: Sequence[Plot] = ()
+    takes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    recorded: bool = True
 
-    def run(self, rounds: int, progress: Progress) -> Outcome:
+    def run(self, rounds: int | None, progress: Progress, **more: Any) -> Outcome:
         """Measure.
 
-        :param rounds: how often each side is measured.
+        :param rounds: how often each side is measured; its own number by default.
         :param progress: is told what goes on.
+        :param more: of what it takes.
         """
-        outcome: Outcome = importlib.import_module(self.module).run(rounds, progress)
+        module = importlib.import_module(self.module)
+        told = {**self.takes, **more, **self.arguments}
+        outcome: Outcome = module.run(rounds or self.rounds, progress, **told)
         return outcome
 
+    def quick(self, progress: Progress, **more: Any) -> Outcome:
+        """See that it can be run: measure little, once.  The figures mean nothing."""
+        module = importlib.import_module(self.module)
+        if hasattr(module, "quick"):
+            outcome: Outcome = module.quick(progress, **more, **self.arguments)
+            return outcome
+        return self.run(1, progress, **more)
+
+
+NODE_SELECTION = {"scheduler": "nova", "ironic": "nova-ironic"}
+"""By who picks the node: which benchmark ``nova`` is."""
 
 BENCHMARKS = {
     benchmark.name: benchmark
@@ -49,6 +78,258 @@ BENCHMARKS = {
             "list 2,000 nodes of a real Ironic: ours against Nova's in-tree driver",
             "benchmarks.listing",
             required={"client_cpu": 50, "memory": 5},
+            plots=(
+                Plot(
+                    "listing",
+                    "A list of 2,000 nodes of a real Ironic",
+                    (
+                        Panel(
+                            "Time for one list",
+                            {"client_cpu": "processor time\nin the client", "wall": "wall time"},
+                        ),
+                        Panel(
+                            "Memory for each node",
+                            {
+                                "memory": "as tracemalloc\ncounts",
+                                "resident": "growth of\nthe process",
+                            },
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        Benchmark(
+            "refresh",
+            "ten refreshes of 10,000 nodes, of which 1 % change each minute",
+            "benchmarks.refresh",
+            required={
+                "delta_bytes": 20,
+                "delta_wall": 20,
+                "period_bytes": 5,
+                "period_wall": 5,
+                "full_cpu": 80,
+            },
+            rounds=3,
+            plots=(
+                Plot(
+                    "refresh",
+                    "Ten refreshes, a minute apart: 10,000 nodes, 1 % of which change each minute",
+                    (
+                        Panel("Received by the client", {"bytes": ""}),
+                        Panel("Time on the wall", {"wall": ""}),
+                        Panel("Processor time in the client", {"cpu": ""}),
+                    ),
+                    along="refresh of the period, one each minute",
+                ),
+            ),
+        ),
+        Benchmark(
+            "churn",
+            "a refresh between full lists of 10,000 nodes, by how many have changed",
+            "benchmarks.churn",
+            required={"bytes": 20, "wall": 20},
+            plots=(
+                Plot(
+                    "churn",
+                    "A refresh between full lists, by how many of 10,000 nodes have changed",
+                    (
+                        Panel("Received by the client", {"bytes": ""}),
+                        Panel("Time on the wall", {"wall": ""}),
+                        Panel("Processor time in the client", {"cpu": ""}),
+                    ),
+                    along="nodes that change each minute, in percent",
+                    x="list",
+                ),
+            ),
+        ),
+        Benchmark(
+            "sizes",
+            "refreshes and memory for 100 to 100,000 nodes",
+            "benchmarks.sizes",
+            required={"full_cpu": 80, "steady_bytes": 20, "steady_wall": 20},
+            limits={"full_cpu": 3.0, "steady_cpu": 0.3, "memory": 250e6},
+            rounds=3,
+            plots=(
+                Plot(
+                    "sizes-refresh",
+                    "Cost of a refresh by the number of nodes, 1 % of which change each minute",
+                    tuple(
+                        Panel(
+                            title,
+                            {f"full_{what}": "full list", f"steady_{what}": "between full lists"},
+                            # Each refresh of the peer is a full list.
+                            only={f"steady_{what}": "ours"},
+                        )
+                        for what, title in (
+                            ("cpu", "Processor time in the client"),
+                            ("wall", "Time on the wall"),
+                            ("bytes", "Received by the client"),
+                        )
+                    ),
+                    along="nodes",
+                    x="log",
+                ),
+                Plot(
+                    "sizes-memory",
+                    "Memory by the number of nodes",
+                    (Panel("Growth of the process with its first refresh", {"memory": ""}),),
+                    along="nodes",
+                    x="log",
+                ),
+            ),
+        ),
+        Benchmark(
+            "waiting",
+            "1 to 500 deployments that are waited for at once",
+            "benchmarks.waiting",
+            required={"requests": 20, "delay": 1},
+            rounds=3,
+            plots=(
+                Plot(
+                    "waiting-requests",
+                    "Waiting until deployments of 50 to 70 s are done",
+                    (Panel("Requests to Ironic for all waits together", {"requests": ""}),),
+                    along="deployments that are waited for at once",
+                    x="log",
+                ),
+                Plot(
+                    "waiting-delay",
+                    "Waiting until deployments of 50 to 70 s are done",
+                    (Panel("From active to its being seen, median", {"delay": ""}),),
+                    along="deployments that are waited for at once",
+                    x="log",
+                    y="linear",
+                ),
+            ),
+        ),
+        Benchmark(
+            "scheduler",
+            "pick one of 100,000 free nodes: ours against Nova's filters and weighers",
+            "benchmarks.scheduler",
+            required={"pick": 100},
+            limits={
+                "pick": 0.001,
+                "wall": 0.001,
+                "claim_sqlite": 0.05,
+                "claim_mariadb": 0.05,
+                "claim_sqlite_cpu": 0.05,
+                "claim_mariadb_cpu": 0.05,
+            },
+            plots=(
+                Plot(
+                    "scheduler",
+                    "Picking a node for a request with exact sizes",
+                    (Panel("Processor time for one pick", {"pick": ""}),),
+                    along="free nodes",
+                    x="log",
+                    peer="Nova's filters and weighers",
+                ),
+            ),
+        ),
+        Benchmark(
+            "inventory",
+            "100,000 nodes of many kinds: full lists, refreshes, sweeps and memory; ours alone",
+            "benchmarks.inventory",
+            required={},
+            limits={
+                "full_cpu": 3.0,
+                "steady_cpu_0.0%": 0.3,
+                "steady_cpu_0.1%": 0.3,
+                "steady_cpu_1.0%": 0.3,
+                "memory": 250e6,
+                "resident": 250e6,
+            },
+            rounds=3,
+            plots=(
+                Plot(
+                    "inventory",
+                    "100,000 nodes of many kinds",
+                    (
+                        Panel(
+                            "Processor time in the client",
+                            {
+                                "full_cpu": "full list",
+                                "sweep_cpu_1.0%": "1 % changed,\nand a sweep",
+                                "steady_cpu_1.0%": "1 %\nchanged",
+                                "steady_cpu_0.1%": "0.1 %\nchanged",
+                                "steady_cpu_0.0%": "nothing\nchanged",
+                            },
+                        ),
+                        Panel(
+                            "Received by the client",
+                            {
+                                "full_bytes": "full list",
+                                "sweep_bytes_1.0%": "1 % changed,\nand a sweep",
+                                "steady_bytes_1.0%": "1 %\nchanged",
+                                "steady_bytes_0.1%": "0.1 %\nchanged",
+                                "steady_bytes_0.0%": "nothing\nchanged",
+                            },
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        Benchmark(
+            "nova",
+            "start and refresh a real nova-compute with 1,000 nodes, with either driver",
+            "benchmarks.nova",
+            required={"steady_wall": 1, "driver_wall": 5},
+            rounds=3,
+            takes={"nodes": 1000},
+            plots=(
+                Plot(
+                    "nova",
+                    "A nova-compute with 1,000 nodes",
+                    (
+                        Panel(
+                            "Time on the wall",
+                            {
+                                "start_wall": "first start",
+                                "steady_wall": "update_available_\nresource",
+                            },
+                        ),
+                        Panel(
+                            "The driver's part of it",
+                            {
+                                "start_driver_wall": "first start",
+                                "driver_wall": "update_available_\nresource",
+                            },
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        Benchmark(
+            "nova-ironic",
+            "the same where Ironic picks the node, so that ours reports pools",
+            "benchmarks.nova",
+            required={"steady_wall": 20, "placement_requests": 100, "start_wall": 15},
+            rounds=3,
+            takes={"nodes": 1000},
+            arguments={"node_selection": "ironic", "benchmark": "nova-ironic"},
+            recorded=False,
+            plots=(
+                Plot(
+                    "nova-ironic",
+                    "A nova-compute with 1,000 nodes in 4 pools",
+                    (
+                        Panel(
+                            "Time on the wall",
+                            {
+                                "start_wall": "first start",
+                                "steady_wall": "update_available_\nresource",
+                            },
+                        ),
+                        Panel(
+                            "Requests to Placement",
+                            {
+                                "start_placement_requests": "first start",
+                                "placement_requests": "update_available_\nresource",
+                            },
+                        ),
+                    ),
+                ),
+            ),
         ),
     )
 }

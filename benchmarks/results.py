@@ -17,11 +17,26 @@ from benchmarks.rounds import Figures, medians
 
 
 @dataclasses.dataclass(frozen=True)
+class Point:
+    """A place on a curve, and all rounds of both sides there.
+
+    :param at: where it is, by what :attr:`Outcome.along` names.
+    :param peer: none if the peer was not measured there.
+    """
+
+    at: float
+    ours: Sequence[Figures]
+    peer: Sequence[Figures]
+
+
+@dataclasses.dataclass(frozen=True)
 class Outcome:
     """All rounds of both sides, of figures for which less is better.
 
-    :param units: figure name to what it is measured in.
+    :param units: figure name to what it is measured in; the first word is the unit.
     :param setting: what was measured: how many nodes, which versions.
+    :param along: what a curve's points differ in, such as ``nodes``.
+    :param points: a curve of the same figures or others.
     """
 
     benchmark: str
@@ -29,17 +44,12 @@ class Outcome:
     peer: Sequence[Figures]
     units: Mapping[str, str]
     setting: Mapping[str, Any]
+    along: str = ""
+    points: Sequence[Point] = ()
 
     def summary(self) -> dict[str, Any]:
         """Medians of both sides, and by figure the peer's divided by ours."""
-        ours, peer = medians(self.ours), medians(self.peer)
-        ratio = {name: peer[name] / ours[name] for name in ours if ours[name] > 0}
-        return {
-            "benchmark": self.benchmark,
-            "ours": _readable(ours),
-            "peer": _readable(peer),
-            "ratio": _readable(ratio),
-        }
+        return {"benchmark": self.benchmark} | _compared(self.ours, self.peer)
 
 
 def line(outcome: Outcome) -> str:
@@ -47,23 +57,31 @@ def line(outcome: Outcome) -> str:
     return json.dumps(outcome.summary())
 
 
-def shortfalls(outcome: Outcome, required: Mapping[str, float]) -> list[str]:
-    """In words, each ratio that is less than required."""
-    ratio = outcome.summary()["ratio"]
-    return [
+def shortfalls(
+    summary: Mapping[str, Any],
+    required: Mapping[str, float],
+    limits: Mapping[str, float] | None = None,
+) -> list[str]:
+    """In words, each ratio that is less than required, and each figure of ours above its limit.
+
+    :param summary: of an outcome, or what was recorded of one.
+    """
+    ratio, ours = summary["ratio"], summary["ours"]
+    short = [
         f"ratio {name} is {ratio.get(name)}, required is {least:g}"
         for name, least in required.items()
         if not ratio.get(name, 0) >= least
     ]
+    long = [
+        f"{name} of ours is {ours.get(name)}, the limit is {most:g}"
+        for name, most in (limits or {}).items()
+        if not ours.get(name, float("inf")) <= most
+    ]
+    return short + long
 
 
-def write(outcome: Outcome, directory: pathlib.Path) -> pathlib.Path:
-    """Write ``NAME.json``: the summary, every round, and where and when it was run.
-
-    :returns: the file.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / f"{outcome.benchmark}.json"
+def record(outcome: Outcome) -> dict[str, Any]:
+    """All that is kept: the summary, every round, and where and when it was run."""
     content = outcome.summary() | {
         "units": dict(outcome.units),
         "setting": dict(outcome.setting),
@@ -73,13 +91,43 @@ def write(outcome: Outcome, directory: pathlib.Path) -> pathlib.Path:
             "system": f"{platform.system()} {platform.machine()}",
         },
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "rounds": {
-            "ours": [_readable(figures) for figures in outcome.ours],
-            "peer": [_readable(figures) for figures in outcome.peer],
-        },
+        "rounds": _rounds(outcome.ours, outcome.peer),
     }
+    if outcome.points:
+        content["along"] = outcome.along
+        content["points"] = [
+            {"at": point.at}
+            | _compared(point.ours, point.peer)
+            | {"rounds": _rounds(point.ours, point.peer)}
+            for point in outcome.points
+        ]
+    return content
+
+
+def write(content: Mapping[str, Any], directory: pathlib.Path) -> pathlib.Path:
+    """Write ``NAME.json``.
+
+    :param content: a :func:`record`.
+    :returns: the file.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{content['benchmark']}.json"
     path.write_text(json.dumps(content, indent=2) + "\n")
     return path
+
+
+def _compared(ours: Sequence[Figures], peer: Sequence[Figures]) -> dict[str, dict[str, float]]:
+    mine = medians(ours)
+    others = medians(peer) if peer else {}
+    ratio = {name: others[name] / mine[name] for name in mine if name in others and mine[name] > 0}
+    return {"ours": _readable(mine), "peer": _readable(others), "ratio": _readable(ratio)}
+
+
+def _rounds(ours: Sequence[Figures], peer: Sequence[Figures]) -> dict[str, list[Figures]]:
+    return {
+        "ours": [_readable(figures) for figures in ours],
+        "peer": [_readable(figures) for figures in peer],
+    }
 
 
 def _readable(figures: Figures) -> dict[str, float]:

@@ -5,6 +5,8 @@
 Neither side's imports, garbage or threads are then in the other's figures.  The
 process makes an object of the class that it is told, calls the methods that it
 is asked for, and answers with what they return: a line of JSON each way.
+
+The server that both sides talk to is best run so as well.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ class SideFailed(Exception):
 class Side:
     """A side's process, as seen by the benchmark.
 
-    :param target: ``package.module:Class``.
+    :param target: ``package.module:Class``; its ``close()``, if it has one, is called
+        at the end.
     :param arguments: what the class is called with; JSON-able.
     """
 
@@ -62,16 +65,17 @@ class Side:
         self._process.stdout.close()
         self._output.close()
 
-    def call(self, method: str) -> Any:
+    def call(self, method: str, *arguments: Any) -> Any:
         """Call a method of the object over there.
 
+        :param arguments: JSON-able.
         :raises SideFailed: it could not be made, or the method raised.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         # If the process has ended, what it said then is read below.
         with contextlib.suppress(BrokenPipeError):
-            print(method, file=self._process.stdin, flush=True)
+            print(json.dumps([method, *arguments]), file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
         if not answer:
             # Its last words may come after the end of its answers.
@@ -90,8 +94,11 @@ def main(target: str, arguments: str) -> None:
     module, _, name = target.partition(":")
     side = getattr(importlib.import_module(module), name)(**json.loads(arguments))
     for line in sys.stdin:
-        result = getattr(side, line.strip())()
+        method, *given = json.loads(line)
+        result = getattr(side, method)(*given)
         print(json.dumps(result), file=answers, flush=True)
+    if hasattr(side, "close"):
+        side.close()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import sys
 
 
@@ -20,8 +21,15 @@ class Echo:
         sys.stdout.write("this is no answer\n")
         return {"text": self.text, "calls": self.calls, "pid": os.getpid()}
 
+    def add(self, number: int, more: dict[str, int]) -> int:
+        return number + more["number"]
+
     def fail(self) -> None:
         raise RuntimeError("what went wrong")
 
     def leave(self) -> None:
         sys.exit("had to go")
+
+    def close(self) -> None:
+        if self.text.endswith(".closed"):
+            pathlib.Path(self.text).touch()

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import os
@@ -88,14 +89,41 @@ def test_the_line_has_medians_and_the_peer_s_divided_by_ours() -> None:
 def test_a_ratio_that_falls_short_or_is_missing_is_named(
     required: dict[str, float], names: list[str]
 ) -> None:
-    found = results.shortfalls(outcome(), required)
+    found = results.shortfalls(outcome().summary(), required)
     assert len(found) == len(names)
     for text, name in zip(found, names, strict=True):
         assert f"ratio {name} is" in text
 
 
+@pytest.mark.parametrize(
+    ("limits", "names"), [({"cpu": 2.0}, []), ({"cpu": 1.9, "speed": 5}, ["cpu", "speed"])]
+)
+def test_a_figure_of_ours_above_its_limit_or_missing_is_named(
+    limits: dict[str, float], names: list[str]
+) -> None:
+    found = results.shortfalls(outcome().summary(), {}, limits)
+    assert [text.split()[0] for text in found] == names
+
+
+def test_a_curve_has_medians_at_each_point_and_stays_open_where_the_peer_was_not_measured() -> (
+    None
+):
+    curve = dataclasses.replace(
+        outcome(),
+        along="nodes",
+        points=[
+            results.Point(10, ours=[{"cpu": 1.0}], peer=[{"cpu": 5.0}, {"cpu": 7.0}]),
+            results.Point(20, ours=[{"cpu": 2.0}], peer=[]),
+        ],
+    )
+    first, second = results.record(curve)["points"]
+    assert (first["at"], first["peer"], first["ratio"]) == (10, {"cpu": 6.0}, {"cpu": 6.0})
+    assert (second["ours"], second["peer"], second["ratio"]) == ({"cpu": 2.0}, {}, {})
+    assert results.record(curve)["along"] == "nodes"
+
+
 def test_the_file_has_every_round_and_where_it_was_run(tmp_path: pathlib.Path) -> None:
-    path = results.write(outcome(), tmp_path / "results")
+    path = results.write(results.record(outcome()), tmp_path / "results")
     assert path == tmp_path / "results" / "example.json"
     content = json.loads(path.read_text())
     assert content["ratio"] == {"cpu": 37.5, "memory": 2.5}
@@ -112,6 +140,19 @@ def test_a_side_lives_in_a_process_of_its_own_and_keeps_its_state() -> None:
         first, second = side.call("answer"), side.call("answer")
     assert (first["text"], first["calls"], second["calls"]) == ("hello", 1, 2)
     assert first["pid"] == second["pid"] != os.getpid()
+
+
+def test_a_side_is_closed_at_the_end(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "echo.closed"
+    with Side(ECHO, text=str(path)) as side:
+        side.call("answer")
+        assert not path.exists()
+    assert path.exists()
+
+
+def test_a_side_s_methods_take_arguments() -> None:
+    with Side(ECHO, text="hello") as side:
+        assert side.call("add", 1, {"number": 2}) == 3
 
 
 @pytest.mark.parametrize(
@@ -179,13 +220,80 @@ def test_each_benchmark_ends_with_one_line_and_the_code_says_whether_all_is_well
 
 
 @pytest.mark.usefixtures("benchmarks")
+def test_a_run_ends_with_a_table_of_what_was_found_and_what_was_required(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.main(["slow", "fast", "--results", str(tmp_path), "--table"])
+    on_request = capsys.readouterr().out.splitlines()
+    cli.main(["slow", "fast", "--results", str(tmp_path)])
+    otherwise = capsys.readouterr()
+    assert len(otherwise.out.splitlines()) == 2
+    assert on_request[2].split()[:2] == ["Benchmark", "Figure"]
+    assert on_request[2] in otherwise.err
+    rows = [line.split() for line in on_request[4:]]
+    assert [(row[0], row[1], row[-1]) for row in rows] == [
+        ("slow", "cpu", "MISSED"),
+        ("slow", "memory", "-"),
+        ("fast", "cpu", "met"),
+        ("fast", "memory", "-"),
+    ]
+
+
+@pytest.mark.usefixtures("benchmarks")
+def test_a_quick_run_requires_nothing_and_writes_only_where_it_is_told(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "RECORDED", tmp_path / "recorded")
+    assert cli.main(["slow", "--quick"]) == 0
+    assert not list(tmp_path.iterdir())
+    assert "MISSED" not in capsys.readouterr().err
+    assert cli.main(["slow", "--quick", "--results", str(tmp_path / "here")]) == 0
+    assert (tmp_path / "here" / "slow.json").exists()
+    assert cli.main(["broken", "--quick"]) == 1
+
+
+def test_whoever_lacks_the_peers_is_told_where_they_are(
+    benchmarks: dict[str, registry.Benchmark],
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    benchmarks["lost"] = registry.Benchmark("lost", "no peer", "no_such_module", {})
+    assert cli.main(["lost", "--results", str(tmp_path)]) == 1
+    assert "make bench" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("benchmarks")
+def test_what_was_recorded_is_drawn_anew_without_measuring(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli.main(["slow", "--results", str(tmp_path)]) == 1
+    table = (tmp_path / "slow.csv").read_text()
+    record = (tmp_path / "slow.json").read_text()
+    (tmp_path / "slow.csv").unlink()
+    monkeypatch.setattr(registry.Benchmark, "run", None)
+    assert cli.main(["--redraw", "--results", str(tmp_path)]) == 0
+    assert (tmp_path / "slow.csv").read_text() == table
+    assert (tmp_path / "slow.json").read_text() == record
+
+
+@pytest.mark.usefixtures("benchmarks")
 def test_the_list_names_all_and_runs_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["fast", "slow", "broken"]
 
 
-@pytest.mark.parametrize("arguments", [["nosuch"], ["--rounds", "4"], ["--rounds", "many"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nosuch"],
+        ["--rounds", "2"],
+        ["--rounds", "many"],
+        ["--quick", "--rounds", "5"],
+        ["--quick", "--redraw"],
+        ["--quick", "--results", str(cli.RECORDED)],
+    ],
+)
 def test_what_can_not_be_done_is_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -198,4 +306,4 @@ def test_what_can_not_be_done_is_refused(
 @pytest.mark.parametrize("benchmark", registry.BENCHMARKS.values(), ids=registry.BENCHMARKS)
 def test_a_registered_benchmark_can_be_run(benchmark: registry.Benchmark) -> None:
     assert callable(importlib.import_module(benchmark.module).run)
-    assert benchmark.required
+    assert benchmark.required or benchmark.limits

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``nova``: what the driver costs a real nova-compute, beside Nova's in-tree driver.
+
+Each side is a whole Nova of its own with one nova-compute (:mod:`benchmarks.nova_sides`),
+and both have the same 1,000 free nodes of the same real Ironic.  A round starts
+nova-compute on empty records, and then has its resource periodic run some times, by
+turns.  Before each turn one node in a hundred goes into maintenance or comes back.
+
+After each round Placement must offer the same on both sides, namely what is free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+from benchmarks.fleet import KINDS, TRAITS
+from benchmarks.registry import Progress
+from benchmarks.results import Outcome
+from benchmarks.rounds import Figures
+from benchmarks.side import Side
+from ironic_virt.testing import real_ironic
+
+FEW = 8
+CHURN = 0.01
+REFRESHES = 3
+SCHEDULER, IRONIC = "scheduler", "ironic"
+"""Who picks the node: the values of ``[ironic] node_selection``."""
+
+_CLASSES = tuple(f"baremetal.kind-{kind}" for kind in range(4))
+_SIDE = "benchmarks.nova_sides:Compute"
+_VERSION = {"X-OpenStack-Ironic-API-Version": "1.115"}
+_WHAT = {
+    "wall": "seconds on the wall",
+    "cpu": "seconds of processor time of the whole process",
+    "driver_wall": "seconds on the wall in the driver, Ironic's answers included",
+    "driver_cpu": "seconds of processor time in the driver",
+    "database_wall": "seconds on the wall in Nova's database",
+    "placement_wall": "seconds on the wall in Placement",
+    "database_queries": "queries to Nova's database",
+    "ironic_requests": "requests to Ironic",
+    "placement_requests": "requests to Placement",
+}
+_START = "for the start of nova-compute on empty records"
+_STEADY = f"for update_available_resource: the median of {REFRESHES}"
+_STEADY_NAMES = {"wall": "steady_wall", "cpu": "steady_cpu"}
+UNITS = {f"start_{name}": f"{unit} {_START}" for name, unit in _WHAT.items()} | {
+    _STEADY_NAMES.get(name, name): f"{unit} {_STEADY}" for name, unit in _WHAT.items()
+}
+
+
+def run(
+    rounds: int,
+    progress: Progress,
+    *,
+    nodes: int,
+    node_selection: str = SCHEDULER,
+    benchmark: str = "nova",
+) -> Outcome:
+    """Measure both sides.
+
+    :param node_selection: of ours.
+    :param benchmark: which one this is, by name.
+    """
+    found: dict[str, list[Figures]] = {"ours": [], "peer": []}
+    with fleet(nodes, progress) as stage:
+        for number in range(1, rounds + 1):
+            for side, figures in _round(stage, number, node_selection).items():
+                found[side].append(figures)
+                progress(
+                    f"round {number} of {rounds}, {side}: {figures['start_wall']:.1f} s to start, "
+                    f"{figures['steady_wall']:.2f} s for a refresh, of which the driver has "
+                    f"{figures['driver_wall'] * 1000:.0f} ms"
+                )
+        ironic = stage.version
+    return Outcome(
+        benchmark,
+        ours=found["ours"],
+        peer=found["peer"],
+        units=UNITS,
+        setting={
+            "nodes": nodes,
+            "changes before each refresh": stage.changes,
+            "node_selection": node_selection,
+            "ironic": ironic,
+        }
+        | {name: metadata.version(name) for name in ("nova", "openstack-placement")},
+    )
+
+
+def quick(progress: Progress, *, nodes: int = FEW, **more: Any) -> Outcome:
+    """The same, with few nodes and one round."""
+    return run(1, progress, nodes=nodes, **more)
+
+
+class Fleet:
+    """The nodes of a real Ironic.
+
+    :param uuids: of all, of four kinds in turn; all are free.
+    :param put, delete: send a request to Ironic, given the path.
+    """
+
+    def __init__(
+        self,
+        uuids: Sequence[str],
+        url: str,
+        version: str,
+        *,
+        put: Callable[[str], Any],
+        delete: Callable[[str], Any],
+    ) -> None:
+        self.url, self.version = url, version
+        self.changes = max(1, round(len(uuids) * CHURN))
+        self._uuids = uuids
+        self._put, self._delete = put, delete
+        self._away: set[int] = set()
+        self._rng = random.Random("nova")
+
+    def change(self) -> None:
+        """Let some nodes go into maintenance, or come back from there."""
+        for number in self._rng.sample(range(len(self._uuids)), self.changes):
+            path = f"/v1/nodes/{self._uuids[number]}/maintenance"
+            if number in self._away:
+                self._delete(path)
+            else:
+                self._put(path)
+            self._away ^= {number}
+
+    def offered(self) -> dict[str, int]:
+        """How many nodes of each resource class are free, by Placement's names."""
+        free = set(range(len(self._uuids))) - self._away
+        return dict(Counter(_placement_class(number) for number in free))
+
+
+def _class(number: int) -> str:
+    return _CLASSES[number % len(_CLASSES)]
+
+
+def _placement_class(number: int) -> str:
+    return "CUSTOM_" + _class(number).upper().replace(".", "_").replace("-", "_")
+
+
+@contextlib.contextmanager
+def fleet(nodes: int, progress: Progress) -> Iterator[Fleet]:
+    """A real Ironic with so many nodes."""
+    import requests
+
+    with real_ironic.RealIronic(progress=progress) as ironic, requests.Session() as session:
+        progress(f"Making {nodes:,} nodes")
+        template = real_ironic.NodeTemplate(
+            properties=KINDS[0], resource_class=_class(0), traits=TRAITS
+        )
+        (first,) = real_ironic.create_nodes(ironic, 1, template)
+
+        def differences(number: int) -> Mapping[str, Any]:
+            # The first node is there already.
+            kind = (number + 1) % len(_CLASSES)
+            return {"properties": KINDS[kind], "resource_class": _class(kind)}
+
+        clones = real_ironic.clone_nodes(ironic, first, nodes - 1, differences=differences)
+
+        def send(method: str, path: str) -> None:
+            url = ironic.url + path
+            session.request(method, url, headers=_VERSION, json={}, timeout=60).raise_for_status()
+
+        yield Fleet(
+            [first, *clones],
+            ironic.url,
+            ironic.version,
+            put=lambda path: send("PUT", path),
+            delete=lambda path: send("DELETE", path),
+        )
+
+
+def _round(stage: Fleet, number: int, node_selection: str) -> dict[str, Figures]:
+    """Start both sides and let them refresh in turns; who begins changes."""
+    options = {} if node_selection == SCHEDULER else {"node_selection": node_selection}
+    with contextlib.ExitStack() as stack:
+        sides = {
+            name: stack.enter_context(Side(_SIDE, url=stage.url, driver=driver, options=own))
+            for name, driver, own in (("ours", "ours", options), ("peer", "in-tree", {}))
+        }
+        names = list(sides) if number % 2 else list(reversed(sides))
+        started = {name: sides[name].call("start") for name in names}
+        steady: dict[str, list[Figures]] = {name: [] for name in names}
+        for _ in range(REFRESHES):
+            stage.change()
+            names.reverse()
+            for name in names:
+                steady[name].append(sides[name].call("refresh"))
+        for name in names:
+            compare(name, sides[name].call("offered"), stage.offered())
+    return {name: figures_of(started[name], steady[name]) for name in started}
+
+
+def compare(side: str, offered: Mapping[str, int], free: Mapping[str, int]) -> None:
+    """See that Placement offers what is free.
+
+    :raises AssertionError: it doesn't.
+    """
+    if {name: count for name, count in offered.items() if count} != free:
+        raise AssertionError(f"Placement offers {offered} by {side}, but what is free is {free}")
+
+
+def figures_of(start: Figures, refreshes: Sequence[Figures]) -> dict[str, float]:
+    """The figures of a round.
+
+    :param start: what starting cost.
+    :param refreshes: what the refreshes after it cost, of the same names.
+    """
+    figures = {f"start_{name}": start[name] for name in _WHAT}
+    for name in _WHAT:
+        typical = statistics.median(one[name] for one in refreshes)
+        figures[_STEADY_NAMES.get(name, name)] = typical
+    return figures

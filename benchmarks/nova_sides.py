@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The sides of ``nova``: a whole Nova with one nova-compute, in a process of its own.
+
+It is the one of ``tests/nova``: API, scheduler, conductor, compute and Placement of
+Nova's functional fixtures, on databases in memory.  The side starts nova-compute and
+has it do what its resource periodic does.  Where the time goes is told by
+:class:`~benchmarks.nova_parts.Parts`:
+
+``driver``
+    in the virt driver, Ironic's answers included
+``database``
+    in Nova's objects that ask the database, whoever calls them
+``placement``
+    in requests to Placement
+
+What Nova does by the clock is kept out, as it would fall into some refreshes only: a
+service's heartbeat, and that a provider's associations are read again every five minutes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import types
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from benchmarks import measure
+from benchmarks.nova_parts import Parts
+
+DRIVER, DATABASE, PLACEMENT = "driver", "database", "placement"
+PARTS = (DRIVER, DATABASE, PLACEMENT)
+HOST = "compute-1"
+DAY = 86400
+
+
+class Compute:
+    """A nova-compute that has not been started.
+
+    :param url: of Ironic.
+    :param driver: a key of ``tests.nova.deployment.DRIVERS``.
+    :param options: of ``[ironic]``, as in nova.conf, by name.
+    """
+
+    def __init__(self, url: str, driver: str, options: Mapping[str, Any] | None = None) -> None:
+        # Before anything of Nova's tests is imported.
+        os.environ["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "1"
+        from nova import monkey_patch
+
+        monkey_patch.patch(backend="threading")
+        from tests.nova import deployment
+
+        chosen = driver
+
+        class Stage(deployment.Deployment):
+            driver = chosen
+
+            def setUp(self) -> None:
+                """Keep out what happens by the clock, and so in some refreshes only."""
+                self.flags(report_interval=DAY, service_down_time=2 * DAY)
+                self.flags(resource_provider_association_refresh=0, group="compute")
+                super().setUp()
+                # Nova's tests have all of them formatted; it is off in nova.conf by default.
+                logging.disable(logging.DEBUG)
+
+            def runTest(self) -> None:  # noqa: N802 - unittest's name
+                """Nothing: only what is set up counts."""
+
+        self._parts = Parts()
+        self._stage = Stage()
+        self._stage.setUp()
+        ironic: Any = types.SimpleNamespace(url=url)
+        self._stage.start_nova(ironic, **dict(options or {}))
+        self._watch()
+
+    def _watch(self) -> None:
+        import requests
+        from nova import conf
+        from nova.objects import base
+        from oslo_utils import importutils
+
+        driver = importutils.import_class(f"nova.virt.{conf.CONF.compute_driver}")
+        self._parts.wrap_methods(
+            driver,
+            DRIVER,
+            ["__init__", *(name for name in vars(driver) if not name.startswith("_"))],
+        )
+        for versions in base.NovaObjectRegistry.obj_classes().values():
+            for one in versions:
+                queries = [name for name in vars(one) if _asks_the_database(one, name)]
+                self._parts.wrap_methods(one, DATABASE, queries)
+        placement = self._stage.placement_url()
+        session_class: Any = requests.Session
+        send = session_class.send
+        send_to_placement = self._parts.wrapped(send, PLACEMENT)
+
+        def sent(session: Any, request: Any, **kwargs: Any) -> Any:
+            by = send_to_placement if request.url.startswith(placement) else send
+            return by(session, request, **kwargs)
+
+        session_class.send = sent
+
+    def start(self) -> dict[str, float]:
+        """Start nova-compute.
+
+        :returns: as :meth:`refresh`.
+        """
+
+        def start() -> None:
+            self._service = self._stage.start_service("compute", HOST)
+
+        return self._measured(start)
+
+    def refresh(self) -> dict[str, float]:
+        """Do what the resource periodic does.
+
+        :returns: ``wall`` and ``cpu``, of the whole process, in seconds; both also of each
+            of :data:`PARTS`, with its name before them; ``database_queries``, and the
+            requests: ``ironic_requests``, ``placement_requests``.
+        """
+        from nova import context
+
+        update = self._service.manager.update_available_resource
+        return self._measured(lambda: update(context.get_admin_context()))
+
+    def _measured(self, action: Callable[[], None]) -> dict[str, float]:
+        self._parts.taken()
+        before = self._stage.counted.taken()
+        found = measure.times(action)
+        figures = {"wall": found["wall"], "cpu": found["client_cpu"]}
+        sent = self._stage.counted.taken() - before
+        taken = self._parts.taken()
+        for part in PARTS:
+            for what in ("wall", "cpu"):
+                figures[f"{part}_{what}"] = taken.get(part, {}).get(what, 0.0)
+        figures["database_queries"] = taken.get(DATABASE, {}).get("entered", 0.0)
+        for name in ("ironic", "placement"):
+            figures[f"{name}_requests"] = float(sent[name])
+        return figures
+
+    def offered(self) -> dict[str, int]:
+        """How much of each resource class Placement takes for free, reserved ones not."""
+        found: Counter[str] = Counter()
+        for provider in self._stage._get_all_providers():
+            inventory = self._stage._get_provider_inventory(provider["uuid"])
+            for name, stock in inventory.items():
+                found[name] += stock["total"] - stock["reserved"]
+        return dict(found)
+
+    def close(self) -> None:
+        """Stop all of it."""
+        self._stage.doCleanups()
+
+
+def _asks_the_database(one: type, name: str) -> bool:
+    """Whether a class's attribute is what nova-compute would ask the conductor to do."""
+    found = vars(one)[name]
+    function = getattr(found, "__func__", found)
+    return bool(getattr(function, "remotable", False))

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Plots of what benchmarks found, drawn from what was recorded: a PNG and an SVG each.
+
+The same record gives the same files: they carry no date and no random ids.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks import table
+
+SIDES = {"ours": "ironic_virt", "peer": "Nova's in-tree driver"}
+# Of the palette of Okabe and Ito, which colour-blind readers can tell apart too.
+_COLOURS = {"ours": "#0072B2", "peer": "#D55E00"}
+_STYLES = ("-", "--", ":")
+_MARKERS = {"ours": "o", "peer": "s"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+    """One pair of axes.
+
+    :param title: what is measured, without the unit.
+    :param figures: figure name to what it says of itself in the legend; empty if
+        there is but one.  All have the same unit.
+    :param only: the one side that a figure is drawn for.
+    """
+
+    title: str
+    figures: Mapping[str, str]
+    only: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plot:
+    """One picture.
+
+    :param name: of its files.
+    :param along: the label of the x axis; empty: bars of the medians instead of a curve.
+    :param x: ``log``; ``list``, for a few values at equal distances; or ``linear``.
+    :param y: the same, without ``list``.
+    :param peer: what the peer is called in the legend.
+    """
+
+    name: str
+    title: str
+    panels: Sequence[Panel]
+    along: str = ""
+    x: str = "linear"
+    y: str = "log"
+    peer: str = SIDES["peer"]
+
+    @property
+    def sides(self) -> Mapping[str, str]:
+        """The sides, and what they are called."""
+        return SIDES | {"peer": self.peer}
+
+
+def draw(plot: Plot, content: Mapping[str, Any], directory: pathlib.Path) -> list[pathlib.Path]:
+    """Draw a plot.
+
+    :param content: a :func:`benchmarks.results.record`.
+    :returns: the files.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    settings = {
+        "svg.hashsalt": plot.name,
+        "font.family": "DejaVu Sans",
+        "font.size": 10,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": "#dddddd",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+    }
+    with matplotlib.rc_context(settings):
+        columns = len(plot.panels)
+        figure = Figure(figsize=(1.0 + 4.2 * columns, 4.4), layout="constrained")
+        figure.suptitle(f"{plot.title}\n", fontsize=12)
+        for number, panel in enumerate(plot.panels, 1):
+            axes = figure.add_subplot(1, columns, number)
+            (_curves if plot.along else _bars)(axes, plot, panel, content)
+        _legend(figure)
+        paths = []
+        directory.mkdir(parents=True, exist_ok=True)
+        for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
+            path = directory / f"{plot.name}.{suffix}"
+            figure.savefig(path, dpi=110, metadata=metadata)
+            paths.append(path)
+    return paths
+
+
+def _curves(axes: Any, plot: Plot, panel: Panel, content: Mapping[str, Any]) -> None:
+    points = content["points"]
+    places = {point["at"]: at for at, point in enumerate(points)}
+    for side, name in plot.sides.items():
+        for style, (figure, label) in zip(_STYLES, panel.figures.items(), strict=False):
+            if panel.only.get(figure, side) != side:
+                continue
+            drawn = [
+                (places[point["at"]] if plot.x == "list" else point["at"], point[side][figure])
+                for point in points
+                if figure in point[side] and (point[side][figure] > 0 or plot.y != "log")
+            ]
+            axes.plot(
+                [at for at, _ in drawn],
+                [value for _, value in drawn],
+                style,
+                color=_COLOURS[side],
+                marker=_MARKERS[side],
+                markersize=5,
+                label=f"{name}, {label}" if label else name,
+            )
+    if plot.x == "log":
+        axes.set_xscale("log")
+        axes.minorticks_off()
+    ticks = [places[at] if plot.x == "list" else at for at in places]
+    axes.set_xticks(ticks, [f"{at:,g}" for at in places])
+    axes.set_xlabel(plot.along)
+    _y_axis(axes, plot, panel, content)
+
+
+def _bars(axes: Any, plot: Plot, panel: Panel, content: Mapping[str, Any]) -> None:
+    width = 0.38
+    for shift, (side, name) in zip((-width / 2, width / 2), plot.sides.items(), strict=True):
+        places = {figure: at for at, figure in enumerate(panel.figures)}
+        shown = [(figure, content[side][figure]) for figure in places if figure in content[side]]
+        if not shown:
+            continue
+        if not all(content[other] for other in SIDES):
+            shift = 0.0
+        bars = axes.bar(
+            [places[figure] + shift for figure, _ in shown],
+            [value for _, value in shown],
+            width,
+            color=_COLOURS[side],
+            label=name,
+        )
+        texts = [table.readable(value, content["units"][figure]) for figure, value in shown]
+        axes.bar_label(bars, texts, fontsize=8, padding=2)
+    axes.set_xticks(range(len(panel.figures)), list(panel.figures.values()))
+    axes.grid(visible=False, axis="x")
+    _y_axis(axes, plot, panel, content)
+
+
+def _y_axis(axes: Any, plot: Plot, panel: Panel, content: Mapping[str, Any]) -> None:
+    from matplotlib import ticker
+
+    unit = content["units"][next(iter(panel.figures))].partition(" ")[0]
+    axes.set_title(panel.title, fontsize=10)
+    axes.set_yscale(plot.y)
+    axes.set_ylabel(unit)
+    if plot.y == "log":
+        low, high = _extent(plot, panel, content)
+        # Whole decades, with room for the markers.
+        bottom, top = math.floor(math.log10(low / 1.3)), math.ceil(math.log10(high * 1.3))
+        axes.set_ylim(10.0**bottom, 10.0**top)
+        axes.yaxis.set_minor_formatter(ticker.NullFormatter())
+    else:
+        axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(lambda value, _: table.readable(value, unit))
+
+
+def _extent(plot: Plot, panel: Panel, content: Mapping[str, Any]) -> tuple[float, float]:
+    """The smallest and the largest value above nothing."""
+    values = [
+        record[side][figure]
+        for record in (content["points"] if plot.along else [content])
+        for side in SIDES
+        for figure in panel.figures
+        if record[side].get(figure, 0) > 0
+    ]
+    return min(values, default=0.1), max(values, default=1.0)
+
+
+def _legend(figure: Any) -> None:
+    """One legend for all panels, below them."""
+    found: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    figure.legend(
+        list(found.values()),
+        list(found),
+        loc="outside lower center",
+        ncols=min(len(found), 2 if len(found) > 2 else 4),
+        frameon=False,
+    )
