@@ -14,11 +14,15 @@ DIGEST := $(shell cat setup.py setup.cfg pyproject.toml | cksum | cut -d' ' -f1)
 DEV := $(ENVS)/dev
 DEMO := $(ENVS)/demo
 BENCH := $(ENVS)/bench
+NOVA := $(ENVS)/nova
+DEPLOYMENT := $(ENVS)/nova-deployment
 IN_DEV := PATH="$(CURDIR)/$(DEV)/bin:$$PATH"
 
 # Processes for pytest-xdist, and what else to hand to pytest.
 JOBS ?= auto
 PYTEST_ARGS ?=
+# What else to hand to the benchmarks: names, --rounds, --results, --quick.
+BENCH_ARGS ?=
 # The Ironic that the demo talks to: fake or real.
 IRONIC ?= fake
 
@@ -26,11 +30,11 @@ IRONIC ?= fake
 help: ## Show this list
 	@printf 'Targets:\n'
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) \
-	| while IFS=$$'\t' read -r target text; do printf '  %-14s %s\n' "$$target" "$$text"; done
-	@printf '\nVariables: PYTHON (an interpreter), JOBS (test processes), PYTEST_ARGS, IRONIC (of demo).\n'
+	| while IFS=$$'\t' read -r target text; do printf '  %-16s %s\n' "$$target" "$$text"; done
+	@printf '\nVariables: PYTHON (an interpreter), JOBS (test processes), PYTEST_ARGS,\n  BENCH_ARGS, IRONIC (of demo).\n'
 
 .PHONY: demo
-demo: $(DEMO)/.made-$(DIGEST) ## Deploy three instances on a fake Ironic; IRONIC=real: on a real one
+demo: $(DEMO)/.made-$(DIGEST) ## Build three servers on a fake Ironic; IRONIC=real: on a real one
 	$(DEMO)/bin/ironic-virt demo$(if $(filter-out fake,$(IRONIC)), --ironic $(IRONIC))
 
 .PHONY: test
@@ -44,6 +48,23 @@ conformance: $(DEV)/.made-$(DIGEST) ## Ask the fake and the real Ironic the same
 .PHONY: integration
 integration: $(DEV)/.made-$(DIGEST) ## Run the tests that need the real Ironic and MariaDB
 	$(DEV)/bin/python -m pytest tests/integration $(PYTEST_ARGS)
+
+.PHONY: databases
+databases: $(DEV)/.made-$(DIGEST) ## Run the tests of the records on MariaDB and PostgreSQL
+	IRONIC_VIRT_TEST_DATABASE=mariadb,postgresql \
+		$(DEV)/bin/python -m pytest -n 2 tests/functional/compute $(PYTEST_ARGS)
+
+.PHONY: nova
+nova: $(NOVA)/.made-$(DIGEST) ## Run the driver in the real Nova, beside Nova's own; prints what both take
+	$(NOVA)/bin/python -m pytest tests/nova $(PYTEST_ARGS)
+
+.PHONY: nova-deployment
+nova-deployment: $(DEPLOYMENT)/.made-$(DIGEST) ## Run the built wheel in a Nova of several processes
+	rm -rf $(DEPLOYMENT)/dist
+	$(NOVA)/bin/python -m build --wheel --outdir $(DEPLOYMENT)/dist >/dev/null
+	rm -rf build *.egg-info
+	$(PIP_FOR_DEPLOYMENT) --force-reinstall $(DEPLOYMENT)/dist/*.whl
+	$(DEPLOYMENT)/bin/python -m pytest tests/nova_deployment $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(DEV)/.made-$(DIGEST) ## Check style, types and which room imports which
@@ -68,7 +89,7 @@ sample: $(DEV)/.made-$(DIGEST) ## Write the sample configuration file from the o
 
 .PHONY: bench
 bench: $(BENCH)/.made-$(DIGEST) ## Measure against Nova's in-tree driver
-	$(BENCH)/bin/python -m benchmarks
+	$(BENCH)/bin/python -m benchmarks --table $(BENCH_ARGS)
 
 .PHONY: dist
 dist: $(DEV)/.made-$(DIGEST) ## Build the sdist and the wheel into dist/
@@ -127,3 +148,22 @@ $(DEMO)/.made-$(DIGEST):
 
 $(BENCH)/.made-$(DIGEST):
 	$(call environment,bench)
+
+$(NOVA)/.made-$(DIGEST):
+	$(call environment,nova-test)
+
+# Nova's programs, and what they need from the environment above; into this one goes our
+# wheel, as into an operator's.
+PIP_FOR_DEPLOYMENT = $(NOVA)/bin/python -m pip --python $(DEPLOYMENT)/bin/python install \
+	-qq --disable-pip-version-check --no-deps
+
+$(DEPLOYMENT)/.made-$(DIGEST): $(NOVA)/.made-$(DIGEST)
+	@echo "Making $(@D) ..."
+	@rm -rf $(@D)
+	@$(NOVA)/bin/python -m venv --without-pip $(@D)
+	@$(PIP_FOR_DEPLOYMENT) $$($(NOVA)/bin/python -m pip freeze --disable-pip-version-check \
+		| grep -E '^(nova|openstack-placement)==')
+	@site=$$($(NOVA)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+	&& own=$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+	&& echo "$$site" >"$$own/nova-environment.pth"
+	@touch $@

@@ -41,7 +41,8 @@ def show_named_members(
     app: Any, what: str, name: str, obj: Any, skip: bool, options: Any
 ) -> bool | None:
     """Show a protocol's properties and an enumeration's members: their names say it all."""
-    protocols = isinstance(obj, property) and obj.fget.__module__ == "ironic_virt.virt"
+    modules = ("ironic_virt.virt", "ironic_virt.scheduler.candidates")
+    protocols = isinstance(obj, property) and obj.fget.__module__ in modules
     return False if protocols or isinstance(obj, enum.Enum) else None
 
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Real Ironics for the integration tests; each is started once for a session."""
+"""Real Ironics for the integration tests, each started once for a session, and who uses them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from ironic_virt.testing import real_ironic
+from tests.integration.services import Operator, Service, write_conf
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +44,23 @@ def ironic_on_mariadb(ironic_environment, progress) -> Iterator[real_ironic.Real
         environment=ironic_environment, progress=progress, database=real_ironic.MARIADB
     ) as ironic:
         yield ironic
+
+
+@pytest.fixture
+def operator(ironic_on_mariadb: real_ironic.RealIronic) -> Operator:
+    """Somebody else."""
+    return Operator(ironic_on_mariadb)
+
+
+@pytest.fixture
+def config(tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic) -> Path:
+    """The operator's file."""
+    return write_conf(tmp_path, ironic_on_mariadb)
+
+
+@pytest.fixture
+def service(config: Path) -> Iterator[Service]:
+    """A compute service."""
+    running = Service(config)
+    yield running
+    running.driver.cleanup_host(running.host)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import subprocess
@@ -26,6 +27,7 @@ from ironic_virt.testing import real_ironic
 from tests.crashing import CrashingChannel
 
 IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
+OTHER_IMAGE = virt.ImageMeta("https://images.example.test/b.raw", checksum="cd" * 16)
 FLAVOR = virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100)
 SEEDS = itertools.count(1000)
 """Nodes of different tests must not have the same uuids."""
@@ -39,6 +41,13 @@ def write_conf(directory: Path, ironic: real_ironic.RealIronic, **options: Any) 
     path = directory / "ironic-virt.conf"
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """Whose wish something is."""
+
+    request_id: str | None
 
 
 class Service(virt.VirtAPI):
@@ -87,6 +96,16 @@ class Service(virt.VirtAPI):
             vifs = [virt.Vif(str(uuid.uuid4()))]
         self.driver.spawn(None, instance, IMAGE, [], None, None, vifs)
 
+    def rebuild(
+        self,
+        instance: virt.Instance,
+        image: virt.ImageMeta = OTHER_IMAGE,
+        request_id: str | None = "req-1",
+    ) -> None:
+        """Have another image put on, as a compute service does."""
+        context = Context(request_id)
+        self.driver.rebuild(context, instance, image, [], None, None, network_info=[])
+
     def destroy(self, instance: virt.Instance) -> None:
         """Tear down, as a compute service does."""
         self.driver.destroy(None, instance, None)
@@ -95,9 +114,10 @@ class Service(virt.VirtAPI):
 class _DyingService(Service):
     """A service whose process dies at a request."""
 
-    def __init__(self, config: Path, at: int, *, after: bool) -> None:
+    def __init__(self, config: Path, at: int, *, after: bool, starting: bool) -> None:
         options = conf.load([str(config)])
-        self.channel = CrashingChannel(KeystoneChannel.from_conf(options), at, after)
+        started = at if starting else 0
+        self.channel = CrashingChannel(KeystoneChannel.from_conf(options), started, after)
         client = IronicClient(self.channel)
 
         def pause(condition: threading.Condition, seconds: float | None) -> None:
@@ -113,11 +133,16 @@ class _DyingService(Service):
             pause=pause,
         )
         super().__init__(config, IronicDriver(options, self, client=client, watcher=watcher))
+        if not starting:
+            self.channel.die_at(at)
 
 
-def dying_service(config: Path, at: int, *, after: bool) -> Service:
-    """A service that dies at its request number ``at``, before or after it is carried out."""
-    return _DyingService(config, at, after=after)
+def dying_service(config: Path, at: int, *, after: bool, starting: bool = True) -> Service:
+    """A service that dies at its request number ``at``, before or after it is carried out.
+
+    :param starting: counted from when it is started; else from when that is over.
+    """
+    return _DyingService(config, at, after=after, starting=starting)
 
 
 class Operator:

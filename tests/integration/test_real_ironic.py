@@ -12,6 +12,7 @@ import requests
 
 from ironic_virt.testing import real_ironic
 from ironic_virt.testing.real_ironic import database as databases
+from tests import signals
 
 
 def get(ironic, path, version="latest"):
@@ -117,7 +118,7 @@ def test_stopping_it_leaves_neither_server_nor_files(ironic_environment, tmp_pat
 
 
 def test_a_mariadb_is_started_when_none_lets_us_in(ironic_environment, monkeypatch):
-    if databases._find_program("mariadb-install-db") is None:
+    if databases.find_program("mariadb-install-db") is None:
         pytest.skip("no MariaDB server is installed on this host")
     nobody = "mysql+pymysql://root@127.0.0.1:1/"
     monkeypatch.setattr(databases, "_USUAL_SERVERS", (nobody,))
@@ -129,11 +130,13 @@ def test_a_mariadb_is_started_when_none_lets_us_in(ironic_environment, monkeypat
 
 
 def test_in_the_foreground_it_ends_in_order_on_ctrl_c(ironic_environment):
-    with subprocess.Popen(
-        [sys.executable, "-u", "-m", "ironic_virt.testing.real_ironic", "--nodes", "2"],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with signals.heard(signal.SIGINT):
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "ironic_virt.testing.real_ironic", "--nodes", "2"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    with process:
         assert process.stdout is not None
         lines = []
         for line in process.stdout:

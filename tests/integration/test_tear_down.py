@@ -71,12 +71,6 @@ class CountedService(Service):
 
 
 @pytest.fixture
-def operator(ironic_on_mariadb: real_ironic.RealIronic) -> Operator:
-    """Somebody else."""
-    return Operator(ironic_on_mariadb)
-
-
-@pytest.fixture
 def config(tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic) -> Path:
     """An operator's file."""
     return write_conf(tmp_path, ironic_on_mariadb, shard_key=SHARD)

@@ -8,7 +8,7 @@ import re
 
 from oslo_config import cfg, generator
 
-from ironic_virt.conf import compute, ironic
+from ironic_virt.conf import compute, ironic, scheduler, service
 
 ROOT = pathlib.Path(__file__).parents[2]
 SAMPLE = ROOT / "etc" / "ironic_virt" / "ironic-virt.conf.sample"
@@ -42,7 +42,10 @@ def generated() -> Entries:
 def ours() -> set[tuple[str, str]]:
     return {
         *(("DEFAULT", opt.dest) for opt in compute.OPTIONS),
+        *(("DEFAULT", opt.dest) for opt in service.DEFAULT_OPTIONS),
+        *((service.GROUP, opt.dest) for opt in service.OPTIONS),
         *((ironic.GROUP, opt.dest) for opt in ironic.OPTIONS),
+        *((scheduler.GROUP, opt.dest) for opt in scheduler.OPTIONS),
     }
 
 

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The pages of procedures, followed to the letter on the real Ironic."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ironic_virt.testing import real_ironic
+from tests.functional.procedures import stories
+from tests.functional.procedures.site import Site
+from tests.integration.services import SEEDS, Operator
+
+
+@pytest.fixture(scope="module")
+def own_ironic(
+    ironic_environment: real_ironic.IronicEnvironment, progress: Callable[[str], None]
+) -> Iterator[real_ironic.RealIronic]:
+    """A real Ironic on which there are no nodes but these tests'."""
+    with real_ironic.RealIronic(
+        environment=ironic_environment, progress=progress, database=real_ironic.MARIADB
+    ) as ironic:
+        yield ironic
+
+
+@pytest.fixture
+def site(tmp_path: Path, own_ironic: real_ironic.RealIronic) -> Iterator[Site]:
+    site = Site(tmp_path, own_ironic.url, f"sqlite:///{tmp_path}/records.sqlite")
+    site.run("ironic-virt-manage db sync")
+    yield site
+    site.close()
+
+
+@pytest.mark.parametrize("story", stories.STORIES, ids=lambda story: story.__name__)
+def test_a_page_does_what_it_promises_on_the_real_ironic(
+    story: stories.Story, site: Site, own_ironic: real_ironic.RealIronic
+) -> None:
+    operator = Operator(own_ironic)
+    made: list[str] = []
+    numbers = itertools.count()
+
+    def make_node(name: str, *, shard: str | None = None, manageable: bool = False) -> str:
+        template = real_ironic.NodeTemplate(resource_class="gold", shard=shard)
+        # A number in braces is what distinguishes nodes made at once; there is one.
+        (uuid,) = real_ironic.create_nodes(
+            own_ironic, 1, template, name=name, seed=next(SEEDS) * 100 + next(numbers)
+        )
+        made.append(uuid)
+        if manageable:
+            operator.provision(uuid, "manage")
+            operator.wait_for_state(uuid, "manageable")
+        return uuid
+
+    story(site, make_node)
+
+    servers = [row["Name"] for row in site.read("ironic-virt server list")]
+    site.run(f"ironic-virt server delete --wait {' '.join(servers)}")
+    for node in made:
+        operator.wait_for_state(node, "available")
+        assert operator.node(node)["instance_uuid"] is None
+        operator.request("DELETE", f"/nodes/{node}")

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The real Ironic picks the nodes: what it does, and what is left when a process dies."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.testing import real_ironic
+from tests.crashing import Crash
+from tests.functional.compute.processes import wait_for
+from tests.integration.services import SEEDS, Operator, Service, dying_service, write_conf
+
+_HEADING = "The process dies at request | Ironic has then | after a restart | after the delete"
+
+
+@dataclasses.dataclass
+class Kind:
+    """A resource class that no other test has, and its nodes."""
+
+    name: str
+    nodes: list[str]
+
+    def instance(self, service: Service, **traits: str) -> virt.Instance:
+        """A new instance that wants one of them."""
+        wanted = {f"resources:CUSTOM_{self.name.upper().replace('-', '_')}": "1"}
+        flavor = virt.Flavor("bm", extra_specs=wanted | traits)
+        return service.instance_on(f"{self.name}@{service.host}", flavor)
+
+
+@pytest.fixture
+def make_kind(ironic_on_mariadb: real_ironic.RealIronic) -> Callable[..., Kind]:
+    """Create nodes of a resource class of their own."""
+
+    def make(count: int, name: str | None = None, **fields: Any) -> Kind:
+        seed = next(SEEDS)
+        kind = name or f"pooled-{seed}"
+        template = real_ironic.NodeTemplate(resource_class=kind, **fields)
+        nodes = real_ironic.create_nodes(
+            ironic_on_mariadb, count, template, name=f"pooled-{seed}-{{}}", seed=seed
+        )
+        return Kind(kind, nodes)
+
+    return make
+
+
+@pytest.fixture
+def config(tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic) -> Path:
+    """An operator's file."""
+    return write_conf(tmp_path, ironic_on_mariadb, node_selection="ironic")
+
+
+def allocation(operator: Operator, instance: virt.Instance) -> dict[str, Any] | None:
+    """The instance's allocation."""
+    listed = operator.request("GET", "/allocations")["allocations"]
+    return next((one for one in listed if one["uuid"] == instance.uuid), None)
+
+
+def wait_for_release(operator: Operator, instance: virt.Instance) -> None:
+    """Return when there is no allocation: Ironic deletes it after it has freed the node."""
+    wait_for("the allocation's end", lambda: allocation(operator, instance) is None, seconds=30)
+
+
+def carriers(operator: Operator, kind: Kind, instance: virt.Instance) -> list[str]:
+    """The nodes that carry the instance."""
+    return [node for node in kind.nodes if operator.node(node)["instance_uuid"] == instance.uuid]
+
+
+def test_the_life_of_an_instance(
+    service: Service, operator: Operator, make_kind: Callable[..., Kind]
+) -> None:
+    kind = make_kind(2)
+    untouched = {node: operator.node(node) for node in kind.nodes}
+    instance = kind.instance(service)
+    service.spawn(instance)
+    [node] = carriers(operator, kind, instance)
+    there = operator.node(node)
+    assert there["provision_state"] == "active"
+    assert there["allocation_uuid"] == instance.uuid
+    found = allocation(operator, instance)
+    assert found is not None
+    assert found["extra"]["ironic_virt"]["host"] == service.host
+    service.driver.get_available_nodes(refresh=True)
+    assert service.driver.get_inventory(f"{kind.name}@{service.host}").total == 2
+    assert service.driver.node_of(instance) == node
+    service.destroy(instance)
+    service.destroy(instance)
+    wait_for_release(operator, instance)
+    for node in kind.nodes:
+        assert operator.wait_for_state(node, "available") == untouched[node]
+
+
+def test_a_plain_node_comes_before_one_with_a_gpu(
+    service: Service, operator: Operator, make_kind: Callable[..., Kind]
+) -> None:
+    gpus = make_kind(3, traits=["CUSTOM_GPU"])
+    plain = make_kind(1, gpus.name)
+    first, second, third = (gpus.instance(service) for _ in range(3))
+    service.driver.prepare_for_spawn(first)
+    assert carriers(operator, plain, first) == plain.nodes
+    service.driver.prepare_for_spawn(second)
+    assert len(carriers(operator, gpus, second)) == 1
+    picky = dataclasses.replace(
+        third,
+        flavor=dataclasses.replace(
+            third.flavor,
+            extra_specs={**third.flavor.extra_specs, "trait:CUSTOM_GPU": "forbidden"},
+        ),
+    )
+    with pytest.raises(exceptions.ReservationFailed, match="without CUSTOM_GPU: 0"):
+        service.driver.prepare_for_spawn(picky)
+    for instance in (first, second, picky):
+        service.destroy(instance)
+        wait_for_release(operator, instance)
+
+
+def test_many_at_once_get_a_node_each_and_one_more_gets_none(
+    config: Path, operator: Operator, make_kind: Callable[..., Kind]
+) -> None:
+    kind = make_kind(12)
+    services = [Service(config) for _ in range(3)]
+    instances = [kind.instance(services[0]) for _ in range(13)]
+
+    def reserve(numbered: tuple[int, virt.Instance]) -> Exception | None:
+        number, instance = numbered
+        try:
+            services[number % 3].driver.prepare_for_spawn(instance)
+        except exceptions.ReservationFailed as error:
+            return error
+        return None
+
+    with concurrent.futures.ThreadPoolExecutor(13) as threads:
+        refused = [one for one in threads.map(reserve, enumerate(instances)) if one is not None]
+    carried = [carriers(operator, kind, instance) for instance in instances]
+    assert sorted(node for nodes in carried for node in nodes) == sorted(kind.nodes)
+    [error] = refused
+    assert "there is no node that would do" in str(error)
+    for instance in instances:
+        services[0].destroy(instance)
+        wait_for_release(operator, instance)
+    for running in services:
+        running.driver.cleanup_host(running.host)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_service_that_died_in_a_reservation_leaves_nothing(
+    config: Path,
+    operator: Operator,
+    make_kind: Callable[..., Kind],
+    progress: Callable[[str], None],
+    after: bool,
+) -> None:
+    kind = make_kind(2)
+    rows = [_HEADING]
+    for at in range(1, 40):
+        dying = dying_service(config, at, after=after, starting=False)
+        instance = kind.instance(dying)
+        vifs = [virt.Vif(str(uuid.uuid4()))]
+        try:
+            dying.driver.prepare_for_spawn(instance)
+        except Crash as crash:
+            where = str(crash)
+        else:
+            break
+        finally:
+            dying.driver.cleanup_host(dying.host)
+        left = allocation(operator, instance)
+        again = Service(config)
+        again.spawn(instance, vifs)
+        [node] = carriers(operator, kind, instance)
+        found = allocation(operator, instance)
+        assert found is not None, where
+        assert found["node_uuid"] == node, where
+        row = f"{at}, {where} | {left['state'] if left else 'nothing'} | active on one node"
+        again.destroy(instance)
+        wait_for_release(operator, instance)
+        assert carriers(operator, kind, instance) == [], where
+        operator.wait_for_state(node, "available")
+
+        # And if nobody goes on with it but it is deleted.
+        dying = dying_service(config, at, after=after, starting=False)
+        other = kind.instance(dying)
+        with pytest.raises(Crash):
+            dying.driver.prepare_for_spawn(other)
+        dying.driver.cleanup_host(dying.host)
+        again.destroy(other)
+        wait_for_release(operator, other)
+        assert carriers(operator, kind, other) == [], where
+        again.driver.cleanup_host(again.host)
+        rows.append(f"{row} | nothing")
+    assert at > 4, "it should have died in between"
+    for line in rows:
+        progress(line)
