@@ -170,6 +170,8 @@ def test_a_service_that_died_in_a_reservation_leaves_nothing(
         except Crash as crash:
             where = str(crash)
         else:
+            dying.destroy(instance)
+            wait_for_release(operator, instance)
             break
         finally:
             dying.driver.cleanup_host(dying.host)
