@@ -448,6 +448,27 @@ class RescueFailed(NodeError):
         super().__init__(node, instance, reason, request_id=request_id)
 
 
+class ConsoleUnavailable(NodeError):
+    """The instance's console can't be had.
+
+    :param kind: ``serial`` or ``vnc``.
+    """
+
+    retriable = False
+
+    def __init__(
+        self,
+        node: str | None,
+        instance: str | None,
+        kind: str,
+        reason: str,
+        *,
+        request_id: str | None = None,
+    ) -> None:
+        self.kind = kind
+        super().__init__(node, instance, reason, request_id=request_id)
+
+
 class TearDownFailed(NodeError):
     """The node could not be torn down; the instance still has it."""
 

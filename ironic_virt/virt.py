@@ -19,7 +19,7 @@ import abc
 import dataclasses
 import enum
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol, overload
+from typing import Any, Literal, Protocol, overload
 
 from oslo_config import cfg
 from stevedore import named
@@ -281,6 +281,24 @@ class NodeInventory:
     traits: frozenset[str]
     capabilities: Mapping[str, str]
     pools: Mapping[str, NodeInventory] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConsoleAddress:
+    """Where an instance's console is, for a proxy that can reach it.
+
+    :param kind: ``serial``: a bare TCP stream; ``vnc``: the RFB protocol.
+    :param port: TCP.
+    :param path: to ask for over HTTP before the stream begins; ``None``: there is none.
+    :param url: what a person can open; ``None``: there is none.  Who has it has the
+        console: never logged.
+    """
+
+    kind: Literal["serial", "vnc"]
+    host: str
+    port: int
+    path: str | None = dataclasses.field(default=None, repr=False)
+    url: str | None = dataclasses.field(default=None, repr=False)
 
 
 # -- the two sides ------------------------------------------------------------
@@ -651,12 +669,18 @@ class ComputeDriver(abc.ABC):
         """What a volume service must know to export a volume to the node."""
         raise exceptions.OperationNotSupported("get_volume_connector")
 
-    def get_serial_console(self, context: Any, instance: InstanceLike) -> Any:
-        """Where the serial console is."""
+    def get_serial_console(self, context: Any, instance: InstanceLike) -> ConsoleAddress:
+        """Enable the serial console, anew if somebody has it, and say where it is.
+
+        :raises ConsoleUnavailable: there is none to be had.
+        """
         raise exceptions.OperationNotSupported("get_serial_console")
 
-    def get_vnc_console(self, context: Any, instance: InstanceLike) -> Any:
-        """Where the graphical console is."""
+    def get_vnc_console(self, context: Any, instance: InstanceLike) -> ConsoleAddress:
+        """Enable the graphical console, unless it is, and say where it is.
+
+        :raises ConsoleUnavailable: there is none to be had.
+        """
         raise exceptions.OperationNotSupported("get_vnc_console")
 
     def network_binding_host_id(self, context: Any, instance: InstanceLike) -> str | None:
