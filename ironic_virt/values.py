@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What passes between a compute service and a driver.
+
+What a driver reads comes twice: as a Protocol that says which attributes it
+reads, and as a small frozen dataclass for services that have no such object of
+their own.  Nova's objects satisfy the Protocols as they are.
+
+To be had from :mod:`ironic_virt.virt`, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, overload
+
+
+class PowerState(enum.IntEnum):
+    """Power states, with the numbers that Nova's database keeps."""
+
+    NOSTATE = 0
+    RUNNING = 1
+    PAUSED = 3
+    SHUTDOWN = 4
+    CRASHED = 6
+    SUSPENDED = 7
+
+
+# -- what a driver reads ------------------------------------------------------
+
+
+class FlavorLike(Protocol):
+    """What was asked for.  Sizes in GiB for disks, MiB for memory and swap."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def vcpus(self) -> int: ...
+    @property
+    def memory_mb(self) -> int: ...
+    @property
+    def root_gb(self) -> int: ...
+    @property
+    def ephemeral_gb(self) -> int: ...
+    @property
+    def swap(self) -> int: ...
+    @property
+    def extra_specs(self) -> Mapping[str, str]: ...
+
+
+class InstanceLike(Protocol):
+    """An instance: who it is, and the node that it has."""
+
+    @property
+    def uuid(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def display_name(self) -> str | None: ...
+    @property
+    def host(self) -> str | None: ...
+    @property
+    def node(self) -> str | None: ...
+    @property
+    def project_id(self) -> str | None: ...
+    @property
+    def user_id(self) -> str | None: ...
+    @property
+    def flavor(self) -> FlavorLike: ...
+
+
+class Properties(Protocol):
+    """Named properties of an image: a mapping, or Nova's ``ImageMetaProps``."""
+
+    # Two signatures, or type checkers would not let a Mapping pass.
+    @overload
+    def get(self, name: str, /) -> Any: ...
+    @overload
+    def get(self, name: str, default: Any, /) -> Any: ...
+
+
+class ImageLike(Protocol):
+    """An image.
+
+    ``id`` is what Ironic gets as ``image_source``: a Glance image's id, or an
+    ``http(s)://`` or ``file://`` URL; for a URL, ``checksum`` is needed too.
+    """
+
+    @property
+    def id(self) -> str | None: ...
+    @property
+    def properties(self) -> Properties: ...
+
+
+class VifLike(Protocol):
+    """A virtual interface: ``id`` is what Ironic calls the VIF (Neutron's port)."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def address(self) -> str | None: ...
+
+
+NetworkInfo = Sequence[VifLike]
+
+
+# -- the same as plain values -------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flavor:
+    """A :class:`FlavorLike`."""
+
+    name: str
+    vcpus: int = 0
+    memory_mb: int = 0
+    root_gb: int = 0
+    ephemeral_gb: int = 0
+    swap: int = 0
+    extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Instance:
+    """An :class:`InstanceLike`."""
+
+    uuid: str
+    name: str
+    flavor: Flavor
+    display_name: str | None = None
+    host: str | None = None
+    node: str | None = None
+    project_id: str | None = None
+    user_id: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ImageMeta:
+    """An :class:`ImageLike`.
+
+    :param checksum: for a URL: an MD5, SHA-256 or SHA-512 hex digest, or the
+        URL of a file of such digests; Ironic tells them apart.
+    :param properties: ``kernel_id`` and ``ramdisk_id`` (URLs or ids) make it a
+        partition image, ``traits_required`` a list of traits.
+    """
+
+    id: str
+    checksum: str | None = None
+    disk_format: str | None = None
+    properties: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Vif:
+    """A :class:`VifLike`."""
+
+    id: str
+    address: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BlockDevice:
+    """A volume of an instance.
+
+    :param connection_info: as the volume service returned it: the keys
+        ``driver_volume_type`` and ``data``.  Holds credentials: never logged.
+    """
+
+    volume_id: str
+    boot_index: int
+    connection_info: Mapping[str, Any] = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConfigDrive:
+    """What goes onto an instance's config drive; never logged.
+
+    :param meta_data: the instance's metadata, as JSON-able values.
+    :param user_data: the user's script or document.
+    :param network_data: network configuration in OpenStack's form.
+    :param vendor_data: the operator's additions (API 1.59).
+    :param iso_gzip_base64: a config drive that the caller made: an ISO 9660
+        image, gzipped, in base64; then all other fields are ignored.
+    """
+
+    meta_data: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    user_data: str | None = dataclasses.field(default=None, repr=False)
+    network_data: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
+    vendor_data: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
+    iso_gzip_base64: str | None = dataclasses.field(default=None, repr=False)
+
+
+# -- what a driver answers ----------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InstanceInfo:
+    """What :meth:`ComputeDriver.get_info` answers."""
+
+    state: PowerState
+    internal_id: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeResource:
+    """What a node is, for the service's records and for schedulers that match sizes.
+
+    :param uuid: the node's uuid, which is also its ``hypervisor_hostname``; a pool
+        has a name of its own.
+    :param vcpus: cores; 0 if the node doesn't say.
+    :param memory_mb: MiB; 0 if the node doesn't say.
+    :param local_gb: GiB; 0 if the node doesn't say.
+    :param in_use: an instance has the node: all of it is used.
+    :param stats: ``cpu_arch`` and the node's capabilities, by name.
+    :param available: the node can take a new instance now.
+    :param traits: of a pool, those that all of its nodes have.
+    """
+
+    uuid: str
+    hypervisor_hostname: str
+    hypervisor_type: str
+    hypervisor_version: int
+    vcpus: int
+    memory_mb: int
+    local_gb: int
+    in_use: bool
+    cpu_arch: str | None
+    resource_class: str | None
+    stats: Mapping[str, str]
+    available: bool = False
+    traits: frozenset[str] = frozenset()
+
+    @property
+    def vcpus_used(self) -> int:
+        """Cores in use: all or none."""
+        return self.vcpus if self.in_use else 0
+
+    @property
+    def memory_mb_used(self) -> int:
+        """MiB in use: all or none."""
+        return self.memory_mb if self.in_use else 0
+
+    @property
+    def local_gb_used(self) -> int:
+        """GiB in use: all or none."""
+        return self.local_gb if self.in_use else 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeInventory:
+    """What a compute node offers to a scheduler by resource class.
+
+    :param resource_class: Ironic's own name of it.
+    :param placement_class: the same in Placement's form, ``CUSTOM_…``.
+    :param total: how many instances it can hold: 1, or of a pool several.
+    :param reserved: how many of them it can't take: of a node 1 when it is taken, in
+        maintenance, retired, or in any state but available; of a pool those that
+        are in such a state or have another service's instance.
+    :param traits: the traits set on the node, or on all nodes of the pool.
+    :param pools: child pools by name; empty, as long as each pool has its own record.
+    """
+
+    resource_class: str
+    placement_class: str
+    total: int
+    reserved: int
+    traits: frozenset[str]
+    capabilities: Mapping[str, str]
+    pools: Mapping[str, NodeInventory] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConsoleAddress:
+    """Where an instance's console is, for a proxy that can reach it.
+
+    :param kind: ``serial``: a bare TCP stream; ``vnc``: the RFB protocol.
+    :param port: TCP.
+    :param path: to ask for over HTTP before the stream begins; ``None``: there is none.
+    :param url: what a person can open; ``None``: there is none.  Who has it has the
+        console: never logged.
+    """
+
+    kind: Literal["serial", "vnc"]
+    host: str
+    port: int
+    path: str | None = dataclasses.field(default=None, repr=False)
+    url: str | None = dataclasses.field(default=None, repr=False)
