@@ -8,10 +8,8 @@ Thread-safe.
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,26 +17,18 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
-from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.inventory import Inventory, Snapshot
-from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.resync import Resync
 from ironic_virt.baremetal.watcher import Watcher
-from ironic_virt.driver import pool_records, pools, resources
-from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver import resources
 from ironic_virt.driver.deploy import Deployment
+from ironic_virt.driver.host_nodes import HostNodes
 from ironic_virt.driver.links import Link
 from ironic_virt.driver.network import Network
-from ironic_virt.driver.pool_records import PoolRecords
 from ironic_virt.driver.power import Power
 from ironic_virt.driver.rebuild import Rebuild
-from ironic_virt.driver.reconciliation import Reconciliation
 from ironic_virt.driver.rescue import Rescue
 from ironic_virt.driver.reservation import Reservation
-from ironic_virt.driver.selection import NodeSelection
 from ironic_virt.driver.teardown import TearDown
-from ironic_virt.sharding.ownership import Ownership
 
 LOG = logging.getLogger(__name__)
 
@@ -65,40 +55,24 @@ class IronicDriver(virt.ComputeDriver):
         pause: Callable[[float], bool] | None = None,
     ) -> None:
         super().__init__(conf, virtapi)
-        self._clock = clock
         self._client = client or IronicClient.from_conf(conf, virtapi.report_request)
-        self._ownership = Ownership(conf, virtapi, self._client)
-        resync = Resync(
-            self._client,
-            lambda: self._ownership.target.node_filter(),
-            full_period=conf.ironic.inventory_full_resync_period,
-            sweep_period=self._sweep_period,
-            clock=clock,
-        )
-        self._inventory = Inventory(resync.list_nodes, changes=resync.changes, clock=clock)
+        self._nodes = nodes = HostNodes(conf, self._client, virtapi, clock)
+        self._ownership = nodes.ownership
+        self._access = nodes.access
         self._watcher = watcher or Watcher(
             self._client.single_try(),
             node_filter=lambda: self._ownership.target.node_filter(),
             interval=float(conf.ironic.api_retry_interval),
         )
-        self._access = NodeAccess(self._client, self._inventory, self._ownership)
         self._network = Network(self._client, self._access)
-        self._selection = NodeSelection(conf, self._client)
-        self._pools = PoolRecords(virtapi, self._ownership, self._selection)
         self._stopping = threading.Event()
-        self._reconciliation = Reconciliation(
-            self._client,
-            virtapi,
-            period=conf.ironic.inventory_full_resync_period,
-            clock=clock,
-        )
         self._reservation = Reservation(
             conf,
             self._client,
             self._access,
             virtapi,
-            snapshot=lambda fresh: self._snapshot(refresh=fresh),
-            allowed=self._pools.allowed,
+            snapshot=lambda fresh: nodes.snapshot(refresh=fresh),
+            allowed=nodes.pools.allowed,
             pause=pause or self._stopping.wait,
             clock=clock,
         )
@@ -120,7 +94,7 @@ class IronicDriver(virt.ComputeDriver):
             self._watcher,
             self._teardown,
             virtapi,
-            self._selection,
+            nodes.selection,
             self._reservation,
         )
         self._power = Power(conf, self._client, self._access, self._watcher)
@@ -156,155 +130,64 @@ class IronicDriver(virt.ComputeDriver):
 
     @property
     def _by_ironic(self) -> bool:
-        return self._selection.by_ironic
+        return self._nodes.selection.by_ironic
 
     def _release_reservation(self, instance: virt.InstanceLike) -> bool:
         return not self._by_ironic or self._reservation.release(instance)
 
     # -- nodes ----------------------------------------------------------------
 
-    def _sweep_period(self) -> float:
-        # Peers must agree on who has which node as soon as all have refreshed.
-        if self.conf.ironic.peer_list and self.conf.ironic.shard_key is None:
-            return 0.0
-        return float(self.conf.ironic.inventory_sweep_interval)
-
-    def _snapshot(self, *, refresh: bool = False) -> Snapshot:
-        """The inventory; if a refresh fails, it and the claim on nodes stay in force."""
-        known = self._inventory.snapshot
-        if not refresh and known.taken_at is not None:
-            return known
-        try:
-            self._ownership.adopt()
-            interval = self.conf.ironic.inventory_refresh_interval
-            fresh = self._inventory.ensure(interval) if interval else self._inventory.refresh()
-            self._ownership.settle(fresh)
-            return fresh
-        except exceptions.IronicError:
-            if known.taken_at is None:
-                raise
-            return self._inventory.snapshot
-
-    def _ours(self, *, refresh: bool = False) -> tuple[list[Node], Mapping[str, str]]:
-        """Our nodes in the inventory, and those elsewhere by instance."""
-        snapshot = self._snapshot(refresh=refresh)
-        claim = self._ownership.claim(snapshot)
-        ours = [node for uuid, node in snapshot.nodes.items() if uuid in claim.nodes]
-        known = {node.uuid for node in ours} if claim.elsewhere else set()
-        elsewhere = {
-            instance: uuid for instance, uuid in claim.elsewhere.items() if uuid not in known
-        }
-        return ours, elsewhere
-
-    def _node(self, uuid: str) -> Node:
-        """A node from the inventory, else from Ironic."""
-        return self._snapshot().nodes.get(uuid) or self._access.fresh(uuid)
-
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        """The uuids of our nodes, in any state; the names of our pools if Ironic picks.
-
-        :raises IronicError: there is no inventory yet and none could be had.
-        """
-        if self._by_ironic:
-            snapshot = self._snapshot(refresh=refresh)
-            if refresh:
-                self._reconciliation.look(snapshot)
-            return self._pools.names(snapshot, anew=refresh)
-        ours, elsewhere = self._ours(refresh=refresh)
-        former = self._pools.left_over(anew=refresh)
-        return [*(node.uuid for node in ours), *elsewhere.values(), *former]
+        """See :meth:`HostNodes.names`."""
+        return self._nodes.names(refresh)
 
     def node_is_available(self, nodename: str) -> bool:
-        """Whether the node, or the pool, is ours."""
-        snapshot = self._snapshot()
-        if self._by_ironic:
-            return nodename in self._pools.names(snapshot)
-        if self._pools.is_pool(nodename):
-            return nodename in self._pools.left_over()
-        if nodename in self._ownership.claim(snapshot):
-            return True
-        try:
-            node = self._client.get_node(nodename)
-        except exceptions.NodeNotFound:
-            return False
-        return self._ownership.serves(node)
+        """See :meth:`HostNodes.is_available`."""
+        return self._nodes.is_available(nodename)
 
     def is_node_deleted(self, nodename: str) -> bool:
-        """Whether Ironic itself says that it has no such node, in any shard or group.
-
-        Of a pool, and of a node when Ironic picks: whether it needs no record any more.
-        """
-        if self._by_ironic:
-            return self._pools.is_gone(nodename, self._snapshot())
-        if self._pools.is_pool(nodename):
-            return not self._pools.has_instances(nodename)
-        try:
-            self._client.get_node(nodename)
-        except exceptions.NodeNotFound as exc:
-            # Some proxy's 404 doesn't count: Ironic names the node.
-            return nodename in exc.message
-        except exceptions.IronicError as exc:
-            LOG.warning("Whether node %s is deleted can't be told: %s", nodename, exc)
-        return False
+        """See :meth:`HostNodes.is_deleted`."""
+        return self._nodes.is_deleted(nodename)
 
     def rebalances_nodes(self) -> bool:
         """Whether the hash ring of ``[ironic] peer_list`` is in force."""
         return self._ownership.by_ring
 
     def node_versions(self) -> Mapping[str, object]:
-        """Our nodes as the inventory has them, or our pools as they were counted."""
-        if self._by_ironic:
-            return self._pools.versions(self._snapshot())
-        ours, _ = self._ours()
-        return {node.uuid: node for node in ours}
+        """See :meth:`HostNodes.versions`."""
+        return self._nodes.versions()
 
     def node_version(self, nodename: str) -> object | None:
-        """The node as the inventory has it."""
-        return self._inventory.snapshot.nodes.get(nodename)
+        """See :meth:`HostNodes.version`."""
+        return self._nodes.version(nodename)
 
     def nodes_age(self) -> float | None:
-        """How many seconds ago Ironic was last asked with success."""
-        taken_at = self._inventory.snapshot.taken_at
-        return None if taken_at is None else self._clock() - taken_at
+        """See :meth:`HostNodes.age`."""
+        return self._nodes.age()
 
     def node_counts(self) -> Mapping[str, int]:
-        """How many of our nodes are in each provision state."""
-        ours, _ = self._ours()
-        # Null is what the API before 1.2 said for available.
-        return Counter(node.provision_state or states.AVAILABLE for node in ours)
+        """See :meth:`HostNodes.counts`."""
+        return self._nodes.counts()
 
     def get_available_resource(self, nodename: str) -> virt.NodeResource:
-        """What the node is.
-
-        :raises NodeNotAvailable: Ironic has no such node.
-        """
-        if self._pools.is_pool(nodename):
-            return pool_records.resource(self._pools.pool(nodename))
-        found = resources.node_resource(self._node(nodename))
-        # The record of a node that is in a pool is there for its instance alone.
-        return dataclasses.replace(found, available=False) if self._by_ironic else found
+        """See :meth:`HostNodes.resource`."""
+        return self._nodes.resource(nodename)
 
     def get_inventory(self, nodename: str) -> virt.NodeInventory:
-        """What the node offers."""
-        if self._pools.is_pool(nodename):
-            return pool_records.inventory(self._pools.pool(nodename))
-        offered = resources.node_inventory(self._node(nodename))
-        return dataclasses.replace(offered, reserved=1) if self._by_ironic else offered
+        """See :meth:`HostNodes.inventory_of`."""
+        return self._nodes.inventory_of(nodename)
 
     def vif_links(self, nodename: str) -> Mapping[str, Link]:
         """The physical link of each VIF on a node, by VIF."""
         return self._network.links(nodename)
 
     def record_uuid(self, nodename: str) -> str:
-        """The uuid of a compute node's record; a node's name is its uuid."""
-        return pools.pool_uuid(nodename) if self._pools.is_pool(nodename) else nodename
+        """See :meth:`HostNodes.record_uuid`."""
+        return self._nodes.record_uuid(nodename)
 
     def node_of(self, instance: virt.InstanceLike) -> str | None:
-        """The uuid of the node that the instance has; the record may name its pool."""
-        if instance.node is not None and not self._pools.is_pool(instance.node):
-            return instance.node
-        node = self._snapshot().by_instance(instance.uuid)
-        return (node or self._access.of_instance(instance)).uuid
+        """See :meth:`HostNodes.node_of`."""
+        return self._nodes.node_of(instance)
 
     # -- instances ------------------------------------------------------------
 
@@ -316,7 +199,7 @@ class IronicDriver(virt.ComputeDriver):
 
     def list_instance_uuids(self) -> list[str]:
         """The uuids of the instances on our nodes."""
-        ours, elsewhere = self._ours()
+        ours, elsewhere = self._nodes.ours()
         return [*(node.instance_uuid for node in ours if node.instance_uuid), *elsewhere]
 
     def instance_exists(self, instance: virt.InstanceLike) -> bool:
@@ -328,7 +211,7 @@ class IronicDriver(virt.ComputeDriver):
 
         :raises InstanceNotFound: no node carries it.
         """
-        node = self._snapshot().by_instance(instance.uuid) if use_cache else None
+        node = self._nodes.snapshot().by_instance(instance.uuid) if use_cache else None
         return resources.instance_info(node or self._access.of_instance(instance))
 
     def prepare_for_spawn(self, instance: virt.InstanceLike) -> None:
