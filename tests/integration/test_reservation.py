@@ -170,8 +170,10 @@ def test_a_service_that_died_in_a_reservation_leaves_nothing(
         except Crash as crash:
             where = str(crash)
         else:
-            dying.destroy(instance)
+            again = Service(config)
+            again.destroy(instance)
             wait_for_release(operator, instance)
+            again.driver.cleanup_host(again.host)
             break
         finally:
             dying.driver.cleanup_host(dying.host)
