@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Running lanes one after the other, none of which can keep the others from running.
+# Running lanes one after the other, none of which can keep the others from running, and two
+# such rows of lanes at once.
 #
 # To be sourced by bash, with LOGS set to a directory.  LANE_LIMIT and TOTAL_LIMIT are the
 # seconds that one lane may take and all of them together, LANE_GRACE those that what a lane
@@ -90,6 +91,32 @@ lane() {
     [[ $verdict == passed ]] || FAILED=1
     SUMMARY+=("$(printf '%-15s %-7s %5d s  %s' "$name" "$verdict" $((SECONDS - began)) "$words")")
     printf -- '----- %s: %s after %d s\n' "$name" "$verdict" $((SECONDS - began))
+}
+
+# beside COMMAND: run the lanes that it runs from now on, while others run here.
+#
+# What they print comes when they are all done; as it comes it is in LOGS.
+beside() {
+    rm -f "$LOGS/beside.summary"
+    (
+        SUMMARY=() FAILED=0
+        "$@"
+        printf '%s\n' "${SUMMARY[@]}" >"$LOGS/beside.summary"
+        exit "$FAILED"
+    ) >"$LOGS/beside.log" 2>&1 &
+    BESIDE=$!
+}
+
+# rejoin: wait for the lanes beside, show what they have printed, and take over their verdicts.
+rejoin() {
+    wait "$BESIDE" || FAILED=1
+    cat "$LOGS/beside.log"
+    if [[ -e $LOGS/beside.summary ]]; then
+        mapfile -t -O "${#SUMMARY[@]}" SUMMARY <"$LOGS/beside.summary"
+    else
+        FAILED=1
+        SUMMARY+=("the lanes beside broke off; see $LOGS/beside.log")
+    fi
 }
 
 # summary: one line for each lane; fails if one of them has.

@@ -83,3 +83,40 @@ def test_no_lane_begins_when_all_of_the_time_is_used_up(tmp_path: Path) -> None:
 def test_lanes_that_pass_are_a_success(tmp_path: Path) -> None:
     done = run("lane one true; lane two true; summary", tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_lanes_beside_others_run_at_the_same_time_and_are_in_the_summary(tmp_path: Path) -> None:
+    # Each of the two waits for what the other one writes.
+    beside = "others() { lane there bash -c 'echo >$LOGS/t; until [ -e $LOGS/h ]; do :; done'; }"
+    done = run(
+        f"{beside}; beside others;"
+        " lane here bash -c 'echo >$LOGS/h; until [ -e $LOGS/t ]; do :; done';"
+        " rejoin; summary",
+        tmp_path,
+        LANE_LIMIT="60",
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.split("===== summary =====")[1].strip().splitlines()
+    assert [line.split()[:2] for line in lines[:2]] == [["here", "passed"], ["there", "passed"]]
+    assert "===== there =====" in done.stdout
+
+
+def test_a_failure_beside_is_a_failure(tmp_path: Path) -> None:
+    done = run(
+        "others() { lane bad false; lane good true; }; beside others; lane here true;"
+        " rejoin; summary",
+        tmp_path,
+    )
+    assert done.returncode == 1, done.stderr
+    lines = done.stdout.split("===== summary =====")[1].strip().splitlines()
+    assert [line.split()[:2] for line in lines[:3]] == [
+        ["here", "passed"],
+        ["bad", "FAILED"],
+        ["good", "passed"],
+    ]
+
+
+def test_lanes_beside_that_break_off_are_a_failure(tmp_path: Path) -> None:
+    done = run("others() { exit 0; }; beside others; rejoin; summary", tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "the lanes beside broke off" in done.stdout
