@@ -126,10 +126,12 @@ class Rescue:
         except (exceptions.NodeError, exceptions.IronicError) as exc:
             why = exc.reason if isinstance(exc, exceptions.NodeError) else str(exc)
             how = _NOT_BACK.format(why=why)
+        # The good news first: Nova's users see the beginning only.
+        parts = [how, error.reason] if how == _BACK else [error.reason, how]
         return exceptions.RescueFailed(
             error.node,
             instance.uuid,
-            f"{error.reason}; {how}",
+            "; ".join(parts),
             last_error=getattr(error, "last_error", None),
             request_id=error.request_id,
         )

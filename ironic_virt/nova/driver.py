@@ -323,6 +323,27 @@ class IronicDriver(nova_driver.ComputeDriver):  # type: ignore[misc]
                 reimage_boot_volume=reimage_boot_volume,
             )
 
+    # -- the rescue system ----------------------------------------------------
+
+    def rescue(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        image_meta: Any,
+        rescue_password: str,
+        block_device_info: Any,
+        share_info: Any,
+    ) -> None:
+        """Boot the rescue system, which is Ironic's: an image of the user's has no say."""
+        with self._acting(Doing.RESCUE, instance):
+            self._driver.rescue(context, instance, None, None, rescue_password)
+
+    def unrescue(self, context: Any, instance: Any) -> None:
+        """Boot the server's own system again."""
+        with self._acting(Doing.UNRESCUE, instance):
+            self._driver.unrescue(context, instance)
+
     # -- power ----------------------------------------------------------------
 
     def reboot(

@@ -11,6 +11,8 @@ what was being done; a field says which of Nova's errors is raised.  What they l
   runs on the node may still run;
 - a server whose rebuild failed is in ERROR, but for one whose disk is as it was: that
   stays as it is, with a fault;
+- a server whose rescue or unrescue failed is in ERROR, whatever it runs: Nova knows no
+  other way;
 - a failed power change or reboot leaves the server as it is, with a fault;
 - a list that could not be had is asked for again in the next period.
 
@@ -47,6 +49,8 @@ class Doing(enum.Enum):
     REBOOT = "rebooting"
     POWER_ON = "powering on"
     POWER_OFF = "powering off"
+    RESCUE = "rescuing"
+    UNRESCUE = "unrescuing"
 
 
 class Verdict(enum.Enum):
@@ -183,6 +187,8 @@ _TABLE: dict[Verdict | None, dict[Doing, _Make]] = {
         Doing.REBOOT: _with_reason(exception.InstanceRebootFailure),
         Doing.POWER_ON: _with_reason(exception.InstancePowerOnFailure),
         Doing.POWER_OFF: _with_reason(exception.InstancePowerOffFailure),
+        Doing.RESCUE: _with_reason(exception.InstanceRescueFailure),
+        Doing.UNRESCUE: _with_reason(exception.InstanceUnRescueFailure),
     },
 }
 

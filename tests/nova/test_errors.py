@@ -33,6 +33,8 @@ def reasons(kind: type[exceptions.IronicVirtError]) -> exceptions.IronicVirtErro
             return exceptions.WaitTimeout(NODE, UUID, "be deployed", 60, "deploying")
         case exceptions.RebuildFailed:
             return exceptions.RebuildFailed(NODE, UUID, "this is why", exceptions.Disk.UNKNOWN)
+        case exceptions.ConsoleUnavailable:
+            return exceptions.ConsoleUnavailable(NODE, UUID, "vnc", "this is why")
         case exceptions.ReservationFailed:
             return exceptions.ReservationFailed(
                 UUID, "this is why", candidates=3, rounds=["taken"]
@@ -136,6 +138,27 @@ def test_a_rebuild_without_a_node_is_told_of() -> None:
     # Nova passes over InstanceNotFound, and the server would seem to be rebuilt for ever.
     told = translate(exceptions.InstanceNotFound(UUID), Doing.REBUILD, INSTANCE)
     assert not isinstance(told, exception.InstanceNotFound)
+
+
+@pytest.mark.parametrize(
+    ("doing", "kind"),
+    [
+        (Doing.RESCUE, exception.InstanceRescueFailure),
+        (Doing.UNRESCUE, exception.InstanceUnRescueFailure),
+    ],
+)
+@pytest.mark.parametrize(
+    "error",
+    [
+        exceptions.RescueFailed(NODE, UUID, "the ramdisk has no network"),
+        exceptions.WaitTimeout(NODE, UUID, "be rescued", 60, "rescuing"),
+        exceptions.OperationNotSupported("rescuing without a password"),
+        # Nova's unrescue would pass over its InstanceNotFound.
+        exceptions.InstanceNotFound(UUID),
+    ],
+)
+def test_a_rescue_that_failed_is_told_of_as_such(doing, kind, error) -> None:
+    assert type(translate(error, doing, INSTANCE)) is kind
 
 
 @pytest.mark.parametrize("doing", [Doing.REBOOT, Doing.POWER_ON, Doing.POWER_OFF, Doing.LOOK])

@@ -81,6 +81,26 @@ class Life(Deployment):
         self.delete(server)
         self.wait_for_node(node, "available")
 
+    def test_rescue(self) -> None:
+        (node,) = self.make_nodes(1)
+        self.start_service("compute", "compute1")
+        server = self.boot()
+        self.wait_for(server, "ACTIVE")
+        with self.step("rescue"):
+            self.act(server, rescue={"adminPass": "correct horse"})
+            self.wait_for(server, "RESCUE")
+        there = self.node(node)
+        assert (there["provision_state"], there["instance_uuid"]) == ("rescue", server["id"])
+        assert there["instance_info"]["rescue_password"] == "******"
+        with self.step("unrescue"):
+            self.act(server, unrescue=None)
+            self.wait_for(server, "ACTIVE")
+        assert self.node(node)["provision_state"] == "active"
+        self.act(server, rescue=None)
+        self.wait_for(server, "RESCUE")
+        self.delete(server)
+        self.wait_for_node(node, "available")
+
     def test_boot_with_a_network(self) -> None:
         (node,) = self.make_nodes(1)
         self.start_service("compute", "compute1")
@@ -178,6 +198,8 @@ STEPS = frozenset(
         "boot with a network",
         "delete with a network",
         "rebuild, API 2.92",
+        "rescue",
+        "unrescue",
         ONE,
         ONE_DELETED,
         MANY,

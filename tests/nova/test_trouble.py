@@ -101,6 +101,7 @@ class Trouble(Deployment):
 
 
 THEIRS = {"image_source": "theirs"}
+PASSWORD = "correct horse"
 
 
 class TestTroubleInTree(Trouble):
@@ -204,6 +205,28 @@ class TestTrouble(Trouble):
         # Ironic itself notes the image's type when it looks at the node.
         assert {**after, "image_type": None} == {**before, "image_type": None}
         self.delete(server)
+
+    def test_a_rescue_that_ironic_refuses_leaves_the_server_on_its_own_system(self) -> None:
+        server = self.boot()
+        self.wait_for(server, "ACTIVE")
+        node = self.node_of(server)
+        self.set_rescue_interface(node, "no-rescue")
+        self.act(server, rescue={"adminPass": PASSWORD})
+        told = self.wait_for(server, "ERROR")["fault"]["message"]
+        assert "the instance runs its own system; Ironic refused 'rescue'" in told
+        assert self.node(node)["provision_state"] == "active"
+        self.set_rescue_interface(node, "fake")
+        self.act(server, rescue={"adminPass": PASSWORD})
+        self.until(lambda: self.server(server)["status"], lambda seen: seen == "RESCUE")
+        self.delete(server)
+
+    def set_rescue_interface(self, node: str, name: str) -> None:
+        """As an operator does, who has to put it into maintenance while it has a server."""
+        self.ironic("PUT", f"/nodes/{node}/maintenance", {})
+        patch = [{"op": "add", "path": "/rescue_interface", "value": name}]
+        self.ironic("PATCH", f"/nodes/{node}", patch)
+        self.ironic("DELETE", f"/nodes/{node}/maintenance")
+        assert self.node(node)["rescue_interface"] == name
 
     def spoil_instance_info(self, more: dict[str, Any]) -> None:
         """Let every deployment ask for more than a node has."""

@@ -61,6 +61,12 @@ _AFTER_VERB = {
     "abort": states.SERVICE_FAILED,
     "unhold": states.ACTIVE,
 }
+_FAILED = {"rescue": states.RESCUE_FAILED, "unrescue": states.UNRESCUE_FAILED}
+"""The state in which a test shows a node, whenever it is looked at, for a verb to fail."""
+
+_BEFORE = {"rescue": states.ACTIVE, "unrescue": states.RESCUE}
+"""The state from which a call goes out, where a test says nothing of the node at all."""
+
 _AFTER_POWER = {
     states.POWER_ON: states.POWER_ON,
     states.POWER_OFF: states.POWER_OFF,
@@ -102,6 +108,7 @@ class Bridge:
 
     def __init__(self, test_side: Any) -> None:
         self._side = test_side
+        self._method = ""
         self._called_with: tuple[Any, ...] = ()
         self._nodes: dict[str, Held] = {}
         self._given: dict[str, Any] = {}
@@ -112,8 +119,9 @@ class Bridge:
         """Let Ironic have a node of which the connection says nothing."""
         self._given[source.id] = source
 
-    def begin(self, *args: Any) -> None:
+    def begin(self, method: str, *args: Any) -> None:
         """A call of the driver begins; what was remembered of the former one is over."""
+        self._method = method
         self._called_with = args
         self._nodes = {}
         self._vifs = []
@@ -222,6 +230,9 @@ class Bridge:
         """The node of an instance by its own uuid, which is enough for some of Nova's code."""
         uuid = getattr(self._instance(), "node", None)
         held = self._node(uuid) if uuid else None
+        if held is not None and self._method in _BEFORE:
+            held.since |= {"instance_uuid": instance, "provision_state": _BEFORE[self._method]}
+            return held
         if held is None or held.source.instance_id != instance:
             return None
         # Tests leave the state to be a free node's.
@@ -327,7 +338,8 @@ class Bridge:
         if verb == "deleted":
             held.torn_down()
         else:
-            held.since["provision_state"] = self._reached(verb)
+            failed = held.source.provision_state == _FAILED.get(verb, "")
+            held.since["provision_state"] = _FAILED[verb] if failed else self._reached(verb)
         return wire.answer(None, 202)
 
     def _reached(self, verb: str) -> str:

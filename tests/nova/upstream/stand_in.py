@@ -81,7 +81,7 @@ class _Calls:
         method = getattr(self._driver, name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._over.begin(*args)
+            self._over.begin(name, *args)
             for arg in args:
                 _complete(arg)
             return method(*[self._as_text(arg) for arg in args], **kwargs)
