@@ -487,9 +487,46 @@ class VifAttachFailed(NodeError):
     :ivar vif: the id of the VIF (Neutron's port).
     """
 
-    def __init__(self, node: str, instance: str | None, vif: str, reason: str) -> None:
+    def __init__(
+        self,
+        node: str,
+        instance: str | None,
+        vif: str,
+        reason: str,
+        *,
+        request_id: str | None = None,
+    ) -> None:
         self.vif = vif
-        super().__init__(node, instance, f"VIF {vif} could not be attached: {reason}")
+        super().__init__(
+            node, instance, f"VIF {vif} could not be attached: {reason}", request_id=request_id
+        )
+
+
+class NoFreePort(VifAttachFailed):
+    """All of the node's ports and port groups have a VIF, or none suits this one."""
+
+
+class VifDetachFailed(NodeError):
+    """A virtual interface could not be detached: the node still has it.
+
+    :ivar vif: the id of the VIF (Neutron's port).
+    """
+
+    retriable = False
+
+    def __init__(
+        self,
+        node: str,
+        instance: str | None,
+        vif: str,
+        reason: str,
+        *,
+        request_id: str | None = None,
+    ) -> None:
+        self.vif = vif
+        super().__init__(
+            node, instance, f"VIF {vif} could not be detached: {reason}", request_id=request_id
+        )
 
 
 class WaitTimeout(NodeError):

@@ -421,11 +421,19 @@ class ComputeDriver(abc.ABC):
     def attach_interface(
         self, context: Any, instance: InstanceLike, image_meta: ImageLike, vif: VifLike
     ) -> None:
-        """Attach a virtual interface to a running instance."""
+        """Attach a virtual interface to an instance; one that is attached to it is no error.
+
+        :param image_meta: of no meaning for bare metal.
+        :raises NoFreePort: no port of its node is left for it.
+        :raises VifAttachFailed: why; it is not attached.
+        """
         raise exceptions.OperationNotSupported("attach_interface")
 
     def detach_interface(self, context: Any, instance: InstanceLike, vif: VifLike) -> None:
-        """Detach a virtual interface from a running instance."""
+        """Detach a virtual interface from an instance; one that isn't attached is no error.
+
+        :raises VifDetachFailed: why; it is still attached.
+        """
         raise exceptions.OperationNotSupported("detach_interface")
 
     def get_volume_connector(self, instance: InstanceLike) -> Mapping[str, Any]:

@@ -321,10 +321,13 @@ class IronicClient:
         answer = self._sender.read(path, version=self._base_version(), node=uuid)
         return _vif_ids(answer, path, uuid)
 
-    def attach_vif(self, uuid: str, vif: str) -> None:
+    def attach_vif(self, uuid: str, vif: str, *, again: Callable[[], None] | None = None) -> None:
         """Attach a VIF.
 
-        :raises Conflict: it is attached already, here or elsewhere.
+        Ironic looks at this node's ports only: one that another node has is taken, too.
+
+        :param again: called before it is asked for again; raises if it is no longer right.
+        :raises Conflict: it is attached to this node already.
         :raises BadRequest: the node has no port left for it.
         """
         version = self._base_version()
@@ -342,11 +345,13 @@ class IronicClient:
             node=uuid,
             applied=applied,
             result=lambda _: True,
+            again=again,
         )
 
-    def detach_vif(self, uuid: str, vif: str) -> None:
+    def detach_vif(self, uuid: str, vif: str, *, again: Callable[[], None] | None = None) -> None:
         """Detach a VIF.
 
+        :param again: called before it is asked for again; raises if it is no longer right.
         :raises BadRequest: it isn't attached to this node.
         """
         version = self._base_version()
@@ -363,6 +368,7 @@ class IronicClient:
             node=uuid,
             applied=applied,
             result=lambda _: True,
+            again=again,
         )
 
     def list_ports(self, uuid: str) -> list[Port]:

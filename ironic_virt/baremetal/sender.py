@@ -93,22 +93,29 @@ class Sender:
         result: Callable[[Answer], T],
         json: Any = None,
         node: str | None = None,
+        again: Callable[[], None] | None = None,
     ) -> T:
         """Send a request that changes something, and see to it that it happens once.
 
         :param applied: looks whether it has happened, by one request of its own;
             asked after a lost reply, before the request is sent again.
         :param result: what the answer says.
+        :param again: called before it is sent again; what it raises ends that, so that
+            a request that has waited for a lock is not sent to what has changed meanwhile.
         """
         reply_lost = False
+        tries = 0
 
         def attempt() -> T:
-            nonlocal reply_lost
+            nonlocal reply_lost, tries
+            tries += 1
             if reply_lost:
                 done = applied()
                 if done is not None:
                     LOG.info("%s %s had been applied, its reply was lost", method, path)
                     return done
+            if again is not None and tries > 1:
+                again()
             try:
                 return result(self.once(method, path, version=version, json=json, node=node))
             except exceptions.IronicError as exc:

@@ -107,6 +107,15 @@ RESCUABLE: Final = frozenset({ACTIVE, RESCUE, RESCUE_FAILED, UNRESCUE_FAILED})
 UNRESCUABLE: Final = frozenset({RESCUE, RESCUE_FAILED, UNRESCUE_FAILED})
 """Ironic takes the verb "unrescue" in these."""
 
+TAKES_INTERFACES: Final = frozenset(
+    {ACTIVE, RESCUE, RESCUE_FAILED, UNRESCUE_FAILED, SERVICE_FAILED}
+)
+"""A VIF may be attached to an instance in these.
+
+Ironic takes one in every state.  In "active" it connects it at once, in the others when the
+node comes back to "active".  In all others the node is on its way, perhaps to another user.
+"""
+
 CLEAN_STATES: Final = frozenset({CLEANING, CLEAN_WAIT, CLEAN_HOLD, CLEAN_FAILED})
 
 TRANSITIONAL: Final = frozenset(

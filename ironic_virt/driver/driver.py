@@ -306,6 +306,24 @@ class IronicDriver(virt.ComputeDriver):
         """See :meth:`Rescue.unrescue`."""
         self._rescue.unrescue(instance)
 
+    # -- networks -------------------------------------------------------------
+
+    def attach_interface(
+        self,
+        context: Any,
+        instance: virt.InstanceLike,
+        image_meta: virt.ImageLike,
+        vif: virt.VifLike,
+    ) -> None:
+        """See :meth:`Network.attach_interface`."""
+        self._network.attach_interface(instance, vif)
+
+    def detach_interface(
+        self, context: Any, instance: virt.InstanceLike, vif: virt.VifLike
+    ) -> None:
+        """See :meth:`Network.detach_interface`."""
+        self._network.detach_interface(instance, vif)
+
     # -- power ----------------------------------------------------------------
 
     def reboot(

@@ -4,20 +4,35 @@
 
 Ironic keeps which VIF has which port.  A VIF that is attached already is no
 error here, as long as it is attached to this node.
+
+A request that found the node locked is sent again only after another look at the node:
+by then it may be on its way to somebody else, who would get our network.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
+from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.links import Link, links
-from ironic_virt.virt import InstanceLike, NetworkInfo
+from ironic_virt.virt import InstanceLike, NetworkInfo, VifLike
 
 LOG = logging.getLogger(__name__)
+
+# Ironic 39.0.0's NoFreePhysicalPorts; its other refusals of a VIF have the same status.
+_NO_FREE_PORT = re.compile(r"not enough free physical ports", re.IGNORECASE)
+
+# It has noted the VIF at a port, and then Neutron would not have it.
+_HALF_ATTACHED = re.compile(
+    r"Could not (add public network VIF|seed network configuration)", re.IGNORECASE
+)
 
 
 class Network:
@@ -27,24 +42,22 @@ class Network:
         self._client = client
         self._access = access
 
+    # -- for a deployment -----------------------------------------------------
+
     def attach(self, node: Node, instance: InstanceLike, network_info: NetworkInfo) -> None:
         """Attach every VIF that the node doesn't have yet.
 
         :param node: past the guard, read just now.
         :raises VifAttachFailed: naming the VIF and Ironic's reason.
         """
+
+        def again() -> None:
+            self._access.held(instance, node.uuid)
+
         for number, vif in enumerate(network_info):
             if number:
-                self._access.held(instance, node.uuid)
-            try:
-                self._client.attach_vif(node.uuid, vif.id)
-            except (exceptions.Conflict, exceptions.BadRequest) as exc:
-                # A former attempt may have attached it: most have none, so it is asked now.
-                if vif.id in self._client.list_vifs(node.uuid):
-                    continue
-                raise exceptions.VifAttachFailed(
-                    node.uuid, instance.uuid, vif.id, exc.message
-                ) from exc
+                again()
+            self._attach(node, instance, vif.id, again)
 
     def links(self, node: str) -> dict[str, Link]:
         """The physical link of each VIF on a node, by VIF."""
@@ -57,10 +70,113 @@ class Network:
 
         While a node carries an instance, what is attached is the instance's;
         all of it goes, also what a crashed attempt has left.
+
+        :raises VifDetachFailed: the node would keep it, for its next user.
         """
         for vif in self._client.list_vifs(node.uuid):
             self._access.held(instance, node.uuid)
-            try:
-                self._client.detach_vif(node.uuid, vif)
-            except (exceptions.BadRequest, exceptions.NotFound) as exc:
+            self._detach(node, instance, vif)
+
+    # -- at run time ----------------------------------------------------------
+
+    def attach_interface(self, instance: InstanceLike, vif: VifLike) -> None:
+        """Attach a VIF to the node of an instance that is deployed.
+
+        :raises InstanceNotFound: no node carries it.
+        :raises VifAttachFailed: naming the VIF and the reason; :class:`NoFreePort` if
+            the node has no port for it.
+        :raises NodeNotOurs: the node is outside the target set; nothing was done.
+        """
+        node = self._access.of_instance(instance)
+        self._access.guard(node, instance)
+        self._check_state(node, instance, vif)
+
+        def again() -> None:
+            now = self._access.held(instance, node.uuid)
+            self._check_state(now, instance, vif)
+
+        self._attach(node, instance, vif.id, again)
+        later = "" if node.provision_state == states.ACTIVE else ", not connected before 'active'"
+        LOG.info("VIF %s is on node %s, instance %s%s", vif.id, node.uuid, instance.uuid, later)
+
+    def detach_interface(self, instance: InstanceLike, vif: VifLike) -> None:
+        """Detach a VIF from the node of an instance, in any state.
+
+        :raises InstanceNotFound: no node carries it.
+        :raises VifDetachFailed: naming the VIF and Ironic's reason; the node still has it.
+        :raises NodeNotOurs: the node is outside the target set; nothing was done.
+        """
+        node = self._access.of_instance(instance)
+        self._access.guard(node, instance)
+        self._detach(node, instance, vif.id)
+        LOG.info("VIF %s is off node %s, instance %s", vif.id, node.uuid, instance.uuid)
+
+    @staticmethod
+    def _check_state(node: Node, instance: InstanceLike, vif: VifLike) -> None:
+        state = node.provision_state
+        if state in states.TAKES_INTERFACES:
+            return
+        raise exceptions.VifAttachFailed(
+            node.uuid,
+            instance.uuid,
+            vif.id,
+            f"the node is in {state!r}; try again when it is in {states.ACTIVE!r}",
+        )
+
+    # -- one request ----------------------------------------------------------
+
+    def _attach(
+        self, node: Node, instance: InstanceLike, vif: str, again: Callable[[], None]
+    ) -> None:
+        try:
+            self._client.attach_vif(node.uuid, vif, again=again)
+        except exceptions.IronicError as exc:
+            if not _is_refusal(exc):
+                raise
+            kind = exceptions.VifAttachFailed
+            if isinstance(exc, exceptions.Conflict | exceptions.BadRequest):
+                # A former attempt may have attached it: most have none, so it is asked now.
+                if vif in self._client.list_vifs(node.uuid):
+                    return
+                if _NO_FREE_PORT.search(exc.message):
+                    kind = exceptions.NoFreePort
+            elif _HALF_ATTACHED.search(exc.message):
+                self._take_back(node, instance, vif)
+            raise kind(
+                node.uuid, instance.uuid, vif, exc.message, request_id=exc.request_id
+            ) from exc
+
+    def _take_back(self, node: Node, instance: InstanceLike, vif: str) -> None:
+        """Detach a VIF that Ironic has noted, though it could not be connected."""
+        try:
+            self._access.held(instance, node.uuid)
+            self._detach(node, instance, vif)
+        except (exceptions.NodeError, exceptions.IronicError) as exc:
+            LOG.warning("VIF %s is left on node %s, unconnected: %s", vif, node.uuid, exc)
+
+    def _detach(self, node: Node, instance: InstanceLike, vif: str) -> None:
+        def again() -> None:
+            self._access.held(instance, node.uuid)
+
+        try:
+            self._client.detach_vif(node.uuid, vif, again=again)
+        except exceptions.IronicError as exc:
+            if not _is_refusal(exc):
+                raise
+            if vif not in self._client.list_vifs(node.uuid):
                 LOG.debug("VIF %s is off node %s already: %s", vif, node.uuid, exc)
+                return
+            raise exceptions.VifDetachFailed(
+                node.uuid, instance.uuid, vif, exc.message, request_id=exc.request_id
+            ) from exc
+
+
+def _is_refusal(error: exceptions.IronicError) -> bool:
+    """Whether Ironic has said no to this one VIF; else it could not be asked."""
+    return error.status is not None and not isinstance(
+        error,
+        exceptions.IronicUnavailable
+        | exceptions.IronicUnauthorized
+        | exceptions.NodeNotFound
+        | exceptions.UnexpectedAnswer,
+    )

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Interfaces of an instance that is there: attached, detached, refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.baremetal import states
+from ironic_virt.testing.fake_ironic import FakeIronic, network
+from tests.crashing import Crash
+from tests.unit.driver.conftest import DURATIONS
+from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, VIF, Stage
+
+OTHER = virt.Vif("5f1f0000-0000-4000-8000-000000000002", "02:00:00:00:00:02")
+THIRD = virt.Vif("5f1f0000-0000-4000-8000-000000000003")
+WAYS = ["lose_reply", "reset", "truncate"]
+
+
+@pytest.fixture
+def two_ports(fake: FakeIronic) -> str:
+    """A node with room for two VIFs."""
+    return fake.add_node(ports=2, resource_class="gold")
+
+
+@pytest.fixture
+def instance(stage: Stage, two_ports: str, fake: FakeIronic) -> virt.Instance:
+    """An instance that is active, with one VIF."""
+    return active(stage, two_ports)
+
+
+def active(stage: Stage, node: str) -> virt.Instance:
+    placed = stage.instance(node)
+    stage.spawn(placed)
+    stage.fake.advance(60)
+    stage.fake.requests.clear()
+    return placed
+
+
+def attach(stage: Stage, instance: virt.Instance, vif: virt.Vif = OTHER) -> None:
+    stage.driver.attach_interface(None, instance, IMAGE, vif)
+
+
+def detach(stage: Stage, instance: virt.Instance, vif: virt.Vif = OTHER) -> None:
+    stage.driver.detach_interface(None, instance, vif)
+
+
+def sent(fake: FakeIronic, *methods: str) -> list[str]:
+    """What was sent, of these methods only if any are given."""
+    return [entry.method for entry in fake.requests if not methods or entry.method in methods]
+
+
+def test_attached_and_detached_by_a_look_and_a_request(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
+) -> None:
+    attach(stage, instance)
+    assert sent(fake) == ["GET", "POST"]
+    assert fake.vifs(two_ports) == [VIF, OTHER.id]
+    fake.requests.clear()
+    detach(stage, instance)
+    assert sent(fake) == ["GET", "DELETE"]
+    assert fake.vifs(two_ports) == [VIF]
+
+
+def test_done_already_is_no_error(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
+) -> None:
+    attach(stage, instance)
+    attach(stage, instance)
+    assert fake.vifs(two_ports) == [VIF, OTHER.id]
+    detach(stage, instance)
+    detach(stage, instance)
+    assert fake.vifs(two_ports) == [VIF]
+
+
+def test_without_a_free_port_the_error_names_node_and_vif(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
+) -> None:
+    attach(stage, instance)
+    fake.requests.clear()
+    with pytest.raises(exceptions.NoFreePort) as caught:
+        attach(stage, instance, THIRD)
+    assert (caught.value.node, caught.value.vif) == (two_ports, THIRD.id)
+    assert two_ports in str(caught.value)
+    assert "not enough free physical ports" in str(caught.value)
+    # At once: no other try can do better.
+    assert sent(fake, "POST") == ["POST"]
+
+
+def test_another_conflict_is_no_success(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
+) -> None:
+    fake.faults.status(409, "POST", "/vifs$", f"Unable to attach VIF {OTHER.id}: another has it")
+    with pytest.raises(exceptions.VifAttachFailed, match="another has it") as caught:
+        attach(stage, instance)
+    assert not isinstance(caught.value, exceptions.NoFreePort)
+    assert fake.vifs(two_ports) == [VIF]
+
+
+@pytest.mark.parametrize("act", [attach, detach])
+def test_a_lock_is_waited_for(
+    stage: Stage,
+    fake: FakeIronic,
+    two_ports: str,
+    instance: virt.Instance,
+    act: Callable[..., None],
+) -> None:
+    if act is detach:
+        attach(stage, instance)
+        fake.requests.clear()
+    locked = f"Node {two_ports} is locked by host a, please retry after the current operation"
+    fault = fake.faults.status(409, "(POST|DELETE)", "/vifs", locked, count=3)
+    act(stage, instance)
+    assert fault.hits == 3
+    assert len(sent(fake, "POST", "DELETE")) == 4
+    assert (OTHER.id in fake.vifs(two_ports)) is (act is attach)
+
+
+def goes_to_a_stranger(fake: FakeIronic, node: str) -> None:
+    fake.set_node(node, instance_uuid=STRANGER)
+
+
+def is_torn_down(fake: FakeIronic, node: str) -> None:
+    fake.set_node(node, provision_state=states.CLEANING)
+
+
+def leaves_the_shard(fake: FakeIronic, node: str) -> None:
+    fake.set_node(node, shard="theirs")
+
+
+@pytest.mark.parametrize("change", [goes_to_a_stranger, is_torn_down, leaves_the_shard])
+def test_a_node_that_changed_under_the_lock_gets_no_vif(
+    set_stage: Callable[..., Stage], fake: FakeIronic, change: Callable[[FakeIronic, str], None]
+) -> None:
+    node = fake.add_node(ports=2, shard="ours")
+    stage = set_stage(fake, shard_key="ours")
+    instance = active(stage, node)
+
+    def meanwhile(method: str, path: str, body: Any) -> bool:
+        change(fake, node)
+        return True
+
+    locked = f"Node {node} is locked by host a, please retry"
+    fake.faults.status(409, "POST", "/vifs$", locked, when=meanwhile)
+    with pytest.raises(exceptions.NodeError):
+        attach(stage, instance)
+    assert fake.vifs(node) == [VIF]
+    assert len(sent(fake, "POST")) == 1
+
+
+@pytest.mark.parametrize("change", [goes_to_a_stranger, leaves_the_shard])
+def test_a_node_that_changed_under_the_lock_keeps_its_vifs(
+    set_stage: Callable[..., Stage], fake: FakeIronic, change: Callable[[FakeIronic, str], None]
+) -> None:
+    node = fake.add_node(ports=2, shard="ours")
+    stage = set_stage(fake, shard_key="ours")
+    instance = active(stage, node)
+
+    def meanwhile(method: str, path: str, body: Any) -> bool:
+        change(fake, node)
+        return True
+
+    locked = f"Node {node} is locked by host a, please retry"
+    fake.faults.status(409, "DELETE", "/vifs/", locked, when=meanwhile)
+    with pytest.raises(exceptions.NodeError):
+        detach(stage, instance, virt.Vif(VIF))
+    assert fake.vifs(node) == [VIF]
+
+
+@pytest.mark.parametrize("act", [attach, detach])
+def test_outside_the_shard_nothing_is_sent(
+    set_stage: Callable[..., Stage], fake: FakeIronic, act: Callable[..., None]
+) -> None:
+    node = fake.add_node(ports=2, shard="ours")
+    stage = set_stage(fake, shard_key="ours")
+    instance = active(stage, node)
+    leaves_the_shard(fake, node)
+    with pytest.raises(exceptions.NodeNotOurs):
+        act(stage, instance)
+    assert sent(fake) == ["GET"]
+
+
+@pytest.mark.parametrize("act", [attach, detach])
+def test_an_instance_without_a_node_is_not_found(
+    stage: Stage, fake: FakeIronic, node: str, act: Callable[..., None]
+) -> None:
+    with pytest.raises(exceptions.InstanceNotFound):
+        act(stage, stage.instance(node))
+    assert sent(fake, "POST", "DELETE") == []
+
+
+@pytest.mark.parametrize("state", sorted(states.ALL))
+def test_which_states_take_an_interface(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance, state: str
+) -> None:
+    fake.set_node(two_ports, provision_state=state)
+    if state in states.TAKES_INTERFACES:
+        attach(stage, instance)
+    else:
+        with pytest.raises(exceptions.VifAttachFailed, match=f"{state!r}; try again when"):
+            attach(stage, instance)
+        assert sent(fake, "POST") == []
+    assert (OTHER.id in fake.vifs(two_ports)) is (state in states.TAKES_INTERFACES)
+
+
+@pytest.mark.parametrize("state", sorted(states.ALL))
+def test_every_state_gives_an_interface_back(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance, state: str
+) -> None:
+    attach(stage, instance)
+    fake.set_node(two_ports, provision_state=state)
+    detach(stage, instance)
+    assert fake.vifs(two_ports) == [VIF]
+
+
+def test_a_vif_that_can_not_be_detached_is_told_of(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
+) -> None:
+    attach(stage, instance)
+    fake.faults.status(500, "DELETE", "/vifs/", "Neutron is away")
+    with pytest.raises(exceptions.VifDetachFailed, match="Neutron is away") as caught:
+        detach(stage, instance)
+    assert (caught.value.node, caught.value.vif) == (two_ports, OTHER.id)
+    assert OTHER.id in fake.vifs(two_ports)
+
+
+def test_what_ironic_attached_by_half_is_taken_back(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
+) -> None:
+    def noted(method: str, path: str, body: Any) -> bool:
+        network.attach_vif(fake.bm, fake._find(two_ports), OTHER.id)
+        return True
+
+    words = (
+        f"Could not add public network VIF {OTHER.id} to node {two_ports}, possible network issue"
+    )
+    fake.faults.status(500, "POST", "/vifs$", words, when=noted)
+    with pytest.raises(exceptions.VifAttachFailed, match="possible network issue"):
+        attach(stage, instance)
+    assert fake.vifs(two_ports) == [VIF]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_whichever_reply_is_lost_it_happens_once(
+    set_stage: Callable[..., Stage], way: str
+) -> None:
+    for nth in range(1, 5):
+        fake = FakeIronic(durations=DURATIONS)
+        node = fake.add_node(ports=2)
+        stage = set_stage(fake)
+        instance = active(stage, node)
+        fault = getattr(fake.faults, way)(nth=nth)
+        attach(stage, instance)
+        assert fake.vifs(node) == [VIF, OTHER.id], f"request {nth}"
+        detach(stage, instance)
+        assert fake.vifs(node) == [VIF], f"request {nth}"
+        assert fault.hits == 1
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("act", [attach, detach])
+def test_a_process_that_died_has_it_done_by_the_next_one(
+    set_stage: Callable[..., Stage], act: Callable[..., None], after: bool
+) -> None:
+    for at in range(1, 9):
+        fake = FakeIronic(durations=DURATIONS)
+        node = fake.add_node(ports=2)
+        stage = set_stage(fake)
+        instance = active(stage, node)
+        if act is detach:
+            attach(stage, instance)
+        dying = Stage(fake, stage.conf, crash_at=at, crash_after=after)
+        try:
+            act(dying, instance)
+        except Crash:
+            act(stage, instance)
+        else:
+            assert at > 2
+            break
+        finally:
+            dying.driver.cleanup_host("compute1")
+        assert (OTHER.id in fake.vifs(node)) is (act is attach), f"request {at}"
+    else:
+        pytest.fail("it never came to an end")
+
+
+def test_a_node_that_keeps_a_vif_is_not_given_back(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    instance = stage.instance(node)
+    stage.driver.prepare_for_spawn(instance)
+    stage.channel.send("POST", f"/nodes/{node}/vifs", json={"id": VIF}, version="1.38")
+    fake.faults.status(400, "DELETE", "/vifs/", "The cleaning network is not known")
+    with pytest.raises(exceptions.VifDetachFailed, match="cleaning network"):
+        stage.driver.failed_spawn_cleanup(instance)
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+    stage.driver.failed_spawn_cleanup(instance)
+    assert fake.node(node)["instance_uuid"] is None
+    assert fake.vifs(node) == []
