@@ -383,6 +383,35 @@ class ImageRefused(DeployFailed):
     retriable = False
 
 
+class ConfigDriveFailed(NodeError):
+    """The instance's config drive can't be made, or Ironic does not take it."""
+
+    retriable = False
+
+
+class ConfigDriveTooLarge(ConfigDriveFailed):
+    """The instance's config drive is larger than Ironic takes; it was not sent.
+
+    :ivar size: its bytes, in the form that is limited.
+    :ivar limit: how many there may be.
+    """
+
+    def __init__(self, node: str, instance: str, size: int, limit: int, form: str) -> None:
+        self.size = size
+        self.limit = limit
+        super().__init__(
+            node,
+            instance,
+            f"the config drive is too large: {_mib(size)} {form}, of {_mib(limit)} at most. Give "
+            "less user data, or fewer files",
+        )
+
+
+def _mib(size: int) -> str:
+    # Rounded up, or what is just too large would look as if it were not.
+    return f"{-(-size * 10 // 1024**2) / 10:.1f} MiB"
+
+
 class BuildAborted(NodeError):
     """The build is not wanted any more, says the compute service."""
 

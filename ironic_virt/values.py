@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, overload
 
 
@@ -178,18 +178,23 @@ class ConfigDrive:
     """What goes onto an instance's config drive; never logged.
 
     :param meta_data: the instance's metadata, as JSON-able values.
-    :param user_data: the user's script or document.
+    :param user_data: the user's script or document; bytes need not be text.
     :param network_data: network configuration in OpenStack's form.
     :param vendor_data: the operator's additions (API 1.59).
+    :param files: where files are to be put in the instance, and their contents.
     :param iso_gzip_base64: a config drive that the caller made: an ISO 9660
         image, gzipped, in base64; then all other fields are ignored.
+    :param make_iso: makes the same of all of the above in the caller's own way; called
+        only if Ironic can't be sent the fields.
     """
 
     meta_data: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    user_data: str | None = dataclasses.field(default=None, repr=False)
+    user_data: str | bytes | None = dataclasses.field(default=None, repr=False)
     network_data: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
     vendor_data: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
+    files: Sequence[tuple[str, bytes]] = dataclasses.field(default=(), repr=False)
     iso_gzip_base64: str | None = dataclasses.field(default=None, repr=False)
+    make_iso: Callable[[], str] | None = dataclasses.field(default=None, repr=False)
 
 
 # -- what a driver answers ----------------------------------------------------

@@ -91,7 +91,11 @@ class ServiceVirtAPI(virt.VirtAPI):
             key_name = record.key_name or "default"
             meta_data["public_keys"] = {key_name: record.public_key}
             meta_data["keys"] = [{"name": key_name, "type": "ssh", "data": record.public_key}]
-        return virt.ConfigDrive(meta_data=meta_data, user_data=record.user_data)
+        if admin_password:
+            meta_data["admin_pass"] = admin_password
+        return virt.ConfigDrive(
+            meta_data=meta_data, user_data=record.user_data, files=injected_files
+        )
 
     def instance_names(self, uuids: Collection[str]) -> Mapping[str, str]:
         """See :class:`virt.VirtAPI`."""

@@ -252,6 +252,22 @@ Related options:
 * node_selection
 """,
     ),
+    cfg.StrOpt(
+        "config_drive_form",
+        default="json",
+        choices=[
+            ("json", "metadata, user data, network data and vendor data; Ironic makes the image"),
+            ("iso", "an image that is made on this host"),
+        ],
+        help="""
+How a config drive is sent to Ironic. ``json`` costs this host nothing; the conductor
+makes the image when it deploys.
+
+An image is sent in any case for what JSON can't carry (injected files, user data that
+is no text), to an Ironic with API version 1.55 or older, and for vendor data to one
+with 1.58 or older. On this host it takes ``genisoimage``, ``mkisofs`` or ``xorrisofs``.
+""",
+    ),
     cfg.IntOpt(
         "deploy_timeout",
         default=10800,

@@ -23,8 +23,9 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.watcher import Watcher
-from ironic_virt.driver import deploy_request, resources
+from ironic_virt.driver import configdrive, deploy_request, resources
 from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.configdrive import ConfigDrives
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.reservation import Reservation
 from ironic_virt.driver.selection import NodeSelection
@@ -60,6 +61,7 @@ class Deployment:
         virtapi: VirtAPI,
         selection: NodeSelection,
         reservation: Reservation,
+        drives: ConfigDrives,
     ) -> None:
         self._conf = conf
         self._client = client
@@ -70,6 +72,7 @@ class Deployment:
         self._virtapi = virtapi
         self._selection = selection
         self._reservation = reservation
+        self._drives = drives
 
     # -- check and reserve ----------------------------------------------------
 
@@ -196,14 +199,8 @@ class Deployment:
                 raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
             self._virtapi.report_progress(instance, "configuring", state or "")
             self._network.attach(node, instance, network_info)
-            drive = deploy_request.config_drive(
-                self._virtapi.config_drive(
-                    context,
-                    instance,
-                    network_info=network_info,
-                    injected_files=injected_files,
-                    admin_password=admin_password,
-                )
+            drive = self._drives.make(
+                context, node.uuid, instance, network_info, injected_files, admin_password
             )
             # The last before the deployment: its answer is the look at the node.
             held = self._configure(node, instance, image, network_info)
@@ -253,9 +250,7 @@ class Deployment:
             )
         raise exceptions.NodeValidationFailed(node.uuid, instance.uuid, failed)
 
-    def _start(
-        self, held: Node, instance: InstanceLike, drive: str | dict[str, Any] | None
-    ) -> None:
+    def _start(self, held: Node, instance: InstanceLike, drive: configdrive.Form | None) -> None:
         """Ask for the deployment.
 
         :param held: the node, read just now and past the guard.
@@ -273,6 +268,8 @@ class Deployment:
                 held.uuid, states.VERB_ACTIVE, applied=applied, configdrive=drive
             )
         except exceptions.IronicError as exc:
+            if too_large := configdrive.refused(exc, held.uuid, instance.uuid):
+                raise too_large from exc
             refused = isinstance(exc, exceptions.BadRequest | exceptions.Conflict)
             # An image that can't be used is a fault of the server's by its status, 500.
             if not refused and not deploy_request.is_image_fault(exc.message):

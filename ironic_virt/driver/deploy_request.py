@@ -15,7 +15,7 @@ from typing import Any
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
-from ironic_virt.virt import ConfigDrive, FlavorLike, ImageLike, InstanceLike
+from ironic_virt.virt import FlavorLike, ImageLike, InstanceLike
 
 _TRAIT_KEY = re.compile(r"^trait\d*:(?P<name>.+)$")
 
@@ -115,20 +115,3 @@ def required_traits(flavor: FlavorLike, image: ImageLike) -> list[str]:
         if (match := _TRAIT_KEY.match(key)) and value == "required"
     }
     return sorted(traits.union(image.properties.get("traits_required") or ()))
-
-
-def config_drive(drive: ConfigDrive | None) -> str | dict[str, Any] | None:
-    """A config drive in the form in which Ironic takes it.
-
-    :returns: base64 of a gzipped ISO if the caller made one, else the JSON
-        form of API 1.56.
-    """
-    if drive is None:
-        return None
-    if drive.iso_gzip_base64 is not None:
-        return drive.iso_gzip_base64
-    form: dict[str, Any] = {"meta_data": dict(drive.meta_data)}
-    for key in ("user_data", "network_data", "vendor_data"):
-        if (value := getattr(drive, key)) is not None:
-            form[key] = value
-    return form

@@ -20,6 +20,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.watcher import Watcher
 from ironic_virt.driver import resources
+from ironic_virt.driver.configdrive import ConfigDrives
 from ironic_virt.driver.deploy import Deployment
 from ironic_virt.driver.host_nodes import HostNodes
 from ironic_virt.driver.links import Link
@@ -86,6 +87,7 @@ class IronicDriver(virt.ComputeDriver):
             release=self._release_reservation,
             clock=clock,
         )
+        drives = ConfigDrives(conf, self._client, virtapi)
         self._deployment = Deployment(
             conf,
             self._client,
@@ -96,9 +98,10 @@ class IronicDriver(virt.ComputeDriver):
             virtapi,
             nodes.selection,
             self._reservation,
+            drives,
         )
         self._power = Power(conf, self._client, self._access, self._watcher)
-        self._rebuild = Rebuild(conf, self._client, self._access, self._watcher, virtapi)
+        self._rebuild = Rebuild(conf, self._client, self._access, self._watcher, virtapi, drives)
         self._rescue = Rescue(conf, self._client, self._access, self._watcher, virtapi)
 
     # -- the service's life ---------------------------------------------------

@@ -23,14 +23,13 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.watcher import Watcher
-from ironic_virt.driver import deploy, deploy_request, rebuild_request
+from ironic_virt.driver import configdrive, deploy, rebuild_request
 from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.configdrive import ConfigDrives
 from ironic_virt.exceptions import Disk
 from ironic_virt.virt import BlockDevice, ImageLike, InstanceLike, NetworkInfo, VirtAPI
 
 LOG = logging.getLogger(__name__)
-
-_Drive = str | dict[str, Any] | None
 
 
 class Rebuild:
@@ -43,12 +42,14 @@ class Rebuild:
         access: NodeAccess,
         watcher: Watcher,
         virtapi: VirtAPI,
+        drives: ConfigDrives,
     ) -> None:
         self._conf = conf
         self._client = client
         self._access = access
         self._watcher = watcher
         self._virtapi = virtapi
+        self._drives = drives
 
     def rebuild(
         self,
@@ -109,6 +110,7 @@ class _Attempt:
         self._access = parts._access
         self._watcher = parts._watcher
         self._virtapi = parts._virtapi
+        self._drives = parts._drives
         self._context = context
         self._instance = instance
         self._wish: str | None = getattr(context, "request_id", None)
@@ -138,7 +140,9 @@ class _Attempt:
         if not (marked and rebuild_request.has_begun(node)):
             if reason := rebuild_request.why_not(node):
                 raise self._failure(reason)
-            drive = self._drive(network_info, injected_files, admin_password)
+            drive = self._drives.make(
+                self._context, node.uuid, instance, network_info, injected_files, admin_password
+            )
             info = rebuild_request.instance_info(
                 instance,
                 image,
@@ -170,35 +174,7 @@ class _Attempt:
 
     # -- configure and request ------------------------------------------------
 
-    def _drive(
-        self,
-        network_info: NetworkInfo,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-    ) -> _Drive:
-        """The config drive as Ironic takes it.
-
-        :raises RebuildFailed: the service can't make one; nothing was touched.
-        """
-        try:
-            drive = self._virtapi.config_drive(
-                self._context,
-                self._instance,
-                network_info=network_info,
-                injected_files=injected_files,
-                admin_password=admin_password,
-            )
-        except exceptions.IronicVirtError:
-            raise
-        except Exception as exc:
-            # What is wrong is the service's affair; the instance must not pay for it.
-            LOG.exception("The config drive of instance %s can't be made", self._instance.uuid)
-            raise self._failure(
-                f"the config drive can't be made ({type(exc).__name__}); the log says why"
-            ) from exc
-        return deploy_request.config_drive(drive)
-
-    def _begin(self, node: Node, info: Mapping[str, Any], drive: _Drive) -> None:
+    def _begin(self, node: Node, info: Mapping[str, Any], drive: configdrive.Form | None) -> None:
         self._virtapi.report_progress(
             self._instance, "configuring", node.provision_state or states.AVAILABLE
         )
@@ -241,7 +217,7 @@ class _Attempt:
         self._access.guard(configured, self._instance)
         return configured
 
-    def _request(self, node: Node, drive: _Drive) -> None:
+    def _request(self, node: Node, drive: configdrive.Form | None) -> None:
         """Ask for the rebuild of a node that was read just now."""
         self.disk = Disk.UNKNOWN
         self._client.set_provision_state(

@@ -10,7 +10,7 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node, Properties
 from ironic_virt.driver import deploy_request
-from ironic_virt.virt import ConfigDrive, Flavor, ImageMeta, Instance
+from ironic_virt.virt import Flavor, ImageMeta, Instance
 
 NODE = Node(uuid="a1b2c3d4-0000-4000-8000-000000000000", properties=Properties(local_gb=500))
 GLANCE_ID = "0f7bb2a1-0000-4000-8000-000000000000"
@@ -116,23 +116,3 @@ def test_a_fault_of_the_image_is_told_apart(message: str) -> None:
 )
 def test_other_failures_are_not_blamed_on_the_image(message: str | None) -> None:
     assert not deploy_request.is_image_fault(message)
-
-
-def test_the_config_drive_is_json_unless_the_caller_made_an_iso() -> None:
-    assert deploy_request.config_drive(None) is None
-    assert deploy_request.config_drive(ConfigDrive(meta_data={"a": 1})) == {"meta_data": {"a": 1}}
-    drive = ConfigDrive(user_data="#!/bin/sh", network_data={"links": []}, vendor_data={"v": 1})
-    assert deploy_request.config_drive(drive) == {
-        "meta_data": {},
-        "user_data": "#!/bin/sh",
-        "network_data": {"links": []},
-        "vendor_data": {"v": 1},
-    }
-    assert deploy_request.config_drive(ConfigDrive(iso_gzip_base64="H4sI")) == "H4sI"
-
-
-def test_no_config_drive_content_shows_in_a_repr() -> None:
-    drive = ConfigDrive(
-        meta_data={"admin_pass": "s3cret"}, user_data="s3cret", iso_gzip_base64="s3cret"
-    )
-    assert "s3cret" not in repr(drive)

@@ -9,7 +9,7 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import IMAGE, VIF, Stage
+from tests.unit.driver.stage import Stage
 
 SetStage = Callable[..., Stage]
 
@@ -36,17 +36,6 @@ def test_an_instance_comes_and_goes(set_stage: SetStage, newest: int) -> None:
     assert stage.trace(node) == untouched
     answers = {entry.status for entry in fake.requests}
     assert answers <= {200, 202, 204}, "an old server is asked only what it knows"
-
-
-def test_a_server_without_json_config_drives_says_what_it_lacks(set_stage: SetStage) -> None:
-    fake = FakeIronic(durations=DURATIONS, max_version=(1, 55))
-    node = fake.add_node(ports=1)
-    stage = set_stage(fake)
-    untouched = stage.trace(node)
-    with pytest.raises(exceptions.MicroversionNotSupported, match=r"JSON needs .* 1\.56"):
-        stage.driver.spawn(None, stage.instance(node), IMAGE, [], None, None, [virt.Vif(VIF)])
-    # Whatever wrote an instance_name, at this version it can't be seen, nor removed.
-    assert stage.trace(node) | {"instance_name": None} == untouched
 
 
 def test_a_server_older_than_traits_is_refused(set_stage: SetStage) -> None:

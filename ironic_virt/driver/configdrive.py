@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The config drive of an instance, in the form in which Ironic takes it.
+
+That is JSON from API 1.56 on, of which the conductor makes an image when it deploys.  It
+has room for metadata, user data that is text, network data and, from 1.59 on, vendor
+data.  For what it can't carry, for an older server, and if ``[ironic] config_drive_form``
+says so, an image is made here, with the same files; one that the service hands over is
+sent as it is.
+
+What is too large is refused before Ironic is asked for anything.  Nothing of the contents
+is ever in an error or a log.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.versions import Feature, ServerVersions
+from ironic_virt.driver import iso_image
+from ironic_virt.virt import ConfigDrive, InstanceLike, NetworkInfo, VirtAPI
+
+LOG = logging.getLogger(__name__)
+
+Form = str | dict[str, Any]
+"""An image, gzipped and in base64, or the JSON form."""
+
+JSON = "json"
+ISO = "iso"
+"""Values of ``[ironic] config_drive_form``."""
+
+MIB = 1024**2
+LARGEST_IMAGE = 64 * MIB
+"""Ironic's agent makes the partition for the unpacked image no larger."""
+
+LARGEST_REQUEST = 64 * MIB
+"""Ironic's default of ``[api] max_json_body_size_provision``."""
+
+VERSIONS = ("2012-08-10", "latest")
+"""The directories that Ironic's conductor writes; each has all files."""
+
+# Of an image: tables, directories, and what is padded at its end.
+_OVERHEAD = 384 * 1024
+_SECTOR = 2048
+# What stands around the config drive in the request.
+_AROUND = 1024
+_CHUNK = 64 * 1024
+
+
+class ConfigDrives:
+    """Makes config drives.  Thread-safe: it keeps nothing."""
+
+    def __init__(self, conf: cfg.ConfigOpts, client: IronicClient, virtapi: VirtAPI) -> None:
+        self._conf = conf
+        self._client = client
+        self._virtapi = virtapi
+
+    def make(
+        self,
+        context: Any,
+        node: str,
+        instance: InstanceLike,
+        network_info: NetworkInfo,
+        injected_files: Sequence[tuple[str, bytes]],
+        admin_password: str | None,
+    ) -> Form | None:
+        """An instance's config drive as Ironic takes it; ``None`` if none is wanted.
+
+        :param node: the uuid of the node that the instance has.
+        :raises ConfigDriveFailed: it can't be made.
+        :raises ConfigDriveTooLarge: it is larger than Ironic takes.
+        """
+        try:
+            drive = self._virtapi.config_drive(
+                context,
+                instance,
+                network_info=network_info,
+                injected_files=injected_files,
+                admin_password=admin_password,
+            )
+            if drive is None:
+                return None
+            form = in_form(
+                drive,
+                instance.uuid,
+                self._client.versions,
+                as_image=self._conf.ironic.config_drive_form == ISO,
+            )
+        except exceptions.IronicVirtError:
+            raise
+        except iso_image.NotMade as exc:
+            raise exceptions.ConfigDriveFailed(
+                node, instance.uuid, f"the config drive can't be made: {exc}"
+            ) from exc
+        except Exception as exc:
+            # What is wrong is the service's affair, and only its log may have more of it.
+            LOG.exception("The config drive of instance %s can't be made", instance.uuid)
+            raise exceptions.ConfigDriveFailed(
+                node,
+                instance.uuid,
+                f"the config drive can't be made ({type(exc).__name__}); the log says why",
+            ) from exc
+        check_size(form, node, instance.uuid)
+        return form
+
+
+def in_form(
+    drive: ConfigDrive, instance: str, versions: ServerVersions, *, as_image: bool = False
+) -> Form:
+    """A config drive in the form in which a server takes it.
+
+    :param instance: the instance's uuid.
+    :param versions: what the server speaks.
+    :param as_image: send an image even if it takes the JSON form.
+    :raises iso_image.NotMade: an image is needed and can't be made.
+    """
+    if drive.iso_gzip_base64 is not None:
+        return drive.iso_gzip_base64
+    why = "[ironic] config_drive_form is iso" if as_image else why_no_json(drive, versions)
+    if why is None:
+        return json_form(drive)
+    LOG.info("The config drive of instance %s is sent as an image: %s", instance, why)
+    if drive.make_iso is not None:
+        return drive.make_iso()
+    return iso_image.build(files(drive, instance))
+
+
+def why_no_json(drive: ConfigDrive, versions: ServerVersions) -> str | None:
+    """Why a config drive can't be sent as JSON; ``None`` if it can."""
+    if drive.files:
+        return "it has injected files, which JSON has no room for"
+    if isinstance(drive.user_data, bytes) and not _is_text(drive.user_data):
+        return "its user data is no text"
+    for feature, wanted in (
+        (Feature.JSON_CONFIG_DRIVE, True),
+        (Feature.VENDOR_DATA, bool(drive.vendor_data)),
+    ):
+        if wanted and not versions.has(feature):
+            return f"{feature.words} needs API version {feature.version} of Ironic"
+    return None
+
+
+def json_form(drive: ConfigDrive) -> dict[str, Any]:
+    """The form of API 1.56; what is absent or empty is left out."""
+    form: dict[str, Any] = {"meta_data": dict(drive.meta_data)}
+    if drive.user_data:
+        told = drive.user_data
+        form["user_data"] = told.decode() if isinstance(told, bytes) else told
+    for key in ("network_data", "vendor_data"):
+        if value := getattr(drive, key):
+            form[key] = value
+    return form
+
+
+def files(drive: ConfigDrive, instance: str) -> dict[str, bytes]:
+    """The files of which an image is made, by path: as Ironic's conductor lays them out.
+
+    Injected files are added in OpenStack's form: ``files`` of the metadata says which
+    file of ``openstack/content`` goes where.
+    """
+    meta_data: dict[str, Any] = {"uuid": instance, **drive.meta_data}
+    if drive.files:
+        meta_data["files"] = [
+            {"path": path, "content_path": f"/content/{number:04}"}
+            for number, (path, _) in enumerate(drive.files)
+        ]
+    told: dict[str, bytes] = {"meta_data.json": _as_json(meta_data)}
+    if drive.user_data:
+        data = drive.user_data
+        told["user_data"] = data if isinstance(data, bytes) else data.encode()
+    if drive.network_data:
+        told["network_data.json"] = _as_json(drive.network_data)
+    if drive.vendor_data:
+        told["vendor_data2.json"] = _as_json(drive.vendor_data)
+    found = {
+        f"openstack/{version}/{name}": content
+        for version in VERSIONS
+        for name, content in told.items()
+    }
+    for number, (_, content) in enumerate(drive.files):
+        found[f"openstack/content/{number:04}"] = content
+    return found
+
+
+# -- sizes --------------------------------------------------------------------
+
+
+def check_size(form: Form, node: str, instance: str) -> None:
+    """Refuse a config drive that Ironic would not take.
+
+    :raises ConfigDriveTooLarge: with its size, and the limit.
+    """
+    size = len(form if isinstance(form, str) else _as_json(form)) + _AROUND
+    if size > LARGEST_REQUEST:
+        raise exceptions.ConfigDriveTooLarge(
+            node, instance, size, LARGEST_REQUEST, "as a request to Ironic"
+        )
+    size = image_size(form)
+    if size > LARGEST_IMAGE:
+        raise exceptions.ConfigDriveTooLarge(
+            node, instance, size, LARGEST_IMAGE, "as an image, unpacked"
+        )
+
+
+def image_size(form: Form) -> int:
+    """The bytes of the image, unpacked; of the JSON form those that it will have at most."""
+    if isinstance(form, str):
+        return _unpacked_size(form)
+    drive = ConfigDrive(**form)
+    contents = files(drive, "")
+    return _OVERHEAD + sum(-(-len(content) // _SECTOR) * _SECTOR for content in contents.values())
+
+
+def _unpacked_size(packed: str) -> int:
+    """What a gzipped image in base64 holds; 0 of what is no such thing.
+
+    Counting stops above the limit, so that a small text can't make it last.
+    """
+    try:
+        data = base64.b64decode(packed)
+    except (binascii.Error, ValueError):
+        # A URL, say; what it is, is Ironic's to judge.
+        return 0
+    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    size = 0
+    try:
+        for start in range(0, len(data), _CHUNK):
+            piece = data[start : start + _CHUNK]
+            while piece and size <= LARGEST_IMAGE:
+                size += len(unpacker.decompress(piece, 16 * _CHUNK))
+                piece = unpacker.unconsumed_tail
+    except zlib.error:
+        return 0
+    return size
+
+
+def refused(
+    error: exceptions.IronicError, node: str, instance: str
+) -> exceptions.ConfigDriveFailed | None:
+    """The error for what Ironic said, if it found the request too large."""
+    if error.status != 413:
+        return None
+    return exceptions.ConfigDriveFailed(
+        node,
+        instance,
+        f"Ironic refuses the config drive as too large: {error.message} (its limit is [api] "
+        "max_json_body_size_provision, or a proxy's)",
+        request_id=error.request_id,
+    )
+
+
+def _as_json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Config drives: in which form they go to Ironic, what is in them, how large they may be."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.baremetal.versions import Microversion, ServerVersions
+from ironic_virt.driver import configdrive, iso_image
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.conftest import DURATIONS
+from tests.unit.driver.stage import INSTANCE, SECRET, Stage
+
+NODE = "a1b2c3d4-0000-4000-8000-000000000000"
+MIB = 1024**2
+SetStage = Callable[..., Stage]
+
+# In the place of genisoimage: what is in the directory, as a tar archive.
+_PROGRAM = """#!/bin/sh
+image=$2
+for directory; do :; done
+tar -cf "$image" -C "$directory" openstack
+"""
+
+
+def speaking(newest: str) -> ServerVersions:
+    return ServerVersions(Microversion(1, 1), Microversion.parse(newest))
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that makes images is installed."""
+    file = tmp_path / "programs" / "genisoimage"
+    file.parent.mkdir()
+    file.write_text(_PROGRAM)
+    file.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{file.parent}{os.pathsep}{os.environ['PATH']}")
+    return file
+
+
+@pytest.fixture
+def no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def unpacked(form: object) -> dict[str, bytes]:
+    """The files in an image that the program above has made."""
+    assert isinstance(form, str)
+    with tarfile.open(fileobj=io.BytesIO(gzip.decompress(base64.b64decode(form)))) as archive:
+        return {
+            member.name: archive.extractfile(member).read()  # type: ignore[union-attr]
+            for member in archive
+            if member.isfile()
+        }
+
+
+def sent(fake: FakeIronic) -> Any:
+    """The config drive of the only deployment that was asked for."""
+    (request,) = fake.requests.matching("PUT", "/states/provision$")
+    return request.body["configdrive"]
+
+
+# -- the form -----------------------------------------------------------------
+
+
+def test_json_has_what_there_is_and_nothing_empty() -> None:
+    drive = virt.ConfigDrive(
+        meta_data={"name": "web"},
+        user_data="#!/bin/sh",
+        network_data={"links": []},
+        vendor_data={"v": 1},
+    )
+    assert configdrive.in_form(drive, INSTANCE, speaking("1.59")) == {
+        "meta_data": {"name": "web"},
+        "user_data": "#!/bin/sh",
+        "network_data": {"links": []},
+        "vendor_data": {"v": 1},
+    }
+    bare = virt.ConfigDrive(user_data="", network_data={}, vendor_data={})
+    assert configdrive.in_form(bare, INSTANCE, speaking("1.56")) == {"meta_data": {}}
+
+
+def test_user_data_in_bytes_goes_as_text_if_it_is_text() -> None:
+    drive = virt.ConfigDrive(user_data="grüße".encode())
+    form = configdrive.in_form(drive, INSTANCE, speaking("1.115"))
+    assert isinstance(form, dict)
+    assert form["user_data"] == "grüße"
+
+
+def test_what_the_service_made_is_sent_as_it_is() -> None:
+    drive = virt.ConfigDrive(meta_data={"a": 1}, iso_gzip_base64="H4sI")
+    assert configdrive.in_form(drive, INSTANCE, speaking("1.115")) == "H4sI"
+
+
+@pytest.mark.parametrize(
+    ("drive", "newest", "as_image"),
+    [
+        ({}, "1.55", False),
+        ({"vendor_data": {"v": 1}}, "1.58", False),
+        ({"files": [("/etc/motd", b"hello")]}, "1.115", False),
+        ({"user_data": b"\x1f\x8b\x08 gzipped"}, "1.115", False),
+        ({}, "1.115", True),
+    ],
+    ids=["old server", "vendor data", "files", "binary user data", "option"],
+)
+@pytest.mark.usefixtures("program")
+def test_what_json_cannot_carry_is_sent_as_an_image(
+    drive: dict[str, Any], newest: str, as_image: bool
+) -> None:
+    whole = virt.ConfigDrive(meta_data={"name": "web"}, **drive)
+    form = configdrive.in_form(whole, INSTANCE, speaking(newest), as_image=as_image)
+    files = unpacked(form)
+    for version in ("2012-08-10", "latest"):
+        there = json.loads(files[f"openstack/{version}/meta_data.json"])
+        assert (there["name"], there["uuid"]) == ("web", INSTANCE)
+        if "user_data" in drive:
+            assert files[f"openstack/{version}/user_data"] == drive["user_data"]
+        if "vendor_data" in drive:
+            told = files[f"openstack/{version}/vendor_data2.json"]
+            assert json.loads(told) == drive["vendor_data"]
+
+
+@pytest.mark.usefixtures("program")
+def test_injected_files_lie_where_the_metadata_says() -> None:
+    drive = virt.ConfigDrive(files=[("/etc/motd", b"hello"), ("/root/key", b"\x00\xff")])
+    files = unpacked(configdrive.in_form(drive, INSTANCE, speaking("1.115")))
+    told = json.loads(files["openstack/latest/meta_data.json"])["files"]
+    assert {one["path"]: files[f"openstack{one['content_path']}"] for one in told} == {
+        "/etc/motd": b"hello",
+        "/root/key": b"\x00\xff",
+    }
+
+
+@pytest.mark.usefixtures("no_program")
+def test_a_service_that_can_makes_the_image_itself() -> None:
+    drive = virt.ConfigDrive(meta_data={"a": 1}, make_iso=lambda: "T3Vycw==")
+    assert configdrive.in_form(drive, INSTANCE, speaking("1.55")) == "T3Vycw=="
+    form = configdrive.in_form(drive, INSTANCE, speaking("1.56"))
+    assert form == {"meta_data": {"a": 1}}
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../out"])
+def test_no_file_leaves_the_image(path: str) -> None:
+    with pytest.raises(iso_image.NotMade, match="leads out of the image"):
+        iso_image.build({path: b""})
+
+
+def test_a_program_that_fails_is_quoted(program: Path) -> None:
+    program.write_text("#!/bin/sh\necho 'no space left' >&2\nexit 3\n")
+    with pytest.raises(iso_image.NotMade, match=r"genisoimage failed with status 3: no space"):
+        iso_image.build({"a": b"secret"})
+
+
+def test_a_program_that_hangs_is_given_up() -> None:
+    def hang(arguments: Any) -> Any:
+        raise subprocess.TimeoutExpired(arguments, 1)
+
+    with pytest.raises(iso_image.NotMade, match="TimeoutExpired"):
+        iso_image.build({"a": b""}, run=hang)
+
+
+# -- size ---------------------------------------------------------------------
+
+
+def image(content: bytes) -> str:
+    return base64.b64encode(gzip.compress(content, 1)).decode()
+
+
+def too_large(form: configdrive.Form) -> exceptions.ConfigDriveTooLarge:
+    with pytest.raises(exceptions.ConfigDriveTooLarge) as caught:
+        configdrive.check_size(form, NODE, INSTANCE)
+    return caught.value
+
+
+def test_an_image_counts_unpacked() -> None:
+    configdrive.check_size(image(bytes(64 * MIB)), NODE, INSTANCE)
+    error = too_large(image(bytes(64 * MIB + 1)))
+    assert error.limit == 64 * MIB < error.size
+    for said in (NODE, INSTANCE, "64.1 MiB", "64.0 MiB"):
+        assert said in str(error)
+
+
+def test_what_would_unpack_for_ever_is_not() -> None:
+    assert too_large(image(bytes(100 * MIB))).size < 66 * MIB
+
+
+def test_a_request_counts_too() -> None:
+    assert "as a request to Ironic" in str(too_large("A" * 65 * MIB))
+    # Each of these characters takes six in JSON.
+    form = {"meta_data": {}, "user_data": "\x01" * (11 * MIB)}
+    assert "as a request to Ironic" in str(too_large(form))
+
+
+def test_json_counts_twice_since_the_image_has_it_twice() -> None:
+    configdrive.check_size({"meta_data": {}, "user_data": "x" * 31 * MIB}, NODE, INSTANCE)
+    assert "as an image" in str(too_large({"meta_data": {}, "user_data": "x" * 32 * MIB}))
+
+
+@pytest.mark.parametrize("form", ["https://example.test/drive", "!", "H4sIAAAA", "aGVsbG8="])
+def test_what_is_no_image_is_for_ironic_to_judge(form: str) -> None:
+    configdrive.check_size(form, NODE, INSTANCE)
+
+
+@pytest.mark.skipif(shutil.which("genisoimage") is None, reason="genisoimage is not installed")
+@pytest.mark.parametrize("size", [0, 5_000, 3 * MIB])
+def test_the_image_is_no_larger_than_reckoned_nor_much_smaller(size: int) -> None:
+    drive = virt.ConfigDrive(
+        meta_data={"name": "web"}, user_data="x" * size, network_data={"links": []}
+    )
+    made = gzip.decompress(base64.b64decode(iso_image.build(configdrive.files(drive, INSTANCE))))
+    reckoned = configdrive.image_size(configdrive.json_form(drive))
+    assert len(made) <= reckoned <= len(made) + 128 * 1024
+
+
+# -- the whole driver ---------------------------------------------------------
+
+
+def test_an_old_server_gets_an_image(set_stage: SetStage, program: Path) -> None:
+    fake = FakeIronic(durations=DURATIONS, max_version=(1, 55))
+    node = fake.add_node(ports=1)
+    stage = set_stage(fake)
+    stage.spawn(stage.instance(node))
+    told = json.loads(unpacked(sent(fake))["openstack/latest/meta_data.json"])
+    assert told == {"uuid": INSTANCE, "admin_pass": SECRET}
+
+
+def test_the_option_asks_for_an_image(set_stage: SetStage, program: Path) -> None:
+    fake = FakeIronic(durations=DURATIONS)
+    node = fake.add_node(ports=1)
+    stage = set_stage(fake, config_drive_form="iso")
+    stage.spawn(stage.instance(node))
+    assert "openstack/latest/meta_data.json" in unpacked(sent(fake))
+
+
+@pytest.mark.usefixtures("no_program")
+def test_without_a_program_an_old_server_gets_nothing_and_the_error_says_why(
+    set_stage: SetStage,
+) -> None:
+    fake = FakeIronic(durations=DURATIONS, max_version=(1, 55))
+    node = fake.add_node(ports=1)
+    stage = set_stage(fake)
+    untouched = stage.trace(node)
+    with pytest.raises(exceptions.ConfigDriveFailed, match=r"none of genisoimage, .* install"):
+        stage.spawn(stage.instance(node))
+    # Whatever wrote an instance_name, at this version it can't be seen, nor removed.
+    assert stage.trace(node) | {"instance_name": None} == untouched
+
+
+def grow(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the service ask for more than Ironic takes."""
+    drive = virt.ConfigDrive(user_data=SECRET * (2 * MIB))
+    monkeypatch.setattr(stage.service, "config_drive", lambda *args, **kwargs: drive)
+
+
+def test_one_that_is_too_large_is_never_sent(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG")
+    untouched = stage.trace(node)
+    grow(stage, monkeypatch)
+    with pytest.raises(exceptions.ConfigDriveTooLarge) as caught:
+        stage.spawn(stage.instance(node))
+    assert not caught.value.retriable
+    assert not any("instance_info/image_source" in str(entry.body) for entry in fake.requests)
+    assert fake.requests.matching("PUT", "/states/provision$") == []
+    assert stage.trace(node) == untouched
+    assert SECRET not in caplog.text + str(caught.value)
+
+
+def test_a_rebuild_with_one_leaves_the_instance_as_it_is(
+    stage: Stage, fake: FakeIronic, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = stage.instance(node)
+    stage.spawn(instance)
+    before = stage.trace(node)
+    grow(stage, monkeypatch)
+    fake.requests.clear()
+    with pytest.raises(exceptions.RebuildFailed, match="too large") as caught:
+        stage.rebuild(instance)
+    assert caught.value.disk is exceptions.Disk.UNTOUCHED
+    assert {entry.method for entry in fake.requests} == {"GET"}
+    assert stage.trace(node) == before
+
+
+def test_a_server_that_takes_less_is_quoted(stage: Stage, fake: FakeIronic, node: str) -> None:
+    untouched = stage.trace(node)
+    fake.faults.status(413, "PUT", "/states/provision$", "Request body is too large.")
+    with pytest.raises(
+        exceptions.ConfigDriveFailed, match=r"too large\. \(its limit is \[api\] max_json"
+    ) as caught:
+        stage.spawn(stage.instance(node))
+    assert not caught.value.retriable
+    assert stage.trace(node) == untouched
