@@ -202,6 +202,9 @@ class Deployment:
             drive = self._drives.make(
                 context, node.uuid, instance, network_info, injected_files, admin_password
             )
+            if network_info or drive is not None:
+                # Either takes its time, and what comes now writes to the node.
+                node = self._access.held(instance, node.uuid)
             # The last before the deployment: its answer is the look at the node.
             held = self._configure(node, instance, image, network_info)
             if held.storage_interface not in _STORAGE_WITHOUT_CHECKS:

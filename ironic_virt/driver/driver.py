@@ -57,7 +57,9 @@ class IronicDriver(virt.ComputeDriver):
     ) -> None:
         super().__init__(conf, virtapi)
         self._client = client or IronicClient.from_conf(conf, virtapi.report_request)
-        self._nodes = nodes = HostNodes(conf, self._client, virtapi, clock)
+        self._nodes = nodes = HostNodes(
+            conf, self._client, virtapi, lambda one: self._teardown.take_off(one), clock
+        )
         self._ownership = nodes.ownership
         self._access = nodes.access
         self._watcher = watcher or Watcher(
@@ -136,7 +138,7 @@ class IronicDriver(virt.ComputeDriver):
         return self._nodes.selection.by_ironic
 
     def _release_reservation(self, instance: virt.InstanceLike) -> bool:
-        return not self._by_ironic or self._reservation.release(instance)
+        return not self._nodes.may_be_allocated(instance) or self._reservation.release(instance)
 
     # -- nodes ----------------------------------------------------------------
 

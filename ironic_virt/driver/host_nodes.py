@@ -34,6 +34,7 @@ LOG = logging.getLogger(__name__)
 class HostNodes:
     """The nodes of this host.  Thread-safe.
 
+    :param take_off: takes what carries an instance off its node; ``False``: it is in use.
     :param clock: a monotonic clock in seconds.
     """
 
@@ -42,6 +43,7 @@ class HostNodes:
         conf: cfg.ConfigOpts,
         client: IronicClient,
         virtapi: virt.VirtAPI,
+        take_off: Callable[[virt.InstanceLike], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._conf = conf
@@ -60,7 +62,11 @@ class HostNodes:
         self.selection = NodeSelection(conf, client)
         self.pools = PoolRecords(virtapi, self.ownership, self.selection)
         self._reconciliation = Reconciliation(
-            client, virtapi, period=conf.ironic.inventory_full_resync_period, clock=clock
+            client,
+            virtapi,
+            take_off=take_off,
+            period=conf.ironic.inventory_full_resync_period,
+            clock=clock,
         )
 
     def _sweep_period(self) -> float:
@@ -112,6 +118,8 @@ class HostNodes:
             return self.pools.names(snapshot, anew=refresh)
         ours, elsewhere = self.ours(refresh=refresh)
         former = self.pools.left_over(anew=refresh)
+        if refresh:
+            self._reconciliation.look_back(self.snapshot(), at_once=bool(former))
         return [*(node.uuid for node in ours), *elsewhere.values(), *former]
 
     def is_available(self, nodename: str) -> bool:
@@ -197,3 +205,7 @@ class HostNodes:
             return instance.node
         node = self.snapshot().by_instance(instance.uuid)
         return (node or self.access.of_instance(instance)).uuid
+
+    def may_be_allocated(self, instance: virt.InstanceLike) -> bool:
+        """Whether an instance may have an allocation: it was put into a pool, now or before."""
+        return self.selection.by_ironic or self.pools.is_pool(instance.node or "")

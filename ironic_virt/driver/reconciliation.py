@@ -7,8 +7,12 @@ that was lost may come in late.  So now and then all allocations are listed, and
 of ours whose instance the records don't have are noted.  One that is found so a second
 time is given up.
 
-What is in use is never touched: Ironic refuses that, and it stays until its instance is
-torn down.  Nor is what another host has made, or whoever else.
+A node that was reserved and no more is given back with all that was written to it.  What
+is in use is never touched: it stays until its instance is torn down.  Nor is what another
+host has made, or whoever else.
+
+While the scheduler picks the nodes nothing of ours is added, and what is left of former
+times is looked for until a look finds nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +27,9 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.allocations import Allocation
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.inventory import Snapshot
+from ironic_virt.baremetal.versions import Feature
 from ironic_virt.driver import request_notes
-from ironic_virt.virt import VirtAPI
+from ironic_virt.virt import Flavor, Instance, InstanceLike, VirtAPI
 
 LOG = logging.getLogger(__name__)
 
@@ -34,6 +39,7 @@ class Reconciliation:
 
     Thread-safe; only one thread at a time looks, and others go on.
 
+    :param take_off: takes what carries an instance off its node; ``False``: it is in use.
     :param period: seconds between two looks.
     :param clock: a monotonic clock in seconds.
     """
@@ -43,17 +49,37 @@ class Reconciliation:
         client: IronicClient,
         virtapi: VirtAPI,
         *,
+        take_off: Callable[[InstanceLike], bool],
         period: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._virtapi = virtapi
+        self._take_off = take_off
         self._period = period
         self._clock = clock
         self._looking = threading.Lock()
         self._looked_at: float | None = None
         self._unwanted: frozenset[str] = frozenset()
         self._told: set[str] = set()
+        self._over = False
+
+    def look_back(self, snapshot: Snapshot, *, at_once: bool) -> None:
+        """The same while the scheduler picks the nodes, until nothing of ours is left.
+
+        :param at_once: the records show that Ironic has picked nodes before; else the
+            first look has a period's time, and costs nothing at the start.
+        """
+        try:
+            if self._over or not self._client.has(Feature.ALLOCATIONS):
+                return
+        except exceptions.IronicError as exc:
+            LOG.debug("Whether Ironic has allocations can't be asked: %s", exc)
+            return
+        if self._looked_at is None and not at_once:
+            self._looked_at = self._clock()
+            return
+        self.look(snapshot)
 
     def look(self, snapshot: Snapshot) -> None:
         """Look if it is time, and give up what was unwanted the last time, too.
@@ -88,6 +114,7 @@ class Reconciliation:
             for one in self._client.allocations.listed()
             if request_notes.host_of(one.extra) == self._virtapi.host
         }
+        self._over = not ours
         known = set(self._virtapi.existing_instances(list(ours))) if ours else set()
         return {uuid: one for uuid, one in ours.items() if uuid not in known}
 
@@ -97,14 +124,19 @@ class Reconciliation:
             self._tell(allocation, f"its node {node} is not among this service's any more")
             return
         try:
-            if self._client.allocations.delete(allocation.uuid):
-                LOG.warning(
-                    "The allocation of instance %s is given up: the records have had no such "
-                    "instance twice. Its node was %s, its state %s",
-                    *(allocation.uuid, node or "none", allocation.state),
-                )
-        except exceptions.Conflict as exc:
-            self._tell(allocation, f"Ironic doesn't give it up: {exc.message}")
+            if node is None:
+                self._client.allocations.delete(allocation.uuid)
+            elif not self._take_off(_instance(allocation)):
+                self._tell(allocation, f"its node {node} is in use; delete the instance")
+                return
+        except exceptions.IronicVirtError as exc:
+            self._tell(allocation, str(exc))
+            return
+        LOG.warning(
+            "The allocation of instance %s is given up: the records have had no such "
+            "instance twice. Its node was %s, its state %s",
+            *(allocation.uuid, node or "none", allocation.state),
+        )
 
     def _tell(self, allocation: Allocation, why: str) -> None:
         if allocation.uuid not in self._told:
@@ -113,3 +145,8 @@ class Reconciliation:
                 "The allocation of instance %s, which the records don't have, stays: %s",
                 *(allocation.uuid, why),
             )
+
+
+def _instance(allocation: Allocation) -> Instance:
+    """What is known of an instance that the records don't have."""
+    return Instance(allocation.uuid, allocation.uuid, Flavor("unknown"))

@@ -118,6 +118,20 @@ class TearDown:
                 LOG.info("Instance %s is off node %s", instance.uuid, node.uuid)
                 return
 
+    def take_off(self, instance: InstanceLike) -> bool:
+        """Take an instance's data off a node on which nothing is deployed for it.
+
+        :returns: ``False``: something is, or Ironic is at work; nothing was changed.
+        :raises InstanceNotFound: no node carries it.
+        :raises NodeNotOurs: the node is outside the target set; nothing was changed.
+        """
+        node = self._access.of_instance(instance)
+        self._access.guard(node, instance)
+        if states.tear_down_step(node.provision_state) is not states.TearDown.RELEASE:
+            return False
+        self._release(node, instance)
+        return True
+
     def _request(self, node: Node, instance: InstanceLike, verb: str) -> str:
         """Ask Ironic for a step; a state that has changed meanwhile is no error."""
         self._virtapi.report_progress(instance, "tearing down", node.provision_state or "")

@@ -90,7 +90,7 @@ class NovaVirtAPI(virt.VirtAPI):
         return {one.uuid: one.host for one in self._not_deleted(uuids) if one.host}
 
     def existing_instances(self, uuids: Collection[str]) -> Collection[str]:
-        """Those that are not deleted."""
+        """Those that are not deleted; one that can be restored is not, and keeps its node."""
         return {one.uuid for one in self._not_deleted(uuids)}
 
     def _not_deleted(self, uuids: Collection[str]) -> Sequence[Any]:
@@ -98,7 +98,7 @@ class NovaVirtAPI(virt.VirtAPI):
             return ()
         found: Sequence[Any] = objects.InstanceList.get_by_filters(
             nova_context.get_admin_context(),
-            {"uuid": list(uuids), "deleted": False},
+            {"uuid": list(uuids), "deleted": False, "soft_deleted": True},
             expected_attrs=[],
         )
         return found
@@ -125,10 +125,9 @@ class NovaVirtAPI(virt.VirtAPI):
         """Those of these instances that Nova knows, deleted ones too, and their names."""
         if not uuids:
             return {}
-        # A filter that doesn't say whether it wants deleted ones would get none.
-        context = nova_context.get_admin_context(read_deleted="yes")
+        # Deleted ones are left out only when the filter says so, whatever the context says.
         found = objects.InstanceList.get_by_filters(
-            context, {"uuid": list(uuids)}, expected_attrs=[]
+            nova_context.get_admin_context(), {"uuid": list(uuids)}, expected_attrs=[]
         )
         return {instance.uuid: instance.name for instance in found}
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,9 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.testing import real_ironic
-from tests.crashing import Crash
+from tests import deaths
 from tests.functional.compute.processes import wait_for
-from tests.integration.services import SEEDS, Operator, Service, dying_service, write_conf
-
-_HEADING = "The process dies at request | Ironic has then | after a restart | after the delete"
+from tests.integration.services import SEEDS, Operator, Service, write_conf
 
 
 @dataclasses.dataclass
@@ -150,57 +147,35 @@ def test_many_at_once_get_a_node_each_and_one_more_gets_none(
         running.driver.cleanup_host(running.host)
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_service_that_died_in_a_reservation_leaves_nothing(
-    config: Path,
-    operator: Operator,
-    make_kind: Callable[..., Kind],
-    progress: Callable[[str], None],
-    after: bool,
-) -> None:
-    kind = make_kind(2)
-    rows = [_HEADING]
-    for at in range(1, 40):
-        dying = dying_service(config, at, after=after, starting=False)
-        instance = kind.instance(dying)
-        vifs = [virt.Vif(str(uuid.uuid4()))]
-        try:
-            dying.driver.prepare_for_spawn(instance)
-        except Crash as crash:
-            where = str(crash)
-        else:
-            again = Service(config)
-            again.destroy(instance)
-            wait_for_release(operator, instance)
-            again.driver.cleanup_host(again.host)
-            break
-        finally:
-            dying.driver.cleanup_host(dying.host)
-        left = allocation(operator, instance)
-        again = Service(config)
-        again.spawn(instance, vifs)
-        [node] = carriers(operator, kind, instance)
-        found = allocation(operator, instance)
-        assert found is not None, where
-        assert found["node_uuid"] == node, where
-        row = f"{at}, {where} | {left['state'] if left else 'nothing'} | active on one node"
-        again.destroy(instance)
-        wait_for_release(operator, instance)
-        assert carriers(operator, kind, instance) == [], where
-        operator.wait_for_state(node, "available")
+@pytest.fixture
+def site(
+    tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic, operator: Operator
+) -> deaths.Site:
+    """The real Ironic."""
 
-        # And if nobody goes on with it but it is deleted.
-        dying = dying_service(config, at, after=after, starting=False)
-        other = kind.instance(dying)
-        with pytest.raises(Crash):
-            dying.driver.prepare_for_spawn(other)
-        dying.driver.cleanup_host(dying.host)
-        again.destroy(other)
-        wait_for_release(operator, other)
-        assert carriers(operator, kind, other) == [], where
-        again.driver.cleanup_host(again.host)
-        rows.append(f"{row} | nothing")
-    assert at > 4, "it should have died in between"
-    for line in rows:
-        progress(line)
+    def make_nodes(resource_class: str) -> list[str]:
+        seed = next(SEEDS)
+        template = real_ironic.NodeTemplate(resource_class=resource_class)
+        return real_ironic.create_nodes(
+            ironic_on_mariadb, 2, template, name=f"dying-{seed}-{{}}", seed=seed
+        )
+
+    return deaths.Site(ironic_on_mariadb.url, operator, make_nodes, tmp_path, after_looks=False)
+
+
+@pytest.mark.timeout(600)
+def test_a_service_that_is_killed_in_a_spawn_leaves_nothing(
+    site: deaths.Site, show: Callable[[list[str]], None]
+) -> None:
+    rows = deaths.killed_in_spawns(site)
+    show(rows)
+    assert len(rows) > 1 + 2 * 4, "before and after each change"
+
+
+@pytest.mark.timeout(600)
+def test_a_service_that_is_killed_in_a_destroy_leaves_nothing(
+    site: deaths.Site, show: Callable[[list[str]], None]
+) -> None:
+    rows = deaths.killed_in_destroys(site)
+    show(rows)
+    assert len(rows) > 1 + 2, "before and after the change"

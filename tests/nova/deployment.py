@@ -135,7 +135,7 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
             method,
             f"{self._ironic.url}/v1{path}",
             json=body,
-            headers={"X-OpenStack-Ironic-API-Version": "1.115"},
+            headers={"X-OpenStack-Ironic-API-Version": "latest"},
             timeout=60,
         )
         return answer.json() if answer.content else None

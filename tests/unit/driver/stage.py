@@ -72,6 +72,8 @@ class Service(virt.VirtAPI):
     :ivar places: the compute nodes that the records put its instances on.
     :ivar hosts: the hosts of instances.
     :ivar image: what an instance is to be deployed from.
+    :ivar has_drive: whether instances have a config drive.
+    :ivar on_config_drive: called while one is made.
     :ivar steps: what was reported.
     """
 
@@ -85,6 +87,8 @@ class Service(virt.VirtAPI):
         self.places: dict[str, str] = {}
         self.hosts: dict[str, str] = {}
         self.image: virt.ImageMeta | None = IMAGE
+        self.has_drive = True
+        self.on_config_drive: Callable[[], None] | None = None
         self.steps: list[str] = []
 
     @property
@@ -128,7 +132,11 @@ class Service(virt.VirtAPI):
         network_info: virt.NetworkInfo,
         injected_files: Sequence[tuple[str, bytes]],
         admin_password: str | None,
-    ) -> virt.ConfigDrive:
+    ) -> virt.ConfigDrive | None:
+        if self.on_config_drive is not None:
+            self.on_config_drive()
+        if not self.has_drive:
+            return None
         return virt.ConfigDrive(meta_data={"uuid": instance.uuid, "admin_pass": admin_password})
 
     def report_progress(self, instance: virt.InstanceLike, step: str, detail: str = "") -> None:
@@ -222,10 +230,15 @@ class Stage:
         values = {"uuid": INSTANCE, "name": "instance-1", "host": "compute1"} | fields
         return virt.Instance(node=node, flavor=flavor, **values)
 
-    def spawn(self, instance: virt.Instance, image: virt.ImageMeta = IMAGE) -> None:
+    def spawn(
+        self,
+        instance: virt.Instance,
+        image: virt.ImageMeta = IMAGE,
+        vifs: Sequence[virt.Vif] = (virt.Vif(VIF),),
+    ) -> None:
         """What a compute service does to have an instance deployed."""
         self.driver.prepare_for_spawn(instance)
-        self.driver.spawn(None, instance, image, [], SECRET, None, [virt.Vif(VIF)])
+        self.driver.spawn(None, instance, image, [], SECRET, None, vifs)
 
     def rebuild(self, instance: virt.Instance, image: virt.ImageMeta = OTHER_IMAGE) -> None:
         """What a compute service does to have another image put on."""

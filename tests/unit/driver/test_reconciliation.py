@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from ironic_virt import exceptions, virt
 from ironic_virt.driver import request_notes
-from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import INSTANCE, STRANGER, Stage
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic
+from tests.unit.driver.stage import INSTANCE, STRANGER, VIF, Stage
 
 SetStage = Callable[..., Stage]
 PERIOD = 600
@@ -31,6 +33,12 @@ def leave(stage: Stage, node: str, uuid: str = INSTANCE, host: str = "compute1")
     stage.driver._client.allocations.create(
         uuid, resource_class="gold", candidate_nodes=[node], extra=extra
     )
+
+
+def pooled(stage: Stage) -> virt.Instance:
+    """Our instance, for which a pool was chosen and no node."""
+    flavor = virt.Flavor("bm", extra_specs={"resources:CUSTOM_GOLD": "1"})
+    return dataclasses.replace(stage.instance("gold@compute1"), flavor=flavor)
 
 
 def look(stage: Stage, times: int = 1) -> None:
@@ -141,14 +149,117 @@ def test_a_list_that_fails_is_asked_for_again(fake: FakeIronic, stage: Stage, no
     assert left(fake) == []
 
 
-def test_nothing_is_listed_while_the_scheduler_picks(
+def test_what_was_written_to_the_node_goes_with_it(
+    fake: FakeIronic, stage: Stage, node: str
+) -> None:
+    untouched = stage.trace(node)
+    leave(stage, node)
+    fake.settle()
+    fake.faults.status(503, "PUT", "/provision$", count=None)
+    fake.faults.status(503, "DELETE", count=None)
+    stage.service.owned = {INSTANCE}
+    with pytest.raises(exceptions.IronicError):
+        stage.spawn(pooled(stage))
+    fake.faults.clear()
+    stage.service.owned = set()
+    assert fake.vifs(node) == [VIF]
+    look(stage, 2)
+    assert stage.trace(node) == untouched
+    assert left(fake) == []
+
+
+def test_one_that_fails_keeps_no_other_from_going(
+    fake: FakeIronic, stage: Stage, node: str
+) -> None:
+    leave(stage, node)
+    other = fake.add_node(resource_class="gold")
+    leave(stage, other, uuid=STRANGER)
+    fake.settle()
+    fake.faults.status(400, "PATCH", f"/nodes/{node}$", count=1)
+    look(stage, 2)
+    assert left(fake) == [INSTANCE]
+    look(stage)
+    assert left(fake) == []
+
+
+# -- while the scheduler picks the node ---------------------------------------
+
+
+def asked(fake: FakeIronic) -> int:
+    """How often allocations were listed."""
+    return len(fake.requests.matching("GET", "/allocations$"))
+
+
+@pytest.mark.parametrize("stuck", [False, True], ids=["with a node", "in error"])
+def test_what_is_left_of_former_times_goes_when_the_scheduler_picks_again(
+    fake: FakeIronic, set_stage: SetStage, stage: Stage, node: str, stuck: bool
+) -> None:
+    fake.set_node(node, maintenance=stuck)
+    leave(stage, node)
+    back = set_stage(fake, inventory_full_resync_period=PERIOD)
+    back.service.owned = set()
+    fake.settle()
+    look(back)
+    assert asked(fake) == 0, "nothing that a start costs"
+    look(back)
+    assert left(fake) == [INSTANCE]
+    look(back)
+    assert left(fake) == []
+    assert fake.node(node)["instance_uuid"] is None
+
+
+def test_where_nothing_is_left_it_is_looked_for_once(
+    fake: FakeIronic, set_stage: SetStage
+) -> None:
+    stage = set_stage(fake, inventory_full_resync_period=PERIOD)
+    fake.add_node(resource_class="gold")
+    look(stage, 10)
+    assert asked(fake) == 1
+
+
+def test_an_old_server_is_not_asked(set_stage: SetStage) -> None:
+    fake = FakeIronic(max_version=(1, 51))
+    fake.add_node(resource_class="gold")
+    stage = set_stage(fake, inventory_full_resync_period=PERIOD)
+    look(stage, 4)
+    assert fake.requests.matching("GET", "/allocations") == []
+
+
+def test_a_service_that_still_has_pools_looks_at_its_start(
     fake: FakeIronic, set_stage: SetStage, stage: Stage, node: str
 ) -> None:
     leave(stage, node)
-    fake.requests.clear()
-    look(set_stage(fake), 3)
-    assert fake.requests.matching("GET", "/allocations") == []
-    assert left(fake) == [INSTANCE]
+    back = set_stage(fake, inventory_full_resync_period=PERIOD)
+    back.service.owned = {STRANGER}
+    back.service.places = {STRANGER: "gold@compute1"}
+    fake.settle()
+    look(back)
+    assert asked(fake) == 1
+    look(back)
+    assert left(fake) == []
+
+
+def test_the_scheduler_and_ironic_in_turn(
+    fake: FakeIronic, set_stage: SetStage, stage: Stage, node: str
+) -> None:
+    leave(stage, node)
+    fake.settle()
+    look(set_stage(fake, inventory_full_resync_period=PERIOD))
+    again = set_stage(fake, node_selection="ironic", inventory_full_resync_period=PERIOD)
+    again.service.owned = set()
+    look(again, 2)
+    assert left(fake) == []
+
+
+@pytest.mark.parametrize("allocate", [0, 100], ids=["in error", "allocating"])
+def test_destroy_gives_up_what_a_pools_instance_has_also_now(
+    set_stage: SetStage, allocate: float
+) -> None:
+    fake = FakeIronic(durations=Durations(allocate=allocate))
+    stage = set_stage(fake)
+    leave(stage, fake.add_node(resource_class="gold", maintenance=allocate == 0))
+    stage.destroy(pooled(stage))
+    assert left(fake) == []
 
 
 def test_records_that_can_not_be_asked_give_nothing_up(

@@ -32,8 +32,19 @@ def sent(fake: FakeIronic, node: str) -> list[str]:
 def test_a_spawn(stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance) -> None:
     stage.driver.prepare_for_spawn(instance)
     assert sent(fake, node) == ["GET ", "PATCH "]
+    stage.service.has_drive = False
     stage.driver.spawn(None, instance, IMAGE, [], None, None)
     assert sent(fake, node) == ["GET ", "PATCH ", "PUT /states/provision", "GET "]
+
+
+def test_a_spawn_with_a_config_drive_looks_again_when_it_is_made(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    stage.spawn(instance, vifs=[])
+    assert sent(fake, node) == [
+        *("GET ", "PATCH "),
+        *("GET ", "GET ", "PATCH ", "PUT /states/provision", "GET "),
+    ]
 
 
 def test_a_spawn_with_networks(stage: Stage, fake: FakeIronic) -> None:
@@ -48,6 +59,7 @@ def test_a_spawn_with_networks(stage: Stage, fake: FakeIronic) -> None:
         "POST /vifs",
         "GET ",
         "POST /vifs",
+        "GET ",
         "PATCH ",
         "PUT /states/provision",
         "GET ",

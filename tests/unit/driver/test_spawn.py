@@ -229,6 +229,44 @@ def test_somebody_else_takes_the_node_just_before_it_is_deployed(
     assert stage.provision_requests("deleted") == 0
 
 
+@pytest.mark.parametrize("while_", ["vifs", "config drive"])
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"shard": "elsewhere"}, exceptions.NodeNotOurs),
+        ({"instance_uuid": STRANGER}, exceptions.NodeTaken),
+    ],
+)
+def test_a_node_that_went_to_others_in_between_is_not_written_to(
+    fake: FakeIronic,
+    set_stage: Callable[..., Stage],
+    fields: dict[str, Any],
+    error: type[exceptions.NodeError],
+    while_: str,
+) -> None:
+    node = fake.add_node(ports=1, shard="ours")
+    stage = set_stage(fake, shard_key="ours")
+
+    def changes() -> None:
+        fake.set_node(node, **fields)
+        fake.requests.clear()
+
+    def attached(method: str, path: str, body: Any) -> bool:
+        changes()
+        return False
+
+    if while_ == "vifs":
+        stage.service.has_drive = False
+        fake.faults.delay(0, "POST", "/vifs$", when=attached)
+        vifs = [virt.Vif(VIF)]
+    else:
+        stage.service.on_config_drive = changes
+        vifs = []
+    with pytest.raises(error):
+        stage.spawn(stage.instance(node), vifs=vifs)
+    assert [one for one in fake.requests.mutating() if one.method != "POST"] == []
+
+
 @pytest.mark.parametrize(
     ("fields", "error"),
     [

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What any test may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+_TABLE = "table"
+
+
+@pytest.fixture
+def show(record_property: Callable[[str, Any], None]) -> Callable[[list[str]], None]:
+    """Print lines at the end of the run, whatever pytest captures and wherever it runs."""
+    return lambda lines: record_property(_TABLE, list(lines))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print what tests wanted to show."""
+    for report in terminalreporter.getreports("passed"):
+        for name, lines in report.user_properties:
+            if name == _TABLE:
+                terminalreporter.section(report.nodeid, "-")
+                for line in lines:
+                    terminalreporter.write_line(line)

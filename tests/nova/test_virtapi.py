@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the driver is answered from Nova's records."""
+
+from __future__ import annotations
+
+import uuid
+
+from nova import conf as nova_conf
+from nova import context as nova_context
+from nova import objects, test
+from nova.compute import vm_states
+
+from ironic_virt.nova.virtapi import NovaVirtAPI
+from tests.nova import cases
+
+
+class TestInstances(cases.UnderPytest, test.TestCase):
+    """A server that is there, one that can be restored, one that is gone, and none."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self._context = nova_context.get_admin_context()
+        self.records = NovaVirtAPI(nova_conf.CONF)
+        self.records.host = "compute1"
+        self.there = self.instance(vm_states.ACTIVE)
+        self.soft_deleted = self.instance(vm_states.SOFT_DELETED)
+        self.gone = self.instance(vm_states.DELETED)
+        objects.Instance.get_by_uuid(self._context, self.gone).destroy()
+        self.all = [self.there, self.soft_deleted, self.gone, str(uuid.uuid4())]
+
+    def instance(self, vm_state: str) -> str:
+        instance = objects.Instance(
+            self._context,
+            uuid=str(uuid.uuid4()),
+            host="compute1",
+            vm_state=vm_state,
+            project_id="p",
+            user_id="u",
+        )
+        instance.create()
+        found: str = instance.uuid
+        return found
+
+    def test_what_can_be_restored_exists(self) -> None:
+        assert self.records.existing_instances(self.all) == {self.there, self.soft_deleted}
+
+    def test_what_can_be_restored_has_its_host(self) -> None:
+        held = {self.there: "compute1", self.soft_deleted: "compute1"}
+        assert self.records.instance_hosts(self.all) == held
+        assert self.records.instance_places().keys() == held.keys()
+
+    def test_what_is_gone_is_known(self) -> None:
+        found = self.records.known_instances(self.all)
+        assert found.keys() == {self.there, self.soft_deleted, self.gone}
