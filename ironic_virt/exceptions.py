@@ -456,10 +456,19 @@ class RebuildFailed(DeployFailed):
         )
 
 
+class System(enum.Enum):
+    """What a node runs after a rescue or an unrescue that failed."""
+
+    UNTOUCHED = "what it did before"
+    OWN = "the instance's own system"
+    UNKNOWN = "not known"
+
+
 class RescueFailed(NodeError):
     """The instance was not brought into the rescue system, or out of it.
 
     :ivar last_error: Ironic's own ``last_error``, whole.
+    :ivar system: what the node runs now, for programs; ``reason`` says it too.
     """
 
     retriable = False
@@ -472,8 +481,10 @@ class RescueFailed(NodeError):
         *,
         last_error: str | None = None,
         request_id: str | None = None,
+        system: System = System.UNKNOWN,
     ) -> None:
         self.last_error = last_error
+        self.system = system
         super().__init__(node, instance, reason, request_id=request_id)
 
 

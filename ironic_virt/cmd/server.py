@@ -88,7 +88,7 @@ class Show(output.ShowOne):
         return output.one(server_view.fields(instance, fault))
 
 
-class _Ask(configured.Configured):
+class Ask(configured.Configured):
     """A command that asks for something of servers, and may wait for it."""
 
     doing: str
@@ -146,7 +146,7 @@ class _Ask(configured.Configured):
         return len(failed)
 
 
-class Delete(_Ask):
+class Delete(Ask):
     """Delete servers, whatever they are doing; their nodes are cleaned by Ironic.
 
     One that can't be deleted is in status ERROR afterwards, and can be deleted again.
@@ -160,7 +160,7 @@ class Delete(_Ask):
         return requests.delete(server)
 
 
-class Start(_Ask):
+class Start(Ask):
     """Power servers on."""
 
     doing = "Starting"
@@ -171,7 +171,7 @@ class Start(_Ask):
         return requests.start(server)
 
 
-class Stop(_Ask):
+class Stop(Ask):
     """Power servers off."""
 
     doing = "Stopping"
@@ -182,7 +182,7 @@ class Stop(_Ask):
         return requests.stop(server)
 
 
-class Reboot(_Ask):
+class Reboot(Ask):
     """Reboot servers."""
 
     doing = "Rebooting"

@@ -46,6 +46,7 @@ STATUSES = {
     VmState.BUILDING: "BUILD",
     VmState.ACTIVE: "ACTIVE",
     VmState.STOPPED: "SHUTOFF",
+    VmState.RESCUED: "RESCUE",
     VmState.ERROR: "ERROR",
     VmState.DELETED: "DELETED",
 }

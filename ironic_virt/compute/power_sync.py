@@ -23,7 +23,7 @@ from ironic_virt.compute.states import VmState
 
 LOG = logging.getLogger(__name__)
 
-_SETTLED = (VmState.ACTIVE, VmState.STOPPED)
+_SETTLED = (VmState.ACTIVE, VmState.STOPPED, VmState.RESCUED)
 _SHOWN = 10
 
 
@@ -80,7 +80,10 @@ class PowerSync:
         self._strangers = strangers
 
     def _compare(self, instance: Instance, power_state: virt.PowerState) -> None:
-        vm_state = VM_STATES.get(power_state, VmState(instance.vm_state))
+        vm_state = VmState(instance.vm_state)
+        if vm_state is not VmState.RESCUED:
+            # The rescue system's power says nothing of the instance's own.
+            vm_state = VM_STATES.get(power_state, vm_state)
         if (instance.power_state, instance.vm_state) == (power_state, vm_state):
             return
         if not self._instances.power_seen(instance.uuid, power_state, vm_state=vm_state):

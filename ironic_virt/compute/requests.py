@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from oslo_config import cfg
 
 from ironic_virt import exceptions, virt
-from ironic_virt.compute import states
+from ironic_virt.compute import passwords, states
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.errors import ClaimLost, InvalidRequest, RequestTimeout
 from ironic_virt.compute.placing import candidates, place
@@ -184,6 +184,18 @@ class Requests:
             instance, TaskState.REBUILDING, image=image, preserve_ephemeral=preserve_ephemeral
         )
 
+    def rescue(self, instance: str, password: str) -> Request:
+        """Ask for an instance's node to be booted into the rescue system.
+
+        :param password: what to get in with; never logged, and forgotten when it is done.
+        :raises InvalidRequest: there can't be such a one.
+        """
+        return self._ask(instance, TaskState.RESCUING, rescue_password=passwords.checked(password))
+
+    def unrescue(self, instance: str) -> Request:
+        """Ask for an instance's own system to be booted again."""
+        return self._ask(instance, TaskState.UNRESCUING)
+
     # -- waiting --------------------------------------------------------------
 
     def wait(
@@ -304,6 +316,7 @@ class Requests:
         *,
         image: virt.ImageMeta | None = None,
         preserve_ephemeral: bool = False,
+        rescue_password: str | None = None,
     ) -> Request:
         found = self._db.instances.get(instance)
         request_id = f"req-{self._new_uuid()}"
@@ -312,6 +325,7 @@ class Requests:
             task,
             image=image,
             preserve_ephemeral=preserve_ephemeral,
+            rescue_password=rescue_password,
             request_id=request_id,
         )
         self._wake()

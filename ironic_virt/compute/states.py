@@ -18,6 +18,7 @@ class VmState(enum.StrEnum):
     BUILDING = "building"
     ACTIVE = "active"
     STOPPED = "stopped"
+    RESCUED = "rescued"
     ERROR = "error"
     DELETED = "deleted"
 
@@ -32,6 +33,8 @@ class TaskState(enum.StrEnum):
     REBOOTING = "rebooting"
     REBOOTING_HARD = "rebooting-hard"
     REBUILDING = "rebuilding"
+    RESCUING = "rescuing"
+    UNRESCUING = "unrescuing"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,10 +60,15 @@ TRANSITIONS = {
     TaskState.REBUILDING: Transition(
         "rebuild", frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR})
     ),
-    TaskState.DELETING: Transition(
-        "delete",
-        frozenset({VmState.BUILDING, VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
+    TaskState.RESCUING: Transition(
+        "rescue", frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR})
     ),
+    TaskState.UNRESCUING: Transition(
+        # In error is one whose unrescue has failed.
+        "unrescue",
+        frozenset({VmState.RESCUED, VmState.ERROR}),
+    ),
+    TaskState.DELETING: Transition("delete", frozenset(VmState) - {VmState.DELETED}),
 }
 """What a user can ask for; ``SPAWNING`` comes with the instance itself."""
 
@@ -75,7 +83,8 @@ def refusal(wanted: TaskState, vm_state: str, task_state: str | None) -> str | N
     transition = TRANSITIONS[wanted]
     if vm_state not in transition.allowed_in:
         states = ", ".join(sorted(state.value for state in transition.allowed_in))
-        return f"it is {vm_state}, and {transition.action} needs one that is {states}"
+        refused = f"it is {vm_state}, and {transition.action} needs one that is {states}"
+        return f"{refused}; unrescue it first" if vm_state == VmState.RESCUED else refused
     if task_state is not None and wanted is not TaskState.DELETING:
         return f"it is busy ({task_state}); wait until that is done, or delete it"
     return None

@@ -58,13 +58,14 @@ class Rescue:
         :param password: of its user; never logged.
         :raises InstanceNotFound: no node carries it.
         :raises RescueFailed: why, and on which system the instance is now.
+        :raises BuildAborted: it is not wanted any more; the node is on the way there.
         :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
         if not password.strip():
             raise exceptions.OperationNotSupported("rescuing without a password")
         node = self._at_rest(instance)
         if reason := _why_not(node, states.RESCUABLE, "rescued"):
-            raise exceptions.RescueFailed(node.uuid, instance.uuid, reason)
+            raise _untouched(node, instance, reason)
         try:
             self._ask(node, instance, states.VERB_RESCUE, password)
             done = self._wait(node, instance, states.RESCUE)
@@ -78,6 +79,7 @@ class Rescue:
 
         :raises InstanceNotFound: no node carries it.
         :raises RescueFailed: why; the node is not on its own system.
+        :raises BuildAborted: it is not wanted any more; the node is on the way there.
         :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
         node = self._at_rest(instance)
@@ -85,7 +87,7 @@ class Rescue:
             self._access.note(node)
             return
         if reason := _why_not(node, states.UNRESCUABLE, "unrescued"):
-            raise exceptions.RescueFailed(node.uuid, instance.uuid, reason)
+            raise _untouched(node, instance, reason)
         try:
             done = self._unrescued(node, instance)
         except exceptions.RescueFailed as exc:
@@ -123,6 +125,8 @@ class Rescue:
         """Leave the state in which a rescue has failed, and say what came of that."""
         try:
             how = self._leave(instance)
+        except (exceptions.BuildAborted, exceptions.WaitCancelled):
+            raise
         except (exceptions.NodeError, exceptions.IronicError) as exc:
             why = exc.reason if isinstance(exc, exceptions.NodeError) else str(exc)
             how = _NOT_BACK.format(why=why)
@@ -134,6 +138,7 @@ class Rescue:
             "; ".join(parts),
             last_error=getattr(error, "last_error", None),
             request_id=error.request_id,
+            system=exceptions.System.OWN if how == _BACK else exceptions.System.UNKNOWN,
         )
 
     def _leave(self, instance: InstanceLike) -> str:
@@ -194,6 +199,7 @@ class Rescue:
                 instance.uuid,
                 f"Ironic refused {verb!r}: {exc.message}",
                 request_id=exc.request_id,
+                system=exceptions.System.UNTOUCHED,
             ) from exc
 
     def _wait(self, node: Node, instance: InstanceLike, wanted: str) -> Node:
@@ -236,8 +242,15 @@ class Rescue:
             timeout=self._conf.ironic.rescue_timeout,
             instance=instance.uuid,
             state=states.RESCUING,
+            abort=lambda: self._virtapi.abort_reason(instance),
             patience=deploy.PATIENCE,
         )
+
+
+def _untouched(node: Node, instance: InstanceLike, reason: str) -> exceptions.RescueFailed:
+    return exceptions.RescueFailed(
+        node.uuid, instance.uuid, reason, system=exceptions.System.UNTOUCHED
+    )
 
 
 def _why_not(node: Node, allowed: frozenset[str], what: str) -> str | None:

@@ -26,6 +26,11 @@ from ironic_virt.nova import config_drive, values
 LOG = logging.getLogger(__name__)
 
 _DEPLOY_EVENT = "compute_ironic_deploy"
+_OF_SERVERS_IN_ERROR_TOO = (
+    task_states.REBUILD_SPAWNING,
+    task_states.RESCUING,
+    task_states.UNRESCUING,
+)
 
 
 class NovaVirtAPI(virt.VirtAPI):
@@ -143,8 +148,7 @@ class NovaVirtAPI(virt.VirtAPI):
             instance.refresh()
         except exception.InstanceNotFound:
             return "the server was deleted meanwhile"
-        if instance.task_state == task_states.REBUILD_SPAWNING:
-            # A server in ERROR is rebuilt too.
+        if instance.task_state in _OF_SERVERS_IN_ERROR_TOO:
             return None
         if instance.task_state == task_states.DELETING:
             return "the server is being deleted"

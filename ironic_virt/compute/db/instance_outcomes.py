@@ -246,6 +246,7 @@ def _swap(
             **values,
             task_state=wanted,
             rebuild=sa.null() if wanted is None else _INSTANCE.rebuild,
+            rescue_password=sa.null() if wanted is None else _INSTANCE.rescue_password,
             updated_at=now,
             **_NO_PROGRESS,
         )

@@ -122,6 +122,7 @@ class InstanceRequests:
         *,
         image: virt.ImageMeta | None = None,
         preserve_ephemeral: bool = False,
+        rescue_password: str | None = None,
         request_id: str | None = None,
         user_id: str | None = None,
         project_id: str | None = None,
@@ -133,6 +134,7 @@ class InstanceRequests:
 
         :param image: for a rebuild; ``None``: the one that it has.
         :param preserve_ephemeral: for a rebuild.
+        :param rescue_password: for a rescue; kept until that is done, failed or superseded.
         :returns: the instance as it is now.
         :raises NoSuchInstance: there is none, or it is deleted.
         :raises ConflictingRequest: not in its present state.
@@ -167,6 +169,7 @@ class InstanceRequests:
                 .values(
                     task_state=task_state,
                     rebuild=rebuild,
+                    rescue_password=rescue_password,
                     progress_step=None,
                     progress_detail=None,
                     progress_at=None,

@@ -135,6 +135,14 @@ class InstanceRows:
         task_state: str | None = row.task_state
         return task_state
 
+    def rescue_password(self, uuid: str) -> str | None:
+        """What a user gets into the rescue system with; in no record, and nowhere else.
+
+        :returns: ``None`` when no rescue is wanted.
+        """
+        statement = sa.select(_INSTANCE.rescue_password).where(LIVE, _INSTANCE.uuid == uuid)
+        return self._transactions.read(lambda connection: connection.scalar(statement))
+
     def names(self, uuids: Collection[str]) -> Mapping[str, str]:
         """What instances are called, by uuid; one that isn't known is left out."""
 

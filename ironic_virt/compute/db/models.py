@@ -142,6 +142,8 @@ class Instance(SoftDeleted, Base):
     flavor: orm.Mapped[Any] = orm.mapped_column(types.Json)
     image: orm.Mapped[Any] = orm.mapped_column(types.Json)
     rebuild: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
+    # Only while the rescue is wanted.
+    rescue_password: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
     ports: orm.Mapped[Any] = orm.mapped_column(types.Json)
     user_data: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
     key_name: orm.Mapped[str | None] = orm.mapped_column(_NAME)

@@ -333,6 +333,81 @@ def test_a_rebuild_that_failed_is_told_of(
     assert (result.json["status"], result.json["id"]) == ("ACTIVE", uuid)
 
 
+def test_a_rescue_shows_the_password_that_it_has_made_up_and_only_then(
+    run: Commands, db: Database, nodes: list[str]
+) -> None:
+    run.ok(*CREATE, "web")
+    uuid = db.instances.get("web").uuid
+    built(db, uuid)
+    shown = run.json("server", "rescue", "web")
+    assert len(shown["adminPass"]) == 16
+    assert shown["adminPass"] == db.instances.rescue_password(uuid)
+    assert (shown["status"], shown["OS-EXT-STS:task_state"]) == ("ACTIVE", "rescuing")
+    assert "adminPass" not in run.json("server", "show", "web")
+    assert db.instances.finish(uuid, TaskState.RESCUING, vm_state=VmState.RESCUED)
+    assert [row["Name"] for row in run.json("server", "list", "--status", "rescue")] == ["web"]
+    run.ok("server", "unrescue", "web")
+    assert db.instances.get(uuid).task_state == "unrescuing"
+    assert db.instances.finish(uuid, TaskState.UNRESCUING, vm_state=VmState.ACTIVE)
+    assert run.ok(
+        *("server", "rescue", "web", "--password", "correct horse", "-f", "value"),
+        *("-c", "adminPass", "-c", "name"),
+    ).split() == ["web", "None"]
+    assert db.instances.rescue_password(uuid) == "correct horse"
+
+
+def test_a_rescue_that_is_not_waited_for_any_longer_tells_its_password(
+    run: Commands, db: Database, nodes: list[str], tmp_path: Path
+) -> None:
+    run.ok(*CREATE, "web")
+    uuid = db.instances.get("web").uuid
+    built(db, uuid)
+    log = tmp_path / "log"
+    result = run(
+        *("-q", "--log-file", str(log), "server", "rescue", "web", "--wait", "--timeout", "0.01")
+    )
+    assert (result.code, result.out) == (1, "")
+    password = db.instances.rescue_password(uuid)
+    assert password is not None
+    first, second = result.err.splitlines()
+    assert first == f"The password is {password}"
+    assert second.startswith("Not done after 0.01 s: instance ")
+    assert password not in log.read_text()
+
+
+def test_a_rescue_that_failed_shows_no_password(
+    run: Commands, db: Database, nodes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.ok(*CREATE, "web")
+    uuid = db.instances.get("web").uuid
+    built(db, uuid)
+    fault = records.FaultReport("the ramdisk is broken; the instance runs its own system")
+
+    def carried_out(self: Requests, asked: Sequence[Request], *args: object) -> list[Outcome]:
+        assert db.instances.fail(uuid, TaskState.RESCUING, fault, vm_state=VmState.ACTIVE)
+        return [Outcome(asked[0], db.instances.get(uuid), fault.message)]
+
+    monkeypatch.setattr(Requests, "wait", lambda self, asked, *_, **__: carried_out(self, asked))
+    result = run("server", "rescue", "web", "--wait", "-f", "json")
+    assert result.code == 1
+    assert f"Server web: {fault.message}\n" in result.err
+    assert (result.json["status"], result.json["adminPass"]) == ("ACTIVE", None)
+
+
+def test_a_password_is_written_to_no_log(
+    run: Commands, db: Database, nodes: list[str], tmp_path: Path
+) -> None:
+    run.ok(*CREATE, "web")
+    built(db, db.instances.get("web").uuid)
+    log = tmp_path / "log"
+    result = run(
+        *("-vv", "--debug", "--log-file", str(log)),
+        *("server", "rescue", "web", "--password", "correct horse"),
+    )
+    assert result.code == 0
+    assert "correct horse" not in result.out + result.err + log.read_text()
+
+
 def test_the_reason_of_a_failure_is_shown(run: Commands, db: Database, nodes: list[str]) -> None:
     run.ok(*CREATE, "web")
     uuid = db.instances.get("web").uuid

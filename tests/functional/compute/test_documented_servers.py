@@ -118,4 +118,4 @@ def test_its_commands_lead_to_a_server_and_back(run: subprocess.Popen[str]) -> N
     for name in ("web", "more-1", "more-2", "more-3"):
         assert re.search(rf"\| {name} +\| DELETED", listed)
     history = said["ironic-virt server event list web"]
-    assert history.count("| Success |") == 4
+    assert history.count("| Success |") == 6

@@ -21,6 +21,7 @@ from tests.functional.compute.processes import ComputeProcess, create, wait_for
 
 Compute = Callable[..., ComputeProcess]
 LONG = 3.0
+PASSWORD = "correct horse"
 GOLD = {"resource_class": "gold", "ports": 1}
 
 
@@ -184,6 +185,37 @@ def test_a_power_cut_in_mid_delete_costs_nothing_but_time(
     wait_until(db, uuid, "deleted")
     assert deployments(server, "deleted") == nodes
     wait_for("the node to be free", lambda: db.compute_nodes.get(nodes[0]).available)
+
+
+@pytest.mark.parametrize("durations", [Durations(deploy=0.1, rescue=LONG, unrescue=LONG)])
+def test_a_power_cut_in_mid_rescue_costs_nothing_but_time(
+    compute: Compute, db: Database, server: FakeIronicServer
+) -> None:
+    nodes = server.fake.add_nodes(1, **GOLD)
+    service = compute(DEFAULT={"debug": True}).started()
+    wait_for_nodes(db, "compute1", nodes)
+    uuid = create(db, nodes[0])
+    wait_until(db, uuid, "active")
+    for task, verb, becomes in (
+        (TaskState.RESCUING, "rescue", "rescued"),
+        (TaskState.UNRESCUING, "unrescue", "active"),
+    ):
+        password = PASSWORD if task is TaskState.RESCUING else None
+        db.instances.request(uuid, task, rescue_password=password)
+        wait_for(verb, lambda verb=verb: deployments(server, verb))  # type: ignore[misc]
+        service.kill()
+        assert db.instances.get(uuid).task_state == task
+        service.started()
+        wait_until(db, uuid, becomes)
+        assert db.instances.rescue_password(uuid) is None
+    assert {
+        entry.body.get("rescue_password")
+        for entry in server.fake.requests.matching("PUT", "/states/provision$")
+        if entry.body["target"] == "rescue"
+    } == {PASSWORD}
+    assert deployments(server, "unrescue") == nodes
+    assert db.faults.latest(uuid) is None
+    assert PASSWORD not in service.text()
 
 
 # -- what happens meanwhile -------------------------------------------------------

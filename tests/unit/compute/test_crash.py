@@ -19,6 +19,7 @@ from tests.unit.compute.service_stage import ServiceStage, make_conf
 
 MOST_CALLS = 200
 MOST_ROUNDS = 6
+PASSWORD = "correct horse"
 
 Story = Callable[[ServiceStage, str], None]
 Dying = tuple[str, ServiceStage, str]
@@ -71,7 +72,8 @@ class Deaths:
             prepare(fake, nodes[0])
             for task in tasks[1:]:
                 dying.look()
-                dying.db.instances.request(uuid, task)
+                password = PASSWORD if task is TaskState.RESCUING else None
+                dying.db.instances.request(uuid, task, rescue_password=password)
             fake.requests.clear()
             death.begin(dying.ironic.channel)
             try:
@@ -159,4 +161,21 @@ def test_powering_off_goes_on(deaths: Deaths) -> None:
         assert again.state(uuid) == ("stopped", None), where
         node = again.fake.node(str(again.instance(uuid).node))
         assert node["power_state"] == "power off", where
+        check_whole(again, uuid, where)
+
+
+def test_a_rescue_goes_on(deaths: Deaths) -> None:
+    for where, again, uuid in deaths(TaskState.SPAWNING, TaskState.RESCUING):
+        assert again.state(uuid) == ("rescued", None), where
+        asked = again.fake.requests.matching("PUT", "/states/provision$")
+        assert {entry.body["rescue_password"] for entry in asked} == {PASSWORD}, where
+        assert again.db.instances.rescue_password(uuid) is None, where
+        check_whole(again, uuid, where)
+
+
+def test_an_unrescue_goes_on(deaths: Deaths) -> None:
+    tasks = (TaskState.SPAWNING, TaskState.RESCUING, TaskState.UNRESCUING)
+    for where, again, uuid in deaths(*tasks):
+        assert again.state(uuid) == ("active", None), where
+        assert again.ironic.provision_requests("unrescue") == 1, where
         check_whole(again, uuid, where)

@@ -8,7 +8,7 @@ import pytest
 
 from ironic_virt.compute.states import TaskState, VmState, refusal
 
-ALIVE = [VmState.BUILDING, VmState.ACTIVE, VmState.STOPPED, VmState.ERROR]
+ALIVE = [state for state in VmState if state is not VmState.DELETED]
 
 
 @pytest.mark.parametrize("vm_state", ALIVE)
@@ -24,6 +24,9 @@ def test_a_delete_is_always_taken(vm_state: VmState, task_state: TaskState | Non
         (TaskState.POWERING_OFF, {VmState.ACTIVE}),
         (TaskState.REBOOTING, {VmState.ACTIVE}),
         (TaskState.REBOOTING_HARD, {VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
+        (TaskState.REBUILDING, {VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
+        (TaskState.RESCUING, {VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
+        (TaskState.UNRESCUING, {VmState.RESCUED, VmState.ERROR}),
     ],
 )
 def test_anything_else_needs_a_fitting_state_and_peace(
@@ -36,3 +39,13 @@ def test_anything_else_needs_a_fitting_state_and_peace(
 
 def test_nobody_asks_for_a_build_of_what_there_is() -> None:
     assert refusal(TaskState.SPAWNING, VmState.ACTIVE, None) is not None
+
+
+def test_what_is_rescued_has_to_be_unrescued_first() -> None:
+    for wanted in set(TaskState) - {
+        TaskState.SPAWNING,
+        TaskState.UNRESCUING,
+        TaskState.DELETING,
+    }:
+        assert "unrescue it first" in (refusal(wanted, VmState.RESCUED, None) or ""), wanted
+    assert "unrescue it" not in (refusal(TaskState.REBOOTING, VmState.STOPPED, None) or "")

@@ -129,8 +129,9 @@ def test_from_other_states_nothing_is_done(
 ) -> None:
     fake.set_node(node, **{"provision_state": "rescue", **fields})
     before = stage.trace(node)
-    with pytest.raises(exceptions.RescueFailed, match=says):
+    with pytest.raises(exceptions.RescueFailed, match=says) as caught:
         act(stage, instance)
+    assert caught.value.system is exceptions.System.UNTOUCHED
     assert stage.trace(node) == before
     assert fake.requests.matching("PUT", "") == []
 
@@ -162,6 +163,7 @@ def test_a_rescue_that_fails_ends_on_the_instances_own_system(
         rescue(stage, instance)
     assert caught.value.last_error == "the ramdisk is broken"
     assert "the rescue failed: the ramdisk is broken" in caught.value.reason
+    assert caught.value.system is exceptions.System.OWN
     assert state(fake, node) == "active"
     assert verbs(fake) == ["rescue", "unrescue"]
 
@@ -175,6 +177,7 @@ def test_if_that_fails_too_the_error_says_what_to_do(
         rescue(stage, instance)
     for said in ("the ramdisk is broken", "the BMC is on fire"):
         assert said in caught.value.reason
+    assert caught.value.system is exceptions.System.UNKNOWN
     assert state(fake, node) == "unrescue failed"
     unrescue(stage, instance)
     assert state(fake, node) == "active"
@@ -236,6 +239,40 @@ def test_what_ironic_refuses_leaves_the_node_as_it_was(
         rescue(stage, instance)
     assert state(fake, node) == "active"
     assert fake.node(node)["instance_uuid"] == INSTANCE
+
+
+@pytest.mark.parametrize("act", [rescue, unrescue])
+def test_it_ends_when_it_is_not_wanted_any_more(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    act: Callable[[Stage, virt.Instance], None],
+) -> None:
+    if act is unrescue:
+        rescue(stage, instance)
+    stage.service.unwanted = "the instance is deleting"
+    with pytest.raises(exceptions.BuildAborted, match="the instance is deleting"):
+        act(stage, instance)
+    assert state(fake, node) in ("rescuing", "unrescuing")
+    stage.service.unwanted = None
+    act(stage, instance)
+    assert state(fake, node) == ("rescue" if act is rescue else "active")
+
+
+def test_a_service_that_stops_leaves_a_failed_rescue_to_the_next(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    fake.fail_next("rescue", "the ramdisk is broken", node)
+    leave = stage.driver._rescue._leave  # type: ignore[attr-defined]
+
+    def stopped(whose: virt.Instance) -> str:
+        stage.driver.cleanup_host("compute1")
+        return str(leave(whose))
+
+    stage.driver._rescue._leave = stopped  # type: ignore[attr-defined]
+    with pytest.raises(exceptions.WaitCancelled):
+        rescue(stage, instance)
 
 
 # -- again after a crash ------------------------------------------------------

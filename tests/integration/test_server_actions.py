@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What ``ironic-virt server`` asks of a server, carried out on the real Ironic."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ironic_virt.compute.db import Database
+from ironic_virt.conf import database as database_options
+from ironic_virt.testing import real_ironic
+from tests.functional.compute.processes import ComputeProcess, create, wait_for
+from tests.integration.services import SEEDS, Operator
+
+SECONDS = 180.0
+
+
+@pytest.fixture
+def node(ironic_on_mariadb: real_ironic.RealIronic) -> str:
+    """A node in a shard of its own."""
+    seed = next(SEEDS)
+    template = real_ironic.NodeTemplate(shard=f"actions-{seed}", resource_class="gold")
+    (node,) = real_ironic.create_nodes(
+        ironic_on_mariadb, 1, template, name=f"actions-{seed}-{{}}", seed=seed
+    )
+    return node
+
+
+@pytest.fixture
+def service(
+    tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic, node: str
+) -> Iterator[ComputeProcess]:
+    """A compute service for it."""
+    shard = Operator(ironic_on_mariadb).node(node)["shard"]
+    process = ComputeProcess(
+        tmp_path, "compute1", "unused", ironic_on_mariadb.url, ironic={"shard_key": shard}
+    )
+    process.configure(database={"connection": None})
+    yield process.started()
+    process.kill()
+
+
+@pytest.fixture
+def server(service: ComputeProcess, node: str) -> Iterator[str]:
+    """A server, built."""
+    db = Database(database_options.load([str(service.config)]), patient=False).open()
+    wait_for(
+        "the record of the node",
+        lambda: any(one.uuid == node and one.available for one in db.compute_nodes.list()),
+    )
+    uuid = create(db, node, display_name="web")
+    wait_for("it to be built", lambda: db.instances.get(uuid).vm_state == "active", SECONDS)
+    yield uuid
+    db.close()
+
+
+def run(service: ComputeProcess, *argv: str) -> tuple[int, str, str]:
+    """Run ``ironic-virt``."""
+    command = [sys.executable, "-m", "ironic_virt.cmd.shell"]
+    done = subprocess.run(
+        [*command, "--config-file", str(service.config), *argv],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def shown(service: ComputeProcess, *argv: str) -> Any:
+    """What a command that has to work shows."""
+    code, out, err = run(service, *argv, "-f", "json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_a_server_is_rescued_and_unrescued(
+    service: ComputeProcess,
+    server: str,
+    node: str,
+    ironic_on_mariadb: real_ironic.RealIronic,
+) -> None:
+    operator = Operator(ironic_on_mariadb)
+    rescued = shown(service, "server", "rescue", "--wait", "web")
+    assert (rescued["status"], len(rescued["adminPass"])) == ("RESCUE", 16)
+    there = operator.node(node)
+    assert (there["provision_state"], there["instance_uuid"]) == ("rescue", server)
+    code, _, err = run(service, "server", "stop", "web")
+    assert code == 1
+    assert "it is rescued, and stop needs one that is active; unrescue it first" in err
+    code, _, err = run(service, "server", "unrescue", "--wait", "web")
+    assert code == 0, err
+    back = operator.node(node)
+    assert back["provision_state"] == "active"
+    # The fake interfaces of this Ironic power nothing on.
+    status = {"power on": "ACTIVE", "power off": "SHUTOFF"}[back["power_state"]]
+    assert shown(service, "server", "show", "web")["status"] == status
+    code, _, err = run(service, "server", "delete", "--wait", "web")
+    assert code == 0, err
+    assert rescued["adminPass"] not in service.text()

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Stories of rescues in the reference service."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_virt import exceptions, virt
+from ironic_virt.compute.db import models
+from ironic_virt.compute.errors import ConflictingRequest, InvalidRequest
+from ironic_virt.compute.requests import Requests
+from ironic_virt.compute.states import TaskState
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.compute.conftest import SetStage
+from tests.unit.compute.service_stage import ServiceStage
+
+PASSWORD = "correct horse"
+
+
+@pytest.fixture
+def node(fake: FakeIronic) -> str:
+    return fake.add_node(resource_class="gold", ports=1)
+
+
+@pytest.fixture
+def stage(set_stage: SetStage, node: str) -> ServiceStage:
+    return set_stage().begin()
+
+
+@pytest.fixture
+def uuid(stage: ServiceStage, node: str) -> str:
+    """An instance that is active."""
+    uuid = stage.create(node)
+    stage.look()
+    stage.fake.advance(60)
+    return uuid
+
+
+def requests(stage: ServiceStage) -> Requests:
+    return Requests(stage.conf, stage.db)
+
+
+def rescue(stage: ServiceStage, uuid: str, password: str = PASSWORD) -> None:
+    requests(stage).rescue(uuid, password)
+    stage.look()
+
+
+def unrescue(stage: ServiceStage, uuid: str) -> None:
+    requests(stage).unrescue(uuid)
+    stage.look()
+
+
+def provision_state(stage: ServiceStage, node: str) -> str:
+    return str(stage.fake.node(node)["provision_state"])
+
+
+def kept(stage: ServiceStage) -> list[str | None]:
+    """All passwords that are in the records."""
+    with stage.db._transactions.engine.connect() as connection:
+        return list(connection.scalars(sa.select(models.Instance.rescue_password)))
+
+
+def test_there_and_back(stage: ServiceStage, node: str, uuid: str) -> None:
+    rescue(stage, uuid)
+    there = stage.instance(uuid)
+    assert (there.vm_state, there.task_state) == ("rescued", None)
+    assert (there.node, there.power_state) == (node, virt.PowerState.RUNNING)
+    assert provision_state(stage, node) == "rescue"
+    unrescue(stage, uuid)
+    assert stage.state(uuid) == ("active", None)
+    assert provision_state(stage, node) == "active"
+    actions = [(one.action, one.message) for one in stage.db.actions.list(uuid)[1:]]
+    assert actions == [("rescue", None), ("unrescue", None)]
+
+
+def test_the_password_gets_to_ironic_and_nowhere_else(
+    stage: ServiceStage, uuid: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    requests(stage).rescue(uuid, PASSWORD)
+    assert kept(stage) == [PASSWORD]
+    assert PASSWORD not in repr(stage.instance(uuid))
+    stage.look()
+    (asked,) = stage.fake.requests.matching("PUT", "/states/provision$")[-1:]
+    assert asked.body == {"target": "rescue", "rescue_password": PASSWORD}
+    assert kept(stage) == [None], "as soon as it is done"
+    assert "rescue" in caplog.text
+    assert PASSWORD not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("power_state", "left"), [("power on", "active"), ("power off", "stopped")]
+)
+def test_afterwards_one_that_was_stopped_is_what_its_power_says(
+    stage: ServiceStage, node: str, uuid: str, power_state: str, left: str
+) -> None:
+    requests(stage).stop(uuid)
+    stage.look()
+    rescue(stage, uuid)
+    assert stage.state(uuid) == ("rescued", None)
+    # Hardware is powered on on the way; the fake interface leaves it.
+    stage.fake.set_node(node, power_state=power_state)
+    unrescue(stage, uuid)
+    assert stage.state(uuid) == (left, None)
+
+
+@pytest.mark.parametrize("ask", ["start", "stop", "reboot", "rebuild"])
+def test_one_that_is_rescued_is_unrescued_first(stage: ServiceStage, uuid: str, ask: str) -> None:
+    rescue(stage, uuid)
+    with pytest.raises(ConflictingRequest, match=r"it is rescued, .*; unrescue it first"):
+        getattr(requests(stage), ask)(uuid)
+    with pytest.raises(ConflictingRequest, match="it is rescued"):
+        requests(stage).rescue(uuid, PASSWORD)
+    assert kept(stage) == [None]
+
+
+def test_one_that_is_rescued_is_deleted(stage: ServiceStage, node: str, uuid: str) -> None:
+    rescue(stage, uuid)
+    requests(stage).delete(uuid)
+    stage.look()
+    assert stage.state(uuid) == ("deleted", None)
+    assert stage.fake.node(node)["instance_uuid"] is None
+
+
+def test_a_delete_supersedes_it_and_forgets_the_password(stage: ServiceStage, uuid: str) -> None:
+    requests(stage).rescue(uuid, PASSWORD)
+    requests(stage).delete(uuid)
+    assert kept(stage) == [None]
+    stage.look()
+    assert stage.state(uuid) == ("deleted", None)
+    assert stage.ironic.provision_requests("rescue") == 0
+
+
+def test_a_delete_ends_the_wait_for_the_rescue_system(
+    stage: ServiceStage, node: str, uuid: str
+) -> None:
+    requests(stage).rescue(uuid, PASSWORD)
+    wait = stage.ironic.driver._rescue._wait  # type: ignore[attr-defined]
+
+    def meanwhile(*args: object) -> object:
+        requests(stage).delete(uuid)
+        stage.service.look()
+        return wait(*args)
+
+    stage.ironic.driver._rescue._wait = meanwhile  # type: ignore[attr-defined]
+    stage.look()
+    assert stage.state(uuid) == ("active", "deleting")
+    assert stage.db.faults.latest(uuid) is None
+    stage.look()
+    assert stage.state(uuid) == ("deleted", None)
+
+
+def test_what_ironic_refuses_leaves_it_as_it_was(
+    stage: ServiceStage, node: str, uuid: str
+) -> None:
+    stage.fake.set_node(node, maintenance=True, maintenance_reason="fan")
+    rescue(stage, uuid)
+    assert stage.state(uuid) == ("active", None)
+    assert "the node is in maintenance (fan)" in stage.fault(uuid)
+    assert kept(stage) == [None]
+    stage.fake.set_node(node, maintenance=False)
+    rescue(stage, uuid)
+    stage.fake.set_node(node, maintenance=True)
+    unrescue(stage, uuid)
+    assert stage.state(uuid) == ("rescued", None)
+
+
+def test_a_node_that_cannot_be_rescued_leaves_a_stopped_instance_stopped(
+    stage: ServiceStage, node: str, uuid: str
+) -> None:
+    requests(stage).stop(uuid)
+    stage.look()
+    stage.fake.set_node(node, rescue_interface="no-rescue")
+    rescue(stage, uuid)
+    assert stage.state(uuid) == ("stopped", None)
+    assert "does not support rescue" in stage.fault(uuid)
+
+
+@pytest.mark.parametrize(
+    ("power_state", "left"), [("power on", "active"), ("power off", "stopped")]
+)
+def test_one_that_failed_and_was_brought_back_is_what_its_power_says(
+    stage: ServiceStage, node: str, uuid: str, power_state: str, left: str
+) -> None:
+    requests(stage).stop(uuid)
+    stage.look()
+    stage.fake.fail_next("rescue", "the ramdisk is broken", node)
+    stage.fake.set_node(node, power_state=power_state)
+    rescue(stage, uuid)
+    assert stage.state(uuid) == (left, None)
+    assert "the instance runs its own system; the rescue failed: the ramdisk" in stage.fault(uuid)
+
+
+def test_one_that_runs_nobody_knows_what_is_in_error_and_can_be_unrescued(
+    stage: ServiceStage, node: str, uuid: str
+) -> None:
+    stage.fake.fail_next("rescue", "the ramdisk is broken", node)
+    stage.fake.fail_next("unrescue", "the BMC is on fire", node)
+    rescue(stage, uuid)
+    assert stage.state(uuid) == ("error", None)
+    assert "Mend the node in Ironic, then unrescue the instance" in stage.fault(uuid)
+    unrescue(stage, uuid)
+    assert stage.state(uuid) == ("active", None)
+
+
+def test_an_unrescue_that_fails_is_in_error(stage: ServiceStage, node: str, uuid: str) -> None:
+    rescue(stage, uuid)
+    stage.fake.fail_next("unrescue", "the BMC is on fire", node, count=2)
+    unrescue(stage, uuid)
+    assert stage.state(uuid) == ("error", None)
+    assert "the node stays in 'unrescue failed'" in stage.fault(uuid)
+    rescue(stage, uuid)
+    assert stage.state(uuid) == ("rescued", None)
+
+
+def test_an_unrescue_that_takes_too_long_is_in_error(stage: ServiceStage, uuid: str) -> None:
+    rescue(stage, uuid)
+
+    def never(*_args: object) -> None:
+        raise exceptions.WaitTimeout("n", uuid, "be unrescued", 60, "unrescuing")
+
+    stage.ironic.driver._rescue.unrescue = never  # type: ignore[attr-defined]
+    unrescue(stage, uuid)
+    assert stage.state(uuid) == ("error", None)
+
+
+def test_while_ironic_is_out_of_reach_it_is_put_off(stage: ServiceStage, uuid: str) -> None:
+    fault = stage.fake.faults.status(503, "PUT", "/states/provision$", count=None)
+    rescue(stage, uuid)
+    assert stage.state(uuid) == ("active", "rescuing")
+    assert kept(stage) == [PASSWORD]
+    stage.fake.faults.clear()
+    assert fault.hits
+    stage.look(3)
+    assert stage.state(uuid) == ("rescued", None)
+
+
+@pytest.mark.parametrize(
+    ("password", "says"),
+    [("", "is empty"), ("  ", "is empty"), ("a\nb", "printed"), ("s" * 129, "more than 128")],
+)
+def test_a_password_that_nobody_can_type_is_refused(
+    stage: ServiceStage, uuid: str, password: str, says: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=says):
+        requests(stage).rescue(uuid, password)
+    assert stage.state(uuid) == ("active", None)
+
+
+def test_an_instance_stays_rescued_whatever_its_power(
+    stage: ServiceStage, node: str, uuid: str
+) -> None:
+    rescue(stage, uuid)
+    stage.fake.set_node(node, power_state="power off")
+    stage.service.refresh()
+    stage.service.sync_power()
+    seen = stage.instance(uuid)
+    assert (seen.vm_state, seen.power_state) == ("rescued", virt.PowerState.SHUTDOWN)
+
+
+def test_only_a_rescue_has_a_password(stage: ServiceStage, uuid: str) -> None:
+    rescue(stage, uuid)
+    stage.db.instances.request(uuid, TaskState.UNRESCUING)
+    assert stage.db.instances.rescue_password(uuid) is None
