@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ironic_virt.cmd import output, password_arguments, server, server_view, waiting
+from ironic_virt.cmd import output, password_arguments, server, server_asked, server_view
 from ironic_virt.compute import passwords
 from ironic_virt.compute.errors import RequestTimeout
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PASSWORD_COLUMN = "adminPass"
 
 
-class Rescue(output.ShowOne):
+class Rescue(server_asked.AskOne):
     """Rescue a server: boot its node into a system from which its disk can be mended.
 
     Which system that is, Ironic decides. Nothing is written onto the disk. While a
@@ -27,7 +27,10 @@ class Rescue(output.ShowOne):
     in status ERROR, and its fault says what to do.
     """
 
-    _errors: list[str]
+    doing = "Rescuing"
+    until = "the rescue system is there"
+    _given: str | None = None
+    _made_up: str | None = None
 
     def get_epilog(self) -> str:
         """Return examples."""
@@ -48,59 +51,31 @@ exit codes:
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of this command's options."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("server", metavar="<server>", help="Its name or ID.")
         password_arguments.add_options(parser)
-        waiting.add_options(parser, "the rescue system is there")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Rescue a server."""
-        if parsed_args.timeout is not None and not parsed_args.wait:
-            self.refuse("argument --timeout: it goes with --wait")
-        password = password_arguments.given(parsed_args)
-        made_up = passwords.generate() if password is None else None
-        with self.configured(parsed_args) as (conf, database):
-            from ironic_virt.compute.requests import Requests
+        self._given = password_arguments.given(parsed_args)
+        self._made_up = passwords.generate() if self._given is None else None
+        shown = self.asked(parsed_args)
+        return output.one({**shown, PASSWORD_COLUMN: None if self.errors else self._made_up})
 
-            requests = Requests(conf, database)
-            asked = requests.rescue(parsed_args.server, password or made_up or "")
-            if parsed_args.wait:
-                outcome = self._wait(requests, asked, parsed_args, made_up)
-                self._errors += [outcome.error] if outcome.error is not None else []
-            instance = database.instances.get(asked.instance.uuid, deleted=True)
-            shown = server_view.fields(instance, database.faults.latest(instance.uuid))
-            return output.one({**shown, PASSWORD_COLUMN: None if self._errors else made_up})
+    def ask(self, requests: Requests, parsed_args: argparse.Namespace) -> Request:
+        """Ask for it."""
+        return requests.rescue(parsed_args.server, self._given or self._made_up or "")
 
-    def _wait(
-        self,
-        requests: Requests,
-        asked: Request,
-        parsed_args: argparse.Namespace,
-        made_up: str | None,
+    def wait(
+        self, requests: Requests, request: Request, parsed_args: argparse.Namespace
     ) -> Outcome:
+        """Wait until it has ended."""
         try:
-            (outcome,) = waiting.wait(
-                requests,
-                [asked],
-                f"Rescuing {asked.instance.name}",
-                self.app.stderr,
-                timeout=parsed_args.timeout,
-                quiet=self.app.options.verbose_level == 0,
-            )
+            return super().wait(requests, request, parsed_args)
         except (RequestTimeout, KeyboardInterrupt):
-            if made_up is not None:
+            if self._made_up is not None:
                 # It still holds, and nobody else knows it.
-                self.app.stderr.write(f"The password is {made_up}\n")
+                self.app.stderr.write(f"The password is {self._made_up}\n")
             raise
-        return outcome
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """See :class:`cliff.command.Command`."""
-        self._errors = []
-        code = super().run(parsed_args)
-        for error in self._errors:
-            self.app.LOG.error("Server %s: %s", parsed_args.server, " ".join(error.split()))
-        return code or (1 if self._errors else 0)
 
 
 class Unrescue(server.Ask):

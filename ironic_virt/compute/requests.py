@@ -196,6 +196,21 @@ class Requests:
         """Ask for an instance's own system to be booted again."""
         return self._ask(instance, TaskState.UNRESCUING)
 
+    def attach_interface(self, instance: str, vif: str) -> Request:
+        """Ask for a VIF to be attached to an instance that is there.
+
+        :param vif: its id, as of a port in Neutron.
+        :raises ConflictingRequest: the instance has it already; or as above.
+        """
+        return self._ask(instance, TaskState.ATTACHING_INTERFACE, interface=virt.Vif(vif))
+
+    def detach_interface(self, instance: str, vif: str) -> Request:
+        """Ask for a VIF to be detached from an instance.
+
+        :raises ConflictingRequest: the instance doesn't have it; or as above.
+        """
+        return self._ask(instance, TaskState.DETACHING_INTERFACE, interface=virt.Vif(vif))
+
     # -- waiting --------------------------------------------------------------
 
     def wait(
@@ -317,6 +332,7 @@ class Requests:
         image: virt.ImageMeta | None = None,
         preserve_ephemeral: bool = False,
         rescue_password: str | None = None,
+        interface: virt.Vif | None = None,
     ) -> Request:
         found = self._db.instances.get(instance)
         request_id = f"req-{self._new_uuid()}"
@@ -326,6 +342,7 @@ class Requests:
             image=image,
             preserve_ephemeral=preserve_ephemeral,
             rescue_password=rescue_password,
+            interface=interface,
             request_id=request_id,
         )
         self._wake()

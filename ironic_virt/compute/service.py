@@ -24,7 +24,7 @@ from oslo_log import log as logging
 
 from ironic_virt import conf as options
 from ironic_virt import exceptions, virt
-from ironic_virt.compute import power, rescue
+from ironic_virt.compute import interfaces, power, rescue
 from ironic_virt.compute.build import Build
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.delete import Delete
@@ -117,7 +117,7 @@ class Service:
                     self._executors[0],
                 ),
                 Pool(
-                    [TaskState.DELETING, *power.TASKS, *rescue.TASKS],
+                    [TaskState.DELETING, *power.TASKS, *rescue.TASKS, *interfaces.TASKS],
                     conf.compute.max_concurrent_tasks,
                     self._executors[1],
                 ),
@@ -150,6 +150,7 @@ class Service:
             TaskState.DELETING: Delete(self.driver, self._db),
             **dict.fromkeys(power.TASKS, change),
             **dict.fromkeys(rescue.TASKS, rescue.Rescue(self.driver, self._db)),
+            **dict.fromkeys(interfaces.TASKS, interfaces.Interfaces(self.driver, self._db)),
         }
 
     def _loop(self, name: str, action: Callable[[], None], interval: Callable[[], float]) -> Loop:

@@ -35,6 +35,8 @@ class TaskState(enum.StrEnum):
     REBUILDING = "rebuilding"
     RESCUING = "rescuing"
     UNRESCUING = "unrescuing"
+    ATTACHING_INTERFACE = "attaching-interface"
+    DETACHING_INTERFACE = "detaching-interface"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,6 +69,13 @@ TRANSITIONS = {
         # In error is one whose unrescue has failed.
         "unrescue",
         frozenset({VmState.RESCUED, VmState.ERROR}),
+    ),
+    TaskState.ATTACHING_INTERFACE: Transition(
+        "attach_interface", frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.RESCUED})
+    ),
+    TaskState.DETACHING_INTERFACE: Transition(
+        "detach_interface",
+        frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.RESCUED, VmState.ERROR}),
     ),
     TaskState.DELETING: Transition("delete", frozenset(VmState) - {VmState.DELETED}),
 }

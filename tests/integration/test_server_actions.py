@@ -81,6 +81,26 @@ def shown(service: ComputeProcess, *argv: str) -> Any:
     return json.loads(out)
 
 
+def test_an_interface_is_added_and_removed(
+    service: ComputeProcess,
+    server: str,
+    node: str,
+    ironic_on_mariadb: real_ironic.RealIronic,
+) -> None:
+    operator = Operator(ironic_on_mariadb)
+    vif = "5e4f2c7a-6a4f-4a60-9a38-0a4d6a5d2f11"
+    assert shown(service, "server", "add", "interface", "--wait", "web", vif)["ports"] == [vif]
+    assert operator.vifs(node) == [vif]
+    code, _, err = run(service, "server", "add", "interface", "--wait", "web", "another")
+    assert code == 1
+    assert "VIF another could not be attached" in err
+    shown_after = shown(service, "server", "remove", "interface", "--wait", "web", vif)
+    assert shown_after["ports"] == []
+    assert operator.vifs(node) == []
+    code, _, err = run(service, "server", "delete", "--wait", "web")
+    assert code == 0, err
+
+
 def test_a_server_is_rescued_and_unrescued(
     service: ComputeProcess,
     server: str,

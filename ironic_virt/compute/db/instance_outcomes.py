@@ -73,6 +73,7 @@ class InstanceOutcomes:
             if expected_task_state in (TaskState.SPAWNING, TaskState.REBUILDING):
                 values["launched_at"] = now
             values.update(_rebuilt(connection, uuid, expected_task_state))
+            values.update(_replugged(connection, uuid, expected_task_state))
             if not _swap(connection, uuid, expected_task_state, now, values):
                 return False
             history.finish_actions(connection, uuid, now)
@@ -230,6 +231,21 @@ def _rebuilt(connection: sa.Connection, uuid: str, task_state: TaskState | None)
     return {} if wanted is None else {"image": wanted["image"]}
 
 
+def _replugged(
+    connection: sa.Connection, uuid: str, task_state: TaskState | None
+) -> dict[str, Any]:
+    """The ports of an instance when the one that was wanted has come or gone."""
+    if task_state not in (TaskState.ATTACHING_INTERFACE, TaskState.DETACHING_INTERFACE):
+        return {}
+    statement = sa.select(_INSTANCE.ports, _INSTANCE.interface).where(LIVE, _INSTANCE.uuid == uuid)
+    row = connection.execute(statement).one_or_none()
+    if row is None or row.interface is None:
+        return {}
+    others = [port for port in row.ports if port["id"] != row.interface["id"]]
+    comes = task_state is TaskState.ATTACHING_INTERFACE
+    return {"ports": [*others, row.interface] if comes else others}
+
+
 def _swap(
     connection: sa.Connection,
     uuid: str,
@@ -246,6 +262,7 @@ def _swap(
             **values,
             task_state=wanted,
             rebuild=sa.null() if wanted is None else _INSTANCE.rebuild,
+            interface=sa.null() if wanted is None else _INSTANCE.interface,
             rescue_password=sa.null() if wanted is None else _INSTANCE.rescue_password,
             updated_at=now,
             **_NO_PROGRESS,

@@ -123,6 +123,7 @@ class InstanceRequests:
         image: virt.ImageMeta | None = None,
         preserve_ephemeral: bool = False,
         rescue_password: str | None = None,
+        interface: virt.Vif | None = None,
         request_id: str | None = None,
         user_id: str | None = None,
         project_id: str | None = None,
@@ -135,6 +136,7 @@ class InstanceRequests:
         :param image: for a rebuild; ``None``: the one that it has.
         :param preserve_ephemeral: for a rebuild.
         :param rescue_password: for a rescue; kept until that is done, failed or superseded.
+        :param interface: what to attach or detach.
         :returns: the instance as it is now.
         :raises NoSuchInstance: there is none, or it is deleted.
         :raises ConflictingRequest: not in its present state.
@@ -149,6 +151,8 @@ class InstanceRequests:
                 raise errors.ConflictingRequest(uuid, reason)
             if task_state is not TaskState.DELETING and found.host is None:
                 raise errors.ConflictingRequest(uuid, "it is on no node; it can only be deleted")
+            if reason := _not_with(interface, task_state, found):
+                raise errors.ConflictingRequest(uuid, reason)
             rebuild = None
             if task_state is TaskState.REBUILDING:
                 wanted = records.Rebuild(image or found.image, preserve_ephemeral)
@@ -170,6 +174,7 @@ class InstanceRequests:
                     task_state=task_state,
                     rebuild=rebuild,
                     rescue_password=rescue_password,
+                    interface=None if interface is None else records.plain(interface),
                     progress_step=None,
                     progress_detail=None,
                     progress_at=None,
@@ -181,6 +186,20 @@ class InstanceRequests:
             return instance_rows.get(connection, uuid)
 
         return self._transactions.write(work)
+
+
+def _not_with(
+    interface: virt.Vif | None, task_state: TaskState, instance: records.Instance
+) -> str | None:
+    """Why this interface can't be attached or detached."""
+    if interface is None:
+        return None
+    ports = [port.id for port in instance.ports]
+    if task_state is TaskState.ATTACHING_INTERFACE and interface.id in ports:
+        return f"it has the interface {interface.id} already"
+    if task_state is TaskState.DETACHING_INTERFACE and interface.id not in ports:
+        return f"it has no interface {interface.id}; it has {', '.join(ports) or 'none'}"
+    return None
 
 
 def _begin_create(

@@ -28,6 +28,7 @@ _COLUMNS: tuple[Any, ...] = (
     _INSTANCE.image,
     _INSTANCE.rebuild,
     _INSTANCE.ports,
+    _INSTANCE.interface,
     _INSTANCE.user_data,
     _INSTANCE.key_name,
     _INSTANCE.public_key,
@@ -191,5 +192,7 @@ def record(row: sa.Row[*tuple[Any, ...]]) -> records.Instance:
     if values["rebuild"] is not None:
         values["rebuild"] = records.rebuild_from(values["rebuild"])
     values["ports"] = tuple(virt.Vif(**port) for port in values["ports"])
+    if values["interface"] is not None:
+        values["interface"] = virt.Vif(**values["interface"])
     values["tried_nodes"] = tuple(values["tried_nodes"])
     return records.Instance(**values)

@@ -140,6 +140,8 @@ class Instance:
     :param vm_state: what it is (:class:`~ironic_virt.compute.states.VmState`).
     :param task_state: what is wanted of it and not yet so.
     :param rebuild: what it is being rebuilt with; ``image`` is what it has until then.
+    :param interface: what is being attached, and not yet in ``ports``, or detached, and
+        still there.
     :param tried_nodes: uuids of the nodes that it was given up on.
     """
 
@@ -154,6 +156,7 @@ class Instance:
     image: virt.ImageMeta
     rebuild: Rebuild | None
     ports: tuple[virt.Vif, ...]
+    interface: virt.Vif | None
     user_data: str | None = dataclasses.field(repr=False)
     key_name: str | None
     public_key: str | None = dataclasses.field(repr=False)

@@ -408,6 +408,28 @@ def test_a_password_is_written_to_no_log(
     assert "correct horse" not in result.out + result.err + log.read_text()
 
 
+def test_an_interface_is_added_and_removed(run: Commands, db: Database, nodes: list[str]) -> None:
+    run.ok(*CREATE, "web", "--port", "a")
+    uuid = db.instances.get("web").uuid
+    built(db, uuid)
+    shown = run.json("server", "add", "interface", "web", "b")
+    assert (shown["OS-EXT-STS:task_state"], shown["ports"]) == ("attaching-interface", ["a"])
+    assert db.instances.finish(uuid, TaskState.ATTACHING_INTERFACE, vm_state=VmState.ACTIVE)
+    assert run.json("server", "show", "web")["ports"] == ["a", "b"]
+    result = run("server", "add", "interface", "web", "b")
+    assert (result.code, result.out) == (1, "")
+    assert result.err == f"Instance {uuid}: it has the interface b already\n"
+    result = run("server", "remove", "interface", "web", "c")
+    assert (result.code, result.out) == (1, "")
+    assert result.err == f"Instance {uuid}: it has no interface c; it has a, b\n"
+    shown = run.json("server", "remove", "interface", "web", "a")
+    assert shown["OS-EXT-STS:task_state"] == "detaching-interface"
+    assert db.instances.finish(uuid, TaskState.DETACHING_INTERFACE, vm_state=VmState.ACTIVE)
+    assert run.json("server", "show", "web")["ports"] == ["b"]
+    rows = run.json("server", "event", "list", "web")
+    assert [row["Action"] for row in rows][:2] == ["detach_interface", "attach_interface"]
+
+
 def test_the_reason_of_a_failure_is_shown(run: Commands, db: Database, nodes: list[str]) -> None:
     run.ok(*CREATE, "web")
     uuid = db.instances.get("web").uuid

@@ -61,7 +61,7 @@ def state(db: Database) -> list[object]:
 @pytest.mark.parametrize(
     ("line", "code", "complaint"),
     [
-        ("server", 2, "no command 'server'; did you mean server create or"),
+        ("server", 2, "no command 'server'; did you mean server add interface or"),
         ("servers list", 2, "no command 'servers list'; did you mean server list"),
         (
             "server create",
@@ -125,6 +125,11 @@ def state(db: Database) -> list[object]:
         ),
         ("server unrescue none", 1, "There is no instance 'none'"),
         ("server unrescue none --timeout 5", 2, "argument --timeout: it goes with --wait"),
+        ("server add interface none v", 1, "There is no instance 'none'"),
+        ("server add interface none", 2, "the following arguments are required: <vif-id>"),
+        ("server add interface none v --timeout 5", 2, "--timeout: it goes with --wait"),
+        ("server remove interface none v", 1, "There is no instance 'none'"),
+        ("server remove interface none v w", 2, "unrecognized arguments: w"),
         ("server start twin", 1, "2 instances are named 'twin': say which by uuid ("),
         ("server stop none", 1, "There is no instance 'none'"),
         (

@@ -7,9 +7,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ironic_virt import virt
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.crashing import Crash
@@ -20,6 +22,12 @@ from tests.unit.compute.service_stage import ServiceStage, make_conf
 MOST_CALLS = 200
 MOST_ROUNDS = 6
 PASSWORD = "correct horse"
+VIF = "9d1c54a0-0000-4000-8000-000000000001"
+WITH: dict[TaskState, dict[str, Any]] = {
+    TaskState.RESCUING: {"rescue_password": PASSWORD},
+    TaskState.ATTACHING_INTERFACE: {"interface": virt.Vif(VIF)},
+    TaskState.DETACHING_INTERFACE: {"interface": virt.Vif(VIF)},
+}
 
 Story = Callable[[ServiceStage, str], None]
 Dying = tuple[str, ServiceStage, str]
@@ -72,8 +80,7 @@ class Deaths:
             prepare(fake, nodes[0])
             for task in tasks[1:]:
                 dying.look()
-                password = PASSWORD if task is TaskState.RESCUING else None
-                dying.db.instances.request(uuid, task, rescue_password=password)
+                dying.db.instances.request(uuid, task, **WITH.get(task, {}))
             fake.requests.clear()
             death.begin(dying.ironic.channel)
             try:
@@ -178,4 +185,25 @@ def test_an_unrescue_goes_on(deaths: Deaths) -> None:
     for where, again, uuid in deaths(*tasks):
         assert again.state(uuid) == ("active", None), where
         assert again.ironic.provision_requests("unrescue") == 1, where
+        check_whole(again, uuid, where)
+
+
+def test_an_interface_comes(deaths: Deaths) -> None:
+    for where, again, uuid in deaths(TaskState.SPAWNING, TaskState.ATTACHING_INTERFACE):
+        found = again.instance(uuid)
+        assert [port.id for port in found.ports] == [VIF], where
+        assert again.ironic.trace(str(found.node))["vifs"] == [VIF], where
+        check_whole(again, uuid, where)
+
+
+def test_an_interface_goes(deaths: Deaths) -> None:
+    tasks = (
+        TaskState.SPAWNING,
+        TaskState.ATTACHING_INTERFACE,
+        TaskState.DETACHING_INTERFACE,
+    )
+    for where, again, uuid in deaths(*tasks):
+        found = again.instance(uuid)
+        assert found.ports == (), where
+        assert again.ironic.trace(str(found.node))["vifs"] == [], where
         check_whole(again, uuid, where)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the commands share that ask for something of one server, and show it then."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ironic_virt.cmd import output, server_view, waiting
+
+if TYPE_CHECKING:
+    from ironic_virt.compute.requests import Outcome, Request, Requests
+
+
+class AskOne(output.ShowOne):
+    """A command that asks for something of a server, and may wait for it.
+
+    :cvar doing: what is going on while it waits, a title without the server's name.
+    :cvar until: what it waits for.
+    """
+
+    doing: str
+    until: str
+    errors: Sequence[str] = ()
+
+    def ask(self, requests: Requests, parsed_args: argparse.Namespace) -> Request:
+        """Ask for it."""
+        raise NotImplementedError
+
+    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+        """See :class:`output.ShowOne`."""
+        return server_view.SHOW_COLUMNS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of this command's options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("server", metavar="<server>", help="Its name or ID.")
+        waiting.add_options(parser, self.until)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        """Ask, and wait."""
+        return output.one(self.asked(parsed_args))
+
+    def asked(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """Ask, and wait if that is wanted.
+
+        :returns: the server's fields then.
+        """
+        if parsed_args.timeout is not None and not parsed_args.wait:
+            self.refuse("argument --timeout: it goes with --wait")
+        with self.configured(parsed_args) as (conf, database):
+            from ironic_virt.compute.requests import Requests
+
+            requests = Requests(conf, database)
+            request = self.ask(requests, parsed_args)
+            if parsed_args.wait:
+                outcome = self.wait(requests, request, parsed_args)
+                self.errors = [] if outcome.error is None else [outcome.error]
+            instance = database.instances.get(request.instance.uuid, deleted=True)
+            return server_view.fields(instance, database.faults.latest(instance.uuid))
+
+    def wait(
+        self, requests: Requests, request: Request, parsed_args: argparse.Namespace
+    ) -> Outcome:
+        """Wait until it has ended."""
+        (outcome,) = waiting.wait(
+            requests,
+            [request],
+            f"{self.doing} {request.instance.name}",
+            self.app.stderr,
+            timeout=parsed_args.timeout,
+            quiet=self.app.options.verbose_level == 0,
+        )
+        return outcome
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """See :class:`cliff.command.Command`."""
+        code = super().run(parsed_args)
+        for error in self.errors:
+            self.app.LOG.error("Server %s: %s", parsed_args.server, " ".join(error.split()))
+        return code or (1 if self.errors else 0)

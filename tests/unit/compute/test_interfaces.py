@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Stories of interfaces that come and go, in the reference service."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_virt import virt
+from ironic_virt.compute.errors import ConflictingRequest
+from ironic_virt.compute.requests import Requests
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.compute.conftest import SetStage
+from tests.unit.compute.service_stage import ServiceStage
+
+FIRST, SECOND, THIRD = (f"9d1c54a0-0000-4000-8000-00000000000{number}" for number in (1, 2, 3))
+
+
+@pytest.fixture
+def node(fake: FakeIronic) -> str:
+    return fake.add_node(resource_class="gold", ports=2)
+
+
+@pytest.fixture
+def stage(set_stage: SetStage, node: str) -> ServiceStage:
+    return set_stage().begin()
+
+
+@pytest.fixture
+def uuid(stage: ServiceStage, node: str) -> str:
+    """An instance that is active, with an interface."""
+    uuid = stage.create(node, ports=(virt.Vif(FIRST),))
+    stage.look()
+    stage.fake.advance(60)
+    return uuid
+
+
+def requests(stage: ServiceStage) -> Requests:
+    return Requests(stage.conf, stage.db)
+
+
+def attach(stage: ServiceStage, uuid: str, vif: str = SECOND) -> None:
+    requests(stage).attach_interface(uuid, vif)
+    stage.look()
+
+
+def detach(stage: ServiceStage, uuid: str, vif: str = SECOND) -> None:
+    requests(stage).detach_interface(uuid, vif)
+    stage.look()
+
+
+def ports(stage: ServiceStage, uuid: str) -> list[str]:
+    return [port.id for port in stage.instance(uuid).ports]
+
+
+def attached(stage: ServiceStage, node: str) -> list[str]:
+    return sorted(stage.ironic.trace(node)["vifs"])
+
+
+def test_one_comes_and_goes(stage: ServiceStage, node: str, uuid: str) -> None:
+    attach(stage, uuid)
+    assert (stage.state(uuid), ports(stage, uuid)) == (("active", None), [FIRST, SECOND])
+    assert attached(stage, node) == [FIRST, SECOND]
+    detach(stage, uuid, FIRST)
+    assert ports(stage, uuid) == [SECOND]
+    assert attached(stage, node) == [SECOND]
+    found = stage.instance(uuid)
+    assert (found.interface, found.power_state) == (None, virt.PowerState.RUNNING)
+    actions = [(one.action, one.message) for one in stage.db.actions.list(uuid)[1:]]
+    assert actions == [("attach_interface", None), ("detach_interface", None)]
+
+
+def test_until_it_is_there_the_instance_does_not_have_it(stage: ServiceStage, uuid: str) -> None:
+    requests(stage).attach_interface(uuid, SECOND)
+    wanted = stage.instance(uuid)
+    assert (wanted.task_state, wanted.interface) == ("attaching-interface", virt.Vif(SECOND))
+    assert ports(stage, uuid) == [FIRST]
+
+
+def test_what_it_has_is_not_attached_and_what_it_lacks_not_detached(
+    stage: ServiceStage, uuid: str
+) -> None:
+    with pytest.raises(ConflictingRequest, match=f"it has the interface {FIRST} already"):
+        attach(stage, uuid, FIRST)
+    with pytest.raises(ConflictingRequest, match=f"it has no interface {SECOND}; it has {FIRST}"):
+        detach(stage, uuid, SECOND)
+    assert stage.state(uuid) == ("active", None)
+
+
+def test_a_node_without_a_free_port_leaves_it_as_it_was(
+    stage: ServiceStage, node: str, uuid: str
+) -> None:
+    attach(stage, uuid)
+    attach(stage, uuid, THIRD)
+    assert (stage.state(uuid), ports(stage, uuid)) == (("active", None), [FIRST, SECOND])
+    assert f"VIF {THIRD} could not be attached" in stage.fault(uuid)
+    assert stage.instance(uuid).interface is None
+
+
+def test_what_ironic_will_not_detach_stays(stage: ServiceStage, node: str, uuid: str) -> None:
+    stage.fake.faults.status(409, "DELETE", "/vifs/", count=None)
+    detach(stage, uuid, FIRST)
+    assert (stage.state(uuid), ports(stage, uuid)) == (("active", None), [FIRST])
+    assert f"VIF {FIRST} could not be detached" in stage.fault(uuid)
+
+
+def test_one_that_is_stopped_or_rescued_gets_one_too(stage: ServiceStage, uuid: str) -> None:
+    requests(stage).stop(uuid)
+    stage.look()
+    attach(stage, uuid)
+    assert stage.state(uuid) == ("stopped", None)
+    requests(stage).rescue(uuid, "correct horse")
+    stage.look()
+    detach(stage, uuid)
+    attach(stage, uuid)
+    assert (stage.state(uuid), ports(stage, uuid)) == (("rescued", None), [FIRST, SECOND])
+
+
+def test_while_ironic_is_out_of_reach_it_is_put_off(stage: ServiceStage, uuid: str) -> None:
+    stage.fake.faults.status(503, "POST", "/vifs$", count=None)
+    attach(stage, uuid)
+    assert stage.state(uuid) == ("active", "attaching-interface")
+    stage.fake.faults.clear()
+    stage.look(3)
+    assert (stage.state(uuid), ports(stage, uuid)) == (("active", None), [FIRST, SECOND])
+
+
+def test_a_delete_supersedes_it_and_takes_all_off(
+    stage: ServiceStage, node: str, uuid: str
+) -> None:
+    attach(stage, uuid)
+    requests(stage).attach_interface(uuid, THIRD)
+    requests(stage).delete(uuid)
+    assert stage.instance(uuid).interface is None
+    stage.look()
+    assert stage.state(uuid) == ("deleted", None)
+    assert attached(stage, node) == []
+
+
+def test_a_rebuild_keeps_what_came(stage: ServiceStage, node: str, uuid: str) -> None:
+    attach(stage, uuid)
+    requests(stage).rebuild(uuid)
+    stage.look()
+    assert (stage.state(uuid), attached(stage, node)) == (("active", None), [FIRST, SECOND])
