@@ -7,7 +7,7 @@
 # seconds that one lane may take and all of them together, LANE_GRACE those that what a lane
 # has left behind gets to end by itself.
 
-LANE_LIMIT=${LANE_LIMIT:-1200}
+LANE_LIMIT=${LANE_LIMIT:-1800}
 TOTAL_LIMIT=${TOTAL_LIMIT:-4800}
 LANE_GRACE=${LANE_GRACE:-20}
 LANES_BEGAN=$SECONDS
