@@ -24,6 +24,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import answers
 from ironic_virt.baremetal.allocations import Allocations
 from ironic_virt.baremetal.connection import Answer, Channel, KeystoneChannel, ObservedChannel
+from ironic_virt.baremetal.consoles import Consoles
 from ironic_virt.baremetal.lists import FIELD_FEATURES as _FIELD_FEATURES
 from ironic_virt.baremetal.lists import NodeFilter as NodeFilter
 from ironic_virt.baremetal.lists import NodeLists
@@ -50,6 +51,7 @@ _ONE_NODE_FIELDS = (
     "provision_updated_at",
     "instance_info",
     "storage_interface",
+    "console_enabled",
 )
 
 
@@ -125,6 +127,11 @@ class IronicClient:
     def allocations(self) -> Allocations:
         """Reservations of nodes that Ironic makes; see :attr:`Feature.ALLOCATIONS`."""
         return Allocations(self._sender)
+
+    @property
+    def consoles(self) -> Consoles:
+        """The consoles of nodes."""
+        return Consoles(self._sender)
 
     # -- nodes, read ----------------------------------------------------------
 

@@ -81,6 +81,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     instance_info: Mapping[str, Any] | None = None
     instance_name: str | None = None
     storage_interface: str | None = None
+    console_enabled: bool = False
     malformed: tuple[str, ...] = ()
 
     @property
@@ -125,6 +126,7 @@ class _WireNode(msgspec.Struct, kw_only=True, gc=False):
     instance_info: dict[str, Any] | None = None
     instance_name: str | None = None
     storage_interface: str | None = None
+    console_enabled: bool | None = False
 
 
 class _WirePage(msgspec.Struct):
@@ -242,6 +244,7 @@ class NodeDecoder:
             instance_info=wire.instance_info,
             instance_name=wire.instance_name,
             storage_interface=share(wire.storage_interface),
+            console_enabled=bool(wire.console_enabled),
             malformed=malformed,
         )
 

@@ -41,6 +41,7 @@ FIELDS = (
     "last_error",
     "maintenance",
     "reservation",
+    "console_enabled",
 )
 """What a waiter gets to see of a node; all that changes while one waits."""
 

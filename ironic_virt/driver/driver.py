@@ -21,6 +21,7 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.watcher import Watcher
 from ironic_virt.driver import resources
 from ironic_virt.driver.configdrive import ConfigDrives
+from ironic_virt.driver.console import Console
 from ironic_virt.driver.deploy import Deployment
 from ironic_virt.driver.host_nodes import HostNodes
 from ironic_virt.driver.links import Link
@@ -105,6 +106,7 @@ class IronicDriver(virt.ComputeDriver):
         self._power = Power(conf, self._client, self._access, self._watcher)
         self._rebuild = Rebuild(conf, self._client, self._access, self._watcher, virtapi, drives)
         self._rescue = Rescue(conf, self._client, self._access, self._watcher, virtapi)
+        self._console = Console(conf, self._client, self._access, self._watcher, clock)
 
     # -- the service's life ---------------------------------------------------
 
@@ -310,6 +312,16 @@ class IronicDriver(virt.ComputeDriver):
     def unrescue(self, context: Any, instance: virt.InstanceLike) -> None:
         """See :meth:`Rescue.unrescue`."""
         self._rescue.unrescue(instance)
+
+    # -- consoles -------------------------------------------------------------
+
+    def get_serial_console(self, context: Any, instance: virt.InstanceLike) -> virt.ConsoleAddress:
+        """See :meth:`Console.serial`."""
+        return self._console.serial(instance)
+
+    def get_vnc_console(self, context: Any, instance: virt.InstanceLike) -> virt.ConsoleAddress:
+        """See :meth:`Console.vnc`."""
+        return self._console.vnc(instance)
 
     # -- networks -------------------------------------------------------------
 

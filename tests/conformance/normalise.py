@@ -14,6 +14,8 @@ from typing import Any
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 # Names out of a set come in another order each time that a server starts.
 _NAMES = re.compile(r"\((\w+(?:, \w+)+)\)")
+# Whoever has it has the console.
+_TOKEN = re.compile(r"(?<=token%3D)[\w-]+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?")
 
 # Notes of the conductor and the driver to themselves, of which no client can know the meaning.
@@ -41,6 +43,7 @@ class Normaliser:
 
     def text(self, text: str) -> str:
         text = text.replace(self._url, "<url>")
+        text = _TOKEN.sub("<token>", text)
         text = _UUID.sub(self._placeholder, text)
         text = _NAMES.sub(lambda match: f"({', '.join(sorted(match[1].split(', ')))})", text)
         return _TIME.sub("<time>", text)

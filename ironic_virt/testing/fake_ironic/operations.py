@@ -12,7 +12,7 @@ in ``provisioning.py``.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ironic_virt.testing.fake_ironic import errors, network, states
+from ironic_virt.testing.fake_ironic import consoles, errors, network, states
 from ironic_virt.testing.fake_ironic.baremetal import Baremetal
 from ironic_virt.testing.fake_ironic.records import EMPTY, Node
 
@@ -160,12 +160,12 @@ def _fail(bm: Baremetal, node: Node, operation: str, error: str) -> None:
 
 def wipe_instance(bm: Baremetal, node: Node) -> None:
     """Remove every trace of the instance: what it was, its VIFs, its allocation."""
+    consoles.close(bm, node)
     internal = dict(node.driver_internal_info)
     changes: dict[str, Any] = {
         "instance_info": EMPTY,
         "instance_uuid": None,
         "instance_name": None,
-        "console_enabled": False,
     }
     if internal.pop("automatic_lessee", None):
         changes["lessee"] = None

@@ -83,7 +83,7 @@ class Conductor:
 INTERFACES: dict[str, tuple[str, ...]] = {
     "bios": ("fake", "no-bios"),
     "boot": ("fake",),
-    "console": ("fake", "no-console"),
+    "console": ("fake", "no-console", "fake-graphical", "ipmitool-socat"),
     "deploy": ("fake",),
     "firmware": ("fake", "no-firmware"),
     "inspect": ("fake", "no-inspect"),
@@ -118,6 +118,7 @@ class Settings:
     :param supports_nmi: whether the hardware can be sent an NMI.
         (``fake-hardware`` can't.)
     :param boot_devices: the boot devices that the hardware supports.
+    :param novnc_url: the page of a graphical console's proxy.
     :param max_limit: the largest page of a list.
     :param nulls_sort_last: whether a field without a value sorts as on PostgreSQL:
         behind all values, and in descending order before them.
@@ -136,6 +137,7 @@ class Settings:
     network_interface: str = "flat"
     supports_nmi: bool = False
     boot_devices: tuple[str, ...] = ("pxe",)
+    novnc_url: str = "http://127.0.0.1:6090/vnc_lite.html"
     max_limit: int = 1000
     nulls_sort_last: bool = False
     token: str | None = None

@@ -26,7 +26,7 @@ CLEANING_NETWORK = "00000000-0000-0000-0000-00000000c1ea"
 _INTERFACES = {
     "bios": "fake,no-bios",
     "boot": "fake",
-    "console": "fake,no-console",
+    "console": "fake,no-console,fake-graphical,ipmitool-socat",
     "deploy": "fake",
     "firmware": "fake,no-firmware",
     "inspect": "fake,no-inspect",
@@ -108,6 +108,10 @@ def render(options: Options, place: Place) -> str:
             "check_provision_state_interval": "5",
             "graceful_shutdown_timeout": "5",
         },
+        # The page of a proxy that nobody starts here.
+        "vnc": {"public_url": "http://127.0.0.1:6090/vnc_lite.html"},
+        # A stand-in for a BMC need not be spared.
+        "ipmi": {"min_command_interval": "1"},
         "database": {"connection": place.database_url},
         "fake": {f"{name}_delay": delay for name, delay in sorted(options.delays.items())},
     }

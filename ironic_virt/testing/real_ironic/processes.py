@@ -9,7 +9,7 @@ this process holds open.  So it ends also when this process is killed.
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ironic_virt.testing.real_ironic import scripts
@@ -28,10 +28,17 @@ class ServerProcess:
         when this process dies; not when the program ends by itself, so its log stays.
     :param log: the file in that directory that its output goes to.
     :param grace: seconds from SIGTERM to SIGKILL.
+    :param env: its environment variables; ours if None.
     """
 
     def __init__(
-        self, command: Sequence[str], *, directory: Path, log: Path, grace: float = 10.0
+        self,
+        command: Sequence[str],
+        *,
+        directory: Path,
+        log: Path,
+        grace: float = 10.0,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self._grace = grace
         self.log = log
@@ -45,6 +52,7 @@ class ServerProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=directory,
+                env=env,
                 # A Ctrl-C is for us alone; we then stop the server in order.
                 start_new_session=True,
             )

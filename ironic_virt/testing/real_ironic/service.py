@@ -23,7 +23,7 @@ from typing import Self
 
 import requests
 
-from ironic_virt.testing.real_ironic import configuration, errors
+from ironic_virt.testing.real_ironic import bmc, configuration, errors
 from ironic_virt.testing.real_ironic import database as databases
 from ironic_virt.testing.real_ironic.configuration import Options
 from ironic_virt.testing.real_ironic.environment import (
@@ -194,6 +194,7 @@ class RealIronic:
             directory=place.directory,
             log=place.directory / "ironic.log",
             grace=self._grace,
+            env=bmc.environment(bmc.install(place.directory)),
         )
         self._stack.callback(process.stop)
         return process

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Power, maintenance, boot device, NMI, console, validation."""
+"""Power, maintenance, boot device, NMI, validation."""
 
 from tests.conformance.registry import check, check_each, slow_check
 from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
@@ -172,41 +172,6 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.put(path, {}, version="1.28", expect=404)
     ironic.put(path, {"a": 1}, expect=400)
     ironic.get(path, expect=405)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a console is switched on and off"""
-    node = ironic.node()
-    path = f"/v1/nodes/{node}/states/console"
-    ironic.get(path)
-    for enabled in (True, True, False, False, "true", "off"):
-        assert ironic.put(path, {"enabled": enabled}).status == 202
-        ironic.settle(node)
-        ironic.wait(0.1)
-        ironic.get(path)
-        ironic.get(f"/v1/nodes/{node}?fields=console_enabled,last_error")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a console is on or off, and nothing else"""
-    node = ironic.node()
-    path = f"/v1/nodes/{node}/states/console"
-    for body in ({}, {"enabled": None}, {"enabled": "perhaps"}, {"enabled": True, "a": 1}):
-        ironic.put(path, body, expect=ANY)
-        ironic.settle(node)
-    ironic.set_node(node, reservation="conductor-1")
-    ironic.put(path, {"enabled": True}, expect=409)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a node without a console says so"""
-    node = ironic.node(console_interface="no-console")
-    path = f"/v1/nodes/{node}/states/console"
-    ironic.get(path)
-    ironic.put(path, {"enabled": True}, expect=400)
 
 
 @check

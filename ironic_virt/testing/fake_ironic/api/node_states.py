@@ -4,9 +4,18 @@
 
 from typing import Any
 
-from ironic_virt.testing.fake_ironic import checks, errors, power, provisioning, states, versions
+from ironic_virt.testing.fake_ironic import (
+    checks,
+    consoles,
+    errors,
+    power,
+    provisioning,
+    states,
+    versions,
+)
 from ironic_virt.testing.fake_ironic.api.lookup import find_node
 from ironic_virt.testing.fake_ironic.node_view import render_states
+from ironic_virt.testing.fake_ironic.records import Node
 from ironic_virt.testing.fake_ironic.web import Answer, Request
 
 
@@ -31,10 +40,19 @@ def set_power_state(request: Request, ident: str) -> Answer:
     return Answer(202, location=f"nodes/{ident}/states")
 
 
+def _check_console(node: Node) -> None:
+    if provisioning.is_without(node, "console"):
+        raise provisioning.unsupported(node, "console")
+    consoles.check(node)
+
+
 def show_console(request: Request, ident: str) -> Answer:
     node = find_node(request, ident)
     request.bm.check_served(node.driver, node.conductor_group)
-    info: dict[str, Any] | None = {} if node.console_enabled else None
+    info: dict[str, Any] | None = None
+    if node.console_enabled:
+        _check_console(node)
+        info = consoles.describe(request.bm, node)
     return Answer(body={"console_enabled": node.console_enabled, "console_info": info})
 
 
@@ -43,8 +61,7 @@ def set_console(request: Request, ident: str) -> Answer:
     bm = request.bm
     node = find_node(request, ident)
     bm.check_served(node.driver, node.conductor_group)
-    if provisioning.is_without(node, "console"):
-        raise provisioning.unsupported(node, "console")
+    _check_console(node)
     if enabled != node.console_enabled:
         bm.acquire(node)
         bm.update(node, last_error=None)
@@ -56,7 +73,7 @@ def set_console(request: Request, ident: str) -> Answer:
                 return
             bm.update(node, reservation=None)
             if failure is None:
-                bm.update(node, console_enabled=enabled)
+                (consoles.start if enabled else consoles.stop)(bm, node)
                 return
             doing = "enabling" if enabled else "disabling"
             message = f"Error {doing} the console on node {node.uuid}. Reason: {failure}"

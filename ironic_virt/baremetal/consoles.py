@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Ironic's consoles of nodes: switching them on and off, and where they are.
+
+Any API version has them.  Switching is done after Ironic has answered; waiting for that,
+by :attr:`Node.console_enabled`, is the caller's affair.
+
+To be asked sparingly: with IPMI, Ironic 39.0.0 ends whatever session there is each time
+that it is asked where an enabled console is, which takes it several seconds.
+
+Thread-safe: it keeps nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import urllib.parse
+from collections.abc import Callable
+
+import msgspec
+
+from ironic_virt.baremetal import answers
+from ironic_virt.baremetal.sender import Sender
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConsoleInfo:
+    """What Ironic says of a node's console.
+
+    :ivar kind: ``socat``, ``vnc``, ...; ``None``: off, or it has nothing to say of it.
+    :ivar url: with ``vnc`` that of Ironic's own proxy, with a token: never logged.
+    """
+
+    enabled: bool
+    kind: str | None = None
+    url: str | None = dataclasses.field(default=None, repr=False)
+
+
+class _Info(msgspec.Struct):
+    type: str | None = None
+    url: str | None = None
+
+
+class _Console(msgspec.Struct):
+    console_enabled: bool
+    console_info: _Info | None = None
+
+
+class _VncAddress(msgspec.Struct):
+    vnc_host: str | None = None
+    vnc_port: int | None = None
+
+
+class _Notes(msgspec.Struct):
+    driver_internal_info: _VncAddress
+
+
+_CONSOLE = msgspec.json.Decoder(_Console)
+_NOTES = msgspec.json.Decoder(_Notes)
+
+
+class Consoles:
+    """The consoles of one Ironic's nodes.
+
+    :param sender: sends the requests.
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def get(self, node: str) -> ConsoleInfo:
+        """Whether a node's console is on, and where.
+
+        :raises BadRequest: the node's ``driver_info`` lacks something.
+        """
+        path = _path(node)
+        answer = self._sender.read(path, version=self._version(), node=node)
+        found = answers.content(answer, _CONSOLE.decode, "a console", path=path, node=node)
+        info = found.console_info or _Info()
+        return ConsoleInfo(found.console_enabled, info.type, info.url)
+
+    def vnc_address(self, node: str) -> tuple[str | None, int | None]:
+        """Host and port of a VNC server, where Ironic's own proxy finds it."""
+        path = f"/nodes/{urllib.parse.quote(node, safe='')}"
+        params = {"fields": "driver_internal_info"}
+        answer = self._sender.read(path, version=self._version(), params=params, node=node)
+        found = answers.content(answer, _NOTES.decode, "a node", path=path, node=node)
+        notes = found.driver_internal_info
+        return notes.vnc_host, notes.vnc_port
+
+    def switch(self, node: str, on: bool, *, again: Callable[[], None] | None = None) -> None:
+        """Ask for a console to be switched on or off; if it is so already, nothing happens.
+
+        :param again: called before it is asked for again; raises if it is no longer right.
+        :raises BadRequest: the node has none, or its ``driver_info`` lacks something.
+        """
+        self._sender.change(
+            "PUT",
+            _path(node),
+            version=self._version(),
+            json={"enabled": on},
+            node=node,
+            # Asking twice does no harm, and while it is being done the node is locked.
+            applied=lambda: None,
+            result=lambda _: True,
+            again=again,
+        )
+
+    def _version(self) -> str:
+        return str(self._sender.versions.carrying())
+
+
+def _path(node: str) -> str:
+    return f"/nodes/{urllib.parse.quote(node, safe='')}/states/console"

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Consoles: on and off, and where they are."""
+
+import functools
+import shutil
+import socket
+
+import pytest
+
+from tests.conformance.registry import check, check_each
+from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
+
+
+@functools.cache
+def _port() -> int:
+    """A port that was free just now; for both Ironics the same one."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a console is switched on and off"""
+    node = ironic.node()
+    path = f"/v1/nodes/{node}/states/console"
+    ironic.get(path)
+    for enabled in (True, True, False, False, "true", "off"):
+        assert ironic.put(path, {"enabled": enabled}).status == 202
+        ironic.settle(node)
+        ironic.wait(0.1)
+        ironic.get(path)
+        ironic.get(f"/v1/nodes/{node}?fields=console_enabled,last_error")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a console is on or off, and nothing else"""
+    node = ironic.node()
+    path = f"/v1/nodes/{node}/states/console"
+    for body in ({}, {"enabled": None}, {"enabled": "perhaps"}, {"enabled": True, "a": 1}):
+        ironic.put(path, body, expect=ANY)
+        ironic.settle(node)
+    ironic.set_node(node, reservation="conductor-1")
+    ironic.put(path, {"enabled": True}, expect=409)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a graphical console is at the page of Ironic's own proxy"""
+    node = ironic.node(console_interface="fake-graphical")
+    path = f"/v1/nodes/{node}/states/console"
+    for enabled in (True, False, True):
+        ironic.put(path, {"enabled": enabled})
+        ironic.settle(node)
+        ironic.wait(0.1)
+        ironic.get(path)
+        notes = ironic.get(f"/v1/nodes/{node}?fields=driver_internal_info").body
+        found = notes["driver_internal_info"]
+        assert (found.get("vnc_host"), found.get("vnc_port")) == (
+            ("192.0.2.1", 5900) if enabled else (None, None)
+        )
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a serial console is at a port of the conductor's"""
+    if shutil.which("socat") is None:
+        pytest.skip("socat is not installed")
+    port = _port()
+    node = ironic.node(
+        console_interface="ipmitool-socat",
+        driver_info={"ipmi_address": "127.0.0.1", "ipmi_terminal_port": port},
+    )
+    path = f"/v1/nodes/{node}/states/console"
+    for enabled in (True, False):
+        ironic.put(path, {"enabled": enabled})
+        ironic.settle(node)
+        ironic.wait(0.1)
+        info = ironic.get(path).body["console_info"]
+        assert info == ({"type": "socat", "url": f"tcp://127.0.0.1:{port}"} if enabled else None)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a serial console needs a BMC and a port"""
+    node = ironic.node(console_interface="ipmitool-socat")
+    path = f"/v1/nodes/{node}/states/console"
+    ironic.put(path, {"enabled": True}, expect=400)
+    ironic.set_node(node, console_enabled=True)
+    ironic.get(path, expect=400)
+    ironic.set_node(node, console_enabled=False)
+    address = {"op": "add", "path": "/driver_info/ipmi_address", "value": "127.0.0.1"}
+    ironic.patch(f"/v1/nodes/{node}", address)
+    ironic.put(path, {"enabled": True}, expect=400)
+
+
+@check_each("fake", "fake-graphical")
+def _(ironic: IronicUnderTest, interface: str) -> None:
+    """what a teardown leaves of a console of interface {}"""
+    node = ironic.node(console_interface=interface, instance_info=IMAGE)
+    path = f"/v1/nodes/{node}/states/console"
+    ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "active"})
+    ironic.settle(node)
+    ironic.put(path, {"enabled": True})
+    ironic.settle(node)
+    ironic.wait(0.1)
+    ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "deleted"})
+    ironic.settle(node)
+    ironic.get(path)
+    ironic.get(f"/v1/nodes/{node}?fields=console_enabled,last_error")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node without a console says so"""
+    node = ironic.node(console_interface="no-console")
+    path = f"/v1/nodes/{node}/states/console"
+    ironic.get(path)
+    ironic.put(path, {"enabled": True}, expect=400)

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Stories of consoles: where they are, who had them before, and what a failure leaves."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic
+from tests.unit.driver.stage import STRANGER, Stage
+from tests.unit.driver.test_crash import Act, crashes, spawn
+
+Ask = Callable[[Stage, virt.Instance], virt.ConsoleAddress]
+
+
+@pytest.fixture
+def fake() -> FakeIronic:
+    """A fake Ironic in virtual time, in which a console takes its time."""
+    return FakeIronic(durations=Durations(console=3))
+
+
+@pytest.fixture
+def instance(stage: Stage, node: str, fake: FakeIronic) -> virt.Instance:
+    """An instance that is active, on a node with a serial console."""
+    placed = stage.instance(node)
+    stage.spawn(placed)
+    fake.advance(60)
+    serial_line(fake, node)
+    fake.requests.clear()
+    return placed
+
+
+def serial_line(fake: FakeIronic, node: str, **more: Any) -> None:
+    info = {"ipmi_address": "192.0.2.7", "ipmi_terminal_port": 10023}
+    fake.set_node(node, console_interface="ipmitool-socat", driver_info={**info, **more})
+
+
+def graphical(fake: FakeIronic, node: str) -> None:
+    fake.set_node(node, console_interface="fake-graphical")
+
+
+def serial(stage: Stage, instance: virt.Instance) -> virt.ConsoleAddress:
+    return stage.driver.get_serial_console(None, instance)
+
+
+def vnc(stage: Stage, instance: virt.Instance) -> virt.ConsoleAddress:
+    return stage.driver.get_vnc_console(None, instance)
+
+
+def switched(fake: FakeIronic) -> list[bool]:
+    """What was asked of Ironic, and taken."""
+    return [
+        entry.body["enabled"]
+        for entry in fake.requests.matching("PUT", "/states/console$")
+        if entry.status == 202
+    ]
+
+
+def is_on(fake: FakeIronic, node: str) -> bool:
+    return bool(fake.node(node)["console_enabled"])
+
+
+def test_a_serial_console_is_switched_on(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    assert serial(stage, instance) == virt.ConsoleAddress("serial", "127.0.0.1", 10023)
+    assert switched(fake) == [True]
+    assert is_on(fake, node)
+
+
+def test_a_serial_console_that_somebody_has_is_taken_from_them(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    serial(stage, instance)
+    serial(stage, instance)
+    assert switched(fake) == [True, False, True]
+    assert is_on(fake, node)
+
+
+def test_ironic_is_asked_where_a_console_is_once_and_not_while_it_waits(
+    stage: Stage, fake: FakeIronic, instance: virt.Instance
+) -> None:
+    """Each time it is asked, it ends the session on the serial line."""
+    serial(stage, instance)
+    assert len(fake.requests.matching("GET", "/states/console$")) == 1
+
+
+def test_a_vnc_console_is_switched_on_and_stays_for_all(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    graphical(fake, node)
+    address = vnc(stage, instance)
+    assert (address.kind, address.host, address.port) == ("vnc", "192.0.2.1", 5900)
+    assert address.url is not None
+    assert address.url.startswith(f"{fake.settings.novnc_url}?path=websockify%3Fnode%3D{node}")
+    assert vnc(stage, instance) == address
+    assert switched(fake) == [True]
+
+
+@pytest.mark.parametrize("ask", [serial, vnc])
+@pytest.mark.parametrize(
+    ("interface", "why"),
+    [
+        ("fake", "has no address"),
+        ("no-console", "does not support console"),
+        (None, "is of type"),
+    ],
+)
+def test_a_node_without_such_a_console_says_so_and_keeps_none_on(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    ask: Ask,
+    interface: str | None,
+    why: str,
+) -> None:
+    other = "fake-graphical" if ask is serial else "ipmitool-socat"
+    fake.set_node(node, console_interface=interface or other)
+    with pytest.raises(exceptions.ConsoleUnavailable, match=why) as caught:
+        ask(stage, instance)
+    assert caught.value.kind == ("serial" if ask is serial else "vnc")
+    assert node in str(caught.value)
+    fake.settle()
+    assert not is_on(fake, node)
+
+
+@pytest.mark.parametrize(("ask", "other"), [(serial, vnc), (vnc, serial)])
+def test_what_somebody_has_of_another_kind_stays_on(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, ask: Ask, other: Ask
+) -> None:
+    if ask is serial:
+        graphical(fake, node)
+    other(stage, instance)
+    fake.requests.clear()
+    with pytest.raises(exceptions.ConsoleUnavailable, match="see the node's console_interface"):
+        ask(stage, instance)
+    assert switched(fake) == []
+    assert is_on(fake, node)
+
+
+def test_what_the_node_lacks_is_told_in_ironics_words(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    serial_line(fake, node, ipmi_terminal_port=None)
+    with pytest.raises(exceptions.ConsoleUnavailable, match="'ipmi_terminal_port' parameter"):
+        serial(stage, instance)
+    assert switched(fake) == []
+
+
+@pytest.mark.parametrize("ask", [serial, vnc])
+def test_one_that_ironic_fails_to_switch_on_is_told_of_and_off(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, ask: Ask
+) -> None:
+    if ask is vnc:
+        graphical(fake, node)
+    fake.fail_next("console", "the BMC hangs up", node)
+    with pytest.raises(exceptions.ConsoleUnavailable, match="the BMC hangs up"):
+        ask(stage, instance)
+    assert not is_on(fake, node)
+    assert ask(stage, instance).host
+
+
+def test_one_that_can_not_be_taken_from_whoever_has_it_is_told_of(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    serial(stage, instance)
+    fake.requests.clear()
+    fake.fail_next("console", "the line is stuck", node)
+    with pytest.raises(exceptions.ConsoleUnavailable, match=r"switched off.*the line is stuck"):
+        serial(stage, instance)
+    assert switched(fake) == [False]
+
+
+@pytest.mark.parametrize(("ask", "option"), [(serial, "serial"), (vnc, "vnc")])
+def test_one_that_never_comes_is_given_up_in_time(
+    set_stage: Callable[..., Stage],
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    ask: Ask,
+    option: str,
+) -> None:
+    if ask is vnc:
+        graphical(fake, node)
+    slow = Durations(console=3600)
+    fake.bm.settings = dataclasses.replace(fake.bm.settings, durations=slow)
+    impatient = set_stage(fake, **{f"{option}_console_state_timeout": 1})
+    began = fake.clock.now()
+    with pytest.raises(
+        exceptions.WaitTimeout, match=rf"have its console on \(\[ironic\] {option}_console"
+    ) as caught:
+        ask(impatient, instance)
+    assert fake.clock.now() - began < 60
+    # Ironic is still at it, and would forget another wish.
+    assert caught.value.__notes__ == ["It may be left on"]
+
+
+def test_an_address_that_is_none_is_told_of_and_the_console_is_off_again(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    for port in ("0", "a", "99999"):
+        serial_line(fake, node, ipmi_terminal_port=port)
+        with pytest.raises(exceptions.ConsoleUnavailable, match=f"'tcp://127.0.0.1:{port}'"):
+            serial(stage, instance)
+        fake.settle()
+        assert not is_on(fake, node)
+
+
+def test_a_vnc_server_without_an_address_is_told_of(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    graphical(fake, node)
+    vnc(stage, instance)
+    fake.set_node(node, driver_internal_info={"vnc_host": "192.0.2.1"})
+    with pytest.raises(exceptions.ConsoleUnavailable, match="no vnc_host and vnc_port"):
+        vnc(stage, instance)
+    # Not ours to switch off.
+    assert is_on(fake, node)
+
+
+@pytest.mark.parametrize("ask", [serial, vnc])
+def test_a_strangers_node_is_left_alone(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, ask: Ask
+) -> None:
+    fake.set_node(node, instance_uuid=STRANGER)
+    with pytest.raises(exceptions.InstanceNotFound):
+        ask(stage, instance)
+    assert switched(fake) == []
+
+
+@pytest.mark.parametrize("ask", [serial, vnc])
+def test_a_node_of_another_shard_is_left_alone(
+    set_stage: Callable[..., Stage],
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    ask: Ask,
+) -> None:
+    other = set_stage(fake, shard_key="b")
+    with pytest.raises(exceptions.NodeNotOurs):
+        ask(other, instance)
+    assert switched(fake) == []
+
+
+def test_a_node_that_is_let_go_of_late_is_looked_at_once_more(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    """By then it may be somebody else's."""
+    look = stage.driver._client.node_of_instance
+
+    def then_locked(uuid: str) -> Any:
+        found = look(uuid)
+        fake.set_node(node, instance_uuid=STRANGER, reservation="conductor-1")
+        return found
+
+    stage.driver._client.node_of_instance = then_locked  # type: ignore[method-assign]
+    with pytest.raises(exceptions.NodeTaken):
+        serial(stage, instance)
+    assert switched(fake) == []
+
+
+def test_the_token_of_a_vnc_console_is_not_logged(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    graphical(fake, node)
+    with caplog.at_level(logging.DEBUG):
+        address = vnc(stage, instance)
+        logging.getLogger("a service").debug("%s", address)
+    assert address.url is not None
+    token = address.url.rpartition("%3D")[2]
+    assert len(token) > 20
+    assert token not in caplog.text
+
+
+# -- again after a crash ------------------------------------------------------
+
+
+def a_serial_line(fake: FakeIronic, node: str) -> None:
+    serial_line(fake, node)
+
+
+def ask_node(stage: Stage, node: str) -> None:
+    serial(stage, stage.instance(node))
+
+
+def asked(stage: Stage, node: str) -> None:
+    spawn(stage, node)
+    ask_node(stage, node)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("before", [spawn, asked])
+def test_asked_again_it_is_had(tmp_path: Path, before: Act, after: bool) -> None:
+    for at, where, restarted, node in crashes(tmp_path, before, ask_node, a_serial_line, after):
+        address = restarted.driver.get_serial_console(None, restarted.instance(node))
+        assert (address.host, address.port) == ("127.0.0.1", 10023), (at, where)
+        assert restarted.fake.node(node)["console_enabled"], (at, where)
+        restarted.driver.cleanup_host("compute1")
