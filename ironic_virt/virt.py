@@ -296,6 +296,16 @@ class ComputeDriver(abc.ABC):
     def prepare_for_spawn(self, instance: InstanceLike) -> None:
         """Reserve the node for the instance, or refuse and change nothing."""
 
+    def prepare_networks_before_block_device_mapping(
+        self, instance: InstanceLike, network_info: NetworkInfo
+    ) -> None:
+        """Attach an instance's VIFs to the node that is reserved for it.
+
+        For a service that prepares block devices by itself before it calls :meth:`spawn`,
+        which attaches what is missing: a volume's connector has the address of a VIF.
+        """
+        raise exceptions.OperationNotSupported("preparing networks")
+
     @abc.abstractmethod
     def spawn(
         self,

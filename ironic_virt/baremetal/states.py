@@ -116,6 +116,13 @@ Ironic takes one in every state.  In "active" it connects it at once, in the oth
 node comes back to "active".  In all others the node is on its way, perhaps to another user.
 """
 
+GIVES_INTERFACES: Final = frozenset({AVAILABLE, ACTIVE, DELETING})
+"""In these Ironic disconnects a VIF that is detached.
+
+It takes the request in every state, and in all others only forgets which port has the VIF
+(39.0.0): what the port is connected to, it stays connected to.
+"""
+
 CLEAN_STATES: Final = frozenset({CLEANING, CLEAN_WAIT, CLEAN_HOLD, CLEAN_FAILED})
 
 TRANSITIONAL: Final = frozenset(

@@ -226,6 +226,12 @@ class IronicDriver(virt.ComputeDriver):
         image = self.virtapi.image_of(instance) if self._by_ironic else None
         self._deployment.reserve(instance, image)
 
+    def prepare_networks_before_block_device_mapping(
+        self, instance: virt.InstanceLike, network_info: virt.NetworkInfo
+    ) -> None:
+        """See :meth:`Network.prepare`."""
+        self._network.prepare(instance, network_info)
+
     def spawn(
         self,
         context: Any,

@@ -13,7 +13,7 @@ CAPABILITIES: dict[str, bool] = {
     "supports_accelerators": False,
     "supports_address_space_emulated": False,
     "supports_address_space_passthrough": False,
-    "supports_attach_interface": False,
+    "supports_attach_interface": True,
     "supports_evacuate": False,
     "supports_mem_backing_file": False,
     "supports_migrate_to_same_host": False,
@@ -36,4 +36,4 @@ CAPABILITIES: dict[str, bool] = {
     "supports_image_type_vhdx": False,
     "supports_image_type_vmdk": False,
 }
-"""Those of Nova's in-tree driver, but for what comes later: attaching interfaces."""
+"""Those of Nova's in-tree driver."""

@@ -30,6 +30,7 @@ from ironic_virt import driver, exceptions, virt
 from ironic_virt.nova import options, values
 from ironic_virt.nova.capabilities import CAPABILITIES
 from ironic_virt.nova.errors import Doing, NotDeployed, translated
+from ironic_virt.nova.networks import Networks
 from ironic_virt.nova.reports import Reports
 from ironic_virt.nova.virtapi import NovaVirtAPI
 
@@ -41,7 +42,7 @@ _JUST_NOW = 2.0
 """Seconds for which a node counts as just read, after an action that ended with a look at it."""
 
 
-class IronicDriver(nova_driver.ComputeDriver):  # type: ignore[misc]
+class IronicDriver(Networks, nova_driver.ComputeDriver):  # type: ignore[misc]
     """Deploys Nova's servers on bare metal through Ironic.
 
     :param virtapi: Nova's own; not used.
@@ -389,19 +390,3 @@ class IronicDriver(nova_driver.ComputeDriver):  # type: ignore[misc]
         instance.vm_state = became
         instance.task_state = None
         instance.save(expected_task_state=was)
-
-    # -- networks -------------------------------------------------------------
-
-    def network_binding_host_id(self, context: Any, instance: Any) -> str | None:
-        """``None``: Ironic binds the ports when the node is deployed, and not before."""
-        return self._driver.network_binding_host_id(context, instance)
-
-    def manages_network_binding_host_id(self) -> bool:
-        """Whether the driver sees to the ports' binding: Ironic does."""
-        return True
-
-    def plug_vifs(self, instance: Any, network_info: Any) -> None:
-        """Nothing: a VIF stays attached as long as the node has the instance."""
-
-    def unplug_vifs(self, instance: Any, network_info: Any) -> None:
-        """Nothing: destroying the instance has detached them."""

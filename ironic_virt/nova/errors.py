@@ -43,12 +43,15 @@ class Doing(enum.Enum):
     LOOK = "looking at an instance"
     NODE = "looking at a node"
     PREPARE = "reserving the node"
+    NETWORKS = "attaching the server's ports"
     SPAWN = "deploying"
     REBUILD = "rebuilding"
     DESTROY = "tearing down"
     REBOOT = "rebooting"
     POWER_ON = "powering on"
     POWER_OFF = "powering off"
+    ATTACH_INTERFACE = "attaching an interface"
+    DETACH_INTERFACE = "detaching an interface"
     RESCUE = "rescuing"
     UNRESCUE = "unrescuing"
 
@@ -153,9 +156,14 @@ _FAILED = _with_message(exception.NovaException)
 _TABLE: dict[Verdict | None, dict[Doing, _Make]] = {
     Verdict.ELSEWHERE: {
         Doing.PREPARE: _RESCHEDULE_AT_ONCE,
+        Doing.NETWORKS: _RESCHEDULE_AT_ONCE,
         Doing.SPAWN: _with_reason(NotDeployed),
     },
-    Verdict.POINTLESS: {Doing.PREPARE: _unacceptable, Doing.SPAWN: _abort},
+    Verdict.POINTLESS: {
+        Doing.PREPARE: _unacceptable,
+        Doing.NETWORKS: _unacceptable,
+        Doing.SPAWN: _abort,
+    },
     Verdict.UNWANTED: {
         Doing.PREPARE: _deleting,
         Doing.SPAWN: _deleting,
@@ -171,6 +179,8 @@ _TABLE: dict[Verdict | None, dict[Doing, _Make]] = {
         Doing.REBOOT: _absent,
         Doing.POWER_ON: _absent,
         Doing.POWER_OFF: _absent,
+        Doing.ATTACH_INTERFACE: _absent,
+        Doing.DETACH_INTERFACE: _absent,
     },
     Verdict.NO_NODE: {Doing.NODE: _no_host},
     Verdict.UNTOUCHED: {Doing.REBUILD: _roll_back},
@@ -181,12 +191,15 @@ _TABLE: dict[Verdict | None, dict[Doing, _Make]] = {
         Doing.LOOK: _FAILED,
         Doing.NODE: _FAILED,
         Doing.PREPARE: _RESCHEDULE_AT_ONCE,
+        Doing.NETWORKS: _RESCHEDULE_AT_ONCE,
         Doing.SPAWN: _with_reason(NotDeployed),
         Doing.REBUILD: _with_reason(NotRebuilt),
         Doing.DESTROY: _with_reason(NotTornDown),
         Doing.REBOOT: _with_reason(exception.InstanceRebootFailure),
         Doing.POWER_ON: _with_reason(exception.InstancePowerOnFailure),
         Doing.POWER_OFF: _with_reason(exception.InstancePowerOffFailure),
+        Doing.ATTACH_INTERFACE: _with_message(exception.VirtualInterfacePlugException),
+        Doing.DETACH_INTERFACE: _with_reason(exception.VirtualInterfaceUnplugException),
         Doing.RESCUE: _with_reason(exception.InstanceRescueFailure),
         Doing.UNRESCUE: _with_reason(exception.InstanceUnRescueFailure),
     },

@@ -44,11 +44,12 @@ class Vifs(Sequence[virt.VifLike]):
     def __getitem__(self, index: slice) -> Sequence[virt.VifLike]: ...
     def __getitem__(self, index: int | slice) -> virt.VifLike | Sequence[virt.VifLike]:
         if isinstance(index, slice):
-            return [_vif(vif) for vif in self.model[index]]
-        return _vif(self.model[index])
+            return [single_vif(vif) for vif in self.model[index]]
+        return single_vif(self.model[index])
 
 
-def _vif(vif: Any) -> virt.Vif:
+def single_vif(vif: Any) -> virt.Vif:
+    """One of Nova's VIFs."""
     return virt.Vif(str(vif["id"]), vif.get("address"))
 
 

@@ -25,7 +25,9 @@ from ironic_virt.nova import config_drive, values
 
 LOG = logging.getLogger(__name__)
 
-_DEPLOY_EVENT = "compute_ironic_deploy"
+DEPLOY_EVENT = "compute_ironic_deploy"
+ATTACH_INTERFACE_EVENT = "compute_ironic_attach_interface"
+DETACH_INTERFACE_EVENT = "compute_ironic_detach_interface"
 _OF_SERVERS_IN_ERROR_TOO = (
     task_states.REBUILD_SPAWNING,
     task_states.RESCUING,
@@ -156,12 +158,15 @@ class NovaVirtAPI(virt.VirtAPI):
             return f"the server's state has become {instance.vm_state}"
         return None
 
-    def note_failure(self, context: Any, instance: Any, error: Exception) -> None:
-        """Keep why a node failed with the server's actions.
+    def note_failure(
+        self, context: Any, instance: Any, error: Exception, event_name: str = DEPLOY_EVENT
+    ) -> None:
+        """Keep why something failed with the server's actions.
 
-        When a build is rescheduled and no node is left, Nova's own fault says only that.
+        When a build is rescheduled and no node is left, Nova's own fault says only that; when
+        an interface can't be attached or detached, it gives no reason.
         """
-        event = compute_utils.EventReporter(context, _DEPLOY_EVENT, self.host, instance.uuid)
+        event = compute_utils.EventReporter(context, event_name, self.host, instance.uuid)
         try:
             with event:
                 raise error

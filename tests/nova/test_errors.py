@@ -29,12 +29,16 @@ def reasons(kind: type[exceptions.IronicVirtError]) -> exceptions.IronicVirtErro
             return exceptions.NodeValidationFailed(NODE, UUID, {"deploy": "no kernel"})
         case exceptions.VifAttachFailed:
             return exceptions.VifAttachFailed(NODE, UUID, "vif", "no port is left")
+        case exceptions.NoFreePort | exceptions.VifDetachFailed:
+            return kind(NODE, UUID, "vif", "this is why")
         case exceptions.WaitTimeout:
             return exceptions.WaitTimeout(NODE, UUID, "be deployed", 60, "deploying")
         case exceptions.RebuildFailed:
             return exceptions.RebuildFailed(NODE, UUID, "this is why", exceptions.Disk.UNKNOWN)
         case exceptions.ConsoleUnavailable:
             return exceptions.ConsoleUnavailable(NODE, UUID, "vnc", "this is why")
+        case exceptions.ConfigDriveTooLarge:
+            return exceptions.ConfigDriveTooLarge(NODE, UUID, 2, 1, "packed")
         case exceptions.ReservationFailed:
             return exceptions.ReservationFailed(
                 UUID, "this is why", candidates=3, rounds=["taken"]

@@ -3,7 +3,8 @@
 """As much of Neutron as Ironic asks of it to attach VIFs to nodes' ports.
 
 Every port id that is a UUID is a port, on the only network; other ids are not
-found.  Nothing is checked, and no packet ever flows.
+found.  Nothing is checked, and no packet ever flows.  A port that has :data:`REFUSES`
+refuses a change of the attribute that it names.
 """
 
 import json
@@ -19,6 +20,7 @@ from urllib.parse import parse_qsl, urlsplit
 from ironic_virt.testing.real_ironic.configuration import CLEANING_NETWORK
 
 _PATH = re.compile(r"/v2\.0/(?P<kind>\w+)(?:/(?P<id>[^/]+))?(?:\.json)?")
+REFUSES = "refuses"
 Answer = tuple[HTTPStatus, dict[str, Any]]
 
 
@@ -81,6 +83,9 @@ class Network:
             self._ports.pop(port_id, None)
             return HTTPStatus.NO_CONTENT, {}
         if method == "PUT":
+            refused = self._ports.get(port_id, {}).get(REFUSES)
+            if refused is not None and refused in body["port"]:
+                return _refused(port_id, refused)
             self._ports.setdefault(port_id, {}).update(body["port"])
         return HTTPStatus.OK, {"port": self._view(port_id)}
 
@@ -108,6 +113,12 @@ def _not_found(kind: str, resource_id: str) -> Answer:
     message = f"{kind} {resource_id} could not be found."
     error = {"type": f"{kind}NotFound", "message": message, "detail": ""}
     return HTTPStatus.NOT_FOUND, {"NeutronError": error}
+
+
+def _refused(port_id: str, attribute: str) -> Answer:
+    message = f"Port {port_id} does not take {attribute}."
+    error = {"type": "Conflict", "message": message, "detail": ""}
+    return HTTPStatus.CONFLICT, {"NeutronError": error}
 
 
 class StandInNeutron:

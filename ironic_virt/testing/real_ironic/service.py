@@ -57,6 +57,7 @@ class RealIronic:
     :param progress: told what is being done while the user waits.
     :param start_seconds: how long it may take to come up.
     :param grace: seconds that it gets to stop in order.
+    :ivar neutron_url: where the stand-in for Neutron is, if there is one.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class RealIronic:
         self._process: ServerProcess | None = None
         self._port = 0
         self.database_url = ""
+        self.neutron_url: str | None = None
 
     @property
     def url(self) -> str:
@@ -156,15 +158,14 @@ class RealIronic:
         self.database_url = self._stack.enter_context(
             databases.database(self._database, environment, directory)
         )
-        neutron_url = None
         if self.options.vifs:
-            neutron_url = self._stack.enter_context(StandInNeutron()).url
+            self.neutron_url = self._stack.enter_context(StandInNeutron()).url
         several = bool(self.options.further_groups)
         place = configuration.Place(
             directory,
             _free_port(),
             self.database_url,
-            neutron_url,
+            self.neutron_url,
             _free_port() if several else None,
         )
         self._create_schema(place)

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nova import exception
+from openstack import exceptions as sdk_exceptions
 from openstack.baremetal.v1 import node as sdk_node
 from oslo_service import loopingcall
 
@@ -112,8 +113,13 @@ class Bridge:
         self._called_with: tuple[Any, ...] = ()
         self._nodes: dict[str, Held] = {}
         self._given: dict[str, Any] = {}
+        self._carried: dict[str, Any] = {}
         self._vifs: list[str] = []
         self._requests = 0
+
+    def carry(self, source: Any, instance: str) -> None:
+        """Let a node carry an instance where the test leaves that out."""
+        self._carried[instance] = source
 
     def give(self, source: Any) -> None:
         """Let Ironic have a node of which the connection says nothing."""
@@ -210,6 +216,10 @@ class Bridge:
         return self._found_again(instance)
 
     def _found_again(self, instance: str) -> Held | None:
+        if instance in self._carried:
+            source = self._carried[instance]
+            known = {"instance_uuid": instance, "provision_state": states.ACTIVE}
+            return self._hold(Held(source, source.id, **known))
         if self._side._is_told("_validate_instance_and_node"):
             try:
                 source = self._side._validate_instance_and_node(self._instance())
@@ -372,7 +382,16 @@ class Bridge:
         return wire.answer({"vifs": [{"id": vif} for vif in self._vifs]})
 
     def _attach_vif(self, params: Any, body: Any, uuid: str) -> Answer:
-        self._connection.attach_vif_to_node(uuid, body["id"], retry_on_conflict=False)
+        if self._side._is_told("_plug_vifs"):
+            self._side._plug_vifs(
+                self._node(uuid).source, self._instance(), self._side.given_network
+            )
+        try:
+            self._connection.attach_vif_to_node(uuid, body["id"], retry_on_conflict=False)
+        except sdk_exceptions.ConflictException:
+            # To Nova's driver that is a VIF that is attached already.
+            self._vifs.append(body["id"])
+            raise
         self._vifs.append(body["id"])
         return wire.answer(None, 204)
 

@@ -115,6 +115,7 @@ class IronicDriver(ours.IronicDriver):
         self._driver: Any = _Calls(self._driver, self._over, self._names)
         self.node_cache: dict[str, Any] = {}
         self.destroyed_network: Any = None
+        self.given_network: Any = None
         self._keep_the_database_away()
 
     def _keep_the_database_away(self) -> None:
@@ -128,7 +129,7 @@ class IronicDriver(ours.IronicDriver):
         records.instance_places = dict
         records.instance_hosts = lambda uuids: {}
         records.existing_instances = lambda uuids: ()
-        records.note_failure = lambda context, instance, error: None
+        records.note_failure = lambda *told: None
         records.known_instances = self._known_one_by_one
         records.abort_reason = self._abort_reason
         records.config_drive = self._config_drive
@@ -186,6 +187,11 @@ class IronicDriver(ours.IronicDriver):
         known = netutils.get_network_metadata(network_info)
         return config_drive.network_data(known, self._records.links(node.id))
 
+    def _plug_vifs(self, node: Any, instance: Any, network_info: Any) -> None:
+        self._over.carry(node, instance.uuid)
+        for vif in network_info:
+            super().attach_interface(None, instance, None, vif)
+
     def _config_drive(self, context: Any, instance: Any, **parts: Any) -> Any:
         if not self._is_told("_generate_configdrive") or not config_drive.is_wanted(instance):
             return self._novas["config_drive"](context, instance, **parts)
@@ -201,6 +207,21 @@ class IronicDriver(ours.IronicDriver):
         return virt.ConfigDrive(iso_gzip_base64=drive)
 
     # -- ours --------------------------------------------------------------------
+
+    def attach_interface(self, context: Any, instance: Any, image_meta: Any, vif: Any) -> None:
+        """As ours, of an instance that its node carries; a VIF may be a text."""
+        self._over.carry(self._ironic_connection.get_node(instance.node), instance.uuid)
+        self.given_network = [vif]
+        given = {"id": vif} if isinstance(vif, str) else vif
+        super().attach_interface(context, instance, image_meta, given)
+
+    def prepare_networks_before_block_device_mapping(
+        self, instance: Any, network_info: Any
+    ) -> None:
+        """As ours, of an instance that its node carries."""
+        self._over.carry(self._ironic_connection.get_node(instance.node), instance.uuid)
+        self.given_network = network_info
+        super().prepare_networks_before_block_device_mapping(instance, network_info)
 
     def destroy(
         self,

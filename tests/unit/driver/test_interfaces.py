@@ -208,13 +208,20 @@ def test_which_states_take_an_interface(
 
 
 @pytest.mark.parametrize("state", sorted(states.ALL))
-def test_every_state_gives_an_interface_back(
+def test_which_states_give_an_interface_back(
     stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance, state: str
 ) -> None:
     attach(stage, instance)
     fake.set_node(two_ports, provision_state=state)
-    detach(stage, instance)
-    assert fake.vifs(two_ports) == [VIF]
+    if state in states.GIVES_INTERFACES:
+        detach(stage, instance)
+    else:
+        with pytest.raises(exceptions.VifDetachFailed, match=f"{state!r}, where Ironic"):
+            detach(stage, instance)
+        # What isn't attached is off, whatever the state.
+        detach(stage, instance, THIRD)
+        assert sent(fake, "DELETE") == []
+    assert (OTHER.id in fake.vifs(two_ports)) is (state not in states.GIVES_INTERFACES)
 
 
 def test_a_vif_that_can_not_be_detached_is_told_of(
@@ -301,3 +308,81 @@ def test_a_node_that_keeps_a_vif_is_not_given_back(
     stage.driver.failed_spawn_cleanup(instance)
     assert fake.node(node)["instance_uuid"] is None
     assert fake.vifs(node) == []
+
+
+def prepare(stage: Stage, instance: virt.Instance, *vifs: virt.Vif) -> None:
+    """What Nova does before it connects volumes."""
+    stage.driver.prepare_for_spawn(instance)
+    stage.driver.prepare_networks_before_block_device_mapping(instance, vifs)
+
+
+def spawn(stage: Stage, instance: virt.Instance, *vifs: virt.Vif) -> None:
+    stage.driver.spawn(None, instance, IMAGE, [], None, None, vifs)
+
+
+def test_what_is_attached_before_the_volumes_is_not_attached_again(
+    stage: Stage, fake: FakeIronic, two_ports: str
+) -> None:
+    instance = stage.instance(two_ports)
+    vifs = [virt.Vif(VIF), OTHER]
+    prepare(stage, instance, *vifs)
+    assert fake.vifs(two_ports) == [VIF, OTHER.id]
+    assert fake.node(two_ports)["provision_state"] == "available"
+    fake.requests.clear()
+    spawn(stage, instance, *vifs)
+    assert fake.requests.matching("POST", "/vifs$") == []
+    assert fake.node(two_ports)["provision_state"] == "active"
+    assert fake.vifs(two_ports) == [VIF, OTHER.id]
+
+
+def test_what_somebody_has_taken_off_meanwhile_is_attached_again(
+    stage: Stage, fake: FakeIronic, two_ports: str
+) -> None:
+    instance = stage.instance(two_ports)
+    prepare(stage, instance, virt.Vif(VIF))
+    network.detach_vif(fake.bm, fake._find(two_ports), VIF)
+    spawn(stage, instance, virt.Vif(VIF))
+    assert fake.vifs(two_ports) == [VIF]
+
+
+def test_another_process_deploys_what_was_prepared(
+    stage: Stage, fake: FakeIronic, two_ports: str
+) -> None:
+    instance = stage.instance(two_ports)
+    prepare(stage, instance, virt.Vif(VIF))
+    restarted = stage.restarted()
+    spawn(restarted, instance, virt.Vif(VIF))
+    restarted.driver.cleanup_host("compute1")
+    assert fake.vifs(two_ports) == [VIF]
+    assert fake.node(two_ports)["provision_state"] == "active"
+
+
+def test_what_is_prepared_for_nothing_is_taken_off(
+    stage: Stage, fake: FakeIronic, two_ports: str
+) -> None:
+    untouched = stage.trace(two_ports)
+    instance = stage.instance(two_ports)
+    prepare(stage, instance, virt.Vif(VIF))
+    stage.driver.failed_spawn_cleanup(instance)
+    assert stage.trace(two_ports) == untouched
+    prepare(stage, instance, OTHER)
+    assert fake.vifs(two_ports) == [OTHER.id]
+
+
+def test_without_networks_nothing_is_asked(stage: Stage, fake: FakeIronic, two_ports: str) -> None:
+    instance = stage.instance(two_ports)
+    stage.driver.prepare_for_spawn(instance)
+    fake.requests.clear()
+    stage.driver.prepare_networks_before_block_device_mapping(instance, [])
+    assert len(fake.requests) == 0
+
+
+def test_a_node_that_is_somebody_elses_is_not_prepared(
+    stage: Stage, fake: FakeIronic, two_ports: str
+) -> None:
+    instance = stage.instance(two_ports)
+    stage.driver.prepare_for_spawn(instance)
+    goes_to_a_stranger(fake, two_ports)
+    with pytest.raises(exceptions.InstanceNotFound):
+        stage.driver.prepare_networks_before_block_device_mapping(instance, [OTHER])
+    assert fake.vifs(two_ports) == []

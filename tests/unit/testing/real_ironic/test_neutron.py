@@ -5,7 +5,7 @@
 from http import HTTPStatus
 
 from ironic_virt.testing.real_ironic.configuration import CLEANING_NETWORK
-from ironic_virt.testing.real_ironic.neutron import Network
+from ironic_virt.testing.real_ironic.neutron import REFUSES, Network
 
 PORT = "/v2.0/ports/6b9dc1b3-1b7e-44a5-9d44-61bd6ec4f2f0"
 
@@ -35,6 +35,15 @@ def test_an_update_is_remembered():
     _, body = network.handle("GET", PORT, {})
     assert body["port"]["mac_address"] == "02:00:00:00:00:01"
     assert body["port"]["binding:host_id"] == "node"
+
+
+def test_a_port_refuses_what_it_is_told_to():
+    network = Network()
+    network.handle("PUT", PORT, {"port": {REFUSES: "binding:vnic_type"}})
+    status, _ = network.handle("PUT", PORT, {"port": {"binding:vnic_type": "baremetal"}})
+    assert status == HTTPStatus.CONFLICT
+    status, _ = network.handle("PUT", PORT, {"port": {"binding:host_id": "node"}})
+    assert status == HTTPStatus.OK
 
 
 def test_created_ports_are_listed_by_what_they_are_until_deleted():

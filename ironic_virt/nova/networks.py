@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A server's ports, as nova-compute asks for them.
+
+Nova makes the ports in Neutron and leaves them unbound; Ironic binds each one, when the
+node is deployed or the interface attached.  Which port of the node it gets is Ironic's
+affair as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from nova import exception
+
+from ironic_virt import driver
+from ironic_virt.nova import values
+from ironic_virt.nova.errors import Doing, translated
+from ironic_virt.nova.virtapi import (
+    ATTACH_INTERFACE_EVENT,
+    DETACH_INTERFACE_EVENT,
+    NovaVirtAPI,
+)
+
+
+class Networks:
+    """The part of the virt driver that is about ports."""
+
+    _driver: driver.IronicDriver
+    _records: NovaVirtAPI
+
+    # -- a build --------------------------------------------------------------
+
+    def network_binding_host_id(self, context: Any, instance: Any) -> str | None:
+        """``None``: Ironic binds the ports when the node is deployed, and not before.
+
+        A port bound earlier might be connected while Ironic's agent runs on the node, and
+        its user could reach that.
+        """
+        return self._driver.network_binding_host_id(context, instance)
+
+    def manages_network_binding_host_id(self) -> bool:
+        """Whether the driver sees to the ports' binding: Ironic does."""
+        return True
+
+    def prepare_networks_before_block_device_mapping(
+        self, instance: Any, network_info: Any
+    ) -> None:
+        """Attach the server's ports, whose addresses volumes are connected by.
+
+        What this attaches, :meth:`failed_spawn_cleanup` detaches.
+
+        :raises InstanceUnacceptable: Nova could not have them made.
+        """
+        try:
+            # Nova may still be making them; reading waits for it.
+            vifs = list(values.Vifs(network_info))
+        except exception.NovaException as exc:
+            # Of the errors before the spawn, one of the few whose text reaches the fault.
+            raise exception.InstanceUnacceptable(
+                instance_id=instance.uuid, reason=exc.format_message()
+            ) from exc
+        try:
+            with translated(Doing.NETWORKS, instance):
+                self._driver.prepare_networks_before_block_device_mapping(instance, vifs)
+        except exception.ComputeResourcesUnavailable as exc:
+            self._records.note_failure(instance._context, instance, exc)
+            raise
+
+    def plug_vifs(self, instance: Any, network_info: Any) -> None:
+        """Nothing: a VIF stays attached as long as the node has the instance."""
+
+    def unplug_vifs(self, instance: Any, network_info: Any) -> None:
+        """Nothing: destroying the instance has detached them."""
+
+    # -- a server that is there -----------------------------------------------
+
+    def attach_interface(self, context: Any, instance: Any, image_meta: Any, vif: Any) -> None:
+        """Attach an interface; Nova gives its port back if that fails.
+
+        Nova's answer gives no reason, so that is kept with the server's actions.
+        """
+        with (
+            self._noting(ATTACH_INTERFACE_EVENT, context, instance),
+            translated(Doing.ATTACH_INTERFACE, instance),
+        ):
+            self._driver.attach_interface(context, instance, image_meta, values.single_vif(vif))
+
+    def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
+        """Detach an interface; the reason of a failure is kept, too."""
+        with (
+            self._noting(DETACH_INTERFACE_EVENT, context, instance),
+            translated(Doing.DETACH_INTERFACE, instance),
+        ):
+            self._driver.detach_interface(context, instance, values.single_vif(vif))
+
+    @contextlib.contextmanager
+    def _noting(self, event: str, context: Any, instance: Any) -> Iterator[None]:
+        try:
+            yield
+        except exception.InstanceNotFound:
+            raise
+        except exception.NovaException as exc:
+            self._records.note_failure(context, instance, exc, event)
+            raise

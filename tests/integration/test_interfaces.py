@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Interfaces of an instance on a real Ironic, and what Neutron is told of them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+import requests
+
+from ironic_virt import exceptions, virt
+from ironic_virt.testing import real_ironic
+from ironic_virt.testing.real_ironic.neutron import REFUSES
+from tests.integration.services import IMAGE, SEEDS, Operator, Service
+
+
+class Neutron:
+    """Somebody who looks at Neutron's ports."""
+
+    def __init__(self, ironic: real_ironic.RealIronic) -> None:
+        self._url = f"{ironic.neutron_url}/v2.0/ports"
+
+    def port(self, vif: virt.Vif) -> dict[str, Any]:
+        """A port as it is."""
+        answer = requests.get(f"{self._url}/{vif.id}", timeout=60)
+        found: dict[str, Any] = answer.json()["port"]
+        return found
+
+    def change(self, vif: virt.Vif, **attributes: Any) -> None:
+        """Change a port."""
+        requests.put(f"{self._url}/{vif.id}", json={"port": attributes}, timeout=60)
+
+    def connected_to(self, vif: virt.Vif) -> str | None:
+        """The node whose switch port a port is connected to."""
+        port = self.port(vif)
+        return port["binding:host_id"] if port["binding:profile"] else None
+
+
+@pytest.fixture
+def neutron(ironic_on_mariadb: real_ironic.RealIronic) -> Neutron:
+    """Neutron, as Ironic sees it."""
+    return Neutron(ironic_on_mariadb)
+
+
+def new_vif() -> virt.Vif:
+    return virt.Vif(str(uuid.uuid4()))
+
+
+def make_node(ironic: real_ironic.RealIronic, ports: int) -> str:
+    seed = next(SEEDS)
+    [node] = real_ironic.create_nodes(
+        ironic,
+        1,
+        real_ironic.NodeTemplate(ports=ports),
+        name=f"interfaces-{seed}-{{}}",
+        seed=seed,
+    )
+    return node
+
+
+def attach(service: Service, instance: virt.Instance, vif: virt.Vif) -> None:
+    service.driver.attach_interface(None, instance, IMAGE, vif)
+
+
+def detach(service: Service, instance: virt.Instance, vif: virt.Vif) -> None:
+    service.driver.detach_interface(None, instance, vif)
+
+
+def mac_addresses(operator: Operator, node: str) -> set[str]:
+    return {port["address"] for port in operator.request("GET", f"/ports?node={node}")["ports"]}
+
+
+def test_they_come_and_go(
+    ironic_on_mariadb: real_ironic.RealIronic,
+    service: Service,
+    operator: Operator,
+    neutron: Neutron,
+) -> None:
+    node = make_node(ironic_on_mariadb, 2)
+    instance = service.instance_on(node)
+    first, second, third = new_vif(), new_vif(), new_vif()
+    service.spawn(instance, [first])
+    attach(service, instance, second)
+    attach(service, instance, second)
+    assert sorted(operator.vifs(node)) == sorted([first.id, second.id])
+    assert neutron.connected_to(second) == node
+    macs = {neutron.port(vif)["mac_address"] for vif in (first, second)}
+    assert macs == mac_addresses(operator, node)
+
+    with pytest.raises(exceptions.NoFreePort) as caught:
+        attach(service, instance, third)
+    assert node in str(caught.value)
+    assert third.id in str(caught.value)
+
+    detach(service, instance, second)
+    detach(service, instance, second)
+    assert operator.vifs(node) == [first.id]
+    assert (neutron.connected_to(second), neutron.port(second)["binding:host_id"]) == (None, "")
+
+    neutron.change(third, **{REFUSES: "binding:vnic_type"})
+    with pytest.raises(exceptions.VifAttachFailed, match="does not take"):
+        attach(service, instance, third)
+    # Ironic itself had noted it (39.0.0), and nothing else could have been attached.
+    assert operator.vifs(node) == [first.id]
+    service.destroy(instance)
+    assert operator.vifs(node) == []
+
+
+def test_in_the_rescue_system(
+    ironic_on_mariadb: real_ironic.RealIronic,
+    service: Service,
+    operator: Operator,
+    neutron: Neutron,
+) -> None:
+    node = make_node(ironic_on_mariadb, 2)
+    instance = service.instance_on(node)
+    first, second = new_vif(), new_vif()
+    service.spawn(instance, [first])
+    service.driver.rescue(None, instance, None, None, "correct horse")
+    attach(service, instance, second)
+    assert neutron.connected_to(second) is None
+    with pytest.raises(exceptions.VifDetachFailed, match="'rescue'"):
+        detach(service, instance, first)
+    service.driver.unrescue(None, instance)
+    assert neutron.port(second)["binding:host_id"] == node
+    detach(service, instance, second)
+    assert neutron.port(second)["binding:host_id"] == ""
+    # Why a detach is refused while the node is rescued: Ironic would only forget about it.
+    service.driver.rescue(None, instance, None, None, "correct horse")
+    operator.request("DELETE", f"/nodes/{node}/vifs/{first.id}")
+    assert operator.vifs(node) == []
+    assert neutron.port(first)["binding:host_id"] == node
+    service.destroy(instance)
+
+
+def test_ironic_does_not_look_whether_another_node_has_a_vif(
+    ironic_on_mariadb: real_ironic.RealIronic, operator: Operator
+) -> None:
+    """It is for Neutron's ``device_id``, or the service's records, to see to that."""
+    one, other = (make_node(ironic_on_mariadb, 1) for _ in range(2))
+    vif = new_vif()
+    for node in (one, other):
+        operator.request("POST", f"/nodes/{node}/vifs", {"id": vif.id})
+    assert operator.vifs(one) == operator.vifs(other) == [vif.id]
+    for node in (one, other):
+        operator.request("DELETE", f"/nodes/{node}/vifs/{vif.id}")
+
+
+def test_a_locked_node_is_waited_for_and_looked_at_again(
+    ironic_on_mariadb: real_ironic.RealIronic,
+    service: Service,
+    operator: Operator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = make_node(ironic_on_mariadb, 2)
+    instance = service.instance_on(node)
+    service.spawn(instance, [new_vif()])
+    access = service.driver._network._access
+    look = access.held
+    looks: list[str] = []
+
+    def unlock_and_look(*args: Any) -> Any:
+        operator.force(node, reservation=None)
+        looks.append(node)
+        return look(*args)
+
+    monkeypatch.setattr(access, "held", unlock_and_look)
+    operator.force(node, reservation="another-conductor")
+    vif = new_vif()
+    attach(service, instance, vif)
+    assert looks == [node]
+    assert vif.id in operator.vifs(node)
+    service.destroy(instance)

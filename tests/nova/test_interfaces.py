@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Interfaces that come to a server and go, with Nova's in-tree driver and with ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from nova.tests.functional.api import client
+
+from ironic_virt.testing import real_ironic
+from tests.nova import figures
+from tests.nova.deployment import Deployment
+
+
+class Interfaces(Deployment):
+    """What both drivers go through."""
+
+    __test__ = False
+
+    @pytest.fixture(autouse=True)
+    def _given(self, ironic: real_ironic.RealIronic) -> None:
+        self._real = ironic
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start_nova(self._real)
+
+    def attach(self, server: dict[str, Any]) -> str:
+        """The port of an interface that is attached to Nova's only network."""
+        wanted = {"interfaceAttachment": {"net_id": self.neutron.network_1["id"]}}
+        answer = self.api.attach_interface(server["id"], wanted)
+        return answer.body["interfaceAttachment"]["port_id"]
+
+    def interfaces(self, server: dict[str, Any]) -> list[str]:
+        """The ports that Nova says a server has."""
+        return sorted(one["port_id"] for one in self.api.get_port_interfaces(server["id"]))
+
+    def vifs(self, node: str) -> list[str]:
+        """The ports that Ironic says a node has."""
+        return sorted(vif["id"] for vif in self.ironic("GET", f"/nodes/{node}/vifs")["vifs"])
+
+    def test_attached_and_detached(self) -> None:
+        (node,) = self.make_nodes(1, ports=2)
+        self.start_service("compute", "compute1")
+        first = self.neutron.port_1["id"]
+        server = self.boot(networks=[{"port": first}])
+        self.wait_for(server, "ACTIVE")
+        with self.step("attach an interface"):
+            second = self.attach(server)
+        assert self.vifs(node) == self.interfaces(server) == sorted([first, second])
+        before = self.all_ports()
+        with pytest.raises(client.OpenStackApiException) as caught:
+            self.attach(server)
+        assert caught.value.response.status_code == 500
+        # What Nova made for it is gone again.
+        assert self.all_ports() == before
+        assert self.vifs(node) == self.interfaces(server) == sorted([first, second])
+        self.look_at_the_refusal(server)
+        with self.step("detach an interface"):
+            self.api.detach_interface(server["id"], second)
+            self.until(lambda: self.interfaces(server), lambda seen: seen == [first])
+        assert self.vifs(node) == [first]
+        self.delete(server)
+        self.wait_for_node(node, "available")
+        assert self.vifs(node) == []
+
+    def test_a_build_on_a_node_without_a_port(self) -> None:
+        (bare,) = self.make_nodes(1, ports=0)
+        self.start_service("compute", "compute1")
+        server = self.boot(networks=[{"port": self.neutron.port_1["id"]}])
+        failed = self.wait_for(server, "ERROR")
+        self.look_at_the_failure(server, failed["fault"]["message"])
+        there = self.wait_for_node(bare, "available")
+        assert there["instance_uuid"] is None
+        assert self.neutron.port_1["id"] in self.all_ports()
+
+    def all_ports(self) -> list[str]:
+        """All of Neutron's."""
+        return sorted(port["id"] for port in self.neutron.list_ports(True)["ports"])
+
+    def look_at_the_refusal(self, server: dict[str, Any]) -> None:
+        """What the server's user learns of an interface for which there is no port."""
+
+    def look_at_the_failure(self, server: dict[str, Any], fault: str) -> None:
+        """What the server's user learns of a build for whose port there is none."""
+
+
+class TestInterfacesInTree(Interfaces):
+    """Nova's own driver."""
+
+    __test__ = True
+    driver = figures.IN_TREE
+
+    def look_at_the_refusal(self, server: dict[str, Any]) -> None:
+        assert "free physical ports" not in self.told_by_the_events(server)
+
+    def look_at_the_failure(self, server: dict[str, Any], fault: str) -> None:
+        assert "Failure prepping block device" in fault
+        assert "free physical ports" not in self.told_by_the_events(server)
+
+
+class TestInterfaces(Interfaces):
+    """Ours."""
+
+    __test__ = True
+    driver = figures.OURS
+
+    def look_at_the_refusal(self, server: dict[str, Any]) -> None:
+        assert "not enough free physical ports" in self.told_by_the_events(server)
+
+    def look_at_the_failure(self, server: dict[str, Any], fault: str) -> None:
+        assert "aborted" not in fault
+        assert "not enough free physical ports" in self.told_by_the_events(server)
