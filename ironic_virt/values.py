@@ -265,6 +265,8 @@ class NodeInventory:
         are in such a state or have another service's instance.
     :param traits: the traits set on the node, or on all nodes of the pool.
     :param pools: child pools by name; empty, as long as each pool has its own record.
+    :param used: of a pool, how many instances of this service the records had in it
+        when it was counted.
     """
 
     resource_class: str
@@ -274,6 +276,7 @@ class NodeInventory:
     traits: frozenset[str]
     capabilities: Mapping[str, str]
     pools: Mapping[str, NodeInventory] = dataclasses.field(default_factory=dict)
+    used: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

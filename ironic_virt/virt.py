@@ -118,6 +118,17 @@ class VirtAPI(abc.ABC):
         mine = set(self.owned_instance_uuids())
         return {uuid: self.host for uuid in uuids if uuid in mine}
 
+    def sharing_hosts(self) -> Collection[str]:
+        """The hosts that are up and have pools of the same nodes: what is free is shared.
+
+        All that are up, unless the service knows better.
+        """
+        return self.live_hosts()
+
+    def tried_nodes(self, instance: InstanceLike) -> Collection[str]:
+        """The uuids of the nodes that an instance was given up on; Ironic picks others."""
+        return ()
+
     def existing_instances(self, uuids: Collection[str]) -> Collection[str]:
         """Which of these instances the records have, of whichever host; not deleted ones.
 
@@ -226,6 +237,21 @@ class ComputeDriver(abc.ABC):
     @abc.abstractmethod
     def is_node_deleted(self, nodename: str) -> bool:
         """Whether the node is confirmed gone; any doubt is ``False``."""
+
+    def picks_nodes(self) -> bool:
+        """Whether the driver picks the node for an instance, and its compute nodes are pools."""
+        return False
+
+    def is_pool(self, nodename: str) -> bool:
+        """Whether a compute node's name is that of a pool, and not of a node."""
+        return False
+
+    def node_of(self, instance: InstanceLike) -> str | None:
+        """The uuid of the node that an instance has, where the record may name its pool.
+
+        :raises InstanceNotFound: no node carries it.
+        """
+        return instance.node
 
     def rebalances_nodes(self) -> bool:
         """Whether nodes go from host to host by themselves now.

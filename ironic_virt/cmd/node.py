@@ -14,13 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from ironic_virt.cmd import arguments, output
 
-if TYPE_CHECKING:
-    from ironic_virt.compute.db.records import ComputeNode
+POOLS = "ironic-pools"
+"""A hypervisor type; to import the records only to know it would take too long."""
 
-STATES = ("available", "claimed", "in use", "unavailable")
+if TYPE_CHECKING:
+    from ironic_virt.compute.db.records import ComputeNode, Pool
+
+STATES = ("available", "claimed", "in use", "pools", "unavailable")
 _COLUMNS = ("UUID", "State", "Instance UUID", "Resource Class", "Host")
 _LONG_COLUMNS = (
     *(*_COLUMNS, "VCPUs", "Memory MB", "Local GB", "CPU Arch"),
+    *("Traits", "Capabilities", "Updated At"),
+)
+_POOL_COLUMNS = ("Name", "Resource Class", "Total", "Used", "Reserved", "Free", "Host")
+_LONG_POOL_COLUMNS = (
+    *(*_POOL_COLUMNS, "VCPUs", "Memory MB", "Local GB", "CPU Arch"),
     *("Traits", "Capabilities", "Updated At"),
 )
 _SHOW_COLUMNS = (
@@ -31,7 +39,12 @@ _SHOW_COLUMNS = (
 
 
 def state(node: ComputeNode) -> str:
-    """Whether a node can be had, in one of :data:`STATES`."""
+    """Whether a node can be had, in one of :data:`STATES`.
+
+    ``pools``: it is the record of a service for which Ironic picks the nodes.
+    """
+    if node.hypervisor_type == POOLS:
+        return "pools"
     if node.in_use:
         return "in use"
     if node.instance_uuid is not None:
@@ -40,10 +53,16 @@ def state(node: ComputeNode) -> str:
 
 
 class List(output.Lister):
-    """List nodes."""
+    """List nodes, or with --pools, pools of them.
+
+    A compute service for which Ironic picks the nodes has no node here but one in state
+    'pools', and those that still have a server from before.
+    """
 
     def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
         """See :class:`output.Lister`."""
+        if parsed_args.pools:
+            return _LONG_POOL_COLUMNS if parsed_args.long else _POOL_COLUMNS
         return _LONG_COLUMNS if parsed_args.long else _COLUMNS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -63,10 +82,23 @@ class List(output.Lister):
             "--marker", metavar="<uuid>", help="Those behind this one; with --limit, a page."
         )
         parser.add_argument("--long", action="store_true", help="Show more of each.")
+        parser.add_argument(
+            "--pools",
+            action="store_true",
+            help="List the pools instead: the kinds of nodes of which Ironic picks one.",
+        )
         return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """See :class:`cliff.command.Command`."""
+        if parsed_args.pools and parsed_args.state is not None:
+            self.refuse("argument --state: it is of nodes, and pools have numbers")
+        return super().run(parsed_args)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """List nodes."""
+        if parsed_args.pools:
+            return self._pools(parsed_args)
         filtered = parsed_args.resource_class is not None or parsed_args.state is not None
         with self.records(parsed_args) as database:
             found = database.compute_nodes.list(
@@ -82,6 +114,19 @@ class List(output.Lister):
         ]
         columns = self.columns(parsed_args)
         rows = (_row(node)[: len(columns)] for node in wanted[: parsed_args.limit])
+        return output.table(columns, rows)
+
+    def _pools(self, parsed_args: argparse.Namespace) -> Any:
+        with self.records(parsed_args) as database:
+            found = database.pools.list(parsed_args.host)
+        wanted = [
+            pool
+            for pool in found
+            if parsed_args.resource_class in (None, pool.resource_class)
+            and (parsed_args.marker is None or pool.name > parsed_args.marker)
+        ]
+        columns = self.columns(parsed_args)
+        rows = (_pool_row(pool)[: len(columns)] for pool in wanted[: parsed_args.limit])
         return output.table(columns, rows)
 
 
@@ -100,8 +145,19 @@ class Show(output.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Show a node."""
+        from ironic_virt.compute import errors
+
         with self.records(parsed_args) as database:
-            node = database.compute_nodes.get(parsed_args.node)
+            try:
+                node = database.compute_nodes.get(parsed_args.node)
+            except errors.ComputeNodeNotFound as error:
+                if not database.pools.list():
+                    raise
+                raise errors.ComputeNodeNotFound(
+                    parsed_args.node,
+                    "where Ironic picks the nodes, there are pools of them ('ironic-virt node "
+                    "list --pools')",
+                ) from error
         values = (
             *(node.available, output.Json(_capabilities(node)), node.cpu_arch),
             *(output.when(node.created_at), node.host, node.hypervisor_type),
@@ -122,6 +178,16 @@ def _row(node: ComputeNode) -> tuple[Any, ...]:
     )
 
 
-def _capabilities(node: ComputeNode) -> dict[str, str]:
+def _pool_row(pool: Pool) -> tuple[Any, ...]:
+    return (
+        *(pool.name, pool.resource_class, pool.total, pool.used, pool.reserved),
+        *(pool.free, pool.host, pool.vcpus, pool.memory_mb, pool.local_gb, pool.cpu_arch),
+        output.Json(sorted(pool.traits)),
+        output.Json(_capabilities(pool)),
+        output.when(pool.updated_at or pool.created_at),
+    )
+
+
+def _capabilities(node: ComputeNode | Pool) -> dict[str, str]:
     # The architecture is among them for schedulers; here it has a place of its own.
     return {name: value for name, value in node.stats.items() if name != "cpu_arch"}

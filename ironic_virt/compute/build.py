@@ -5,9 +5,14 @@
 A build that failed leaves nothing behind: its node is given back in Ironic first
 and in the records afterwards, so that a crash in between loses neither.  Then it
 is tried on another node, or the instance is in error and its fault says why.
+
+Where Ironic picks the node, the claim is a place in a pool, and which node it has
+become is written down as soon as it is reserved.
 """
 
 from __future__ import annotations
+
+import dataclasses
 
 from oslo_config import cfg
 from oslo_context import context as oslo_context
@@ -17,7 +22,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.compute import faults
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Instance
-from ironic_virt.compute.errors import RecordsError
+from ironic_virt.compute.errors import ClaimLost, RecordsError
 from ironic_virt.compute.placing import Placing
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.tasks import Result, TryLater
@@ -41,12 +46,17 @@ class Build:
         self._conf = conf
         self._driver = driver
         self._instances = database.instances
+        self._faults = database.faults
         self._placing = placing
 
     def __call__(self, context: oslo_context.RequestContext, instance: Instance) -> Result:
         """Go on with a build wherever it stands."""
         try:
-            self._driver.prepare_for_spawn(instance)
+            self._driver.prepare_for_spawn(self._with_place(instance))
+            placed = self._placed(instance)
+            if placed is None:
+                return Result.ABORTED
+            instance = placed
             self._driver.spawn(context, instance, instance.image, [], None, None, instance.ports)
         except (exceptions.WaitCancelled, RecordsError):
             raise
@@ -60,6 +70,38 @@ class Build:
                 LOG.exception("Instance %s: the driver broke off", instance.uuid)
             return self._failed(instance, error)
         return self._succeeded(instance)
+
+    def _with_place(self, instance: Instance) -> Instance:
+        """The instance as a driver takes it: a pool's name is that of a compute node."""
+        if instance.node is not None or instance.pool is None:
+            return instance
+        if not self._driver.picks_nodes():
+            raise exceptions.NodeNotAvailable(
+                None,
+                instance.uuid,
+                f"it was to get a node of pool {instance.pool}, and the scheduler picks the "
+                "nodes by now ([ironic] node_selection)",
+            )
+        return dataclasses.replace(instance, node=instance.pool)
+
+    def _placed(self, instance: Instance) -> Instance | None:
+        """The instance with the node that was picked for it; ``None``: it isn't wanted."""
+        if not self._driver.picks_nodes():
+            return instance
+        node = self._driver.node_of(dataclasses.replace(instance, node=None))
+        if node is None or node == instance.node:
+            return instance
+        try:
+            if not self._instances.placed(instance.uuid, node):
+                return None
+        except ClaimLost as error:
+            raise exceptions.NodeNotAvailable(
+                node,
+                instance.uuid,
+                "Ironic has reserved it, but the records have another instance on it, which it "
+                "does not carry: delete that one",
+            ) from error
+        return dataclasses.replace(instance, node=node)
 
     def _succeeded(self, instance: Instance) -> Result:
         try:
@@ -104,19 +146,21 @@ class Build:
                 instance,
                 error,
                 f"{faults.one_line(error)}. That was the last of {attempts} attempts "
-                "([scheduler] max_attempts)",
+                f"([scheduler] max_attempts){self._before(instance)}",
             )
         return self._reschedule(instance, error)
 
     def _reschedule(self, instance: Instance, error: Exception) -> Result:
         try:
-            node = self._placing.move_build(instance, faults.fault(error))
+            node = self._placing.move_build(
+                instance, faults.fault(error), _given_up(instance, error)
+            )
         except exceptions.NoValidHost as nowhere:
             return self._fail(
                 instance,
                 error,
                 f"{faults.one_line(error)}. And there is no other node to try: "
-                f"{faults.one_line(nowhere)}",
+                f"{faults.one_line(nowhere)}{self._before(instance)}",
             )
         if node is None:
             return Result.ABORTED
@@ -126,6 +170,14 @@ class Build:
             *(instance.attempts + 1, self._conf.scheduler.max_attempts),
         )
         return Result.RESCHEDULED
+
+    def _before(self, instance: Instance) -> str:
+        """Why the earlier attempts failed, where there was no node for them."""
+        if instance.pool is None or instance.attempts < 2:
+            return ""
+        former = reversed(self._faults.list(instance.uuid)[: instance.attempts - 1])
+        told = [f"{number}, {one.host}: {one.message}" for number, one in enumerate(former, 1)]
+        return f". Attempt {'; attempt '.join(told)}" if told else ""
 
     def _fail(
         self, instance: Instance, error: Exception, message: str, *, release: bool = True
@@ -140,6 +192,16 @@ class Build:
             return Result.ABORTED
         LOG.error("Instance %s was not built: %s", instance.uuid, message)
         return Result.FAILED
+
+
+def _given_up(instance: Instance, error: Exception) -> str | None:
+    """What is not to be tried again: the node, or the pool that had none."""
+    if instance.pool is None:
+        return instance.node
+    if isinstance(error, exceptions.ReservationFailed):
+        return instance.pool
+    node = error.node if isinstance(error, exceptions.NodeError) else None
+    return node or instance.node or instance.pool
 
 
 def _another_node_may_do(error: Exception) -> bool:

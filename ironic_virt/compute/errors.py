@@ -91,11 +91,16 @@ class ServiceInUse(RecordsError):
 
 
 class ComputeNodeNotFound(RecordsError):
-    """There is no record of this node."""
+    """There is no record of this node.
 
-    def __init__(self, node: str) -> None:
+    :param advice: what to do, where there is more to say.
+    """
+
+    def __init__(self, node: str, advice: str = "") -> None:
         self.node = node
-        super().__init__(f"There is no compute node record for node {node}")
+        super().__init__(
+            f"There is no compute node record for node {node}{f': {advice}' if advice else ''}"
+        )
 
 
 class ComputeNodeInUse(RecordsError):

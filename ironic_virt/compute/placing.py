@@ -14,7 +14,7 @@ from typing import TypeVar
 from oslo_config import cfg
 
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import FaultReport, Instance
+from ironic_virt.compute.db.records import FaultReport, Instance, Pool
 from ironic_virt.compute.errors import ClaimLost
 from ironic_virt.compute.states import TaskState
 from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike
@@ -57,16 +57,20 @@ class Placing:
         self._scheduler = FilterScheduler.from_conf(conf)
         self._db = database
 
-    def move_build(self, instance: Instance, fault: FaultReport) -> ComputeNodeLike | None:
-        """Give a build another node, perhaps of another host.
+    def move_build(
+        self, instance: Instance, fault: FaultReport, given_up: str | None
+    ) -> ComputeNodeLike | None:
+        """Give a build another node, or a place in a pool, perhaps of another host.
 
-        The former node is released, and is not tried again for this instance.
+        The former one is released.
 
         :param fault: why the build failed.
+        :param given_up: what is not tried again for this instance: a node, or a pool
+            that had none for it.
         :returns: the node; ``None``: the build is not wanted any more.
         :raises NoValidHost: there is none left to try.
         """
-        tried = {*instance.tried_nodes, *([instance.node] if instance.node else [])}
+        tried = {*instance.tried_nodes, *([given_up] if given_up else [])}
         spec = RequestSpec.from_flavor(
             instance.flavor,
             instance_uuid=instance.uuid,
@@ -77,7 +81,10 @@ class Placing:
 
         def claim(node: ComputeNodeLike) -> ComputeNodeLike | None:
             moved = self._db.instances.reschedule(
-                instance.uuid, TaskState.SPAWNING, node.uuid, node.host, fault
+                *(instance.uuid, TaskState.SPAWNING, node.uuid, node.host, fault),
+                pool=isinstance(node, Pool),
+                attempts=instance.attempts,
+                tried=given_up,
             )
             return node if moved else None
 

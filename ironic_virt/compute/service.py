@@ -162,14 +162,7 @@ class Service:
         """Have the driver ready, and register.
 
         :raises IronicVirtError: Ironic can't be reached, or the options can't be served.
-        :raises InvalidConfiguration: Ironic is to pick the nodes.
         """
-        if self._conf.ironic.node_selection == "ironic":
-            raise exceptions.InvalidConfiguration(
-                "[ironic] node_selection",
-                "can't be 'ironic' with this compute service, whose records are of single nodes; "
-                "nova-compute can have it. Use 'scheduler'",
-            )
         self.driver.init_host(self.host)
         former = self._registered()
         service = self._db.services.register(

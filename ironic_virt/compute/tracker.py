@@ -26,6 +26,8 @@ from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import NodeReport
 from ironic_virt.compute.errors import ComputeNodeInUse, ComputeNodeNotFound
 from ironic_virt.compute.metrics import Metrics
+from ironic_virt.compute.pool_tracker import PoolTracker
+from ironic_virt.exceptions import NodeNotAvailable
 
 LOG = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ class Tracker:
         self._host = host
         self._driver = driver
         self._nodes = database.compute_nodes
+        self._pools = PoolTracker(host, driver, database)
         self._metrics = metrics
         self._written: dict[str, object] = {}
         self._rounds = 0
@@ -73,22 +76,37 @@ class Tracker:
 
     def _refresh(self) -> None:
         with self._metrics.refresh_part("ironic"):
-            uuids = self._driver.get_available_nodes(refresh=True)
+            names = self._driver.get_available_nodes(refresh=True)
             versions = self._driver.node_versions()
+            picks = self._driver.picks_nodes()
         with self._metrics.refresh_part("compare"):
             if self._rounds % WHOLE_EVERY == 0:
                 self._written.clear()
             self._rounds += 1
+            # What is known as a node need not be asked for: there may be many.
+            pools = {
+                name
+                for name in names
+                if (picks or name not in versions) and self._driver.is_pool(name)
+            }
+            pool_reports = [self._pools.report(name) for name in sorted(pools)]
+            uuids = [name for name in names if name not in pools] if pools else names
             news = [uuid for uuid in uuids if self._is_news(uuid, versions)]
-            reports = [self._report(uuid) for uuid in news]
+            reports = [report for uuid in news if (report := self._report(uuid, picks))]
         with self._metrics.refresh_part("records"):
             if reports:
                 self._save(reports, versions)
-            deleted = self._look_for(set(self._nodes.uuids(self._host)).difference(uuids))
+            self._pools.save(pool_reports)
+            if picks:
+                self._written.clear()
+                deleted = self._pools.keep_only(uuids)
+            else:
+                known = set(self._nodes.uuids(self._host)) - {self._pools.record}
+                deleted = self._look_for(known.difference(uuids))
         self._metrics.refreshed(self._driver.node_counts(), compared=len(news), deleted=deleted)
         LOG.debug(
-            "Refreshed the records of %d nodes: %d had news, %d are deleted",
-            *(len(uuids), len(news), deleted),
+            "Refreshed the records of %d nodes and %d pools: %d nodes had news, %d are deleted",
+            *(len(uuids), len(pools), len(news), deleted),
         )
 
     # -- nodes that are there -------------------------------------------------
@@ -109,9 +127,20 @@ class Tracker:
             if report.uuid in versions and report.uuid not in conflicts:
                 self._written[report.uuid] = versions[report.uuid]
 
-    def _report(self, uuid: str) -> NodeReport:
-        resource = self._driver.get_available_resource(uuid)
-        inventory = self._driver.get_inventory(uuid)
+    def _report(self, uuid: str, in_pool: bool) -> NodeReport | None:
+        """What the driver says of a node.
+
+        :param in_pool: a pool offers it; its own record is there for its instance alone,
+            and stays as it is (``None``) when Ironic doesn't have the node any more.
+        """
+        try:
+            resource = self._driver.get_available_resource(uuid)
+            inventory = self._driver.get_inventory(uuid)
+        except NodeNotAvailable as error:
+            if not in_pool:
+                raise
+            LOG.debug("The record of node %s stays as it is: %s", uuid, error)
+            return None
         return NodeReport(
             uuid=uuid,
             hypervisor_type=resource.hypervisor_type,

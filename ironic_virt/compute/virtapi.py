@@ -15,6 +15,7 @@ from oslo_log import log as logging
 
 from ironic_virt import virt
 from ironic_virt.compute.db import Database
+from ironic_virt.compute.db.records import Instance
 from ironic_virt.compute.errors import RecordsError
 from ironic_virt.compute.in_flight import InFlight
 from ironic_virt.compute.metrics import Metrics
@@ -61,6 +62,31 @@ class ServiceVirtAPI(virt.VirtAPI):
         owners = dict(self._db.compute_nodes.owners(others)) if others else {}
         owners.update(dict.fromkeys(mine.intersection(uuids), self._host))
         return owners
+
+    def instance_places(self) -> Mapping[str, str]:
+        """See :class:`virt.VirtAPI`."""
+        return self._db.instances.places(self._host)
+
+    def instance_hosts(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """See :class:`virt.VirtAPI`."""
+        hosts = self._db.instances.hosts(uuids)
+        return {uuid: host for uuid, host in hosts.items() if host is not None}
+
+    def existing_instances(self, uuids: Collection[str]) -> Collection[str]:
+        """See :class:`virt.VirtAPI`."""
+        return self._db.instances.hosts(uuids).keys()
+
+    def sharing_hosts(self) -> Collection[str]:
+        """Those that are up, have pools, and serve the same conductor group and shard."""
+        return {self._host, *self._db.services.sharing(self._host)}
+
+    def image_of(self, instance: virt.InstanceLike) -> virt.ImageLike | None:
+        """What the record has."""
+        return instance.image if isinstance(instance, Instance) else None
+
+    def tried_nodes(self, instance: virt.InstanceLike) -> Collection[str]:
+        """What the record has."""
+        return instance.tried_nodes if isinstance(instance, Instance) else ()
 
     def abort_reason(self, instance: virt.InstanceLike) -> str | None:
         """See :class:`virt.VirtAPI`."""

@@ -176,7 +176,7 @@ Related options:
         default="scheduler",
         choices=[
             ("scheduler", "the compute service's scheduler: one compute node for each node"),
-            ("ironic", "Ironic, by an allocation: one compute node for each kind of nodes"),
+            ("ironic", "Ironic, by an allocation: one pool for each kind of nodes"),
         ],
         help="""
 Who picks the node that an instance gets.
@@ -187,8 +187,7 @@ What a refresh of the records costs then depends on how many kinds of nodes ther
 are, and several services may serve the same nodes. Needs API version 1.52 of
 Ironic; with an older one there is a warning, and the scheduler picks.
 
-May be changed while there are instances; restart the service. The reference
-compute service takes only ``scheduler``.
+May be changed while there are instances; restart the service.
 
 Related options:
 

@@ -156,6 +156,14 @@ class IronicDriver(virt.ComputeDriver):
         """See :meth:`HostNodes.is_deleted`."""
         return self._nodes.is_deleted(nodename)
 
+    def picks_nodes(self) -> bool:
+        """Whether Ironic picks."""
+        return self._by_ironic
+
+    def is_pool(self, nodename: str) -> bool:
+        """Whether it is the name of a pool of this host, be there such a pool or not."""
+        return self._nodes.pools.is_pool(nodename)
+
     def rebalances_nodes(self) -> bool:
         """Whether the hash ring of ``[ironic] peer_list`` is in force."""
         return self._ownership.by_ring

@@ -75,7 +75,9 @@ class PoolRecords:
         recorded = Recorded(host, places)
         if capacity is Capacity.SHARE:
             hosts = self._virtapi.instance_hosts(snapshot.instance_uuids)
-            recorded = dataclasses.replace(recorded, live=self._virtapi.live_hosts(), hosts=hosts)
+            recorded = dataclasses.replace(
+                recorded, live=self._virtapi.sharing_hosts(), hosts=hosts
+            )
         allowed = self.allowed(snapshot)
         nodes = (
             node for uuid, node in snapshot.nodes.items() if allowed is None or uuid in allowed
@@ -170,6 +172,7 @@ def inventory(pool: Pool) -> virt.NodeInventory:
         placement_class=resources.placement_class(pool.resource_class),
         total=pool.total,
         reserved=pool.reserved,
+        used=pool.used,
         traits=pool.traits,
         capabilities=dict(pool.hardware.capabilities),
     )

@@ -100,7 +100,12 @@ class Reservation:
         if held is not None:
             self._access.guard(held, instance)
             return held
-        spec = RequestSpec.from_flavor(instance.flavor, instance_uuid=instance.uuid, image=image)
+        spec = RequestSpec.from_flavor(
+            instance.flavor,
+            instance_uuid=instance.uuid,
+            image=image,
+            exclude_nodes=self._virtapi.tried_nodes(instance),
+        )
         notes = request_notes.notes(instance, image, self._virtapi.host)
         rounds: list[str] = []
         while True:

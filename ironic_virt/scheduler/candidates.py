@@ -30,6 +30,10 @@ class ComputeNodeLike(Protocol):
     whole.  A record of another type may say its use by itself, with attributes
     ``vcpus_used``, ``free_ram_mb`` and ``free_disk_gb``, the last being ``None``
     until that is known.
+
+    A pool of nodes that are alike says with an attribute ``free`` how many more
+    instances it takes, and with ``used`` how many it has; its sizes are those of each
+    of its nodes, and what its nodes are told by is its name.
     """
 
     @property
@@ -71,6 +75,16 @@ def is_taken(record: ComputeNodeLike) -> bool:
 def is_free(record: ComputeNodeLike) -> bool:
     """Whether the record may take a further instance."""
     return record.available and not (record.hypervisor_type == IRONIC and is_taken(record))
+
+
+def free_nodes(record: ComputeNodeLike) -> int:
+    """How many more instances a record that is free may take: of a pool several."""
+    return int(getattr(record, "free", 1))
+
+
+def instances_on(record: ComputeNodeLike) -> int:
+    """How many instances a record says that it has."""
+    return int(getattr(record, "used", is_taken(record)))
 
 
 class Use(NamedTuple):
@@ -249,7 +263,7 @@ class RecordList:
 
     def count(self, query: CandidateQuery) -> int:
         """See :meth:`CandidateSource.count`."""
-        return len(self._matching(query))
+        return sum(free_nodes(record) for record in self._matching(query))
 
     def known(self) -> int:
         """See :meth:`CandidateSource.known`."""
@@ -257,4 +271,7 @@ class RecordList:
 
     def instances_by_host(self) -> Mapping[str, int]:
         """See :meth:`CandidateSource.instances_by_host`."""
-        return Counter(record.host for record in self._records if is_taken(record))
+        found: Counter[str] = Counter()
+        for record in self._records:
+            found[record.host] += instances_on(record)
+        return +found

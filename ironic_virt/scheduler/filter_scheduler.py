@@ -260,7 +260,7 @@ class _Search:
                 why = step.filter.why_not(rejected, self._spec)
                 step.example = f"{rejected.nodename}: {why}"
             hosts = passing
-            step.left += len(hosts)
+            step.left += sum(host.free_nodes for host in hosts)
         return hosts
 
     def _rank(self) -> None:

@@ -12,7 +12,13 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ironic_virt import exceptions
-from ironic_virt.scheduler.candidates import IRONIC, ComputeNodeLike, is_free, use_of
+from ironic_virt.scheduler.candidates import (
+    IRONIC,
+    ComputeNodeLike,
+    free_nodes,
+    is_free,
+    use_of,
+)
 from ironic_virt.scheduler.request import RequestSpec
 from ironic_virt.scheduler.resource_classes import placement_class
 
@@ -37,7 +43,8 @@ class HostState:
     """A compute node that can hold several instances.
 
     :ivar host: the compute service's name.
-    :ivar nodename: the compute node's uuid.
+    :ivar nodename: the compute node's uuid, or the pool's name.
+    :ivar free_nodes: how many more instances a pool takes; 1 for a single node.
     :ivar free_ram_mb: MiB; ``free_disk_mb`` in MiB, too; totals are in MiB and GiB.
     :ivar stats: capabilities by name.
     :ivar num_instances: how many instances the *compute service* has.
@@ -51,6 +58,7 @@ class HostState:
     __slots__ = (
         "cpu_arch",
         "free_disk_mb",
+        "free_nodes",
         "free_ram_mb",
         "host",
         "hypervisor_type",
@@ -85,6 +93,7 @@ class HostState:
         self.total_usable_disk_gb = 0
         self.free_ram_mb = 0
         self.free_disk_mb = 0
+        self.free_nodes = 1
         self.num_instances = 0
         self.instances: Collection[str] = ()
         self.limits: dict[str, int] = {}
@@ -114,6 +123,7 @@ class HostState:
         self.free_ram_mb = free_ram_mb
         self.free_disk_mb = 1024 * free_disk_gb
         self.is_free = is_free(record)
+        self.free_nodes = free_nodes(record)
         self.record = record
 
     def why_over_limit(self, spec: RequestSpec) -> str | None:
@@ -163,12 +173,16 @@ class HostState:
 
 
 class IronicHostState(HostState):
-    """A bare metal node: one instance has all of it."""
+    """A bare metal node, or a pool of them: one instance has all of a node."""
 
     __slots__ = ()
 
     def consume_from_request(self, spec: RequestSpec) -> None:
         """Take the whole node, whatever is asked for."""
+        self.free_nodes -= 1
+        if self.free_nodes > 0:
+            # The pool's next node is like this one.
+            return
         self.free_ram_mb = 0
         self.free_disk_mb = 0
         self.vcpus_used = self.vcpus_total

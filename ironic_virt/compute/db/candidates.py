@@ -6,6 +6,10 @@ Nodes that are alike in size have one *shape* (memory, cores, disk).  The index 
 free nodes has all nodes of a shape side by side, in the order of their uuids.  So a
 search goes from shape to shape, the smallest first, and in each one begins at a
 random uuid and comes round: two that search at the same time find different nodes.
+
+Pools are few, as many as there are services times kinds of nodes.  They come before
+single nodes: the smallest first, then the plainest, then those of the services that
+have given out the fewest places.
 """
 
 from __future__ import annotations
@@ -19,10 +23,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql import elements, operators
 
-from ironic_virt.compute.db import models, services
+from ironic_virt.compute.db import models, pools, records, services
+from ironic_virt.compute.db.chunks import chunks
 from ironic_virt.compute.db.compute_node_rows import COLUMNS, record
 from ironic_virt.compute.db.engine import POSTGRESQL, SQLITE
-from ironic_virt.compute.db.records import ComputeNode
+from ironic_virt.compute.db.records import ComputeNode, Pool
 from ironic_virt.compute.db.transactions import Transactions
 from ironic_virt.scheduler.candidates import CandidateQuery, Span
 
@@ -77,9 +82,9 @@ class Candidates:
 
     def find(
         self, query: CandidateQuery, limit: int, rng: random.Random | None = None
-    ) -> Sequence[ComputeNode]:
+    ) -> Sequence[ComputeNode | Pool]:
         """The first candidates of a query, at most ``limit``."""
-        found: list[ComputeNode] = []
+        found: list[ComputeNode | Pool] = []
         for batch in self.batches(query, limit, rng or random.Random()):
             found.extend(batch)
             if len(found) >= limit:
@@ -88,7 +93,7 @@ class Candidates:
 
     def batches(
         self, query: CandidateQuery, size: int, rng: random.Random
-    ) -> Iterator[Sequence[ComputeNode]]:
+    ) -> Iterator[Sequence[ComputeNode | Pool]]:
         """See :class:`~ironic_virt.scheduler.candidates.CandidateSource`.
 
         Each batch is a transaction of its own: what changes meanwhile may or may not
@@ -96,6 +101,7 @@ class Candidates:
         """
         if any(span.is_empty for span in (query.memory_mb, query.vcpus, query.local_gb)):
             return
+        yield from chunks(self._pools(query, rng), size)
         search = _Search(query, str(uuid.UUID(int=rng.getrandbits(128))), size)
         place: _Place | None = _Place()
         while place is not None:
@@ -112,8 +118,37 @@ class Candidates:
 
         return self._transactions.read(work)
 
+    def _pools(self, query: CandidateQuery, rng: random.Random) -> Sequence[Pool]:
+        """The pools that will do and have a place, in the order in which to look at them."""
+        pool = models.Pool
+
+        def work(connection: sa.Connection) -> tuple[list[Pool], dict[str, int]]:
+            usable = services.usable(connection, self._transactions.now(), self._down_time)
+            statement = sa.select(*pools.COLUMNS).where(
+                pool.host.in_(usable), pool.used + pool.reserved < pool.total
+            )
+            if query.resource_classes is not None:
+                statement = statement.where(
+                    pool.placement_class.in_(sorted(query.resource_classes))
+                )
+            found = [pools.record(row) for row in connection.execute(statement)]
+            given = sa.select(pool.host, sa.func.sum(pool.used)).group_by(pool.host)
+            used = {host: int(number) for host, number in connection.execute(given)}
+            return found, used
+
+        found, used = self._transactions.read(work)
+        fitting = [one for one in found if query.matches(one)]
+        rng.shuffle(fitting)
+        fitting.sort(
+            key=lambda one: (
+                *(one.memory_mb, one.vcpus, one.local_gb),
+                *(len(one.traits), used.get(one.host, 0)),
+            )
+        )
+        return fitting
+
     def count(self, query: CandidateQuery) -> int:
-        """How many candidates a query has."""
+        """How many candidates a query has; a pool counts as many as it has places."""
 
         def work(connection: sa.Connection) -> int:
             usable = services.usable(connection, self._transactions.now(), self._down_time)
@@ -130,12 +165,20 @@ class Candidates:
                 statement = statement.where(_NODE.uuid.not_in(sorted(query.exclude)))
             return connection.scalar(statement) or 0
 
-        return self._transactions.read(work)
+        places = sum(one.free for one in self._pools(query, random.Random()))
+        return self._transactions.read(work) + places
 
     def known(self) -> int:
-        """How many compute nodes there are, free or not."""
-        statement = sa.select(sa.func.count()).where(_NODE.deleted == 0)
-        return self._transactions.read(lambda connection: connection.scalar(statement) or 0)
+        """How many nodes there are, free or not; those of pools on each service."""
+        nodes = sa.select(sa.func.count()).where(
+            _NODE.deleted == 0, _NODE.hypervisor_type != records.POOLS
+        )
+        in_pools = sa.select(sa.func.sum(models.Pool.total))
+        return self._transactions.read(
+            lambda connection: (
+                (connection.scalar(nodes) or 0) + int(connection.scalar(in_pools) or 0)
+            )
+        )
 
     def instances_by_host(self) -> Mapping[str, int]:
         """How many instances each compute service has; one that has none is left out."""

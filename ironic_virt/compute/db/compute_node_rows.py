@@ -62,8 +62,8 @@ _STATS = COLUMNS.index(_NODE.stats)
 def record(row: Sequence[Any]) -> records.ComputeNode:
     """A row of :data:`COLUMNS` as the value that leaves this room."""
     values = list(row)
-    values[_TRAITS] = _traits(values[_TRAITS])
-    values[_STATS] = _stats(values[_STATS])
+    values[_TRAITS] = traits(values[_TRAITS])
+    values[_STATS] = stats(values[_STATS])
     return records.ComputeNode(*values)
 
 
@@ -86,12 +86,14 @@ def reported(node: records.NodeReport) -> tuple[Any, ...]:
 
 
 @functools.lru_cache(_DISTINCT)
-def _traits(text: str) -> frozenset[str]:
+def traits(text: str) -> frozenset[str]:
+    """Traits from their column."""
     return frozenset(msgspec.json.decode(text))
 
 
 @functools.lru_cache(_DISTINCT)
-def _stats(text: str) -> Mapping[str, str]:
+def stats(text: str) -> Mapping[str, str]:
+    """Capabilities from their column."""
     return python_types.MappingProxyType(msgspec.json.decode(text))
 
 

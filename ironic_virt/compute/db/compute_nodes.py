@@ -185,6 +185,31 @@ class ComputeNodes:
                 )
                 self._execute(statement)
 
+    def keep_only(self, host: str, uuids: Collection[str]) -> int:
+        """Delete a service's other records, but for those of nodes that an instance has.
+
+        For a service that has pools and needs no records of single nodes any more.
+
+        :returns: how many were deleted.
+        """
+        kept = frozenset(uuids)
+        statement = sa.select(_NODE.id, _NODE.uuid).where(
+            _LIVE, _NODE.host == host, _NODE.instance_uuid.is_(None), ~_HAS_INSTANCE
+        )
+        ids = [row.id for row in self._rows(statement) if row.uuid not in kept]
+        now = self._transactions.now()
+        deleted = 0
+        for some in chunks(ids):
+            delete = (
+                sa.update(_NODE)
+                .where(_LIVE, _NODE.id.in_(some), _NODE.instance_uuid.is_(None), ~_HAS_INSTANCE)
+                .values(deleted=_NODE.id, deleted_at=now)
+            )
+            deleted += self._transactions.write(
+                lambda connection, delete=delete: connection.execute(delete).rowcount  # type: ignore[misc]
+            )
+        return deleted
+
     def delete(self, uuid: str, *, host: str | None = None) -> None:
         """Delete the record of a node that Ironic no longer has.
 

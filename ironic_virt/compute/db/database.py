@@ -18,6 +18,7 @@ from ironic_virt.compute.db.flavors import Flavors
 from ironic_virt.compute.db.history import Actions, Faults
 from ironic_virt.compute.db.instances import Instances
 from ironic_virt.compute.db.moves import Moves
+from ironic_virt.compute.db.pools import Pools
 from ironic_virt.compute.db.services import Services
 from ironic_virt.compute.db.transactions import Transactions, utc_now
 from ironic_virt.conf import database
@@ -51,6 +52,7 @@ class Database:
         self._is_embedded = database.is_embedded(conf)
         self.services = Services(transactions, conf.service_down_time)
         self.compute_nodes = ComputeNodes(transactions)
+        self.pools = Pools(transactions)
         self.claims = Claims(transactions)
         self.candidates = Candidates(transactions, conf.service_down_time)
         self.instances = Instances(transactions)

@@ -126,6 +126,10 @@ class InstanceOutcomes:
         node: str,
         host: str,
         fault: records.FaultReport | None = None,
+        *,
+        pool: bool = False,
+        attempts: int | None = None,
+        tried: str | None = None,
     ) -> bool:
         """Give up on the instance's node and try another one.
 
@@ -133,6 +137,10 @@ class InstanceOutcomes:
 
         :param node: the uuid of the next node, ``host`` the service that has it.
         :param fault: why the last attempt failed.
+        :param pool: ``node`` is the name of a pool, of which it gets a place; that may be
+            the one that it has.
+        :param attempts: how many there were before, for a pool.
+        :param tried: what is not to be tried again; the node that it has by default.
         :returns: ``False`` if something else is wanted by now; nothing was changed.
         :raises ClaimLost: the next node isn't free any more; nothing was changed.
         """
@@ -140,21 +148,27 @@ class InstanceOutcomes:
         def work(connection: sa.Connection) -> bool:
             now = self._transactions.now()
             found = instance_rows.get(connection, uuid, lock=True)
-            if found.node == node:
+            done = found.attempts != attempts if pool else found.node == node
+            if done:
                 # Tried before, and its answer was lost.
                 return found.task_state == expected_task_state
             if found.task_state != expected_task_state:
                 return False
             claims.release(connection, uuid, now)
-            tried = [*found.tried_nodes, *([found.node] if found.node else [])]
+            given_up = tried or found.node
             values = {
                 "host": host,
-                "node": node,
+                "node": None if pool else node,
+                "pool": node if pool else None,
                 "attempts": found.attempts + 1,
-                "tried_nodes": tried,
+                "tried_nodes": [*found.tried_nodes, *([given_up] if given_up else [])],
             }
             _swap(connection, uuid, expected_task_state, now, values, expected_task_state)
-            if not claims.claim(connection, node, host, uuid, now):
+            if pool:
+                claimed = claims.claim_place(connection, node, host, now)
+            else:
+                claimed = claims.claim(connection, node, host, uuid, now)
+            if not claimed:
                 raise errors.ClaimLost(node, uuid)
             if fault is not None:
                 history.add_fault(connection, uuid, found.host, fault, now)
@@ -166,6 +180,30 @@ class InstanceOutcomes:
             raise errors.ClaimLost(node, uuid) from exc
         except errors.NoSuchInstance:
             return False
+
+    def placed(self, uuid: str, node: str) -> bool:
+        """Write down which node was picked for an instance that is being built.
+
+        :returns: ``False`` if something else is wanted by now; nothing was changed.
+        :raises ClaimLost: the records have another instance on it; nothing was changed.
+        """
+
+        def work(connection: sa.Connection) -> bool:
+            now = self._transactions.now()
+            placed = connection.execute(
+                sa.update(_INSTANCE)
+                .where(LIVE, _INSTANCE.uuid == uuid, _INSTANCE.task_state == TaskState.SPAWNING)
+                .values(node=node, updated_at=now)
+            )
+            if placed.rowcount:
+                # From before the option was changed.
+                claims.release_others(connection, uuid, node, now)
+            return bool(placed.rowcount)
+
+        try:
+            return self._transactions.write(work)
+        except db_exception.DBDuplicateEntry as exc:
+            raise errors.ClaimLost(node, uuid) from exc
 
     def deleted(self, uuid: str) -> bool:
         """Write down that nothing of the instance is left: its history stays.

@@ -43,19 +43,26 @@ class InstanceRequests:
     def create_building(self, new: records.NewInstance, node: Chosen) -> records.Instance:
         """Claim a node for a new instance and have it built there.
 
+        :param node: or a pool, to claim one of its places.
         :raises ClaimLost: the node isn't free any more, or has another owner now.
         :raises InstanceExists: the uuid is taken.
         """
+        pool = node.name if isinstance(node, records.Pool) else None
 
         def work(connection: sa.Connection) -> records.Instance:
             now = self._transactions.now()
-            if not claims.claim(connection, node.uuid, node.host, new.uuid, now):
+            if pool is not None:
+                claimed = claims.claim_place(connection, pool, node.host, now)
+            else:
+                claimed = claims.claim(connection, node.uuid, node.host, new.uuid, now)
+            if not claimed:
                 raise errors.ClaimLost(node.uuid, new.uuid)
             connection.execute(
                 sa.insert(_INSTANCE).values(
                     **_values(new),
                     host=node.host,
-                    node=node.uuid,
+                    node=node.uuid if pool is None else None,
+                    pool=pool,
                     vm_state=VmState.BUILDING,
                     task_state=TaskState.SPAWNING,
                     attempts=1,
@@ -80,7 +87,8 @@ class InstanceRequests:
             if self._exists(new.uuid):
                 raise errors.InstanceExists(new.uuid) from exc
             raise errors.ClaimLost(node.uuid, new.uuid) from exc
-        if found.node != node.uuid or found.vm_state != VmState.BUILDING:
+        place = found.pool if isinstance(node, records.Pool) else found.node
+        if place != node.uuid or found.vm_state != VmState.BUILDING:
             raise errors.InstanceExists(new.uuid)
         return found
 

@@ -21,6 +21,7 @@ _COLUMNS: tuple[Any, ...] = (
     _INSTANCE.display_name,
     _INSTANCE.host,
     _INSTANCE.node,
+    _INSTANCE.pool,
     _INSTANCE.vm_state,
     _INSTANCE.task_state,
     _INSTANCE.power_state,
@@ -121,6 +122,28 @@ class InstanceRows:
         )
         rows = self._transactions.read(lambda connection: connection.execute(statement).all())
         return {row.uuid: row.task_state for row in rows}
+
+    def places(self, host: str) -> Mapping[str, str]:
+        """Where each of a service's instances is: its pool, else its node, else ``""``."""
+        statement = sa.select(_INSTANCE.uuid, _INSTANCE.pool, _INSTANCE.node).where(
+            LIVE, _INSTANCE.host == host
+        )
+        rows = self._transactions.read(lambda connection: connection.execute(statement).all())
+        return {row.uuid: row.pool or row.node or "" for row in rows}
+
+    def hosts(self, uuids: Collection[str]) -> Mapping[str, str | None]:
+        """The services that instances belong to, by uuid; one that isn't known is left out."""
+
+        def work(connection: sa.Connection) -> dict[str, str | None]:
+            found: dict[str, str | None] = {}
+            for some in chunks(sorted(uuids)):
+                statement = sa.select(_INSTANCE.uuid, _INSTANCE.host).where(
+                    LIVE, _INSTANCE.uuid.in_(some)
+                )
+                found.update({row.uuid: row.host for row in connection.execute(statement)})
+            return found
+
+        return self._transactions.read(work)
 
     def task_state(self, uuid: str) -> str | None:
         """What is wanted of an instance now; quick.

@@ -118,8 +118,43 @@ class ComputeNode(SoftDeleted, Base):
     instance_uuid: orm.Mapped[str | None] = orm.mapped_column(_UUID)
 
 
+class Pool(Base):
+    """Nodes of one kind that a service offers, by count, as of its last refresh.
+
+    ``used`` is how many instances' rows name it: whoever changes such a row changes
+    this one in the same transaction.
+    """
+
+    __tablename__ = "pools"
+    __table_args__ = (
+        sa.UniqueConstraint("name", name="uniq_pools_name"),
+        sa.Index("ix_pools_host", "host"),
+        sa.Index("ix_pools_placement_class", "placement_class"),
+        _MYSQL,
+    )
+
+    name: orm.Mapped[str] = orm.mapped_column(_NAME)
+    host: orm.Mapped[str] = orm.mapped_column(_NAME)
+    compute_node_uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
+    resource_class: orm.Mapped[str] = orm.mapped_column(sa.String(80))
+    placement_class: orm.Mapped[str] = orm.mapped_column(sa.String(96))
+    traits: orm.Mapped[str] = orm.mapped_column(types.long_text())
+    stats: orm.Mapped[str] = orm.mapped_column(types.long_text())
+    vcpus: orm.Mapped[int] = orm.mapped_column(sa.Integer)
+    memory_mb: orm.Mapped[int] = orm.mapped_column(sa.Integer)
+    local_gb: orm.Mapped[int] = orm.mapped_column(sa.Integer)
+    cpu_arch: orm.Mapped[str | None] = orm.mapped_column(sa.String(64))
+    total: orm.Mapped[int] = orm.mapped_column(sa.Integer)
+    used: orm.Mapped[int] = orm.mapped_column(sa.Integer)
+    reserved: orm.Mapped[int] = orm.mapped_column(sa.Integer)
+
+
 class Instance(SoftDeleted, Base):
-    """An instance, and what is wanted of it."""
+    """An instance, and what is wanted of it.
+
+    ``pool`` is the one that it has a place of; ``node`` is then empty until Ironic has
+    reserved one.
+    """
 
     __tablename__ = "instances"
     __table_args__ = (
@@ -129,6 +164,7 @@ class Instance(SoftDeleted, Base):
         sa.Index("ix_instances_host", "host", "deleted", "task_state"),
         sa.Index("ix_instances_display_name", "display_name", "deleted"),
         sa.Index("ix_instances_deleted", "deleted", "created_at"),
+        sa.Index("ix_instances_pool", "pool"),
         _MYSQL,
     )
 
@@ -136,6 +172,7 @@ class Instance(SoftDeleted, Base):
     display_name: orm.Mapped[str | None] = orm.mapped_column(_NAME)
     host: orm.Mapped[str | None] = orm.mapped_column(_NAME)
     node: orm.Mapped[str | None] = orm.mapped_column(_UUID)
+    pool: orm.Mapped[str | None] = orm.mapped_column(_NAME)
     vm_state: orm.Mapped[str] = orm.mapped_column(sa.String(32))
     task_state: orm.Mapped[str | None] = orm.mapped_column(sa.String(32))
     power_state: orm.Mapped[int] = orm.mapped_column(sa.Integer)

@@ -5,6 +5,9 @@
 One transaction checks every guard and changes both records, so a node and its
 instance have one owner at any moment, and a move that was cut off can be done
 again.
+
+Where Ironic picks the nodes, only one that has an instance is anybody's: then the
+instance is moved, and leaves the pool that it had a place in.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import dataclasses
 import sqlalchemy as sa
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import compute_nodes, history, models, records, services
+from ironic_virt.compute.db import claims, compute_nodes, history, models, records, services
 from ironic_virt.compute.db.transactions import Transactions
 
 MOVE = "move"
@@ -82,6 +85,13 @@ class Moves:
                 .where(_INSTANCE.deleted == 0, _INSTANCE.uuid == move.instance)
                 .values(host=move.destination, updated_at=now)
             )
+            if claims.release_place(connection, move.instance, now):
+                # Where the node has a record, too, from before or after it had pools.
+                connection.execute(
+                    sa.update(_NODE)
+                    .where(_NODE.deleted == 0, _NODE.uuid == move.node)
+                    .values(instance_uuid=move.instance)
+                )
             history.begin_action(connection, move.instance, MOVE, now, finished=True)
 
     def _guarded(
@@ -92,7 +102,12 @@ class Moves:
         destination: str,
         lock: bool,
     ) -> Move:
-        node = compute_nodes.get(connection, node_uuid, lock=lock)
+        try:
+            node = compute_nodes.get(connection, node_uuid, lock=lock)
+        except errors.ComputeNodeNotFound:
+            if (found := _in_pool(connection, node_uuid, lock)) is None:
+                raise
+            return self._between(connection, node_uuid, *found, source, destination, lock)
         if node.hypervisor_type != records.IRONIC:
             raise errors.MoveRefused(
                 node_uuid,
@@ -102,6 +117,24 @@ class Moves:
         owner = node.host
         if owner == destination:
             return Move(node_uuid, owner, destination, node.instance_uuid, already=True)
+        self._between(connection, node_uuid, owner, None, source, destination, lock)
+        return Move(
+            node_uuid, owner, destination, _instance(connection, node_uuid, owner, node, lock)
+        )
+
+    def _between(
+        self,
+        connection: sa.Connection,
+        node_uuid: str,
+        owner: str,
+        instance: str | None,
+        source: str | None,
+        destination: str,
+        lock: bool,
+    ) -> Move:
+        """See that the services are as they have to be."""
+        if owner == destination:
+            return Move(node_uuid, owner, destination, instance, already=True)
         if source not in {None, owner}:
             raise errors.MoveRefused(
                 node_uuid, "owner", f"it belongs to compute service {owner!r}, not to {source!r}"
@@ -113,9 +146,7 @@ class Moves:
         }
         self._check_source(node_uuid, owner, found[owner])
         self._check_destination(node_uuid, destination, found[destination])
-        return Move(
-            node_uuid, owner, destination, _instance(connection, node_uuid, owner, node, lock)
-        )
+        return Move(node_uuid, owner, destination, instance)
 
     def _service(
         self, connection: sa.Connection, node: str, host: str, lock: bool
@@ -153,6 +184,17 @@ class Moves:
             raise errors.MoveRefused(
                 node, "destination", f"compute service {host!r} is {why}; it must be up"
             )
+
+
+def _in_pool(connection: sa.Connection, uuid: str, lock: bool) -> tuple[str, str] | None:
+    """Whose a node without a record is, and which instance has it; ``None``: nobody's."""
+    statement = sa.select(_INSTANCE.host, _INSTANCE.uuid).where(
+        _INSTANCE.deleted == 0, _INSTANCE.node == uuid, _INSTANCE.host.is_not(None)
+    )
+    if lock:
+        statement = statement.with_for_update()
+    row = connection.execute(statement).one_or_none()
+    return None if row is None else (row.host, row.uuid)
 
 
 def _instance(

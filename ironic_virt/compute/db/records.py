@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,15 @@ from ironic_virt import virt
 from ironic_virt.compute.states import VmState
 
 IRONIC = "ironic"
+POOLS = "ironic-pools"
+"""The hypervisor type of a service's one record where Ironic picks the node."""
+
+_POOLS_NAMESPACE = uuid.UUID("3f0d4d0e-9d0c-4a67-9a0e-1df2f4a8c6b1")
+
+
+def pools_record(host: str) -> str:
+    """The uuid of the compute node record that holds a service's pools, always the same."""
+    return str(uuid.uuid5(_POOLS_NAMESPACE, host))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,6 +112,92 @@ class ComputeNode:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PoolReport:
+    """What a service says about one of its pools at a refresh.
+
+    Sizes are what each of its nodes has, 0 where they differ or it isn't known.
+
+    :param used: how many instances were counted in it; what has changed since then is
+        made up for when it is written down.
+    :param reserved: how many of the others are not to be had.
+    """
+
+    name: str
+    resource_class: str
+    total: int
+    used: int = 0
+    reserved: int = 0
+    traits: frozenset[str] = frozenset()
+    stats: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
+    vcpus: int = 0
+    memory_mb: int = 0
+    local_gb: int = 0
+    cpu_arch: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool as of its service's last refresh, and how many instances have a place in it.
+
+    Schedulers take it as they take a compute node; see
+    :class:`~ironic_virt.scheduler.candidates.ComputeNodeLike`.
+
+    :param compute_node: the uuid of the record that it is in.
+    """
+
+    name: str
+    host: str
+    compute_node: str
+    resource_class: str
+    traits: frozenset[str]
+    stats: Mapping[str, str] = dataclasses.field(hash=False)
+    vcpus: int
+    memory_mb: int
+    local_gb: int
+    cpu_arch: str | None
+    total: int
+    used: int
+    reserved: int
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+
+    @property
+    def free(self) -> int:
+        """How many more instances it takes."""
+        return max(0, self.total - self.used - self.reserved)
+
+    @property
+    def uuid(self) -> str:
+        """What schedulers tell it by: its name."""
+        return self.name
+
+    @property
+    def hypervisor_hostname(self) -> str:
+        """Its name."""
+        return self.name
+
+    @property
+    def hypervisor_type(self) -> str:
+        """Its nodes'."""
+        return IRONIC
+
+    @property
+    def available(self) -> bool:
+        """Whether it takes an instance."""
+        return self.free > 0
+
+    @property
+    def in_use(self) -> bool:
+        """Never as a whole."""
+        return False
+
+    @property
+    def instance_uuid(self) -> str | None:
+        """Never that of one instance."""
+        return None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class NewInstance:
     """What somebody asks for, before there is a record of it.
 
@@ -142,13 +238,17 @@ class Instance:
     :param rebuild: what it is being rebuilt with; ``image`` is what it has until then.
     :param interface: what is being attached, and not yet in ``ports``, or detached, and
         still there.
-    :param tried_nodes: uuids of the nodes that it was given up on.
+    :param node: the uuid of its node; where Ironic picks that, only since it has.
+    :param pool: the pool that it has a place of.
+    :param tried_nodes: uuids of the nodes that it was given up on, and names of the pools
+        that had none for it.
     """
 
     uuid: str
     display_name: str | None
     host: str | None
     node: str | None
+    pool: str | None
     vm_state: str
     task_state: str | None
     power_state: int

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import models, records
+from ironic_virt.compute.db import models, pools, records
 from ironic_virt.compute.db.transactions import Transactions
 
 _COLUMNS: tuple[Any, ...] = (
@@ -149,6 +149,23 @@ class Services:
         """The names of the services that are up."""
         return [service.host for service in self.list() if self.is_up(service)]
 
+    def sharing(self, host: str) -> Sequence[str]:
+        """The services that are up and have pools of the same nodes as this one."""
+
+        def work(connection: sa.Connection) -> Sequence[records.Service]:
+            with_pools = sa.select(models.ComputeNode.host).where(
+                models.ComputeNode.deleted == 0,
+                models.ComputeNode.hypervisor_type == records.POOLS,
+            )
+            statement = sa.select(*_COLUMNS).where(
+                _LIVE, sa.or_(models.Service.host == host, models.Service.host.in_(with_pools))
+            )
+            return [records.Service(*row) for row in connection.execute(statement)]
+
+        found = self._transactions.read(work)
+        mine = next((_target(one) for one in found if one.host == host), None)
+        return [one.host for one in found if _target(one) == mine and self.is_up(one)]
+
     def update(
         self,
         host: str,
@@ -189,6 +206,7 @@ class Services:
 
         def work(connection: sa.Connection) -> None:
             get(connection, host, lock=True)
+            pools.drop(connection, host)
             for what, owner, deleted in (
                 ("compute nodes", models.ComputeNode.host, models.ComputeNode.deleted),
                 ("instances", models.Instance.host, models.Instance.deleted),
@@ -207,6 +225,12 @@ class Services:
             )
 
         self._transactions.write(work)
+
+
+def _target(service: records.Service) -> tuple[str | None, str | None]:
+    """Which nodes a service is for; a conductor group is the same in capitals."""
+    group = service.conductor_group
+    return None if group is None else group.lower(), service.shard_key
 
 
 def get(connection: sa.Connection, host: str, *, lock: bool = False) -> records.Service:

@@ -524,3 +524,39 @@ def test_the_embedded_database_is_made_by_itself(
     monkeypatch.setenv("IRONIC_VIRT_CONFIG_FILE", str(config))
     assert run.json("server", "list") == []
     assert (tmp_path / "state" / "ironic-virt.sqlite").exists()
+
+
+# -- pools --------------------------------------------------------------------
+
+
+def test_pools_are_listed_by_name_with_their_numbers(run: Commands, db: Database) -> None:
+    register(db, "one")
+    own = records.NodeReport(
+        records.pools_record("one"), hypervisor_type=records.POOLS, available=False
+    )
+    db.compute_nodes.save("one", [own])
+    pools = [
+        records.PoolReport("gold@one", "gold", 5, reserved=1, traits=frozenset({"CUSTOM_X"})),
+        records.PoolReport("silver@one", "silver", 2, memory_mb=1024),
+    ]
+    db.pools.save("one", pools)
+    gold, silver = run.json("node", "list", "--pools")
+    assert gold == {
+        "Name": "gold@one",
+        "Resource Class": "gold",
+        "Total": 5,
+        "Used": 0,
+        "Reserved": 1,
+        "Free": 4,
+        "Host": "one",
+    }
+    assert silver["Name"] == "silver@one"
+    (one,) = run.json("node", "list", "--pools", "--resource-class", "gold", "--long")
+    assert one["Traits"] == ["CUSTOM_X"]
+    assert run.json("node", "list", "--pools", "--host", "two") == []
+    (record,) = run.json("node", "list")
+    assert (record["UUID"], record["State"]) == (own.uuid, "pools")
+    assert run("node", "list", "--pools", "--state", "available").code == 2
+    missing = run("node", "show", new_uuid())
+    assert missing.code == 1
+    assert "node list --pools" in missing.err.replace("\n", " ")

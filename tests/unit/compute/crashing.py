@@ -9,7 +9,16 @@ from typing import Any
 from ironic_virt.baremetal.connection import Answer, Channel
 from tests.crashing import CrashingChannel
 
-PARTS = ("services", "compute_nodes", "claims", "instances", "actions", "faults", "candidates")
+PARTS = (
+    "services",
+    "compute_nodes",
+    "pools",
+    "claims",
+    "instances",
+    "actions",
+    "faults",
+    "candidates",
+)
 
 
 class Death:

@@ -139,6 +139,20 @@ class ServiceStage:
         self.db.instances.create_building(new, self.db.compute_nodes.get(node))
         return new.uuid
 
+    def pool(self, name: str) -> records.Pool:
+        """The record of a pool."""
+        return next(pool for pool in self.db.pools.list() if pool.name == name)
+
+    def create_in(self, pool: str, **fields: Any) -> str:
+        """Want an instance in a pool.
+
+        :returns: its uuid.
+        """
+        values = {"uuid": new_uuid(), "flavor": FLAVOR, "image": IMAGE, "display_name": "web"}
+        new = records.NewInstance(**(values | fields))  # type: ignore[arg-type]
+        self.db.instances.create_building(new, self.pool(pool))
+        return new.uuid
+
     # -- what became of it ----------------------------------------------------
 
     def instance(self, uuid: str) -> records.Instance:

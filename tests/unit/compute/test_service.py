@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from ironic_virt import exceptions
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.errors import DatabaseUnreachable, ServiceSuperseded
 from ironic_virt.testing.fake_ironic import FakeIronic
@@ -31,7 +30,7 @@ class Flaky:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.away = False
-        for name in ("services", "compute_nodes", "instances", "actions", "faults"):
+        for name in ("services", "compute_nodes", "pools", "instances", "actions", "faults"):
             setattr(self, name, _FlakyPart(self, getattr(database, name)))
 
 
@@ -240,9 +239,3 @@ def test_what_only_a_newer_version_can_do_blocks_nothing(
     assert stage.state(plain) == ("active", None)
     assert stage.state(strange) == ("building", "levitating")
     assert len([line for line in caplog.messages if "levitating" in line]) == 1
-
-
-def test_having_ironic_pick_the_nodes_is_refused_at_start(set_stage: SetStage) -> None:
-    stage = set_stage(ironic={"node_selection": "ironic"})
-    with pytest.raises(exceptions.InvalidConfiguration, match=r"node_selection: can't be"):
-        stage.service.prepare()

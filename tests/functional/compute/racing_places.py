@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A process that races others for places in pools, started by the tests of pools.
+
+``python -m tests.functional.compute.racing_places CONFIG SEED TRIES``: takes a place for
+an instance, moves it to another pool or deletes it, as chance has it, so often.  Prints
+a line ``most POOL COUNT`` whenever it sees a pool that is too full.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import uuid
+
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import Database
+from ironic_virt.compute.states import TaskState
+from ironic_virt.conf import database as options
+from tests.functional.compute.racing import say
+from tests.functional.compute.stage import Clock, new_instance
+
+
+def main() -> None:
+    path, seed, tries = sys.argv[1:]
+    rng = random.Random(int(seed))
+    db = Database(options.load([path]), patient=False, clock=Clock()).open()
+    say("ready")
+    sys.stdin.readline()
+    mine: dict[str, int] = {}
+    lost = 0
+    for _ in range(int(tries)):
+        pool = rng.choice(db.pools.list())
+        chance = rng.random()
+        try:
+            if not mine or chance < 0.5:
+                new = new_instance(uuid=str(uuid.UUID(int=rng.getrandbits(128))))
+                db.instances.create_building(new, pool)
+                mine[new.uuid] = 1
+            elif chance < 0.75:
+                one = rng.choice(sorted(mine))
+                db.instances.reschedule(
+                    *(one, TaskState.SPAWNING, pool.name, pool.host),
+                    pool=True,
+                    attempts=mine[one],
+                )
+                mine[one] += 1
+            else:
+                one = rng.choice(sorted(mine))
+                db.instances.request(one, TaskState.DELETING)
+                db.instances.deleted(one)
+                del mine[one]
+        except errors.ClaimLost:
+            lost += 1
+        for seen in db.pools.list():
+            if seen.used + seen.reserved > seen.total:
+                say(f"most {seen.name} {seen.used} + {seen.reserved} of {seen.total}")
+    say(f"lost {lost}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Pools in the records: places by count, and never more than there are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import Database, models, records
+from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.scheduler.candidates import CandidateQuery
+from tests.functional.compute.stage import FLAVOR, free_node, new_instance, register
+from tests.functional.compute.test_db_claims import start
+
+PROCESSES = 4
+HOST = "one"
+POOL = "gold@one"
+FAULT = records.FaultReport("disk broken")
+
+
+def report(name: str = POOL, **values: object) -> records.PoolReport:
+    return records.PoolReport(
+        **{  # type: ignore[arg-type]
+            "name": name,
+            "resource_class": name.partition("@")[0],
+            "total": 3,
+            "traits": frozenset({"CUSTOM_A"}),
+            "stats": {"boot_mode": "uefi"},
+            "vcpus": 8,
+            "memory_mb": 16384,
+            "local_gb": 100,
+            "cpu_arch": "x86_64",
+            **values,
+        }
+    )
+
+
+@pytest.fixture
+def pool(db: Database) -> records.Pool:
+    """A pool of three nodes."""
+    register(db, HOST)
+    db.pools.save(HOST, [report()])
+    return seen(db)
+
+
+def seen(db: Database, name: str = POOL) -> records.Pool:
+    return next(pool for pool in db.pools.list() if pool.name == name)
+
+
+def counts(db: Database, name: str = POOL) -> tuple[int, int, int]:
+    pool = seen(db, name)
+    return pool.total, pool.used, pool.reserved
+
+
+def test_what_is_reported_is_kept(pool: records.Pool, db: Database) -> None:
+    assert (pool.host, pool.compute_node) == (HOST, records.pools_record(HOST))
+    assert (pool.traits, pool.stats) == ({"CUSTOM_A"}, {"boot_mode": "uefi"})
+    assert (pool.vcpus, pool.memory_mb, pool.local_gb, pool.cpu_arch) == (8, 16384, 100, "x86_64")
+    assert (pool.total, pool.used, pool.reserved, pool.free) == (3, 0, 0, 3)
+    assert db.pools.save(HOST, [report()]) == []
+    assert seen(db) == pool, "nothing was written"
+    db.pools.save(HOST, [report(total=5, reserved=1)])
+    assert counts(db) == (5, 0, 1)
+
+
+def test_a_place_is_taken_and_given_back_once(pool: records.Pool, db: Database) -> None:
+    made = db.instances.create_building(new_instance(), pool)
+    assert (made.host, made.node, made.pool) == (HOST, None, POOL)
+    assert counts(db) == (3, 1, 0)
+    assert db.instances.places(HOST) == {made.uuid: POOL}
+    assert db.claims.release(made.uuid)
+    assert not db.claims.release(made.uuid)
+    assert counts(db) == (3, 0, 1), "its node is not free before the next refresh says so"
+
+
+def test_a_full_pool_gives_none(pool: records.Pool, db: Database) -> None:
+    db.pools.save(HOST, [report(reserved=2)])
+    db.instances.create_building(new_instance(), pool)
+    with pytest.raises(errors.ClaimLost):
+        db.instances.create_building(new_instance(), pool)
+    assert counts(db) == (3, 1, 2)
+    assert len(db.instances.list()) == 1
+
+
+def test_a_create_whose_answer_was_lost_is_the_same_one(pool: records.Pool, db: Database) -> None:
+    new = new_instance()
+    made = db.instances.create_building(new, pool)
+    assert db.instances.create_building(new, pool) == made
+    assert counts(db) == (3, 1, 0)
+
+
+def test_another_attempt_may_be_in_the_same_pool(pool: records.Pool, db: Database) -> None:
+    made = db.instances.create_building(new_instance(), pool)
+    node = "6d2b4f02-0000-4000-8000-00000000beef"
+    assert db.instances.placed(made.uuid, node)
+    for _ in range(2):
+        # The second is the first once more, its answer having been lost.
+        assert db.instances.reschedule(
+            *(made.uuid, TaskState.SPAWNING, POOL, HOST, FAULT), pool=True, attempts=1
+        )
+    now = db.instances.get(made.uuid)
+    assert (now.pool, now.node, now.attempts, now.tried_nodes) == (POOL, None, 2, (node,))
+    assert counts(db) == (3, 1, 1)
+    db.pools.save("two", [report("gold@two", total=1)])
+    assert db.instances.reschedule(
+        *(made.uuid, TaskState.SPAWNING, "gold@two", "two"), pool=True, attempts=2, tried=POOL
+    )
+    now = db.instances.get(made.uuid)
+    assert (now.host, now.pool, now.tried_nodes) == ("two", "gold@two", (node, POOL))
+    assert counts(db) == (3, 0, 2)
+    assert counts(db, "gold@two") == (1, 1, 0)
+
+
+def test_a_node_is_one_instances_only(pool: records.Pool, db: Database) -> None:
+    first, second = (db.instances.create_building(new_instance(), pool) for _ in range(2))
+    node = "6d2b4f02-0000-4000-8000-00000000beef"
+    assert db.instances.placed(first.uuid, node)
+    with pytest.raises(errors.ClaimLost):
+        db.instances.placed(second.uuid, node)
+    assert db.instances.get(second.uuid).node is None
+    db.instances.request(first.uuid, TaskState.DELETING)
+    assert not db.instances.placed(first.uuid, node)
+    db.instances.deleted(first.uuid)
+    assert db.instances.placed(second.uuid, node)
+
+
+def test_a_build_that_failed_gives_its_place_back(pool: records.Pool, db: Database) -> None:
+    made = db.instances.create_building(new_instance(), pool)
+    assert db.instances.fail(made.uuid, TaskState.SPAWNING, FAULT, release=True)
+    failed = db.instances.get(made.uuid)
+    assert (failed.vm_state, failed.host, failed.pool) == (VmState.ERROR, None, None)
+    assert counts(db) == (3, 0, 1)
+
+
+def test_from_a_pool_to_a_node_and_back(pool: records.Pool, db: Database) -> None:
+    node = free_node(db, HOST)
+    made = db.instances.create_building(new_instance(), node)
+    assert db.instances.reschedule(
+        *(made.uuid, TaskState.SPAWNING, POOL, HOST), pool=True, attempts=1
+    )
+    assert db.compute_nodes.get(node.uuid).instance_uuid is None
+    assert counts(db) == (3, 1, 0)
+    other = free_node(db, HOST)
+    assert db.instances.reschedule(made.uuid, TaskState.SPAWNING, other.uuid, HOST)
+    assert (db.instances.get(made.uuid).pool, counts(db)) == (None, (3, 0, 1))
+    assert db.compute_nodes.get(other.uuid).instance_uuid == made.uuid
+
+
+def test_what_has_changed_since_the_count_is_made_up_for(pool: records.Pool, db: Database) -> None:
+    first, second = (db.instances.create_building(new_instance(), pool) for _ in range(2))
+    counted = report(used=2)
+    db.instances.request(first.uuid, TaskState.DELETING)
+    db.instances.deleted(first.uuid)
+    db.pools.save(HOST, [counted])
+    assert counts(db) == (3, 1, 1), "its node is being cleaned"
+    db.instances.create_building(new_instance(), pool)
+    db.pools.save(HOST, [counted])
+    assert counts(db) == (3, 2, 0)
+    assert second.pool == POOL
+
+
+def test_a_wrong_count_is_mended_at_the_next_refresh(pool: records.Pool, db: Database) -> None:
+    db.instances.create_building(new_instance(), pool)
+    with db._transactions.engine.begin() as connection:
+        connection.execute(sa.update(models.Pool).values(used=3))
+    db.pools.save(HOST, [report(used=1)])
+    assert counts(db) == (3, 1, 0)
+
+
+def test_a_pool_goes_only_without_instances(pool: records.Pool, db: Database) -> None:
+    db.pools.save("two", [report("gold@two")])
+    made = db.instances.create_building(new_instance(), pool)
+    assert db.pools.save(HOST, []) == []
+    assert counts(db) == (1, 1, 0)
+    db.instances.request(made.uuid, TaskState.DELETING)
+    db.instances.deleted(made.uuid)
+    assert db.pools.save(HOST, []) == [POOL]
+    assert [one.name for one in db.pools.list()] == ["gold@two"]
+    assert [one.name for one in db.pools.list(HOST)] == []
+
+
+def test_pools_are_candidates_as_long_as_they_have_places(db: Database) -> None:
+    for host in ("one", "two", "three"):
+        register(db, host)
+    db.pools.save("one", [report(), report("silver@one", traits=frozenset())])
+    db.pools.save("two", [report("gold@two", total=2), report("full@two", reserved=3)])
+    db.pools.save("three", [report("gold@three")])
+    db.services.update("three", disabled=True)
+    gold = CandidateQuery(resource_classes=frozenset({"CUSTOM_GOLD"}))
+    assert {one.uuid for one in db.candidates.find(gold, 9)} == {POOL, "gold@two"}
+    assert db.candidates.count(gold) == 5
+    assert db.candidates.count(CandidateQuery()) == 8
+    assert db.candidates.known() == 3 + 3 + 2 + 3 + 3
+    for _ in range(2):
+        db.instances.create_building(new_instance(), seen(db, POOL))
+    assert db.candidates.find(gold, 9)[0].uuid == "gold@two", "it has fewer instances"
+    assert db.candidates.instances_by_host() == {"one": 2}
+    without = CandidateQuery(
+        resource_classes=frozenset({"CUSTOM_GOLD"}), exclude=frozenset({"gold@two"})
+    )
+    assert [one.uuid for one in db.candidates.find(without, 9)] == [POOL]
+    trait = CandidateQuery(forbidden_traits=frozenset({"CUSTOM_A"}))
+    assert [one.uuid for one in db.candidates.find(trait, 9)] == ["silver@one"]
+    assert FLAVOR.memory_mb == 16384
+
+
+def test_processes_that_race_for_places_never_take_too_many(
+    db: Database, database_conf: cfg.ConfigOpts
+) -> None:
+    for host, total in (("one", 7), ("two", 5)):
+        register(db, host)
+        db.pools.save(host, [report(f"gold@{host}", total=total)])
+    config = Path(database_conf.config_file[0])
+    racers = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tests.functional.compute.racing_places"),
+                *(str(config), str(seed), "60"),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[3],
+        )
+        for seed in range(PROCESSES)
+    ]
+    start(racers)
+    lines = []
+    for process in racers:
+        said, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+        lines += said.splitlines()
+    assert [line for line in lines if line.startswith("most")] == []
+    assert any(line.startswith("lost") and line != "lost 0" for line in lines), "they never met"
+    held = Counter(one.pool for one in db.instances.list())
+    assert {one.name: one.used for one in db.pools.list()} == {
+        one.name: held[one.name] for one in db.pools.list()
+    }

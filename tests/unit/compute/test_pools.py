@@ -1,0 +1,497 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Stories of a service with pools: Ironic picks the node of each instance."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.compute.db import records
+from ironic_virt.compute.errors import ClaimLost, ComputeNodeNotFound, MoveRefused
+from ironic_virt.compute.requests import Requests
+from ironic_virt.compute.states import TaskState
+from ironic_virt.driver import pools
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.compute.conftest import DURATIONS, SetStage
+from tests.unit.compute.service_stage import FLAVOR, IMAGE, ServiceStage, new_uuid
+
+GOLD: dict[str, Any] = {"resource_class": "gold", "ports": 1}
+POOL = "gold@compute1"
+IRONIC: dict[str, Any] = {"node_selection": "ironic", "inventory_sweep_interval": 0}
+GPU = pools.pool_name("compute1", ("gold", frozenset({"CUSTOM_GPU"})))
+
+
+@pytest.fixture
+def nodes(fake: FakeIronic) -> list[str]:
+    return fake.add_nodes(3, **GOLD)
+
+
+@pytest.fixture
+def stage(set_stage: SetStage, nodes: list[str]) -> ServiceStage:
+    return set_stage(ironic=IRONIC).begin()
+
+
+def counts(stage: ServiceStage, name: str = POOL) -> tuple[int, int, int]:
+    pool = stage.pool(name)
+    return pool.total, pool.used, pool.reserved
+
+
+def carriers(fake: FakeIronic) -> dict[str, str]:
+    """The node of each instance, as Ironic has it."""
+    return {one["instance_uuid"]: one["uuid"] for one in fake.nodes() if one["instance_uuid"]}
+
+
+def settle(stages: Iterable[ServiceStage], rounds: int = 6) -> None:
+    """Have services carry out what is wanted."""
+    stages = list(stages)
+    for _ in range(rounds):
+        for stage in stages:
+            stage.service.look()
+        stages[0].fake.advance(60)
+        for stage in stages:
+            stage.service.report()
+
+
+def requests_of(stage: ServiceStage) -> Requests:
+    return Requests(stage.conf, stage.db)
+
+
+def new(flavor: virt.Flavor = FLAVOR) -> records.NewInstance:
+    return records.NewInstance(uuid=new_uuid(), flavor=flavor, image=IMAGE)
+
+
+# -- the records --------------------------------------------------------------
+
+
+def test_there_is_one_compute_node_record_with_the_pools_in_it(
+    set_stage: SetStage, fake: FakeIronic, nodes: list[str]
+) -> None:
+    properties = {"cpus": 8, "memory_mb": 16384, "local_gb": 100, "capabilities": "boot_mode:uefi"}
+    fake.add_node(resource_class="gold", traits=["CUSTOM_GPU"], properties=properties)
+    stage = set_stage(ironic=IRONIC).begin()
+    (record,) = stage.db.compute_nodes.list()
+    assert (record.uuid, record.host) == (records.pools_record("compute1"), "compute1")
+    assert (record.hypervisor_type, record.available) == (records.POOLS, False)
+    plain, gpu = sorted(stage.db.pools.list(), key=lambda pool: len(pool.traits))
+    assert (plain.name, plain.compute_node) == (POOL, record.uuid)
+    assert (plain.total, plain.used, plain.reserved, plain.free) == (3, 0, 0, 3)
+    assert (gpu.name, gpu.resource_class, gpu.traits) == (GPU, "gold", {"CUSTOM_GPU"})
+    assert (gpu.vcpus, gpu.memory_mb, gpu.local_gb) == (8, 16384, 100)
+    assert gpu.stats == {"boot_mode": "uefi"}
+
+
+def test_a_refresh_without_news_writes_nothing(stage: ServiceStage, fake: FakeIronic) -> None:
+    before = stage.db.pools.list(), stage.db.compute_nodes.list()
+    fake.advance(60)
+    stage.service.refresh()
+    assert (stage.db.pools.list(), stage.db.compute_nodes.list()) == before
+
+
+def test_names_and_numbers_are_the_same_after_a_restart(
+    stage: ServiceStage, set_stage: SetStage
+) -> None:
+    uuid = stage.create_in(POOL)
+    stage.look()
+    stage.service.refresh()
+    before = stage.db.pools.list()
+    again = set_stage(ironic=IRONIC).begin()
+    assert again.db.pools.list() == before
+    assert again.state(uuid) == ("active", None)
+
+
+def test_an_emptied_pool_goes_when_no_instance_has_a_place_in_it(
+    stage: ServiceStage, fake: FakeIronic, nodes: list[str]
+) -> None:
+    uuid = stage.create_in(POOL)
+    stage.look()
+    for node in nodes:
+        fake.set_node(node, resource_class="silver")
+    fake.advance(60)
+    stage.service.refresh()
+    assert [pool.name for pool in stage.db.pools.list()] == [POOL, "silver@compute1"]
+    assert counts(stage) == (1, 1, 0)
+    assert stage.pool("silver@compute1").free == 2
+    stage.db.instances.request(uuid, TaskState.DELETING)
+    settle([stage])
+    stage.service.refresh()
+    assert [pool.name for pool in stage.db.pools.list()] == ["silver@compute1"]
+    assert stage.pool("silver@compute1").free == 3
+
+
+def test_a_failed_list_of_nodes_takes_no_pool_away(stage: ServiceStage, fake: FakeIronic) -> None:
+    before = stage.db.pools.list()
+    fake.faults.status(500, "GET", "/nodes", count=None)
+    fake.advance(60)
+    stage.service.refresh()
+    assert stage.db.pools.list() == before
+
+
+# -- an instance's life -------------------------------------------------------
+
+
+def test_numbers_and_the_node_follow_an_instances_life(
+    stage: ServiceStage, fake: FakeIronic
+) -> None:
+    uuid = stage.create_in(POOL)
+    assert counts(stage) == (3, 1, 0)
+    assert (stage.instance(uuid).node, stage.instance(uuid).pool) == (None, POOL)
+    stage.look()
+    built = stage.instance(uuid)
+    assert (built.vm_state, built.pool) == ("active", POOL)
+    assert {uuid: built.node} == carriers(fake)
+    (allocation,) = fake.allocations()
+    assert allocation["uuid"] == uuid
+    assert allocation["extra"]["ironic_virt"]["image"]["id"] == IMAGE.id
+    for _ in range(2):
+        stage.service.refresh()
+        assert counts(stage) == (3, 1, 0)
+    stage.db.instances.request(uuid, TaskState.DELETING)
+    stage.look()
+    assert stage.instance(uuid).is_deleted
+    assert stage.instance(uuid).node == built.node, "history has it"
+    assert counts(stage) == (3, 0, 1), "its node is not to be had before the next refresh says so"
+    stage.service.refresh()
+    assert counts(stage) == (3, 0, 1), "it is being cleaned"
+    fake.advance(60)
+    stage.service.refresh()
+    assert counts(stage) == (3, 0, 0)
+    assert fake.allocations() == []
+    for node in fake.nodes():
+        assert (node["instance_uuid"], node["instance_info"]) == (None, {})
+
+
+@pytest.mark.parametrize(
+    "tasks",
+    [
+        [TaskState.REBOOTING],
+        [TaskState.POWERING_OFF, TaskState.POWERING_ON],
+        [TaskState.REBUILDING],
+    ],
+)
+def test_what_can_be_asked_of_an_instance_is_done_on_its_node(
+    stage: ServiceStage, fake: FakeIronic, tasks: list[TaskState]
+) -> None:
+    uuid = stage.create_in(POOL)
+    stage.look()
+    before = carriers(fake)
+    for task in tasks:
+        stage.db.instances.request(uuid, task)
+        stage.look()
+    assert stage.state(uuid) == ("active", None)
+    assert carriers(fake) == before
+    assert stage.instance(uuid).node == before[uuid]
+    stage.service.sync_power()
+    assert stage.state(uuid) == ("active", None)
+
+
+def test_deleting_before_a_node_was_reserved_leaves_nothing(
+    stage: ServiceStage, fake: FakeIronic
+) -> None:
+    uuid = stage.create_in(POOL)
+    stage.db.instances.request(uuid, TaskState.DELETING)
+    stage.look()
+    assert stage.instance(uuid).is_deleted
+    assert fake.allocations() == []
+    stage.service.refresh()
+    assert counts(stage) == (3, 0, 0)
+
+
+def test_a_node_that_fails_is_not_tried_again(
+    stage: ServiceStage, fake: FakeIronic, nodes: list[str]
+) -> None:
+    for node in nodes[:2]:
+        fake.fail_next("deploy", "disk broken", node)
+    uuid = stage.create_in(POOL)
+    settle([stage])
+    built = stage.instance(uuid)
+    assert (built.vm_state, built.node, built.pool) == ("active", carriers(fake)[uuid], POOL)
+    assert set(built.tried_nodes) <= set(nodes[:2])
+    assert built.attempts == len(built.tried_nodes) + 1
+    assert len(fake.allocations()) == 1
+    stage.service.refresh()
+    assert counts(stage)[1] == 1
+
+
+def test_an_instance_without_a_node_says_why_each_attempt_failed(
+    set_stage: SetStage, fake: FakeIronic
+) -> None:
+    fake.add_nodes(1, **GOLD)
+    stages = [set_stage(host, ironic=IRONIC).begin() for host in ("compute1", "compute2")]
+    (node,) = (each["uuid"] for each in fake.nodes())
+    uuid = stages[0].create_in(POOL)
+    # Somebody else is quicker, and no service has seen it yet.
+    fake.set_node(node, maintenance=True)
+    settle(stages)
+    assert stages[0].state(uuid) == ("error", None)
+    fault = stages[0].fault(uuid)
+    assert "there is no node that would do" in fault
+    assert "No valid host" in fault
+    assert "attempt 1, compute1: " in fault.lower()
+    assert stages[0].instance(uuid).tried_nodes == (POOL,)
+    assert fake.allocations() == []
+    for stage in stages:
+        stage.service.refresh()
+        assert counts(stage, f"gold@{stage.conf.host}")[1] == 0
+
+
+def test_a_request_that_needs_no_gpu_leaves_it_alone(
+    set_stage: SetStage, fake: FakeIronic
+) -> None:
+    plain = fake.add_node(**GOLD)
+    gpu = fake.add_node(traits=["CUSTOM_GPU"], **GOLD)
+    stage = set_stage(ironic=IRONIC).begin()
+    (request,) = requests_of(stage).create(new())
+    stage.look()
+    assert carriers(fake) == {request.instance.uuid: plain}
+    wants = dataclasses.replace(
+        FLAVOR, extra_specs={**FLAVOR.extra_specs, "trait:CUSTOM_GPU": "required"}
+    )
+    (other,) = requests_of(stage).create(new(wants))
+    assert other.instance.pool == GPU
+    stage.look()
+    assert carriers(fake)[other.instance.uuid] == gpu
+
+
+def test_sizes_are_matched_exactly_by_the_filters_of_bare_metal(
+    set_stage: SetStage, fake: FakeIronic
+) -> None:
+    for memory_mb in (8192, 16384):
+        properties = {"cpus": 8, "memory_mb": memory_mb, "local_gb": 100}
+        fake.add_node(resource_class=f"of-{memory_mb}", ports=1, properties=properties)
+    stage = set_stage(
+        ironic={**IRONIC, "match": "exact"}, scheduler={"use_baremetal_filters": True}
+    ).begin()
+    exact = virt.Flavor("exact", vcpus=8, memory_mb=16384, root_gb=100)
+    (request,) = requests_of(stage).create(new(exact))
+    assert request.instance.pool == "of-16384@compute1"
+    smaller = dataclasses.replace(exact, memory_mb=8191)
+    (refused,) = requests_of(stage).create(new(smaller))
+    assert refused.instance.vm_state == "error"
+    assert "ExactRamFilter (exactly 8191 MiB of memory) left 0" in stage.fault(
+        refused.instance.uuid
+    )
+
+
+def test_several_at_once_take_several_places_of_a_pool_and_no_more(
+    stage: ServiceStage, fake: FakeIronic
+) -> None:
+    asked = requests_of(stage).create(new(), least=3)
+    assert [one.instance.pool for one in asked] == [POOL] * 3
+    assert counts(stage) == (3, 3, 0)
+    (none,) = requests_of(stage).create(new())
+    assert none.instance.vm_state == "error"
+    assert "none of 3 nodes is free" in stage.fault(none.instance.uuid)
+    settle([stage])
+    assert set(carriers(fake)) == {one.instance.uuid for one in asked}
+
+
+def test_instances_spread_over_services(set_stage: SetStage, fake: FakeIronic) -> None:
+    fake.add_nodes(9, **GOLD)
+    hosts = ("a", "b", "c")
+    stages = [set_stage(host, ironic=IRONIC).begin() for host in hosts]
+    asked = [requests_of(stages[0]).create(new())[0] for _ in range(9)]
+    assert sorted(one.instance.host or "" for one in asked) == sorted(hosts * 3)
+    limited = set_stage(
+        "a",
+        ironic=IRONIC,
+        scheduler={
+            "enabled_filters": "ResourceClassFilter,NumInstancesFilter",
+            "max_instances_per_host": 3,
+        },
+    )
+    (one_more,) = requests_of(limited).create(new())
+    assert "NumInstancesFilter" in stages[0].fault(one_more.instance.uuid)
+
+
+def test_a_place_that_is_taken_meanwhile_is_lost(stage: ServiceStage) -> None:
+    stale = stage.pool(POOL)
+    for _ in range(3):
+        stage.db.instances.create_building(new(), stale)
+    with pytest.raises(ClaimLost):
+        stage.db.instances.create_building(new(), stale)
+    assert counts(stage) == (3, 3, 0)
+
+
+def test_a_node_that_the_records_have_for_another_is_not_used_twice(
+    stage: ServiceStage, fake: FakeIronic, nodes: list[str]
+) -> None:
+    first = stage.create_in(POOL)
+    stage.look()
+    had = stage.instance(first).node
+    # Somebody takes it off behind our back, and the node is free again.
+    stage.ironic.driver._client.set_provision_state(
+        str(had), "deleted", applied=lambda node: node.instance_uuid is None
+    )
+    fake.settle()
+    stage.service.refresh()
+    assert stage.pool(POOL).free == 2, "the records may still want a node for the first"
+    second = stage.create_in(POOL)
+    for node in nodes:
+        if node != had:
+            fake.set_node(node, maintenance=True)
+    settle([stage])
+    assert stage.instance(second).node is None
+    assert "the records have another instance on it" in stage.fault(second)
+    assert second not in carriers(fake)
+
+
+# -- switching ----------------------------------------------------------------
+
+
+def test_instances_stay_manageable_when_pools_come_and_when_they_go(
+    set_stage: SetStage, fake: FakeIronic, nodes: list[str]
+) -> None:
+    before = set_stage(ironic={"inventory_sweep_interval": 0}).begin()
+    old = before.create(nodes[0])
+    before.look()
+    before.service.refresh()
+
+    # Pools come: the record of the node that has an instance stays, for it alone.
+    pooled = set_stage(ironic=IRONIC).begin()
+    kept = {record.uuid for record in pooled.db.compute_nodes.list()}
+    assert kept == {nodes[0], records.pools_record("compute1")}
+    assert not pooled.db.compute_nodes.get(nodes[0]).available
+    assert pooled.pool(POOL).free == 2
+    pooled.db.instances.request(old, TaskState.REBOOTING)
+    settle([pooled])
+    assert pooled.state(old) == ("active", None)
+    young = pooled.create_in(POOL)
+    settle([pooled])
+    assert pooled.state(young) == ("active", None)
+    pooled.service.refresh()
+    assert pooled.pool(POOL).free == 1
+
+    # And go: the pool stays for its instance, and takes no new one.
+    after = set_stage(ironic={"inventory_sweep_interval": 0}).begin()
+    records_of_nodes = {
+        record.uuid: record.available
+        for record in after.db.compute_nodes.list()
+        if record.hypervisor_type == records.IRONIC
+    }
+    (free,) = set(nodes) - set(carriers(fake).values())
+    assert records_of_nodes == {node: node == free for node in nodes}
+    assert counts(after) == (1, 1, 0)
+    for uuid in (old, young):
+        after.db.instances.request(uuid, TaskState.REBOOTING)
+        settle([after])
+        assert after.state(uuid) == ("active", None)
+        after.db.instances.request(uuid, TaskState.DELETING)
+    settle([after])
+    after.service.refresh()
+    after.service.refresh()
+    assert after.db.instances.list() == []
+    assert after.db.pools.list() == []
+    assert {record.uuid for record in after.db.compute_nodes.list()} == set(nodes)
+    assert all(record.available for record in after.db.compute_nodes.list())
+    assert fake.allocations() == []
+
+
+@pytest.mark.parametrize("first", ["scheduler", "ironic"])
+def test_what_was_being_built_when_the_option_changed_ends_well(
+    set_stage: SetStage, fake: FakeIronic, nodes: list[str], first: str
+) -> None:
+    second = {"scheduler": "ironic", "ironic": "scheduler"}[first]
+    before = set_stage(ironic={**IRONIC, "node_selection": first}).begin()
+    uuid = before.create_in(POOL) if first == "ironic" else before.create(nodes[0])
+    after = set_stage(ironic={**IRONIC, "node_selection": second}).begin()
+    settle([after])
+    assert after.state(uuid) == ("active", None)
+    assert carriers(fake) == {uuid: after.instance(uuid).node}
+    after.service.refresh()
+    after.db.instances.request(uuid, TaskState.DELETING)
+    settle([after])
+    after.service.refresh()
+    free = (
+        after.pool(POOL).free
+        if second == "ironic"
+        else sum(record.available for record in after.db.compute_nodes.list())
+    )
+    assert free == 3
+    assert after.db.pools.list(None) == [] or second == "ironic"
+
+
+def test_an_ironic_without_allocations_is_told_of_once_and_used_as_before(
+    set_stage: SetStage, records: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    old = FakeIronic(durations=DURATIONS, power_follows_deploy=True, max_version=(1, 51))
+    nodes = old.add_nodes(2, **GOLD)
+    stage = ServiceStage(old, set_stage(ironic=IRONIC).conf)
+    with caplog.at_level(logging.WARNING):
+        stage.begin()
+        uuid = stage.create(nodes[0])
+        stage.service.refresh()
+    assert stage.db.compute_nodes.get(nodes[0]).instance_uuid == uuid
+    assert stage.db.pools.list() == []
+    assert {record.uuid for record in stage.db.compute_nodes.list()} == set(nodes)
+    told = [line for line in caplog.messages if "has allocations only from 1.52" in line]
+    assert len(told) == 1
+    stage.end()
+
+
+# -- other services -----------------------------------------------------------
+
+
+def test_services_share_with_those_that_have_the_same_nodes(
+    set_stage: SetStage, fake: FakeIronic
+) -> None:
+    fake.add_nodes(4, shard="x", **GOLD)
+    share = {**IRONIC, "capacity": "share", "shard_key": "x"}
+    one = set_stage("a", ironic=share).begin()
+    assert one.pool("gold@a").free == 4
+    two = set_stage("b", ironic=share).begin()
+    set_stage("c", ironic={**share, "shard_key": "y"}).begin()
+    set_stage("d", ironic={"shard_key": "z"}).begin()
+    for stage in (one, two):
+        stage.service.refresh()
+    assert [stage.pool(f"gold@{host}").free for stage, host in ((one, "a"), (two, "b"))] == [2, 2]
+
+
+def test_an_instance_of_a_service_that_is_down_moves_to_another(
+    set_stage: SetStage, fake: FakeIronic, nodes: list[str]
+) -> None:
+    source = set_stage("a", ironic=IRONIC).begin()
+    destination = set_stage("b", ironic=IRONIC).begin()
+    uuid = source.create_in("gold@a")
+    source.look()
+    node = str(source.instance(uuid).node)
+    with pytest.raises(MoveRefused, match="compute service 'a' is up"):
+        source.db.moves.move(node, None, "b")
+    source.db.services.update("a", forced_down=True)
+    assert source.db.moves.check(node, None, "b").instance == uuid
+    assert source.db.moves.move(node, None, "b").instance == uuid
+    assert source.db.moves.move(node, None, "b").already
+    moved = destination.instance(uuid)
+    assert (moved.host, moved.node, moved.pool) == ("b", node, None)
+    assert counts(source, "gold@a") == (3, 0, 1)
+    destination.service.refresh()
+    assert destination.pool("gold@b").free == 2
+    assert destination.db.compute_nodes.get(node).host == "b", "for its instance alone"
+    destination.db.instances.request(uuid, TaskState.DELETING)
+    settle([destination])
+    destination.service.refresh()
+    assert destination.instance(uuid).is_deleted
+    assert fake.allocations() == []
+    assert destination.pool("gold@b").free == 3
+    with pytest.raises(ComputeNodeNotFound):
+        destination.db.moves.check(node, None, "a")
+
+
+def test_a_service_is_deleted_with_its_pools_but_not_with_its_instances(
+    stage: ServiceStage,
+) -> None:
+    uuid = stage.create_in(POOL)
+    stage.look()
+    with pytest.raises(exceptions.IronicVirtError, match="it has 1 compute nodes"):
+        stage.db.services.delete("compute1")
+    assert counts(stage) == (3, 1, 0)
+    stage.db.instances.request(uuid, TaskState.DELETING)
+    stage.look()
+    stage.db.services.delete("compute1")
+    assert stage.db.pools.list() == []
+    assert stage.db.compute_nodes.list() == []
