@@ -569,6 +569,25 @@ class VifDetachFailed(NodeError):
         )
 
 
+class VolumeFailed(NodeError):
+    """A volume could not be given to the node, or taken from it.
+
+    :ivar volume: the volume's id.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        instance: str | None,
+        volume: str,
+        reason: str,
+        *,
+        request_id: str | None = None,
+    ) -> None:
+        self.volume = volume
+        super().__init__(node, instance, f"volume {volume}: {reason}", request_id=request_id)
+
+
 class WaitTimeout(NodeError):
     """A wait reached its deadline.
 

@@ -175,6 +175,10 @@ class VirtAPI(abc.ABC):
         """
         return {}
 
+    def fixed_addresses(self, instance: InstanceLike) -> Mapping[str, Sequence[str]]:
+        """The fixed IP addresses of an instance's VIFs by VIF, as far as they are known."""
+        return {}
+
     def instance_names(self, uuids: Collection[str]) -> Mapping[str, str]:
         """The names of instances by uuid; one that is not known is left out."""
         return {}
@@ -475,6 +479,18 @@ class ComputeDriver(abc.ABC):
     def get_volume_connector(self, instance: InstanceLike) -> Mapping[str, Any]:
         """What a volume service must know to export a volume to the node."""
         raise exceptions.OperationNotSupported("get_volume_connector")
+
+    def attach_volume(
+        self, context: Any, connection_info: Mapping[str, Any], instance: InstanceLike
+    ) -> None:
+        """Attach a volume to a running instance."""
+        raise exceptions.OperationNotSupported("attach_volume")
+
+    def detach_volume(
+        self, context: Any, connection_info: Mapping[str, Any], instance: InstanceLike
+    ) -> None:
+        """Detach a volume from a running instance."""
+        raise exceptions.OperationNotSupported("detach_volume")
 
     def get_serial_console(self, context: Any, instance: InstanceLike) -> ConsoleAddress:
         """Enable the serial console, anew if somebody has it, and say where it is.

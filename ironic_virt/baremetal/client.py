@@ -41,6 +41,7 @@ from ironic_virt.baremetal.ports import (
 from ironic_virt.baremetal.retry import RetryPolicy
 from ironic_virt.baremetal.sender import Sender
 from ironic_virt.baremetal.versions import Feature, ServerVersions
+from ironic_virt.baremetal.volumes import Volumes
 
 T = TypeVar("T")
 
@@ -132,6 +133,11 @@ class IronicClient:
     def consoles(self) -> Consoles:
         """The consoles of nodes."""
         return Consoles(self._sender)
+
+    @property
+    def volumes(self) -> Volumes:
+        """Volume connectors and targets of nodes."""
+        return Volumes(self._sender)
 
     # -- nodes, read ----------------------------------------------------------
 

@@ -40,8 +40,9 @@ BASE = Microversion(1, 38)
 
 
 class Feature(enum.Enum):
-    """What the driver uses beyond :data:`BASE`; the value is (words, version)."""
+    """What only some requests use; the value is (words, version)."""
 
+    VOLUMES = ("volume connectors and volume targets", Microversion(1, 32))
     DETAIL = ("listing nodes in detail", Microversion(1, 43))
     CONDUCTOR_GROUP = ("filtering nodes by conductor group", Microversion(1, 46))
     PROTECTED = ("protecting nodes", Microversion(1, 48))

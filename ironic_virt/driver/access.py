@@ -62,6 +62,10 @@ class NodeAccess:
         """Let an action on a node that carries the instance pass, or refuse it."""
         self._ownership.check(node, instance=instance.uuid, carries=instance.uuid)
 
+    def guard_free(self, node: Node, instance: InstanceLike) -> None:
+        """Let an action for an instance on a node that carries none pass, or refuse it."""
+        self._ownership.check(node, instance=instance.uuid, carries=None)
+
     def of_instance(self, instance: InstanceLike) -> Node:
         """The node that carries the instance, wherever it is; not guarded.
 

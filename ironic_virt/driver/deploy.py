@@ -30,6 +30,7 @@ from ironic_virt.driver.network import Network
 from ironic_virt.driver.reservation import Reservation
 from ironic_virt.driver.selection import NodeSelection
 from ironic_virt.driver.teardown import TearDown
+from ironic_virt.driver.volumes import BlockDevices, Volumes, boots_from_volume, can_have_volumes
 from ironic_virt.sharding import guard
 from ironic_virt.virt import ImageLike, InstanceLike, NetworkInfo, VirtAPI
 
@@ -43,9 +44,6 @@ On hardware it takes minutes, and a deployment of 20 s costs five looks so.
 
 VALIDATED_INTERFACES = ("deploy", "power", "storage")
 
-# These find nothing at fault in any node, or are absent.
-_STORAGE_WITHOUT_CHECKS = frozenset({None, "noop"})
-
 
 class Deployment:
     """Deploys instances.  Thread-safe: it keeps nothing between calls."""
@@ -56,6 +54,7 @@ class Deployment:
         client: IronicClient,
         access: NodeAccess,
         network: Network,
+        volumes: Volumes,
         watcher: Watcher,
         teardown: TearDown,
         virtapi: VirtAPI,
@@ -67,6 +66,7 @@ class Deployment:
         self._client = client
         self._access = access
         self._network = network
+        self._volumes = volumes
         self._watcher = watcher
         self._teardown = teardown
         self._virtapi = virtapi
@@ -162,9 +162,11 @@ class Deployment:
         injected_files: Sequence[tuple[str, bytes]],
         admin_password: str | None,
         network_info: NetworkInfo,
+        devices: BlockDevices = (),
     ) -> None:
         """Return when the instance is active on its node.
 
+        :param devices: its volumes; with one to boot from, the image is not used.
         :raises NodeError: what went wrong, in one of its kinds; the node is
             released or torn down by then, unless it wasn't ours.
         :raises WaitCancelled: the service stops; the deployment goes on in
@@ -173,14 +175,21 @@ class Deployment:
         node = self.reserve(instance, image)
         try:
             self._carry_on(
-                context, node, instance, image, injected_files, admin_password, network_info
+                context,
+                node,
+                instance,
+                image,
+                injected_files,
+                admin_password,
+                network_info,
+                devices,
             )
         except exceptions.WaitCancelled:
             raise
         except Exception as exc:
             if not isinstance(exc, exceptions.BuildAborted):
                 LOG.error("Deploying instance %s failed: %s", instance.uuid, exc)
-            self._undo_after(exc, instance)
+            self._undo_after(exc, instance, has_volumes=bool(devices))
             raise
 
     def _carry_on(
@@ -192,11 +201,13 @@ class Deployment:
         injected_files: Sequence[tuple[str, bytes]],
         admin_password: str | None,
         network_info: NetworkInfo,
+        devices: BlockDevices,
     ) -> None:
         state = node.provision_state
         if state in (None, states.AVAILABLE):
             if reason := resources.why_not_deployable(node):
                 raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
+            self._volumes.check(node, instance, devices)
             self._virtapi.report_progress(instance, "configuring", state or "")
             self._network.attach(node, instance, network_info)
             drive = self._drives.make(
@@ -206,8 +217,11 @@ class Deployment:
                 # Either takes its time, and what comes now writes to the node.
                 node = self._access.held(instance, node.uuid)
             # The last before the deployment: its answer is the look at the node.
-            held = self._configure(node, instance, image, network_info)
-            if held.storage_interface not in _STORAGE_WITHOUT_CHECKS:
+            held = self._configure(
+                node, instance, image, network_info, from_volume=boots_from_volume(devices)
+            )
+            self._volumes.attach(held, instance, devices)
+            if can_have_volumes(held):
                 # Ironic itself asks the other interfaces when it is told to deploy.
                 self._validate(held, instance)
                 held = self._access.held(instance, node.uuid)
@@ -220,14 +234,20 @@ class Deployment:
         LOG.info("Instance %s is active on node %s", instance.uuid, node.uuid)
 
     def _configure(
-        self, node: Node, instance: InstanceLike, image: ImageLike, network_info: NetworkInfo
+        self,
+        node: Node,
+        instance: InstanceLike,
+        image: ImageLike,
+        network_info: NetworkInfo,
+        *,
+        from_volume: bool,
     ) -> Node:
         """Tell the node what to deploy.
 
         :returns: the node as it is afterwards, past the guard.
         """
         more = self._virtapi.deploy_metadata(instance, network_info)
-        info = deploy_request.instance_info(instance, image, node, more)
+        info = deploy_request.instance_info(instance, image, node, more, from_volume=from_volume)
         # With the claim in it, Ironic refuses to write to a node that is another's by now.
         configured = self._claim(node, instance, {"instance_info": info})
         self._access.guard(configured, instance)
@@ -357,14 +377,16 @@ class Deployment:
 
     # -- the one undo path ----------------------------------------------------
 
-    def undo(self, instance: InstanceLike) -> None:
+    def undo(self, instance: InstanceLike, *, has_volumes: bool = False) -> None:
         """Take off everything that carries the instance; harmless when nothing does."""
-        self._teardown.tear_down(instance)
+        self._teardown.tear_down(instance, has_volumes=has_volumes)
 
-    def _undo_after(self, error: Exception, instance: InstanceLike) -> None:
+    def _undo_after(
+        self, error: Exception, instance: InstanceLike, *, has_volumes: bool = False
+    ) -> None:
         """Undo, and let ``error`` reach the caller whatever comes of it."""
         try:
-            self.undo(instance)
+            self.undo(instance, has_volumes=has_volumes)
         except exceptions.IronicVirtError as exc:
             LOG.error(
                 "Instance %s could not be taken off its node after the failure: %s. Destroying "

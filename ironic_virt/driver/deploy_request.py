@@ -44,15 +44,18 @@ def instance_info(
     image: ImageLike,
     node: Node,
     more: Mapping[str, str],
+    *,
+    from_volume: bool = False,
 ) -> dict[str, Any]:
     """The node's ``instance_info`` for a deployment.
 
+    :param from_volume: the system is on a volume: Ironic is given no image to write.
     :param more: further keys from the compute service, as text.
     """
     flavor = instance.flavor
     info: dict[str, Any] = {
         **{key: str(value) for key, value in more.items()},
-        **_image(image),
+        **({} if from_volume else _image(image)),
         "root_gb": str(flavor.root_gb),
         "swap_mb": str(flavor.swap),
         "display_name": instance.display_name or instance.name,

@@ -31,8 +31,11 @@ from ironic_virt.driver.rebuild import Rebuild
 from ironic_virt.driver.rescue import Rescue
 from ironic_virt.driver.reservation import Reservation
 from ironic_virt.driver.teardown import TearDown
+from ironic_virt.driver.volumes import Volumes
 
 LOG = logging.getLogger(__name__)
+
+_WHEN = "Ironic connects a node's volumes when it deploys it. Name them when the server is created"
 
 
 class IronicDriver(virt.ComputeDriver):
@@ -69,6 +72,8 @@ class IronicDriver(virt.ComputeDriver):
             interval=float(conf.ironic.api_retry_interval),
         )
         self._network = Network(self._client, self._access)
+        self._power = Power(conf, self._client, self._access, self._watcher)
+        self._volumes = Volumes(self._client, self._access, self._power, virtapi)
         self._stopping = threading.Event()
         self._reservation = Reservation(
             conf,
@@ -85,6 +90,7 @@ class IronicDriver(virt.ComputeDriver):
             self._client,
             self._access,
             self._network,
+            self._volumes,
             self._watcher,
             virtapi,
             release=self._release_reservation,
@@ -96,6 +102,7 @@ class IronicDriver(virt.ComputeDriver):
             self._client,
             self._access,
             self._network,
+            self._volumes,
             self._watcher,
             self._teardown,
             virtapi,
@@ -103,7 +110,6 @@ class IronicDriver(virt.ComputeDriver):
             self._reservation,
             drives,
         )
-        self._power = Power(conf, self._client, self._access, self._watcher)
         self._rebuild = Rebuild(conf, self._client, self._access, self._watcher, virtapi, drives)
         self._rescue = Rescue(conf, self._client, self._access, self._watcher, virtapi)
         self._console = Console(conf, self._client, self._access, self._watcher, clock)
@@ -200,7 +206,7 @@ class IronicDriver(virt.ComputeDriver):
         """See :meth:`HostNodes.record_uuid`."""
         return self._nodes.record_uuid(nodename)
 
-    def node_of(self, instance: virt.InstanceLike) -> str | None:
+    def node_of(self, instance: virt.InstanceLike) -> str:
         """See :meth:`HostNodes.node_of`."""
         return self._nodes.node_of(instance)
 
@@ -254,10 +260,14 @@ class IronicDriver(virt.ComputeDriver):
         accel_info: Any = None,
     ) -> None:
         """See :meth:`Deployment.spawn`."""
-        if block_device_info:
-            raise exceptions.OperationNotSupported("spawning with volumes")
         self._deployment.spawn(
-            context, instance, image_meta, injected_files, admin_password, network_info or ()
+            context,
+            instance,
+            image_meta,
+            injected_files,
+            admin_password,
+            network_info or (),
+            block_device_info or (),
         )
         if not power_on:
             self._power.off(instance)
@@ -276,7 +286,7 @@ class IronicDriver(virt.ComputeDriver):
         destroy_secrets: bool = True,
     ) -> None:
         """See :meth:`TearDown.tear_down`."""
-        self._teardown.tear_down(instance)
+        self._teardown.tear_down(instance, has_volumes=bool(block_device_info))
 
     def rebuild(
         self,
@@ -354,6 +364,27 @@ class IronicDriver(virt.ComputeDriver):
     ) -> None:
         """See :meth:`Network.detach_interface`."""
         self._network.detach_interface(instance, vif)
+
+    # -- volumes --------------------------------------------------------------
+
+    def get_volume_connector(self, instance: virt.InstanceLike) -> Mapping[str, Any]:
+        """See :meth:`Volumes.connector`.
+
+        :raises InstanceNotFound: its record names no node, and no node carries it.
+        """
+        return self._volumes.connector(instance, self.node_of(instance))
+
+    def attach_volume(
+        self, context: Any, connection_info: Mapping[str, Any], instance: virt.InstanceLike
+    ) -> None:
+        """Refused: Ironic connects volumes when it deploys, and not before or after."""
+        raise exceptions.OperationNotSupported("attaching a volume to a server that runs", _WHEN)
+
+    def detach_volume(
+        self, context: Any, connection_info: Mapping[str, Any], instance: virt.InstanceLike
+    ) -> None:
+        """Refused as well."""
+        raise exceptions.OperationNotSupported("detaching a volume of a server that runs", _WHEN)
 
     # -- power ----------------------------------------------------------------
 

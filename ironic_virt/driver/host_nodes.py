@@ -199,7 +199,7 @@ class HostNodes:
         """The uuid of a compute node's record; a node's name is its uuid."""
         return pools.pool_uuid(nodename) if self.pools.is_pool(nodename) else nodename
 
-    def node_of(self, instance: virt.InstanceLike) -> str | None:
+    def node_of(self, instance: virt.InstanceLike) -> str:
         """The uuid of the node that the instance has; the record may name its pool."""
         if instance.node is not None and not self.pools.is_pool(instance.node):
             return instance.node

@@ -28,6 +28,7 @@ from ironic_virt.baremetal.versions import Feature
 from ironic_virt.baremetal.watcher import Watcher
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.network import Network
+from ironic_virt.driver.volumes import Volumes
 from ironic_virt.virt import InstanceLike, VirtAPI
 
 LOG = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class TearDown:
         client: IronicClient,
         access: NodeAccess,
         network: Network,
+        volumes: Volumes,
         watcher: Watcher,
         virtapi: VirtAPI,
         *,
@@ -67,14 +69,16 @@ class TearDown:
         self._client = client
         self._access = access
         self._network = network
+        self._volumes = volumes
         self._watcher = watcher
         self._virtapi = virtapi
         self._release_reservation = release
         self._clock = clock
 
-    def tear_down(self, instance: InstanceLike) -> None:
+    def tear_down(self, instance: InstanceLike, *, has_volumes: bool = False) -> None:
         """Return when no node carries the instance any more.
 
+        :param has_volumes: look for them also on a node that doesn't carry it any more.
         :raises TearDownFailed: Ironic refused or failed; says why.
         :raises WaitTimeout: ``[ironic] unprovision_timeout`` has passed.
         :raises NodeNotOurs: the node is outside the target set; nothing done.
@@ -95,6 +99,8 @@ class TearDown:
                     continue
                 if asked is None:
                     LOG.info("Instance %s is on no node; nothing to tear down", instance.uuid)
+                    if has_volumes:
+                        self._volumes.detach_forgotten(instance)
                 return
             self._access.guard(node, instance)
             step = states.tear_down_step(node.provision_state)
@@ -115,6 +121,8 @@ class TearDown:
                 if now is not None and now.provision_state == states.ERROR:
                     # Ironic has taken the instance off, and yet it may still run.
                     raise _failed(now, instance)
+                if now is not None:
+                    self._volumes.detach_left(now, instance)
                 LOG.info("Instance %s is off node %s", instance.uuid, node.uuid)
                 return
 
@@ -201,6 +209,7 @@ class TearDown:
     def _release(self, node: Node, instance: InstanceLike) -> None:
         """Take the instance's data off a node on which nothing is deployed."""
         self._network.detach_all(node, instance)
+        self._volumes.detach_all(node, instance)
         held = self._access.held(instance, node.uuid)
         patch: list[dict[str, Any]] = [
             {"op": "add", "path": "/instance_info", "value": {}},

@@ -74,6 +74,7 @@ class Service(virt.VirtAPI):
     :ivar image: what an instance is to be deployed from.
     :ivar has_drive: whether instances have a config drive.
     :ivar on_config_drive: called while one is made.
+    :ivar addresses: the fixed addresses of an instance's VIFs.
     :ivar steps: what was reported.
     """
 
@@ -89,6 +90,7 @@ class Service(virt.VirtAPI):
         self.image: virt.ImageMeta | None = IMAGE
         self.has_drive = True
         self.on_config_drive: Callable[[], None] | None = None
+        self.addresses: Mapping[str, Sequence[str]] = {}
         self.steps: list[str] = []
 
     @property
@@ -115,6 +117,9 @@ class Service(virt.VirtAPI):
 
     def image_of(self, instance: virt.InstanceLike) -> virt.ImageLike | None:
         return self.image
+
+    def fixed_addresses(self, instance: virt.InstanceLike) -> Mapping[str, Sequence[str]]:
+        return self.addresses
 
     def abort_reason(self, instance: virt.InstanceLike) -> str | None:
         if self.on_abort_question is not None:

@@ -85,14 +85,6 @@ def test_without_a_node_nothing_is_asked_of_ironic(stage: Stage, fake: FakeIroni
     assert len(fake.requests) == 0
 
 
-def test_volumes_are_refused_and_not_ignored(stage: Stage, node: str) -> None:
-    volume = virt.BlockDevice("v1", 0, {})
-    with pytest.raises(exceptions.OperationNotSupported, match="volumes"):
-        stage.driver.spawn(
-            None, stage.instance(node), IMAGE, [], None, None, block_device_info=[volume]
-        )
-
-
 # -- what is refused before the reservation changes nothing --------------------
 
 

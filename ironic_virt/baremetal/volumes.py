@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Volume connectors and volume targets of nodes (API 1.32).
+
+A connector says who a node is to a storage: its IQN, WWPN and so on.  A target says
+which volume the node is to have, and how to get at it; its properties hold
+credentials, which Ironic masks when it is asked for them, and which are never logged.
+
+A target is made with a uuid of our choice, so a request whose reply was lost can be
+looked for.  Ironic takes a new one at any time, but deletes one only while its node is
+powered off.
+
+Thread-safe: it keeps nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+import uuid as uuids
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import answers
+from ironic_virt.baremetal.node import leniently
+from ironic_virt.baremetal.sender import Sender
+from ironic_virt.baremetal.versions import Feature
+
+_CONNECTORS = "/volume/connectors"
+_TARGETS = "/volume/targets"
+
+
+class VolumeConnector(msgspec.Struct, frozen=True):
+    """How a storage knows a node.
+
+    :ivar type: ``iqn``, ``ip``, ``mac``, ``wwnn``, ``wwpn``, ``port`` or ``portgroup``.
+    :ivar connector_id: the IQN, the address and so on.
+    """
+
+    uuid: str
+    type: str
+    connector_id: str
+
+
+class VolumeTarget(msgspec.Struct, frozen=True):
+    """A volume that a node is to have.
+
+    :ivar volume_type: ``iscsi`` or ``fibre_channel``.
+    :ivar boot_index: 0 is booted from; no two targets of a node have the same.
+    :ivar properties: how to get at the volume, what is secret in it masked.
+    :ivar extra: what its maker has noted.
+    """
+
+    uuid: str
+    volume_type: str | None = None
+    volume_id: str | None = None
+    boot_index: int | None = None
+    properties: dict[str, Any] | None = None
+    extra: dict[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"VolumeTarget({self.uuid}, volume {self.volume_id}, index {self.boot_index})"
+
+
+class _ConnectorPage(msgspec.Struct):
+    connectors: list[VolumeConnector]
+    next: str | None = None
+
+
+class _TargetPage(msgspec.Struct):
+    targets: list[VolumeTarget]
+    next: str | None = None
+
+
+_ConnectorOrTarget = TypeVar("_ConnectorOrTarget", VolumeConnector, VolumeTarget)
+_Page = Callable[[bytes], tuple[list[_ConnectorOrTarget], str | None]]
+
+_CONNECTOR_PAGE = msgspec.json.Decoder(_ConnectorPage)
+_TARGET_PAGE = msgspec.json.Decoder(_TargetPage)
+_TARGET = msgspec.json.Decoder(VolumeTarget)
+
+
+class Volumes:
+    """The volume connectors and targets in one Ironic.
+
+    :param sender: sends the requests.
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def connectors(self, node: str) -> list[VolumeConnector]:
+        """A node's connectors.
+
+        :raises NodeNotFound: Ironic has no such node.
+        """
+        return self._listed(_CONNECTORS, node, "a page of volume connectors", _connectors_in)
+
+    def targets(self, node: str) -> list[VolumeTarget]:
+        """A node's targets.
+
+        :raises NodeNotFound: Ironic has no such node.
+        """
+        return self._listed(_TARGETS, node, "a page of volume targets", _targets_in)
+
+    def create_target(
+        self,
+        node: str,
+        *,
+        volume_type: str,
+        volume_id: str,
+        boot_index: int,
+        properties: Mapping[str, Any],
+        extra: Mapping[str, Any],
+        uuid: str | None = None,
+        again: Callable[[], None] | None = None,
+    ) -> VolumeTarget:
+        """Give a node a volume.
+
+        :param properties: as the volume service has given them, credentials too.
+        :param extra: to be noted with it.
+        :param uuid: of the new target, if it is not to be a random one.
+        :param again: called before it is asked for again; raises if it is no longer right.
+        :raises Conflict: the node has another target with this boot index.
+        """
+        made = uuid or str(uuids.uuid4())
+        body = {
+            "uuid": made,
+            "node_uuid": node,
+            "volume_type": volume_type,
+            "volume_id": volume_id,
+            "boot_index": boot_index,
+            "properties": dict(properties),
+            "extra": dict(extra),
+        }
+        return self._sender.change(
+            "POST",
+            _TARGETS,
+            version=self._version(),
+            json=body,
+            node=node,
+            applied=lambda: self._look(made),
+            result=lambda answer: answers.content(
+                answer, _target_in, "a volume target", method="POST", path=_TARGETS, node=node
+            ),
+            again=again,
+        )
+
+    def delete_target(
+        self, uuid: str, node: str, *, again: Callable[[], None] | None = None
+    ) -> bool:
+        """Take a volume from a node.
+
+        :param again: called before it is asked for again; raises if it is no longer right.
+        :returns: whether there was one.
+        :raises BadRequest: the node is not powered off.
+        :raises NodeLocked: the node was locked all the time.
+        """
+        try:
+            return self._sender.change(
+                "DELETE",
+                _path_of(uuid),
+                version=self._version(),
+                node=node,
+                applied=lambda: True if self._look(uuid) is None else None,
+                result=lambda _: True,
+                again=again,
+            )
+        except exceptions.NotFound as exc:
+            _confirm_absent(exc, uuid)
+            return False
+
+    def _look(self, uuid: str) -> VolumeTarget | None:
+        path = _path_of(uuid)
+        try:
+            answer = self._sender.once("GET", path, version=self._version())
+        except exceptions.NotFound as exc:
+            _confirm_absent(exc, uuid)
+            return None
+        return answers.content(answer, _target_in, "a volume target", path=path)
+
+    def _listed(
+        self, path: str, node: str, what: str, page: _Page[_ConnectorOrTarget]
+    ) -> list[_ConnectorOrTarget]:
+        version = self._version()
+        found: list[_ConnectorOrTarget] = []
+        params = {"node": node, "detail": "true"}
+        while True:
+            answer = self._sender.read(path, version=version, params=params, node=node)
+            some, more = answers.content(answer, page, what, path=path, node=node)
+            found += some
+            if not more:
+                return found
+            # Not the link itself: its host may be one that only a proxy knows.
+            if not some:
+                raise exceptions.UnexpectedAnswer(
+                    "an empty page has a link to a next one", method="GET", path=path, node=node
+                )
+            params = {**params, "marker": some[-1].uuid}
+
+    def _version(self) -> str:
+        return str(self._sender.versions.carrying(Feature.VOLUMES))
+
+
+def _path_of(uuid: str) -> str:
+    return f"{_TARGETS}/{urllib.parse.quote(uuid, safe='')}"
+
+
+def _confirm_absent(error: exceptions.NotFound, uuid: str) -> None:
+    """Take Ironic's own word for it, and nobody else's: a proxy says 404 too."""
+    if not re.search(rf"\bVolume target {re.escape(uuid)} could not be found", error.message):
+        raise error
+
+
+def _connectors_in(body: bytes) -> tuple[list[VolumeConnector], str | None]:
+    page = leniently(_CONNECTOR_PAGE, body, "a page of volume connectors")
+    return page.connectors, page.next
+
+
+def _targets_in(body: bytes) -> tuple[list[VolumeTarget], str | None]:
+    page = leniently(_TARGET_PAGE, body, "a page of volume targets")
+    return page.targets, page.next
+
+
+def _target_in(body: bytes) -> VolumeTarget:
+    return leniently(_TARGET, body, "a volume target")

@@ -1,0 +1,516 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Volumes: what a storage is told of a node, what a node is told of volumes, and their end."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.baremetal.volumes import VolumeTarget
+from ironic_virt.driver.volumes import MARK, plan
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.crashing import Crash
+from tests.unit.driver.conftest import DURATIONS
+from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, VIF, Stage
+
+CHAP_SECRET = "chap-secret-0815"
+NO_IMAGE = virt.ImageMeta("")
+MAC = "02:00:00:00:00:01"
+Row = tuple[int, str, str | None]
+
+
+def volume(
+    volume_id: str, index: int, kind: str = "iscsi", secret: str | None = None
+) -> virt.BlockDevice:
+    data: dict[str, Any] = {"target_iqn": f"iqn.2026-01.test:{volume_id}", "target_lun": 1}
+    if secret is not None:
+        data["auth_password"] = secret
+    info = {"driver_volume_type": kind, "data": data}
+    return virt.BlockDevice(volume_id, index, info)
+
+
+ROOT = volume("root", 0, secret=CHAP_SECRET)
+DATA = volume("data", 1)
+BOTH = [ROOT, DATA]
+
+
+@pytest.fixture
+def storage_node(fake: FakeIronic) -> str:
+    """A free node that Ironic can connect volumes to."""
+    return add_node(fake)
+
+
+def add_node(fake: FakeIronic, **fields: Any) -> str:
+    return fake.add_node(ports=1, resource_class="gold", storage_interface="cinder", **fields)
+
+
+def spawn(
+    stage: Stage,
+    node: str,
+    devices: Sequence[virt.BlockDevice] = BOTH,
+    image: virt.ImageMeta = NO_IMAGE,
+) -> None:
+    instance = stage.instance(node)
+    stage.driver.prepare_for_spawn(instance)
+    stage.driver.spawn(
+        None, instance, image, [], None, None, [virt.Vif(VIF)], block_device_info=devices
+    )
+
+
+def destroy(stage: Stage, node: str, devices: Sequence[virt.BlockDevice] = BOTH) -> None:
+    stage.driver.destroy(None, stage.instance(node), None, devices)
+
+
+def targets(fake: FakeIronic, node: str) -> list[Row]:
+    """The targets on a node: boot index, volume, whose."""
+    return sorted(
+        (row.boot_index, row.volume_id, row.extra.get(MARK))
+        for row in fake.bm.store.targets
+        if row.node.uuid == node
+    )
+
+
+def post(stage: Stage, path: str, **body: Any) -> Any:
+    """A request of an operator's."""
+    answer = stage.channel.send("POST", path, json=body, version="1.38")
+    assert answer.status in (201, 204), answer.body
+    return json.loads(answer.body or b"null")
+
+
+def set_target(stage: Stage, node: str, index: int, volume_id: str, **more: Any) -> None:
+    """Somebody else sets a target."""
+    about = {"volume_type": "iscsi", "boot_index": index, "volume_id": volume_id}
+    post(stage, "/volume/targets", node_uuid=node, **about, **more)
+
+
+def set_connectors(stage: Stage, node: str, *connectors: tuple[str, str]) -> None:
+    for kind, ident in connectors:
+        post(stage, "/volume/connectors", node_uuid=node, type=kind, connector_id=ident)
+
+
+def of(*rows: tuple[int, str], owner: str | None = INSTANCE) -> list[Row]:
+    return [(index, name, owner) for index, name in rows]
+
+
+OURS = of((0, "root"), (1, "data"))
+
+
+# -- a deployment -------------------------------------------------------------
+
+
+def test_an_instance_boots_from_a_volume(
+    stage: Stage, fake: FakeIronic, storage_node: str
+) -> None:
+    spawn(stage, storage_node)
+    assert fake.node(storage_node)["provision_state"] == "active"
+    assert targets(fake, storage_node) == OURS
+    told = fake.node(storage_node)["instance_info"]
+    assert "image_source" not in told
+    assert told["display_name"] == "instance-1"
+    root = next(row for row in fake.bm.store.targets if row.boot_index == 0)
+    assert (root.volume_type, root.properties) == ("iscsi", ROOT.connection_info["data"])
+    destroy(stage, storage_node)
+    assert targets(fake, storage_node) == []
+
+
+def test_an_image_and_a_volume_for_data(stage: Stage, fake: FakeIronic, storage_node: str) -> None:
+    spawn(stage, storage_node, [DATA], IMAGE)
+    assert fake.node(storage_node)["instance_info"]["image_source"] == IMAGE.id
+    assert targets(fake, storage_node) == of((1, "data"))
+
+
+def test_volumes_come_after_the_vifs_and_before_the_validation(
+    stage: Stage, fake: FakeIronic, storage_node: str
+) -> None:
+    spawn(stage, storage_node)
+    prefix = f"/v1/nodes/{storage_node}"
+    steps = [f"{one.method} {one.path.removeprefix(prefix)}" for one in fake.requests]
+    spawned = steps[steps.index("POST /vifs") :]
+    assert spawned[:9] == [
+        "POST /vifs",
+        "PATCH ",
+        "GET /v1/volume/targets",
+        "POST /v1/volume/targets",
+        "GET ",
+        "POST /v1/volume/targets",
+        "GET /validate",
+        "GET ",
+        "PUT /states/provision",
+    ]
+
+
+def test_without_volumes_or_storage_nothing_is_asked(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    spawn(stage, node, [], IMAGE)
+    destroy(stage, node, [])
+    assert not [entry.path for entry in fake.requests if "/volume" in entry.path]
+
+
+@pytest.mark.parametrize("interface", ["noop", None])
+def test_a_node_that_connects_nothing_is_left_at_once(
+    stage: Stage, fake: FakeIronic, node: str, interface: str | None
+) -> None:
+    fake.set_node(node, storage_interface=interface)
+    untouched = stage.trace(node)
+    with pytest.raises(exceptions.VolumeFailed, match="storage interface is") as caught:
+        spawn(stage, node)
+    assert (caught.value.volume, caught.value.retriable) == ("root", True)
+    assert stage.trace(node) == untouched
+    assert not [entry.path for entry in fake.requests if "vol" in entry.path]
+    assert not fake.requests.matching("POST", "/vifs$")
+
+
+def test_a_volume_that_nobody_has_connected_is_refused(
+    stage: Stage, fake: FakeIronic, storage_node: str
+) -> None:
+    untouched = stage.trace(storage_node)
+    with pytest.raises(exceptions.VolumeFailed, match="how to connect"):
+        spawn(stage, storage_node, [virt.BlockDevice("v1", 0, {})])
+    assert stage.trace(storage_node) == untouched
+
+
+def test_what_ironic_refuses_is_told_and_nothing_is_left(
+    stage: Stage, fake: FakeIronic, storage_node: str
+) -> None:
+    untouched = stage.trace(storage_node)
+    fake.faults.status(400, "POST", "/volume/targets$", nth=2, body="no such thing")
+    with pytest.raises(exceptions.VolumeFailed, match="no such thing") as caught:
+        spawn(stage, storage_node)
+    assert caught.value.volume == "data"
+    assert stage.trace(storage_node) == untouched
+    assert targets(fake, storage_node) == []
+
+
+@pytest.mark.parametrize("interface", ["storage", "deploy"])
+def test_after_a_failed_validation_nothing_is_left(
+    stage: Stage, fake: FakeIronic, storage_node: str, interface: str
+) -> None:
+    untouched = stage.trace(storage_node)
+    fake.invalidate(storage_node, interface, "no iSCSI connectors are configured")
+    with pytest.raises(exceptions.NodeValidationFailed, match="no iSCSI connectors"):
+        spawn(stage, storage_node)
+    assert stage.trace(storage_node) == untouched
+    assert targets(fake, storage_node) == []
+
+
+def test_after_a_failed_deployment_nothing_is_left(
+    stage: Stage, fake: FakeIronic, storage_node: str
+) -> None:
+    untouched = stage.trace(storage_node)
+    fake.fail_next("deploy", "storage is on fire", storage_node)
+    with pytest.raises(exceptions.DeployFailed, match="on fire"):
+        spawn(stage, storage_node)
+    assert stage.trace(storage_node) == untouched
+    assert targets(fake, storage_node) == []
+
+
+# -- what is there already ----------------------------------------------------
+
+
+def test_what_an_earlier_instance_has_left_goes_before_the_next_one_comes(
+    stage: Stage, fake: FakeIronic, storage_node: str
+) -> None:
+    set_target(stage, storage_node, 0, "stale", extra={MARK: STRANGER})
+    spawn(stage, storage_node, [], IMAGE)
+    assert targets(fake, storage_node) == []
+
+
+def test_what_an_operator_has_set_stays_with_an_instance_that_has_no_volumes(
+    stage: Stage, fake: FakeIronic, storage_node: str
+) -> None:
+    set_target(stage, storage_node, 5, "site")
+    spawn(stage, storage_node, [], IMAGE)
+    destroy(stage, storage_node, [])
+    assert targets(fake, storage_node) == of((5, "site"), owner=None)
+
+
+def test_an_instance_with_volumes_gets_no_others(
+    stage: Stage, fake: FakeIronic, storage_node: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    set_target(stage, storage_node, 0, "site")
+    set_target(stage, storage_node, 5, "other-site")
+    spawn(stage, storage_node)
+    assert targets(fake, storage_node) == OURS
+    assert "that is not of instance" in caplog.text
+
+
+def test_a_node_that_is_on_is_powered_off_before_a_target_is_deleted(
+    stage: Stage, fake: FakeIronic, storage_node: str
+) -> None:
+    """Ironic deletes none of a node that is on."""
+    set_target(stage, storage_node, 0, "stale", extra={MARK: STRANGER})
+    fake.set_node(storage_node, power_state="power on")
+    spawn(stage, storage_node)
+    assert targets(fake, storage_node) == OURS
+
+
+def test_a_node_that_can_not_be_rid_of_a_volume_is_not_given_to_others(
+    stage: Stage, fake: FakeIronic, storage_node: str
+) -> None:
+    instance = stage.instance(storage_node)
+    stage.driver.prepare_for_spawn(instance)
+    set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
+    fake.faults.status(400, "DELETE", "/volume/targets/", body="power is on")
+    with pytest.raises(exceptions.TearDownFailed, match=r"still has a volume.*power is on"):
+        destroy(stage, storage_node)
+    assert fake.node(storage_node)["instance_uuid"] == INSTANCE
+    destroy(stage, storage_node)
+    assert fake.node(storage_node)["instance_uuid"] is None
+    assert targets(fake, storage_node) == []
+
+
+def test_what_can_not_be_deleted_after_the_tear_down_goes_before_the_next_deployment(
+    stage: Stage, fake: FakeIronic, storage_node: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    spawn(stage, storage_node)
+    fake.set_node(storage_node, power_state="power on")
+    destroy(stage, storage_node)
+    assert "still has volume target" in caplog.text
+    assert targets(fake, storage_node) == OURS
+    fake.settle()
+    other = stage.instance(storage_node, uuid=STRANGER)
+    stage.driver.prepare_for_spawn(other)
+    stage.driver.spawn(None, other, IMAGE, [], None, None)
+    assert targets(fake, storage_node) == []
+
+
+def test_a_node_that_is_anothers_by_now_is_left_alone(
+    stage: Stage, fake: FakeIronic, storage_node: str
+) -> None:
+    fake.set_node(storage_node, instance_uuid=STRANGER, provision_state="active")
+    set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
+    destroy(stage, storage_node)
+    assert targets(fake, storage_node) == of((0, "root"))
+
+
+def test_a_node_that_went_to_another_shard_is_left_alone(
+    fake: FakeIronic, set_stage: Callable[..., Stage]
+) -> None:
+    stage = set_stage(fake, shard_key="a")
+    node = add_node(fake, shard="b")
+    set_target(stage, node, 0, "root", extra={MARK: INSTANCE})
+    destroy(stage, node)
+    assert targets(fake, node) == of((0, "root"))
+
+
+def test_a_node_that_is_gone_has_no_volumes(stage: Stage, fake: FakeIronic) -> None:
+    destroy(stage, STRANGER)
+    destroy(stage, "gold@compute1")
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "superfluous", "missing"),
+    [
+        (DATA, [DATA], False, False),
+        (DATA, [volume("data", 2)], True, True),
+        (DATA, [volume("data", 1, "fibre_channel")], True, True),
+        (DATA, [volume("other", 1)], True, True),
+        (DATA, [], True, False),
+        (ROOT, [ROOT], True, True),
+    ],
+    ids=["the same", "index", "type", "volume", "not wanted", "a secret that is masked"],
+)
+def test_what_is_as_wanted_is_kept(
+    there: virt.BlockDevice, wanted: list[virt.BlockDevice], superfluous: bool, missing: bool
+) -> None:
+    properties = dict(there.connection_info["data"])
+    if "auth_password" in properties:
+        properties["auth_password"] = "******"
+    target = VolumeTarget(
+        "t1",
+        there.connection_info["driver_volume_type"],
+        there.volume_id,
+        there.boot_index,
+        properties,
+        {MARK: INSTANCE},
+    )
+    left, added = plan(INSTANCE, [target], wanted)
+    assert (left == [target], added == wanted and bool(wanted)) == (superfluous, missing)
+
+
+# -- crashes and lost replies -------------------------------------------------
+
+
+def life(stage: Stage, node: str) -> list[Any]:
+    spawn(stage, node)
+    seen = [targets(stage.fake, node), stage.trace(node)]
+    destroy(stage, node)
+    return [*seen, targets(stage.fake, node), stage.trace(node)]
+
+
+@pytest.mark.parametrize("way", ["lose_reply", "reset", "truncate"])
+def test_whichever_reply_is_lost_the_volumes_are_the_same(
+    set_stage: Callable[..., Stage], stage: Stage, fake: FakeIronic, storage_node: str, way: str
+) -> None:
+    usual = life(stage, storage_node)
+    assert (usual[0], usual[2]) == (OURS, [])
+    requests = len([entry for entry in fake.requests if "/volume/" in entry.path])
+    assert requests >= 6
+    for nth in range(1, requests + 1):
+        other = FakeIronic(durations=DURATIONS)
+        again = add_node(other)
+        fault = getattr(other.faults, way)(path="/volume/", nth=nth)
+        assert life(set_stage(other), again) == usual, f"request {nth}"
+        assert fault.hits == 1
+
+
+def deaths(act: Callable[[Stage, str], None], stage: Stage, after: bool) -> Iterator[Any]:
+    """Stages on which the process died in ``act``, at one request after the other."""
+    for at in range(1, 60):
+        fake = FakeIronic(durations=DURATIONS)
+        node = add_node(fake)
+        if act is destroy:
+            whole = Stage(fake, stage.conf)
+            spawn(whole, node)
+            whole.driver.cleanup_host("compute1")
+        dying = Stage(fake, stage.conf, crash_at=at, crash_after=after)
+        try:
+            act(dying, node)
+        except Crash as crash:
+            restarted = dying.restarted()
+            yield restarted, node, f"died at request {at}, {crash}"
+            restarted.driver.cleanup_host("compute1")
+        else:
+            assert at > 5
+            return
+        finally:
+            dying.driver.cleanup_host("compute1")
+    pytest.fail("it never came to an end")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_spawn_goes_on_with_its_volumes(stage: Stage, after: bool) -> None:
+    for restarted, node, where in deaths(spawn, stage, after):
+        spawn(restarted, node)
+        assert targets(restarted.fake, node) == OURS, where
+        assert restarted.trace(node)["provision_state"] == "active", where
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("act", [spawn, destroy])
+def test_no_volume_is_left_wherever_it_died(
+    stage: Stage, storage_node: str, act: Callable[[Stage, str], None], after: bool
+) -> None:
+    untouched = stage.trace(storage_node)
+    for restarted, node, where in deaths(act, stage, after):
+        destroy(restarted, node)
+        assert targets(restarted.fake, node) == [], where
+        assert restarted.trace(node) == untouched, where
+
+
+def test_no_credential_is_logged(
+    stage: Stage, fake: FakeIronic, storage_node: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    fake.faults.status(400, "POST", "/volume/targets$", nth=2, body="no such thing")
+    with pytest.raises(exceptions.VolumeFailed) as caught:
+        spawn(stage, storage_node)
+    spawn(stage, storage_node)
+    destroy(stage, storage_node)
+    assert "volume root is to be connected" in caplog.text
+    for text in (caplog.text, repr(caught.value), repr(ROOT)):
+        assert CHAP_SECRET not in text
+
+
+# -- the connector ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("connectors", "addresses", "found"),
+    [
+        ([], {}, {"host": "instance-1"}),
+        (
+            [("ip", "192.0.2.1"), ("iqn", "iqn.1")],
+            {VIF: ["192.0.2.9"]},
+            {"host": "192.0.2.1", "ip": "192.0.2.1", "initiator": "iqn.1"},
+        ),
+        (
+            [("wwpn", "50:00:01"), ("wwpn", "50:00:02"), ("wwnn", "50:00:03")],
+            {"elsewhere": ["2001:db8::1", "192.0.2.9"]},
+            {
+                "host": "192.0.2.9",
+                "ip": "192.0.2.9",
+                "wwpns": ["50:00:01", "50:00:02"],
+                "wwnns": ["50:00:03"],
+            },
+        ),
+        (
+            [("mac", MAC)],
+            {"elsewhere": ["192.0.2.8"], VIF: ["2001:db8::2"]},
+            {"host": "2001:db8::2", "ip": "2001:db8::2"},
+        ),
+        (
+            [("mac", "02:00:00:00:00:99")],
+            {"elsewhere": ["192.0.2.8"]},
+            {"host": "192.0.2.8", "ip": "192.0.2.8"},
+        ),
+    ],
+    ids=["nothing", "ip and iqn", "wwpn, and any address", "mac", "mac of no VIF"],
+)
+def test_the_connector_is_what_a_volume_service_needs(
+    stage: Stage,
+    fake: FakeIronic,
+    connectors: list[tuple[str, str]],
+    addresses: dict[str, list[str]],
+    found: dict[str, Any],
+) -> None:
+    node = fake.add_node(ports=0, properties={"cpu_arch": "x86_64"}, storage_interface="cinder")
+    post(stage, "/ports", node_uuid=node, address=MAC)
+    post(stage, f"/nodes/{node}/vifs", id=VIF)
+    set_connectors(stage, node, *connectors)
+    stage.service.addresses = addresses
+    connector = stage.driver.get_volume_connector(stage.instance(node))
+    assert connector == {
+        "platform": "x86_64",
+        "os_type": "baremetal",
+        "multipath": False,
+        **found,
+    }
+
+
+def test_a_port_group_with_the_address_comes_before_its_ports(
+    stage: Stage, fake: FakeIronic
+) -> None:
+    node = fake.add_node(ports=0, storage_interface="cinder")
+    bond = post(stage, "/portgroups", node_uuid=node, address=MAC)["uuid"]
+    post(stage, "/ports", node_uuid=node, address="02:00:00:00:00:02", portgroup_uuid=bond)
+    post(stage, f"/nodes/{node}/vifs", id=VIF)
+    post(stage, "/ports", node_uuid=node, address=MAC)
+    set_connectors(stage, node, ("mac", MAC.upper()))
+    stage.service.addresses = {"elsewhere": ["192.0.2.8"], VIF: ["192.0.2.7"]}
+    assert stage.driver.get_volume_connector(stage.instance(node))["ip"] == "192.0.2.7"
+
+
+def test_the_connector_of_an_instance_on_a_pool_is_of_the_node_that_it_has(
+    fake: FakeIronic, set_stage: Callable[..., Stage], storage_node: str
+) -> None:
+    stage = set_stage(fake, node_selection="ironic")
+    set_connectors(stage, storage_node, ("iqn", "iqn.1"))
+    instance = stage.instance("gold@compute1")
+    with pytest.raises(exceptions.InstanceNotFound):
+        stage.driver.get_volume_connector(instance)
+    fake.set_node(storage_node, instance_uuid=INSTANCE)
+    assert stage.driver.get_volume_connector(instance)["initiator"] == "iqn.1"
+
+
+def test_a_node_that_ironic_does_not_have_has_no_connector(stage: Stage) -> None:
+    with pytest.raises(exceptions.NodeNotAvailable):
+        stage.driver.get_volume_connector(stage.instance(STRANGER))
+
+
+@pytest.mark.parametrize("act", ["attach_volume", "detach_volume"])
+def test_volumes_of_an_instance_that_runs_stay_as_they_are(
+    stage: Stage, fake: FakeIronic, storage_node: str, act: str
+) -> None:
+    spawn(stage, storage_node, [DATA], IMAGE)
+    sent = len(fake.requests)
+    with pytest.raises(exceptions.OperationNotSupported, match="when the server is created"):
+        getattr(stage.driver, act)(None, {}, stage.instance(storage_node))
+    assert len(fake.requests) == sent
