@@ -33,6 +33,7 @@ from ironic_virt.nova.errors import Doing, NotDeployed, translated
 from ironic_virt.nova.networks import Networks
 from ironic_virt.nova.reports import Reports
 from ironic_virt.nova.virtapi import NovaVirtAPI
+from ironic_virt.nova.volumes import Volumes
 
 LOG = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ _JUST_NOW = 2.0
 """Seconds for which a node counts as just read, after an action that ended with a look at it."""
 
 
-class IronicDriver(Networks, nova_driver.ComputeDriver):  # type: ignore[misc]
+class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignore[misc]
     """Deploys Nova's servers on bare metal through Ironic.
 
     :param virtapi: Nova's own; not used.
@@ -246,8 +247,6 @@ class IronicDriver(Networks, nova_driver.ComputeDriver):  # type: ignore[misc]
             instance.save()
         try:
             with self._acting(Doing.SPAWN, instance):
-                if nova_driver.block_device_info_get_mapping(block_device_info):
-                    raise exceptions.OperationNotSupported("servers with volumes")
                 self._driver.spawn(
                     context,
                     instance,
@@ -256,6 +255,7 @@ class IronicDriver(Networks, nova_driver.ComputeDriver):  # type: ignore[misc]
                     admin_password,
                     allocations,
                     values.Vifs(network_info),
+                    values.volumes(block_device_info),
                     power_on=power_on,
                 )
         except NotDeployed as exc:
@@ -279,7 +279,7 @@ class IronicDriver(Networks, nova_driver.ComputeDriver):  # type: ignore[misc]
         """Tear the instance down; return when no node carries it any more."""
         self._read_at.pop(instance.uuid, None)
         with translated(Doing.DESTROY, instance):
-            self._driver.destroy(context, instance, None)
+            self._driver.destroy(context, instance, None, values.volumes(block_device_info))
 
     def rebuild(
         self,

@@ -45,6 +45,7 @@ class Doing(enum.Enum):
     PREPARE = "reserving the node"
     NETWORKS = "attaching the server's ports"
     SPAWN = "deploying"
+    VOLUMES = "changing the volumes of a server"
     REBUILD = "rebuilding"
     DESTROY = "tearing down"
     REBOOT = "rebooting"
@@ -194,6 +195,7 @@ _TABLE: dict[Verdict | None, dict[Doing, _Make]] = {
         Doing.NETWORKS: _RESCHEDULE_AT_ONCE,
         Doing.SPAWN: _with_reason(NotDeployed),
         Doing.REBUILD: _with_reason(NotRebuilt),
+        Doing.VOLUMES: _FAILED,
         Doing.DESTROY: _with_reason(NotTornDown),
         Doing.REBOOT: _with_reason(exception.InstanceRebootFailure),
         Doing.POWER_ON: _with_reason(exception.InstancePowerOnFailure),

@@ -10,6 +10,7 @@ the driver answers, which Nova wants as dicts and trees.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
@@ -59,17 +60,26 @@ def model_of(network_info: virt.NetworkInfo) -> Any:
 
 
 def volumes(block_device_info: Any) -> list[virt.BlockDevice]:
-    """The volumes in Nova's description of a server's disks; the root's has index 0."""
+    """The volumes in Nova's description of a server's disks.
+
+    The root's has index 0; the others are numbered as they come, because Nova gives those
+    that aren't booted from no index, or all the same.
+    """
     root = nova_driver.block_device_info_get_root_device(block_device_info)
+    numbers = itertools.count(1)
     found = []
-    for number, device in enumerate(
-        nova_driver.block_device_info_get_mapping(block_device_info), start=1
-    ):
-        index = device.get("boot_index")
-        is_root = index == 0 or (root is not None and device.get("mount_device") == root)
+    for device in nova_driver.block_device_info_get_mapping(block_device_info):
+        is_root = device.get("boot_index") == 0 or (
+            root is not None and device.get("mount_device") == root
+        )
         connection = device.get("connection_info") or {}
-        volume = (connection.get("data") or {}).get("volume_id") or connection.get("serial")
-        found.append(virt.BlockDevice(str(volume), 0 if is_root else number, connection))
+        volume = (
+            getattr(device, "volume_id", None)
+            or (connection.get("data") or {}).get("volume_id")
+            or connection.get("serial")
+        )
+        index = 0 if is_root else next(numbers)
+        found.append(virt.BlockDevice(str(volume), index, connection))
     return found
 
 

@@ -195,6 +195,13 @@ class NovaVirtAPI(virt.VirtAPI):
             admin_password,
         )
 
+    def fixed_addresses(self, instance: Any) -> Mapping[str, Sequence[str]]:
+        """The fixed addresses of the server's ports, as Nova's cache has them."""
+        return {
+            str(vif["id"]): [ip["address"] for ip in vif.fixed_ips()]
+            for vif in instance.get_network_info()
+        }
+
     def deploy_metadata(self, instance: Any, network_info: virt.NetworkInfo) -> Mapping[str, str]:
         """Who the server is for, for operators' tools; the keys are those of Nova's driver."""
         about = nova_driver.ComputeDriver.get_instance_driver_metadata(
