@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +54,12 @@ class Service(virt.VirtAPI):
     """Loads the driver from a file by its entry point.
 
     :ivar unwanted: why builds are not wanted any more.
+    :ivar addresses: the fixed addresses of an instance's VIFs.
     """
 
     def __init__(self, config: Path, driver: virt.ComputeDriver | None = None) -> None:
         self.unwanted: str | None = None
+        self.addresses: Mapping[str, Sequence[str]] = {}
         self.driver = driver or virt.load_compute_driver(conf.load([str(config)]), self)
         self.driver.init_host(self.host)
 
@@ -73,6 +75,9 @@ class Service(virt.VirtAPI):
 
     def abort_reason(self, instance: virt.InstanceLike) -> str | None:
         return self.unwanted
+
+    def fixed_addresses(self, instance: virt.InstanceLike) -> Mapping[str, Sequence[str]]:
+        return self.addresses
 
     def config_drive(
         self,

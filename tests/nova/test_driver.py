@@ -11,6 +11,7 @@ from keystoneauth1 import loading
 from nova import conf as nova_conf
 from nova import exception, objects, test
 from nova.compute import provider_tree
+from nova.network import model
 from nova.virt.ironic import driver as in_tree
 
 from ironic_virt.nova import options
@@ -20,6 +21,7 @@ from tests.nova import cases
 
 CONF = nova_conf.CONF
 INSTANCE = "6d2b4f02-0000-4000-8000-000000000001"
+OTHER = "6d2b4f02-0000-4000-8000-000000000002"
 
 
 class TestDriver(cases.UnderPytest, test.NoDBTestCase):
@@ -177,19 +179,32 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         assert len(self.fake.requests) == before
         assert saved == [("rebuild_spawning", {"expected_task_state": ["rebuilding"]})]
 
-    def test_volumes_are_refused_before_anything_is_changed(self) -> None:
-        node = self.fake.add_node()
-        driver = self.make()
+    def test_volumes_of_a_server_that_is_there_are_not_changed(self) -> None:
+        driver, instance = self.make(), self.instance(self.fake.add_node())
+        before = len(self.fake.requests)
+        for change in (driver.attach_volume, driver.detach_volume):
+            with pytest.raises(exception.NovaException, match="when the server is created"):
+                change(None, {}, instance, "/dev/sdb")
+        assert len(self.fake.requests) == before
+
+    def test_cinder_is_told_the_servers_addresses(self) -> None:
+        node = self.fake.add_node(properties={"cpu_arch": "x86_64"})
         instance = self.instance(node)
-        instance.flavor = objects.Flavor(ephemeral_gb=0)
-        with pytest.raises(exception.BuildAbortException, match="servers with volumes"):
-            driver.spawn(
-                None,
-                instance,
-                None,
-                [],
-                None,
-                None,
-                block_device_info={"block_device_mapping": [object()]},
-            )
-        assert self.fake.node(node)["instance_uuid"] is None
+        subnet = {"ips": [{"address": "192.0.2.7", "type": "fixed", "version": 4}]}
+        vif = {"id": OTHER, "network": {"id": OTHER, "subnets": [subnet]}}
+        instance.info_cache = objects.InstanceInfoCache(
+            network_info=model.NetworkInfo.hydrate([vif])
+        )
+        assert self.make().get_volume_connector(instance) == {
+            "host": "192.0.2.7",
+            "ip": "192.0.2.7",
+            "platform": "x86_64",
+            "os_type": "baremetal",
+            "multipath": False,
+        }
+
+    def test_a_server_without_an_address_is_known_by_its_hostname(self) -> None:
+        instance = self.instance(self.fake.add_node())
+        instance.info_cache = objects.InstanceInfoCache(network_info=model.NetworkInfo())
+        instance.hostname = "web-1"
+        assert self.make().get_volume_connector(instance)["host"] == "web-1"

@@ -31,6 +31,8 @@ def reasons(kind: type[exceptions.IronicVirtError]) -> exceptions.IronicVirtErro
             return exceptions.VifAttachFailed(NODE, UUID, "vif", "no port is left")
         case exceptions.NoFreePort | exceptions.VifDetachFailed:
             return kind(NODE, UUID, "vif", "this is why")
+        case exceptions.VolumeFailed:
+            return exceptions.VolumeFailed(NODE, UUID, "volume", "this is why")
         case exceptions.WaitTimeout:
             return exceptions.WaitTimeout(NODE, UUID, "be deployed", 60, "deploying")
         case exceptions.RebuildFailed:

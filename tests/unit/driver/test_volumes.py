@@ -132,8 +132,9 @@ def test_volumes_come_after_the_vifs_and_before_the_validation(
     prefix = f"/v1/nodes/{storage_node}"
     steps = [f"{one.method} {one.path.removeprefix(prefix)}" for one in fake.requests]
     spawned = steps[steps.index("POST /vifs") :]
-    assert spawned[:9] == [
+    assert spawned[:10] == [
         "POST /vifs",
+        "GET ",
         "PATCH ",
         "GET /v1/volume/targets",
         "POST /v1/volume/targets",
