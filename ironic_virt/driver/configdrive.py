@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 import json
 import zlib
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,8 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.versions import Feature, ServerVersions
 from ironic_virt.driver import iso_image
+from ironic_virt.driver.network import Network
+from ironic_virt.driver.network_data import network_data
 from ironic_virt.virt import ConfigDrive, InstanceLike, NetworkInfo, VirtAPI
 
 LOG = logging.getLogger(__name__)
@@ -60,9 +63,12 @@ _CHUNK = 64 * 1024
 class ConfigDrives:
     """Makes config drives.  Thread-safe: it keeps nothing."""
 
-    def __init__(self, conf: cfg.ConfigOpts, client: IronicClient, virtapi: VirtAPI) -> None:
+    def __init__(
+        self, conf: cfg.ConfigOpts, client: IronicClient, network: Network, virtapi: VirtAPI
+    ) -> None:
         self._conf = conf
         self._client = client
+        self._network = network
         self._virtapi = virtapi
 
     def make(
@@ -91,7 +97,7 @@ class ConfigDrives:
             if drive is None:
                 return None
             form = in_form(
-                drive,
+                self._with_networks(drive, node, network_info),
                 instance.uuid,
                 self._client.versions,
                 as_image=self._conf.ironic.config_drive_form == ISO,
@@ -112,6 +118,17 @@ class ConfigDrives:
             ) from exc
         check_size(form, node, instance.uuid)
         return form
+
+    def _with_networks(
+        self, drive: ConfigDrive, node: str, network_info: NetworkInfo
+    ) -> ConfigDrive:
+        """Fill in the network data if the service left that to us."""
+        if drive.iso_gzip_base64 is not None or drive.network_data is not None:
+            return drive
+        if not network_info:
+            return drive
+        told = network_data(network_info, self._network.links(node))
+        return dataclasses.replace(drive, network_data=told)
 
 
 def in_form(

@@ -96,7 +96,7 @@ class IronicDriver(virt.ComputeDriver):
             release=self._release_reservation,
             clock=clock,
         )
-        drives = ConfigDrives(conf, self._client, virtapi)
+        drives = ConfigDrives(conf, self._client, self._network, virtapi)
         self._deployment = Deployment(
             conf,
             self._client,

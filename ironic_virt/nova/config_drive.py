@@ -20,6 +20,7 @@ from nova.virt import configdrive, netutils
 
 from ironic_virt import virt
 from ironic_virt.driver import Link
+from ironic_virt.driver.network_data import with_links
 
 
 def is_wanted(instance: Any) -> bool:
@@ -59,25 +60,4 @@ def network_data(nova: Any, links: Mapping[str, Link]) -> Any:
 
     :param nova: as Nova makes it from its records; ``None``: there is no network.
     """
-    if nova is None:
-        return None
-    described, members = [], []
-    for link in nova["links"]:
-        physical = links.get(link["vif_id"])
-        if physical is None:
-            described.append(link)
-            continue
-        told = {**link, "type": "bond" if physical.is_bond else "phy"}
-        if physical.address:
-            told["ethernet_mac_address"] = physical.address
-        if physical.is_bond:
-            told["bond_mode"] = physical.bond_mode
-            told["bond_links"] = [port.uuid for port in physical.ports]
-            for name, value in physical.bond_properties.items():
-                told[name if name.startswith("bond") else f"bond_{name}"] = value
-            members += [
-                {"id": port.uuid, "type": "phy", "ethernet_mac_address": port.address}
-                for port in physical.ports
-            ]
-        described.append(told)
-    return {**nova, "links": [*described, *members]}
+    return None if nova is None else with_links(nova, links)

@@ -67,13 +67,14 @@ def test_another_image_goes_onto_the_node(
     assert stage.service.steps == ["configuring", "rebuilding", "rebuilding", "active"]
 
 
-def test_it_takes_a_look_a_change_and_a_request(
+def test_it_takes_two_looks_a_change_and_a_request(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
     rebuild(stage, instance)
     asked = [entry.method for entry in fake.requests]
-    assert asked[:3] == ["GET", "PATCH", "PUT"]
-    assert set(asked[3:]) == {"GET"}
+    # The second one is at the node's ports, for the config drive.
+    assert asked[:4] == ["GET", "GET", "PATCH", "PUT"]
+    assert set(asked[4:]) == {"GET"}
 
 
 def test_what_the_last_image_had_of_its_own_does_not_stay(

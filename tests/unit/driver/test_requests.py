@@ -59,6 +59,7 @@ def test_a_spawn_with_networks(stage: Stage, fake: FakeIronic) -> None:
         "POST /vifs",
         "GET ",
         "POST /vifs",
+        "GET /ports",
         "GET ",
         "PATCH ",
         "PUT /states/provision",

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``network_data.json``: how the system on a node finds its networks.  Pure functions.
+
+The form is OpenStack's (``links``, ``networks``, ``services``), which cloud-init and others
+read.  Links are the node's own ports with their MAC addresses; a port group is a link of
+type ``bond``, whose members are links as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_virt.driver.links import Link
+from ironic_virt.virt import NetworkInfo
+
+NetworkData = dict[str, Any]
+
+
+def network_data(network_info: NetworkInfo, links: Mapping[str, Link]) -> NetworkData | None:
+    """Network data of a service that knows nothing of its VIFs but their ids.
+
+    Each is a network with DHCP.  A VIF without a link, as on a node whose network
+    interface is ``noop``, is left out: the system would not find it.
+
+    :param links: the physical link of each VIF.
+    :returns: ``None`` if there is nothing to tell.
+    """
+    vifs = [vif for vif in network_info if vif.id in links]
+    if not vifs:
+        return None
+    plain = {
+        "links": [
+            {"id": vif.id, "vif_id": vif.id, "type": "phy", "ethernet_mac_address": vif.address}
+            for vif in vifs
+        ],
+        "networks": [
+            {"id": f"network{number}", "link": vif.id, "type": "ipv4_dhcp"}
+            for number, vif in enumerate(vifs)
+        ],
+        "services": [],
+    }
+    return with_links(plain, links)
+
+
+def with_links(data: Mapping[str, Any], links: Mapping[str, Link]) -> NetworkData:
+    """Network data with physical addresses, and with bonds spelled out.
+
+    :param data: with a ``vif_id`` in each of its ``links``; one whose VIF has no physical
+        link stays as it is.
+    :param links: the physical link of each VIF.
+    """
+    told: list[Mapping[str, Any]] = []
+    members: list[Mapping[str, Any]] = []
+    for link in data["links"]:
+        physical = links.get(link["vif_id"])
+        if physical is None:
+            told.append(link)
+        elif physical.is_bond:
+            told.append(_bond(link, physical))
+            members += [
+                {"id": port.uuid, "type": "phy", "ethernet_mac_address": port.address}
+                for port in physical.ports
+            ]
+        else:
+            told.append({**link, "type": "phy", **_address(physical.address)})
+    return {**data, "links": [*told, *members]}
+
+
+def _bond(link: Mapping[str, Any], physical: Link) -> dict[str, Any]:
+    """A bond; its options are the kernel's, which cloud-init takes with a prefix.
+
+    Without an address of its own it has the VIF's, which Ironic leaves as it is then; one
+    that has none either, in a service without Neutron, has its first member's, as the
+    kernel would choose.
+    """
+    address = physical.address
+    if not address and not link.get("ethernet_mac_address"):
+        address = next((port.address for port in physical.ports if port.address), None)
+    options = {
+        name if name.startswith("bond") else f"bond_{name}": value
+        for name, value in physical.bond_properties.items()
+    }
+    return {
+        **link,
+        "type": "bond",
+        **_address(address),
+        "bond_mode": physical.bond_mode,
+        "bond_links": [port.uuid for port in physical.ports],
+        **options,
+    }
+
+
+def _address(address: str | None) -> dict[str, str]:
+    return {"ethernet_mac_address": address} if address else {}

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the config drive of a server on ports and bonds says, beside Nova's own driver's."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import shutil
+from typing import Any
+
+import pytest
+import sqlalchemy
+from nova import context, objects
+from nova.virt.ironic import driver as in_tree
+
+from ironic_virt.testing import real_ironic
+from tests.nova import figures
+from tests.nova.deployment import Deployment
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("genisoimage") is None,
+    reason="Nova makes config drives with genisoimage, which is not installed",
+)
+
+ADDRESS = "02:b0:4d:00:00:01"
+MEMBERS = ["02:b0:4d:00:01:01", "02:b0:4d:00:01:02", "02:b0:4d:00:02:01", "02:b0:4d:00:02:02"]
+
+
+class TestNetworkData(Deployment):
+    """Ours; what Nova's driver would say is asked of it for the same server."""
+
+    driver = figures.OURS
+
+    @pytest.fixture(autouse=True)
+    def _given(self, ironic: real_ironic.RealIronic) -> None:
+        self._real = ironic
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start_nova(self._real)
+
+    def bond(self, node: str, members: list[str], **fields: Any) -> str:
+        """A port group of new ports."""
+        made = self.ironic("POST", "/portgroups", {"node_uuid": node, **fields})
+        for address in members:
+            port = {"node_uuid": node, "address": address, "portgroup_uuid": made["uuid"]}
+            self.ironic("POST", "/ports", port)
+        return made["uuid"]
+
+    def told(self, node: str) -> dict[str, Any]:
+        """The network data on a node's config drive, as its conductor has it."""
+        engine = sqlalchemy.create_engine(self._real.database_url)
+        self.addCleanup(engine.dispose)
+        statement = sqlalchemy.text("SELECT instance_info FROM nodes WHERE uuid = :node")
+        with engine.connect() as connection:
+            (text,) = connection.execute(statement, {"node": node}).one()
+        drive = json.loads(text)["configdrive"]
+        image = gzip.decompress(base64.b64decode(drive)).decode("latin-1")
+        # Files are stored as they are, each in one piece.
+        found, _ = json.JSONDecoder().raw_decode(image, image.index('{"links":'))
+        return found
+
+    def test_it_is_what_novas_own_driver_says(self) -> None:
+        (node,) = self.make_nodes(1, ports=1)
+        options = {"miimon": "100", "xmit_hash_policy": "layer3+4"}
+        self.bond(node, MEMBERS[:2], address=ADDRESS, mode="802.3ad", properties=options)
+        self.bond(node, MEMBERS[2:], mode="active-backup")
+        self.start_service("compute", "compute1")
+        network = {"uuid": self.neutron.network_1["id"]}
+        server = self.boot(
+            networks=[{"port": self.neutron.port_1["id"]}, network, network], config_drive=True
+        )
+        self.wait_for(server, "ACTIVE")
+
+        instance = objects.Instance.get_by_uuid(context.get_admin_context(), server["id"])
+        theirs = in_tree.IronicDriver(None)
+        expected = theirs._get_network_metadata(
+            theirs._get_node(node), instance.get_network_info()
+        )
+        told = self.told(node)
+        assert told == json.loads(json.dumps(expected))
+        assert sorted(link["type"] for link in told["links"]) == ["bond"] * 2 + ["phy"] * 5
+        modes = {
+            link["bond_mode"]: link["ethernet_mac_address"]
+            for link in told["links"]
+            if link["type"] == "bond"
+        }
+        assert modes["802.3ad"] == ADDRESS
+        # Without an address of its own a port group keeps the one that Neutron gave.
+        assert modes["active-backup"] in {vif["address"] for vif in instance.get_network_info()}

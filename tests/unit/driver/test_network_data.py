@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a config drive tells of networks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ironic_virt import virt
+from ironic_virt.baremetal.ports import Port
+from ironic_virt.driver.links import Link
+from ironic_virt.driver.network_data import network_data, with_links
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.stage import IMAGE, VIF, Stage
+
+MAC = "02:00:00:00:00:0a"
+MEMBERS = (Port("port-1", "02:00:00:00:00:01"), Port("port-2", "02:00:00:00:00:02"))
+OPTIONS = {"miimon": "100", "bond_xmit_hash_policy": "layer3+4"}
+
+
+def bond(address: str | None) -> Link:
+    return Link(address, MEMBERS, "802.3ad", OPTIONS, is_bond=True)
+
+
+def bonded(address: str | None) -> dict[str, Any]:
+    return {
+        "id": VIF,
+        "vif_id": VIF,
+        "type": "bond",
+        "ethernet_mac_address": address,
+        "bond_mode": "802.3ad",
+        "bond_links": ["port-1", "port-2"],
+        "bond_miimon": "100",
+        "bond_xmit_hash_policy": "layer3+4",
+    }
+
+
+PHYSICAL = [
+    {"id": "port-1", "type": "phy", "ethernet_mac_address": "02:00:00:00:00:01"},
+    {"id": "port-2", "type": "phy", "ethernet_mac_address": "02:00:00:00:00:02"},
+]
+
+
+def test_a_port_has_its_own_address_and_dhcp() -> None:
+    assert network_data([virt.Vif(VIF, "fa:16:3e:00:00:01")], {VIF: Link(MAC)}) == {
+        "links": [{"id": VIF, "vif_id": VIF, "type": "phy", "ethernet_mac_address": MAC}],
+        "networks": [{"id": "network0", "link": VIF, "type": "ipv4_dhcp"}],
+        "services": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("of_group", "of_vif", "told"),
+    [
+        (MAC, None, MAC),
+        (MAC, "fa:16:3e:00:00:01", MAC),
+        # Ironic leaves Neutron's address then, and Neutron lets pass no other.
+        (None, "fa:16:3e:00:00:01", "fa:16:3e:00:00:01"),
+        (None, None, "02:00:00:00:00:01"),
+    ],
+)
+def test_a_port_group_is_a_bond_of_its_ports(
+    of_group: str | None, of_vif: str | None, told: str
+) -> None:
+    data = network_data([virt.Vif(VIF, of_vif)], {VIF: bond(of_group)})
+    assert data is not None
+    assert data["links"] == [bonded(told), *PHYSICAL]
+    assert [network["link"] for network in data["networks"]] == [VIF]
+
+
+def test_members_come_after_all_vifs() -> None:
+    vifs = [virt.Vif(VIF), virt.Vif("other")]
+    data = network_data(vifs, {VIF: bond(MAC), "other": Link("02:00:00:00:00:03")})
+    assert data is not None
+    assert [link["id"] for link in data["links"]] == [VIF, "other", "port-1", "port-2"]
+    assert [network["id"] for network in data["networks"]] == ["network0", "network1"]
+
+
+def test_where_no_vif_has_a_port_there_is_nothing_to_tell() -> None:
+    assert network_data([virt.Vif(VIF)], {}) is None
+    assert network_data([], {VIF: Link(MAC)}) is None
+
+
+def test_what_the_service_says_of_a_network_stays() -> None:
+    said = {
+        "links": [
+            {"id": "tap1", "vif_id": VIF, "type": "ovs", "mtu": 1400, "ethernet_mac_address": "x"},
+            {"id": "tap2", "vif_id": "elsewhere", "type": "ovs"},
+        ],
+        "networks": [{"id": "n", "ip_address": "192.0.2.7"}],
+        "services": ["dns"],
+    }
+    assert with_links(said, {VIF: Link(MAC)}) == {
+        "links": [
+            {"id": "tap1", "vif_id": VIF, "type": "phy", "mtu": 1400, "ethernet_mac_address": MAC},
+            said["links"][1],
+        ],
+        "networks": said["networks"],
+        "services": ["dns"],
+    }
+    assert said["links"][0]["type"] == "ovs"
+
+
+# -- through the driver -------------------------------------------------------
+
+
+def make_bond(stage: Stage, node: str, count: int, **fields: Any) -> list[str]:
+    """Make a port group; the addresses of its ports."""
+
+    def create(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        answer = stage.channel.send("POST", path, json=body, version="1.26")
+        created: dict[str, Any] = json.loads(answer.body)
+        return created
+
+    group = create("/portgroups", {"node_uuid": node, **fields})
+    addresses = [f"02:00:00:00:01:{number:02x}" for number in range(count)]
+    for address in addresses:
+        create("/ports", {"node_uuid": node, "address": address, "portgroup_uuid": group["uuid"]})
+    return addresses
+
+
+def drive_of(fake: FakeIronic, verb: str) -> dict[str, Any]:
+    """The config drive that was sent with a verb."""
+    (sent,) = [
+        entry.body["configdrive"]
+        for entry in fake.requests.matching("PUT", "/states/provision$")
+        if entry.body["target"] == verb
+    ]
+    found: dict[str, Any] = sent
+    return found
+
+
+def test_an_instance_on_a_bond_is_told_of_it(stage: Stage, fake: FakeIronic) -> None:
+    node = fake.add_node(ports=0)
+    addresses = make_bond(
+        stage, node, 2, address=MAC, mode="802.3ad", properties={"miimon": "100"}
+    )
+    instance = stage.instance(node)
+    stage.spawn(instance)
+    told = drive_of(fake, "active")["network_data"]
+    (link, *members) = told["links"]
+    assert (link["type"], link["ethernet_mac_address"]) == ("bond", MAC)
+    assert (link["bond_mode"], link["bond_miimon"]) == ("802.3ad", "100")
+    assert [member["ethernet_mac_address"] for member in members] == addresses
+    assert link["bond_links"] == [member["id"] for member in members]
+    fake.advance(60)
+    stage.rebuild(instance)
+    assert drive_of(fake, "rebuild")["network_data"] == told
+
+
+def test_without_networks_nothing_is_asked_of_ports(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    instance = stage.instance(node)
+    stage.driver.prepare_for_spawn(instance)
+    stage.driver.spawn(None, instance, IMAGE, [], None, None, [])
+    assert "network_data" not in drive_of(fake, "active")
+    assert fake.requests.matching("GET", "/ports") == []
+
+
+def test_network_data_of_the_service_are_left_as_they_are(
+    stage: Stage, fake: FakeIronic, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drive = virt.ConfigDrive(meta_data={"name": "web"}, network_data={"links": []})
+    monkeypatch.setattr(stage.service, "config_drive", lambda *args, **kwargs: drive)
+    stage.spawn(stage.instance(node))
+    assert fake.requests.matching("GET", "/ports") == []
