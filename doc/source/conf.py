@@ -3,10 +3,14 @@
 """How Sphinx builds the documentation."""
 
 import enum
+import sys
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "extensions"))
 
 project = "ironic-virt"
 author = "the ironic-virt contributors"
@@ -15,6 +19,7 @@ release = metadata.version("ironic-virt")
 version = ".".join(release.split(".")[:2])
 
 extensions = [
+    "provision_state_tables",
     "oslo_config.sphinxext",
     "reno.sphinxext",
     "sphinx.ext.autodoc",

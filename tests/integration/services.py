@@ -195,17 +195,26 @@ class Operator:
 
     def force(self, node: str, **columns: Any) -> None:
         """Bring a node into a state that fake hardware passes too quickly, or never reaches."""
-        assignments = ", ".join(f"{name} = :{name}" for name in columns)
+        self.force_each({node: columns})
+
+    def force_each(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
+        """The same for several nodes, each with columns of its own."""
         script = (
             "import json, sys, sqlalchemy as sa\n"
-            "url, statement, values = sys.argv[1:]\n"
-            "with sa.create_engine(url).begin() as connection:\n"
-            "    connection.execute(sa.text(statement), json.loads(values))\n"
+            "with sa.create_engine(sys.argv[1]).begin() as connection:\n"
+            "    for statement, values in json.load(sys.stdin):\n"
+            "        connection.execute(sa.text(statement), values)\n"
         )
-        statement = f"UPDATE nodes SET {assignments} WHERE uuid = :uuid"
-        values = json.dumps({"uuid": node, **columns})
-        arguments = (self._ironic.database_url, statement, values)
-        subprocess.run([self._ironic.environment.python, "-c", script, *arguments], check=True)
+        changes = []
+        for node, columns in nodes.items():
+            assignments = ", ".join(f"{name} = :{name}" for name in columns)
+            statement = f"UPDATE nodes SET {assignments} WHERE uuid = :uuid"
+            changes.append((statement, {"uuid": node, **columns}))
+        subprocess.run(
+            [self._ironic.environment.python, "-c", script, self._ironic.database_url],
+            input=json.dumps(changes).encode(),
+            check=True,
+        )
 
     def provision(self, node: str, verb: str) -> None:
         """Ask for a provision state."""

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What each method of the driver does in each of Ironic's provision states.
+
+The table is ``doc/source/reference/provision_states.toml``, which the documentation shows.
+Here a method is called for a node in a state, and what came of it is put into the table's
+words, the same on any Ironic.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ironic_virt import exceptions, virt
+
+TABLE = Path(__file__).parents[1] / "doc" / "source" / "reference" / "provision_states.toml"
+
+IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
+OTHER_IMAGE = virt.ImageMeta("https://images.example.test/b.raw", checksum="cd" * 16)
+VIF = "5f1f0000-0000-4000-8000-000000000001"
+OTHER_VIF = "5f1f0000-0000-4000-8000-000000000002"
+PASSWORD = "correct horse battery staple"
+
+DOES = "does it"
+NOTHING = "nothing to do"
+WAITS = "waits"
+REFUSES = "refuses"
+IRONIC_REFUSES = "Ironic refuses"
+YES = "yes"
+
+Request = tuple[str, int | None]
+"""Method and status of a request; ``None``: there was no answer."""
+
+Call = Callable[[Any, virt.Instance], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """Whose wish it is."""
+
+    request_id: str = "req-1"
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A column of the table.
+
+    :ivar call: calls the driver for an instance.
+    :ivar carries: whether the node carries the instance, deployed as it is when Ironic
+        has got so far; else it is free, and the instance is new.
+    """
+
+    call: Call
+    carries: bool = True
+
+
+def _inventory(driver: Any, instance: virt.Instance) -> str:
+    inventory = driver.get_inventory(instance.node)
+    return "free" if inventory.total > inventory.reserved else "reserved"
+
+
+def _info(driver: Any, instance: virt.Instance) -> str:
+    return str(driver.get_info(instance, use_cache=False).state.name)
+
+
+def _resource(driver: Any, instance: virt.Instance) -> str:
+    resource = driver.get_available_resource(instance.node)
+    return "free" if resource.available else "reserved"
+
+
+METHODS: dict[str, Method] = {
+    "prepare_for_spawn": Method(lambda driver, one: driver.prepare_for_spawn(one), carries=False),
+    "spawn": Method(
+        lambda driver, one: driver.spawn(None, one, IMAGE, [], PASSWORD, None, [virt.Vif(VIF)])
+    ),
+    "failed_spawn_cleanup": Method(lambda driver, one: driver.failed_spawn_cleanup(one)),
+    "destroy": Method(lambda driver, one: driver.destroy(None, one, None)),
+    "rebuild": Method(
+        lambda driver, one: driver.rebuild(
+            Context(), one, OTHER_IMAGE, [], PASSWORD, None, network_info=[]
+        )
+    ),
+    "power_on": Method(lambda driver, one: driver.power_on(None, one, None)),
+    "power_off": Method(lambda driver, one: driver.power_off(one)),
+    "power_off, soft": Method(lambda driver, one: driver.power_off(one, timeout=5)),
+    "reboot, soft": Method(lambda driver, one: driver.reboot(None, one, None, "SOFT")),
+    "reboot, hard": Method(lambda driver, one: driver.reboot(None, one, None, "HARD")),
+    "rescue": Method(lambda driver, one: driver.rescue(None, one, None, None, PASSWORD)),
+    "unrescue": Method(lambda driver, one: driver.unrescue(None, one)),
+    "attach_interface": Method(
+        lambda driver, one: driver.attach_interface(None, one, None, virt.Vif(OTHER_VIF))
+    ),
+    "detach_interface": Method(
+        lambda driver, one: driver.detach_interface(None, one, virt.Vif(VIF))
+    ),
+    "get_info": Method(_info),
+    "instance_exists": Method(lambda driver, one: YES if driver.instance_exists(one) else "no"),
+    "list_instance_uuids": Method(
+        lambda driver, one: YES if one.uuid in driver.list_instance_uuids() else "no"
+    ),
+    "node_is_available": Method(
+        lambda driver, one: YES if driver.node_is_available(one.node) else "no", carries=False
+    ),
+    "get_available_resource": Method(_resource, carries=False),
+    "get_inventory": Method(_inventory, carries=False),
+}
+
+
+def outcome(
+    method: Method, driver: Any, instance: virt.Instance, sent: Callable[[], Sequence[Request]]
+) -> str:
+    """Call a method, and say in the table's words what came of it.
+
+    :param sent: the requests so far.
+    """
+    before = len(sent())
+    failed: Exception | None = None
+    said: Any = None
+    try:
+        said = method.call(driver, instance)
+    except exceptions.IronicVirtError as error:
+        failed = error
+    changes = [status for verb, status in sent()[before:] if verb != "GET"]
+    done = any(status is not None and status < 400 for status in changes)
+    if failed is None:
+        if isinstance(said, str):
+            return said
+        return DOES if done else NOTHING
+    if exceptions.WaitTimeout in (type(failed), type(failed.__cause__)):
+        return f"{WAITS}, then undone" if done else WAITS
+    if done:
+        return f"undone: {type(failed).__name__}"
+    return f"{IRONIC_REFUSES if changes else REFUSES}: {type(failed).__name__}"
+
+
+def states_of_no_node() -> list[str]:
+    """What Ironic has names for, and yet no node is ever in."""
+    found: list[str] = tomllib.loads(TABLE.read_text())["of_no_node"]
+    return found
+
+
+def listed_states() -> list[str]:
+    """The table's rows."""
+    found: list[str] = tomllib.loads(TABLE.read_text())["states"]
+    return found
+
+
+def table() -> dict[str, dict[str, str]]:
+    """The table as it is documented: what comes of it, by method and state."""
+    columns = tomllib.loads(TABLE.read_text())["methods"]
+    found: dict[str, dict[str, str]] = {}
+    for name, column in columns.items():
+        found[name] = {}
+        for what, states in column.items():
+            for state in states:
+                assert state not in found[name], f"{name}: {state!r} is there twice"
+                found[name][state] = what
+    return found
