@@ -521,6 +521,16 @@ class PowerFailed(NodeError):
     retriable = False
 
 
+class PowerOffDisabled(PowerFailed):
+    """The node can't be powered off (``disable_power_off``); nothing was done."""
+
+
+class CrashDumpFailed(NodeError):
+    """The node was not sent an NMI, or nobody can tell whether it was."""
+
+    retriable = False
+
+
 class VifAttachFailed(NodeError):
     """A virtual interface could not be attached to the node.
 

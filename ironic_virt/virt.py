@@ -428,11 +428,21 @@ class ComputeDriver(abc.ABC):
         raise exceptions.OperationNotSupported("rebuild")
 
     def power_update_event(self, instance: InstanceLike, target_power_state: str) -> None:
-        """Be told that the node's power state has changed by itself."""
+        """Be told that the node's power state has changed by itself.
+
+        The service's own records are its own affair.
+
+        :param target_power_state: what it is now, ``POWER_ON`` or ``POWER_OFF``.
+        """
         raise exceptions.OperationNotSupported("power_update_event")
 
     def trigger_crash_dump(self, instance: InstanceLike) -> None:
-        """Inject an NMI."""
+        """Inject an NMI, which makes a system that is set up for it write a crash dump.
+
+        Never done a second time by itself; what comes of it is not waited for.
+
+        :raises CrashDumpFailed: it was not injected, or that can't be told.
+        """
         raise exceptions.OperationNotSupported("trigger_crash_dump")
 
     def rescue(

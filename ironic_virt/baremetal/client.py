@@ -25,9 +25,11 @@ from ironic_virt.baremetal import answers
 from ironic_virt.baremetal.allocations import Allocations
 from ironic_virt.baremetal.connection import Answer, Channel, KeystoneChannel, ObservedChannel
 from ironic_virt.baremetal.consoles import Consoles
+from ironic_virt.baremetal.history import History
 from ironic_virt.baremetal.lists import FIELD_FEATURES as _FIELD_FEATURES
 from ironic_virt.baremetal.lists import NodeFilter as NodeFilter
 from ironic_virt.baremetal.lists import NodeLists
+from ironic_virt.baremetal.management import Management
 from ironic_virt.baremetal.node import LIST_FIELDS, Node, NodeDecoder
 from ironic_virt.baremetal.patches import JsonPatch, patch_is_applied
 from ironic_virt.baremetal.ports import (
@@ -138,6 +140,16 @@ class IronicClient:
     def volumes(self) -> Volumes:
         """Volume connectors and targets of nodes."""
         return Volumes(self._sender)
+
+    @property
+    def history(self) -> History:
+        """What conductors have written down of nodes; see :attr:`Feature.HISTORY`."""
+        return History(self._sender)
+
+    @property
+    def management(self) -> Management:
+        """What nodes' management interfaces can be told to do."""
+        return Management(self._sender)
 
     # -- nodes, read ----------------------------------------------------------
 

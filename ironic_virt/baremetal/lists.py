@@ -34,6 +34,7 @@ FIELD_FEATURES = {
     "shard": Feature.SHARD,
     "retired": Feature.RETIRED,
     "protected": Feature.PROTECTED,
+    "disable_power_off": Feature.DISABLE_POWER_OFF,
     "instance_name": Feature.INSTANCE_NAME,
 }
 """What a server must be able to do to show a field."""

@@ -54,6 +54,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     :ivar instance_info: the deployment's parameters; only in a node asked for
         by itself.
+    :ivar disable_power_off: it can't be powered off, and Ironic never does it; only in a
+        node asked for by itself.
     :ivar provision_updated_at: when the provision state last changed, as Ironic
         writes it; only in a node asked for by itself.
     :ivar malformed: names of fields that could not be read.
@@ -76,6 +78,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     shard: str | None = None
     retired: bool = False
     protected: bool = False
+    disable_power_off: bool = False
     reservation: str | None = None
     provision_updated_at: str | None = None
     instance_info: Mapping[str, Any] | None = None
@@ -121,6 +124,7 @@ class _WireNode(msgspec.Struct, kw_only=True, gc=False):
     shard: str | None = None
     retired: bool | None = False
     protected: bool | None = False
+    disable_power_off: bool | None = False
     reservation: str | None = None
     provision_updated_at: str | None = None
     instance_info: dict[str, Any] | None = None
@@ -239,6 +243,7 @@ class NodeDecoder:
             shard=share(wire.shard),
             retired=bool(wire.retired),
             protected=bool(wire.protected),
+            disable_power_off=bool(wire.disable_power_off),
             reservation=wire.reservation,
             provision_updated_at=wire.provision_updated_at,
             instance_info=wire.instance_info,

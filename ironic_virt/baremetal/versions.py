@@ -50,9 +50,11 @@ class Feature(enum.Enum):
     JSON_CONFIG_DRIVE = ("a config drive as JSON", Microversion(1, 56))
     VENDOR_DATA = ("vendor data in config drives", Microversion(1, 59))
     RETIRED = ("retiring nodes", Microversion(1, 61))
+    HISTORY = ("the history of a node", Microversion(1, 78))
     SHARD = ("filtering nodes by shard", Microversion(1, 82))
     HOLD = ("holding a node between steps", Microversion(1, 85))
     SERVICING = ("servicing", Microversion(1, 87))
+    DISABLE_POWER_OFF = ("nodes that are never powered off", Microversion(1, 95))
     INSTANCE_NAME = ("the name of a node's instance", Microversion(1, 104))
 
     @property

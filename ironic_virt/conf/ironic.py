@@ -290,7 +290,10 @@ up; cleaning, which comes after, does not count. 0: no limit.
         "power_timeout",
         default=600,
         min=0,
-        help="Seconds that a change of the power state may take. 0: no limit.",
+        help="""
+Seconds that a change of the power state may take. 0: no limit. A soft power off may
+take as long as its system is given to shut down on top.
+""",
     ),
     cfg.IntOpt(
         "rescue_timeout",

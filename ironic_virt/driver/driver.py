@@ -419,3 +419,11 @@ class IronicDriver(virt.ComputeDriver):
     ) -> None:
         """Power on."""
         self._power.on(instance)
+
+    def power_update_event(self, instance: virt.InstanceLike, target_power_state: str) -> None:
+        """See :meth:`Power.look_again`: the node says more than who told of it."""
+        self._power.look_again(instance)
+
+    def trigger_crash_dump(self, instance: virt.InstanceLike) -> None:
+        """See :meth:`Power.inject_nmi`."""
+        self._power.inject_nmi(instance)

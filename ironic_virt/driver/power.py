@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Power and reboot, soft with a fall back to hard.
+"""Power, reboots and NMIs; soft changes with a fall back to hard ones.
 
 A change that Ironic is making already, asked for before a crash, is waited
 for and not asked for again.
+
+A node with ``disable_power_off`` is rebooted and powered on as any other.  Ironic never
+powers it off, so nobody asks for that.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ _REACHED = {
     states.REBOOT: states.POWER_ON,
     states.SOFT_REBOOT: states.POWER_ON,
 }
+_REBOOTS = (states.REBOOT, states.SOFT_REBOOT)
 
 
 class Power:
@@ -58,11 +62,14 @@ class Power:
 
         :param timeout: seconds for the operating system to shut down by
             itself before the power is cut; 0 cuts it at once.
+        :raises PowerFailed: with Ironic's reason, or because the node can't be powered off.
         """
         if timeout > 0:
             try:
                 self._change(instance, states.SOFT_POWER_OFF, timeout)
                 return
+            except exceptions.PowerOffDisabled:
+                raise
             except (exceptions.PowerFailed, exceptions.WaitTimeout) as exc:
                 LOG.warning("%s. Cutting the power instead", exc)
         self._change(instance, states.POWER_OFF)
@@ -77,26 +84,78 @@ class Power:
                 LOG.warning("%s. Rebooting it hard instead", exc)
         self._change(instance, states.REBOOT)
 
-    def _change(self, instance: InstanceLike, target: str, timeout: int | None = None) -> None:
+    def inject_nmi(self, instance: InstanceLike) -> None:
+        """Send the node an NMI; what its system makes of that, nobody is told.
+
+        :raises CrashDumpFailed: with Ironic's reason.
+        """
         node = self._access.of_instance(instance)
         self._access.guard(node, instance)
-        if node.target_power_state != target:
+        try:
+            self._client.management.inject_nmi(node.uuid)
+        except exceptions.IronicError as exc:
+            raise exceptions.CrashDumpFailed(
+                node.uuid,
+                instance.uuid,
+                f"an NMI could not be injected: {exc.message}",
+                request_id=exc.request_id,
+            ) from exc
+        LOG.info("Instance %s, node %s: an NMI was injected", instance.uuid, node.uuid)
+
+    def look_again(self, instance: InstanceLike) -> None:
+        """Read the node after somebody has told that its power state changed by itself.
+
+        What is known of it meanwhile would contradict that until the next refresh.
+        """
+        try:
+            self._access.note(self._access.of_instance(instance))
+        except (exceptions.InstanceNotFound, exceptions.IronicError) as exc:
+            LOG.warning(
+                "Instance %s: its node can't be read after its power state has changed: %s. The "
+                "next refresh does it",
+                *(instance.uuid, exc),
+            )
+
+    def _change(self, instance: InstanceLike, target: str, timeout: int = 0) -> None:
+        node = self._access.of_instance(instance)
+        self._access.guard(node, instance)
+        if node.disable_power_off and _REACHED[target] == states.POWER_OFF:
+            done: Node | None = _off_already(node, instance)
+        else:
+            done = self._under_way(node, instance, target, timeout)
+        if done is None:
             self._request(node, instance, target, timeout)
-        done = self._wait(node, instance, target)
+            done = self._wait(node, instance, target, timeout)
         self._access.note_seen(done, node.uuid)
         LOG.info("Instance %s, node %s: %r is done", instance.uuid, node.uuid, target)
 
-    def _request(
-        self, node: Node, instance: InstanceLike, target: str, timeout: int | None
-    ) -> None:
+    def _under_way(
+        self, node: Node, instance: InstanceLike, target: str, timeout: int
+    ) -> Node | None:
+        """The node after a change that somebody has asked for already.
+
+        :returns: ``None``: there was none, or it has failed.
+        """
+        known = (target,) if target in _REBOOTS else (target, _REACHED[target])
+        if node.target_power_state not in known:
+            return None
+        try:
+            return self._wait(node, instance, target, timeout)
+        except exceptions.PowerFailed as exc:
+            LOG.warning("%s. Asking for it anew", exc)
+            return None
+
+    def _request(self, node: Node, instance: InstanceLike, target: str, timeout: int) -> None:
         def applied(now: Node) -> bool:
             if now.target_power_state is not None:
-                return now.target_power_state == target
+                return now.target_power_state in (target, _REACHED[target])
             # A reboot that has ended can't be told from one that never began.
-            return target in (states.POWER_ON, states.POWER_OFF) and now.power_state == target
+            return target not in _REBOOTS and now.power_state == _REACHED[target]
 
         try:
-            self._client.set_power_state(node.uuid, target, applied=applied, timeout=timeout)
+            self._client.set_power_state(
+                node.uuid, target, applied=applied, timeout=timeout or None
+            )
         except (exceptions.BadRequest, exceptions.Conflict) as exc:
             raise exceptions.PowerFailed(
                 node.uuid,
@@ -105,8 +164,11 @@ class Power:
                 request_id=exc.request_id,
             ) from exc
 
-    def _wait(self, node: Node, instance: InstanceLike, target: str) -> Node:
-        """The node when it is done."""
+    def _wait(self, node: Node, instance: InstanceLike, target: str, timeout: int) -> Node:
+        """The node when it is done.
+
+        :param timeout: seconds that Ironic itself waits for a soft change.
+        """
         wanted = _REACHED[target]
 
         def until(now: Node | None) -> Node | None:
@@ -118,8 +180,7 @@ class Power:
             if now.target_power_state is not None or now.reservation is not None:
                 return None
             # Only a reboot can leave the state as it was and yet have failed.
-            rebooting = target in (states.REBOOT, states.SOFT_REBOOT)
-            if now.power_state == wanted and not (rebooting and now.last_error):
+            if now.power_state == wanted and not (target in _REBOOTS and now.last_error):
                 return now
             raise exceptions.PowerFailed(
                 node.uuid,
@@ -127,11 +188,28 @@ class Power:
                 f"{target!r} failed, {now.states}: {now.last_error or 'Ironic gives no reason'}",
             )
 
+        limit = self._conf.ironic.power_timeout
         return self._watcher.wait(
             node.uuid,
             until,
             what=f"carry out {target!r} ([ironic] power_timeout)",
-            timeout=self._conf.ironic.power_timeout,
+            # Ironic holds the lock as long as it waits: cutting the power has to come after.
+            timeout=limit + timeout if limit else 0,
             instance=instance.uuid,
             state=node.provision_state,
         )
+
+
+def _off_already(node: Node, instance: InstanceLike) -> Node:
+    """A node that Ironic never powers off, if there is no need to.
+
+    :raises PowerOffDisabled: there is.
+    """
+    if node.power_state == states.POWER_OFF and node.target_power_state is None:
+        return node
+    raise exceptions.PowerOffDisabled(
+        node.uuid,
+        instance.uuid,
+        "the node can't be powered off, says its disable_power_off in Ironic. Shut the system "
+        "down from inside, or reboot the instance",
+    )

@@ -381,7 +381,12 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
             self._driver.power_on(context, instance, None)
 
     def power_update_event(self, instance: Any, target_power_state: str) -> None:
-        """Note in Nova's records that Ironic has found another power state."""
+        """Note in Nova's records that Ironic has found another power state.
+
+        The node is read as well: what the last list says of it is no longer so, and by that
+        Nova would change its records back and stop the server (``sync_power_state_interval``).
+        """
+        self._driver.power_update_event(instance, target_power_state)
         if target_power_state == external_event.POWER_ON:
             state, became, was = power_state.RUNNING, vm_states.ACTIVE, task_states.POWERING_ON
         else:
@@ -390,3 +395,8 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
         instance.vm_state = became
         instance.task_state = None
         instance.save(expected_task_state=was)
+
+    def trigger_crash_dump(self, instance: Any) -> None:
+        """Send the node an NMI."""
+        with translated(Doing.CRASH_DUMP, instance):
+            self._driver.trigger_crash_dump(instance)

@@ -55,6 +55,7 @@ class Doing(enum.Enum):
     DETACH_INTERFACE = "detaching an interface"
     RESCUE = "rescuing"
     UNRESCUE = "unrescuing"
+    CRASH_DUMP = "injecting an NMI"
 
 
 class Verdict(enum.Enum):
@@ -182,6 +183,7 @@ _TABLE: dict[Verdict | None, dict[Doing, _Make]] = {
         Doing.POWER_OFF: _absent,
         Doing.ATTACH_INTERFACE: _absent,
         Doing.DETACH_INTERFACE: _absent,
+        Doing.CRASH_DUMP: _absent,
     },
     Verdict.NO_NODE: {Doing.NODE: _no_host},
     Verdict.UNTOUCHED: {Doing.REBUILD: _roll_back},
@@ -204,6 +206,7 @@ _TABLE: dict[Verdict | None, dict[Doing, _Make]] = {
         Doing.DETACH_INTERFACE: _with_reason(exception.VirtualInterfaceUnplugException),
         Doing.RESCUE: _with_reason(exception.InstanceRescueFailure),
         Doing.UNRESCUE: _with_reason(exception.InstanceUnRescueFailure),
+        Doing.CRASH_DUMP: _FAILED,
     },
 }
 

@@ -35,14 +35,14 @@ _FLOWS = {
 
 #: Operation -> its history event type.
 _EVENT_TYPES = {
-    "deploy": "provisioning",
+    "deploy": "deploying",
     "clean": "cleaning",
     "rescue": "rescue",
     "unrescue": "rescue",
     "inspect": "introspection",
     "verify": "verify",
     "adopt": "adoption",
-    "service": "service",
+    "service": "servicing",
     "undeploy": "unprovision",
 }
 

@@ -22,10 +22,10 @@ def change_power(bm: Baremetal, node: Node, target: str, timeout: int | None = N
     soft = target in (states.SOFT_REBOOT, states.SOFT_POWER_OFF)
     on = target in (states.POWER_ON, states.REBOOT, states.SOFT_REBOOT)
     end = states.POWER_ON if on else states.POWER_OFF
+    already = node.power_state == end and target not in (states.REBOOT, states.SOFT_REBOOT)
     bm.update(node, target_power_state=end, last_error=None)
     bm.lock(node)
     failure = bm.take_failure("power", node)
-    already = node.power_state == end and target not in (states.REBOOT, states.SOFT_REBOOT)
     delay = 0.0 if already else bm.seconds(bm.settings.durations.power)
     if soft and node.uuid in bm.deaf and not already:
         delay = float(timeout or SOFT_TIMEOUT)
@@ -37,7 +37,9 @@ def change_power(bm: Baremetal, node: Node, target: str, timeout: int | None = N
         bm.update(node, target_power_state=None, reservation=None)
         if failure is not None and not already:
             bm.record_error(
-                node, f"Failed to change power state to '{end}' by '{target}': {failure}", "power"
+                node,
+                f"Failed to change power state to '{end}' by '{target}': {failure}",
+                "UNKNOWN",
             )
         else:
             bm.update(node, power_state=end)

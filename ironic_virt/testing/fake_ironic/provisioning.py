@@ -310,5 +310,5 @@ def unhold(bm: Baremetal, node: Node) -> None:
             "Unexpected error when processing next service step. AssertionError: BUG: No steps for"
             f" {node.uuid}, step index is 0"
         )
-        bm.record_error(node, error, "service")
+        bm.record_error(node, error, "servicing")
         process_event(bm, node, "fail")

@@ -86,6 +86,17 @@ def _(ironic: IronicUnderTest) -> None:
         ironic.get(f"/v1/nodes/{node}")
 
 
+@check_each("rescue failed", "unrescue failed", "service failed", "error", "active")
+def _(ironic: IronicUnderTest, state: str) -> None:
+    """what has failed before is not said any more of a node in state {} that was switched"""
+    for target in ("rebooting", "soft rebooting", "power on", "power off"):
+        node = ironic.node()
+        ironic.set_node(node, provision_state=state, last_error="it broke")
+        ironic.put(f"/v1/nodes/{node}/states/power", {"target": target})
+        ironic.settle(node)
+        ironic.get(f"/v1/nodes/{node}?fields=power_state,target_power_state,last_error")
+
+
 @slow_check
 def _(ironic: IronicUnderTest) -> None:
     """a node that is being switched shows what it is going to be"""

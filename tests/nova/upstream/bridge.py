@@ -169,6 +169,7 @@ class Bridge:
             ("GET", f"{node}/validate", self._validate),
             ("PUT", f"{node}/states/provision", self._provision),
             ("PUT", f"{node}/states/power", self._power),
+            ("PUT", f"{node}/management/inject_nmi", self._inject_nmi),
             ("GET", f"{node}/vifs", self._list_vifs),
             ("POST", f"{node}/vifs", self._attach_vif),
             ("DELETE", f"{node}/vifs/([^/]+)", self._detach_vif),
@@ -375,6 +376,10 @@ class Bridge:
             except StopIteration:
                 self._hold(held)
         return wire.answer(None, 202)
+
+    def _inject_nmi(self, params: Any, body: Any, uuid: str) -> Answer:
+        self._connection.inject_nmi_to_node(uuid)
+        return wire.answer(None, 204)
 
     # -- networks -------------------------------------------------------------
 

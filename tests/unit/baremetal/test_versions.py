@@ -22,9 +22,11 @@ INTRODUCED = {
     Feature.JSON_CONFIG_DRIVE: "1.56",
     Feature.VENDOR_DATA: "1.59",
     Feature.RETIRED: "1.61",
+    Feature.HISTORY: "1.78",
     Feature.SHARD: "1.82",
     Feature.HOLD: "1.85",
     Feature.SERVICING: "1.87",
+    Feature.DISABLE_POWER_OFF: "1.95",
     Feature.INSTANCE_NAME: "1.104",
 }
 

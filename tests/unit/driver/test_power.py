@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.testing.fake_ironic import FakeIronic
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.stage import Stage
 
 
@@ -107,3 +107,202 @@ def test_a_change_that_is_under_way_is_waited_for_and_not_asked_for_again(
 def test_an_instance_that_is_nowhere_has_no_power(stage: Stage, node: str) -> None:
     with pytest.raises(exceptions.InstanceNotFound):
         stage.driver.power_on(None, stage.instance(node), None)
+
+
+# -- timeouts -----------------------------------------------------------------
+
+
+def test_a_soft_power_off_is_waited_for_as_long_as_its_system_was_given(
+    fake: FakeIronic, set_stage: Callable[..., Stage], node: str, instance: virt.Instance
+) -> None:
+    stage = set_stage(fake, power_timeout=20)
+    fake.ignore_soft_power(node)
+    stage.driver.power_off(instance, timeout=100)
+    assert power_requests(fake) == ["soft power off", "power off"]
+    answers = [entry.status for entry in fake.requests.matching("PUT", "/states/power$")]
+    assert answers == [202, 202], "the power was cut when Ironic had given up, and not before"
+    assert fake.node(node)["power_state"] == "power off"
+
+
+def test_a_soft_power_off_that_was_asked_for_before_is_waited_for(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    stage.driver._client.set_power_state(node, "soft power off", applied=lambda _: True)
+    assert fake.node(node)["target_power_state"] == "power off"
+    stage.driver.power_off(instance, timeout=30)
+    assert power_requests(fake) == ["soft power off"]
+
+
+def test_what_was_asked_for_before_and_failed_is_asked_for_anew(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    fake.ignore_soft_power(node)
+    stage.driver._client.set_power_state(node, "soft power off", applied=lambda _: True, timeout=5)
+    stage.driver.power_off(instance)
+    assert power_requests(fake) == ["soft power off", "power off"]
+    assert fake.node(node)["power_state"] == "power off"
+
+
+@pytest.mark.parametrize("reboot_type", ["SOFT", "HARD"])
+def test_a_reboot_whose_reply_is_lost_is_not_asked_for_again(
+    set_stage: Callable[..., Stage], reboot_type: str
+) -> None:
+    fake = FakeIronic(durations=Durations(power=30))
+    stage = set_stage(fake)
+    instance = stage.instance(fake.add_node(ports=1, power_state="power on"))
+    stage.spawn(instance)
+    fake.faults.lose_reply("PUT", "/states/power$")
+    stage.driver.reboot(None, instance, None, reboot_type)
+    assert len(power_requests(fake)) == 1
+
+
+@pytest.mark.parametrize("state", ["rescue failed", "unrescue failed", "service failed"])
+def test_what_had_failed_before_is_no_failure_of_a_reboot(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, state: str
+) -> None:
+    fake.set_node(node, provision_state=state, last_error="no call from the ramdisk")
+    stage.driver.reboot(None, instance, None, "HARD")
+    assert power_requests(fake) == ["rebooting"]
+    fake.fail_next("power", "the BMC is on fire")
+    with pytest.raises(exceptions.PowerFailed, match="the BMC is on fire"):
+        stage.driver.reboot(None, instance, None, "HARD")
+
+
+# -- a node that is never powered off ------------------------------------------
+
+
+@pytest.mark.parametrize("timeout", [0, 30])
+def test_a_node_that_is_never_powered_off_is_left_on(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, timeout: int
+) -> None:
+    fake.set_node(node, disable_power_off=True)
+    with pytest.raises(exceptions.PowerOffDisabled, match="disable_power_off") as caught:
+        stage.driver.power_off(instance, timeout=timeout)
+    assert caught.value.node == node
+    assert power_requests(fake) == []
+    assert fake.node(node)["power_state"] == "power on"
+
+
+def test_a_node_that_is_never_powered_off_may_be_off(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    fake.set_node(node, disable_power_off=True, power_state="power off")
+    stage.driver.power_off(instance, timeout=30)
+    assert power_requests(fake) == []
+    assert stage.driver.get_info(instance).state is virt.PowerState.SHUTDOWN
+    stage.driver.power_on(None, instance, None)
+    assert fake.node(node)["power_state"] == "power on"
+
+
+@pytest.mark.parametrize(
+    ("reboot_type", "sent"), [("SOFT", "soft rebooting"), ("HARD", "rebooting")]
+)
+def test_a_node_that_is_never_powered_off_is_rebooted(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, reboot_type: str, sent: str
+) -> None:
+    fake.set_node(node, disable_power_off=True)
+    stage.driver.reboot(None, instance, None, reboot_type)
+    assert power_requests(fake) == [sent]
+
+
+def test_a_server_that_does_not_know_such_nodes_refuses_by_itself(
+    set_stage: Callable[..., Stage],
+) -> None:
+    fake = FakeIronic(max_version=(1, 94))
+    node = fake.add_node(ports=1, disable_power_off=True)
+    stage = set_stage(fake)
+    instance = stage.instance(node)
+    drive = virt.ConfigDrive(iso_gzip_base64="H4sIAAAA")
+    stage.service.config_drive = lambda *_, **__: drive  # type: ignore[method-assign]
+    stage.spawn(instance)
+    with pytest.raises(exceptions.PowerFailed, match="Ironic refused 'power off'"):
+        stage.driver.power_off(instance)
+
+
+# -- NMI ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def able() -> FakeIronic:
+    """A fake Ironic whose hardware takes NMIs."""
+    return FakeIronic(supports_nmi=True)
+
+
+@pytest.fixture
+def crashed(able: FakeIronic, set_stage: Callable[..., Stage]) -> tuple[Stage, virt.Instance]:
+    """An instance there."""
+    stage = set_stage(able)
+    instance = stage.instance(able.add_node(ports=1))
+    stage.spawn(instance)
+    able.requests.clear()
+    return stage, instance
+
+
+def nmis(fake: FakeIronic) -> list[int | None]:
+    return [entry.status for entry in fake.requests.matching("PUT", "/management/inject_nmi$")]
+
+
+def test_an_nmi_is_injected(able: FakeIronic, crashed: tuple[Stage, virt.Instance]) -> None:
+    stage, instance = crashed
+    stage.driver.trigger_crash_dump(instance)
+    assert nmis(able) == [204]
+
+
+def test_hardware_that_takes_no_nmi_says_so(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    with pytest.raises(exceptions.CrashDumpFailed, match="does not support inject_nmi") as caught:
+        stage.driver.trigger_crash_dump(instance)
+    assert caught.value.node == node
+    assert caught.value.request_id
+
+
+def test_an_nmi_waits_for_a_node_that_is_locked(
+    able: FakeIronic, crashed: tuple[Stage, virt.Instance]
+) -> None:
+    stage, instance = crashed
+    able.faults.status(409, "PUT", "inject_nmi", body="Node x is locked by host y", count=2)
+    stage.driver.trigger_crash_dump(instance)
+    assert nmis(able) == [409, 409, 204]
+
+
+@pytest.mark.parametrize("strike", ["lose_reply", "reset"])
+def test_an_nmi_whose_reply_is_lost_is_never_injected_a_second_time(
+    able: FakeIronic, crashed: tuple[Stage, virt.Instance], strike: str
+) -> None:
+    stage, instance = crashed
+    getattr(able.faults, strike)("PUT", "inject_nmi")
+    with pytest.raises(exceptions.CrashDumpFailed, match="may have been injected or not"):
+        stage.driver.trigger_crash_dump(instance)
+    assert len(nmis(able)) == 1
+
+
+def test_an_nmi_never_reaches_a_node_outside_the_shard(
+    able: FakeIronic, set_stage: Callable[..., Stage], crashed: tuple[Stage, virt.Instance]
+) -> None:
+    _, instance = crashed
+    stage = set_stage(able, shard_key="ours")
+    with pytest.raises(exceptions.NodeNotOurs):
+        stage.driver.trigger_crash_dump(instance)
+    assert nmis(able) == []
+
+
+# -- what happened behind the service's back -----------------------------------
+
+
+def test_a_change_that_was_told_of_is_known_at_once(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    stage.driver.get_available_nodes(refresh=True)
+    fake.set_node(node, power_state="power off")
+    assert stage.driver.get_info(instance).state is virt.PowerState.RUNNING
+    stage.driver.power_update_event(instance, "POWER_OFF")
+    assert stage.driver.get_info(instance).state is virt.PowerState.SHUTDOWN
+
+
+def test_a_change_is_told_of_while_ironic_is_away(
+    stage: Stage, fake: FakeIronic, instance: virt.Instance, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake.faults.status(500, "GET", count=None)
+    stage.driver.power_update_event(instance, "POWER_OFF")
+    assert "The next refresh does it" in caplog.text

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What Ironic's conductors have written down of a node (API 1.78)."""
+
+from __future__ import annotations
+
+import urllib.parse
+
+import msgspec
+
+from ironic_virt.baremetal import answers
+from ironic_virt.baremetal.node import leniently
+from ironic_virt.baremetal.sender import Sender
+from ironic_virt.baremetal.versions import Feature
+
+ERROR = "ERROR"
+
+
+class NodeEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One of a node's events.
+
+    :ivar created_at: when it was written down, in ISO 8601, whole seconds.
+    :ivar severity: ``ERROR`` or ``INFO``.
+    :ivar event: what happened, in the conductor's words.
+    :ivar event_type: what was being done, ``deploying`` for instance.
+    :ivar conductor: the host name of the conductor that wrote it.
+    """
+
+    uuid: str
+    created_at: str | None = None
+    severity: str | None = None
+    event: str | None = None
+    event_type: str | None = None
+    conductor: str | None = None
+
+
+class _Page(msgspec.Struct):
+    history: list[NodeEvent]
+
+
+_PAGE = msgspec.json.Decoder(_Page)
+
+
+class History:
+    """The nodes' history in one Ironic.
+
+    Thread-safe: it keeps nothing.
+
+    :param sender: sends the requests.
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def newest(self, node: str, limit: int) -> list[NodeEvent]:
+        """A node's last events, the newest first; by one request.
+
+        :param node: its uuid.
+        :param limit: how many at most.
+        :raises MicroversionNotSupported: the server keeps no history.
+        """
+        path = f"/nodes/{urllib.parse.quote(node, safe='')}/history"
+        answer = self._sender.read(
+            path,
+            version=str(self._sender.versions.carrying(Feature.HISTORY)),
+            # Only in detail an event is whole, and says who wrote it.
+            params={"detail": "true", "sort_dir": "desc", "limit": str(limit)},
+            node=node,
+        )
+        return answers.content(answer, _page_in, "a node's history", path=path, node=node).history
+
+
+def _page_in(body: bytes) -> _Page:
+    return leniently(_PAGE, body, "a node's history")

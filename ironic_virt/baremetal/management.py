@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a node's management interface can be told to do.
+
+Thread-safe: it keeps nothing.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import NoReturn
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.sender import Sender
+
+
+class Management:
+    """The management interfaces of one Ironic's nodes.
+
+    :param sender: sends the requests.
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def inject_nmi(self, uuid: str) -> None:
+        """Send a node a non-maskable interrupt; return when the hardware has taken it.
+
+        A second one may break off what the first one has set off.  So a request whose
+        reply is lost is not sent again.
+
+        :raises BadRequest: the node's hardware type can't do it.
+        :raises IronicError: among others when nobody can tell whether it was sent.
+        """
+        path = f"/nodes/{urllib.parse.quote(uuid, safe='')}/management/inject_nmi"
+
+        def unknown() -> NoReturn:
+            raise exceptions.IronicError(
+                "the reply was lost, so the NMI may have been injected or not; it was not "
+                "asked for a second time",
+                node=uuid,
+                method="PUT",
+                path=path,
+            )
+
+        self._sender.change(
+            "PUT",
+            path,
+            version=str(self._sender.versions.carrying()),
+            json={},
+            node=uuid,
+            applied=unknown,
+            result=lambda _: True,
+        )

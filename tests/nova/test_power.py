@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Power states that change without Nova, nodes that are never powered off, and NMIs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from nova import context
+
+from ironic_virt.testing import real_ironic
+from tests.nova import figures
+from tests.nova.deployment import Deployment
+
+RUNNING, SHUTDOWN = 1, 4
+
+
+class Power(Deployment):
+    """One compute service with one node, which has a server."""
+
+    __test__ = False
+
+    @pytest.fixture(autouse=True)
+    def _given(self, ironic: real_ironic.RealIronic) -> None:
+        self._real = ironic
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start_nova(self._real)
+
+    def start_with_a_server(self, **fields: Any) -> None:
+        """With a node that has these fields, switched on as hardware is that was deployed to."""
+        (self.bare_metal,) = self.make_nodes(1)
+        patch = [{"op": "add", "path": f"/{k}", "value": v} for k, v in fields.items()]
+        if patch:
+            self.ironic("PATCH", f"/nodes/{self.bare_metal}", patch)
+        self.compute = self.start_service("compute", "compute1")
+        self.booted = self.wait_for(self.boot(), "ACTIVE")
+        self.switch("power on")
+        self.refresh()
+        # Nova knows what it is by now, and not only from its next look.
+        self.sync()
+        self.until(lambda: self.power_state(), lambda state: state == RUNNING)
+
+    def refresh(self) -> None:
+        """Nova's periodic task."""
+        self.compute.manager.update_available_resource(context.get_admin_context())
+
+    def sync(self) -> None:
+        """Nova's periodic task that compares power states, to its end."""
+        manager = self.compute.manager
+        manager._sync_power_states(context.get_admin_context())
+
+        def still_comparing() -> bool:
+            with manager.syncs_in_progress() as uuids:
+                return bool(uuids)
+
+        self.until(still_comparing, lambda comparing: not comparing)
+
+    def power_state(self) -> int:
+        """What Nova says."""
+        return self.server(self.booted)["OS-EXT-STS:power_state"]
+
+    def switch(self, target: str) -> None:
+        """Somebody switches the node."""
+        self.ironic("PUT", f"/nodes/{self.bare_metal}/states/power", {"target": target})
+        self.until(
+            lambda: self.node(self.bare_metal),
+            lambda now: now["power_state"] == target and now["reservation"] is None,
+        )
+
+    def tell(self, target: str) -> None:
+        """What Ironic tells Nova when a node's power state has changed."""
+        event = {"name": "power-update", "server_uuid": self.booted["id"], "tag": target}
+        self.api.microversion = "2.76"
+        self.api.create_server_external_events([event])
+
+    def test_what_happens_behind_novas_back_is_taken_over(self) -> None:
+        self.start_with_a_server()
+        self.switch("power off")
+        self.tell("POWER_OFF")
+        self.wait_for(self.booted, "SHUTOFF")
+        assert self.power_state() == SHUTDOWN
+        self.switch("power on")
+        self.tell("POWER_ON")
+        self.wait_for(self.booted, "ACTIVE")
+        assert self.power_state() == RUNNING
+        # Now nobody tells.
+        self.switch("power off")
+        self.refresh()
+        self.sync()
+        self.wait_for(self.booted, "SHUTOFF")
+        # A server that was stopped stays so: Nova switches the node off again.
+        self.switch("power on")
+        self.refresh()
+        self.sync()
+        self.until(
+            lambda: self.node(self.bare_metal), lambda now: now["power_state"] == "power off"
+        )
+        self.wait_for(self.booted, "SHUTOFF")
+        self.delete(self.booted)
+
+    def test_an_nmi_reaches_the_node(self) -> None:
+        self.start_with_a_server(driver_info={"takes_nmi": True})
+        self.act(self.booted, trigger_crash_dump=None)
+        self.until(
+            lambda: self.ironic("GET", f"/nodes/{self.bare_metal}/history")["history"],
+            lambda events: "An NMI was injected" in {one["event"] for one in events},
+        )
+        assert self.wait_for(self.booted, "ACTIVE")
+        self.delete(self.booted)
+
+
+class TestPowerInTree(Power):
+    """Nova's own driver."""
+
+    __test__ = True
+    driver = figures.IN_TREE
+
+    def test_what_nova_was_told_is_undone_by_an_old_list(self) -> None:
+        self.start_with_a_server()
+        self.switch("power off")
+        self.refresh()
+        self.sync()
+        self.wait_for(self.booted, "SHUTOFF")
+        self.refresh()
+        self.switch("power on")
+        self.tell("POWER_ON")
+        self.wait_for(self.booted, "ACTIVE")
+        self.sync()
+        assert self.power_state() == SHUTDOWN
+        assert self.node(self.bare_metal)["power_state"] == "power on"
+
+    def test_why_an_nmi_was_not_injected_is_not_told(self) -> None:
+        self.start_with_a_server()
+        self.act(self.booted, trigger_crash_dump=None)
+        told = self.until(
+            lambda: self.told_by_the_events(self.booted), lambda told: "BadRequest" in told
+        )
+        assert "inject_nmi" not in told
+
+
+class TestPower(Power):
+    """Ours."""
+
+    __test__ = True
+    driver = figures.OURS
+
+    def test_what_nova_was_told_stays_so(self) -> None:
+        self.start_with_a_server()
+        self.switch("power off")
+        self.refresh()
+        self.sync()
+        self.wait_for(self.booted, "SHUTOFF")
+        self.refresh()
+        self.switch("power on")
+        self.tell("POWER_ON")
+        self.wait_for(self.booted, "ACTIVE")
+        self.sync()
+        assert self.power_state() == RUNNING
+
+    def test_a_node_that_is_never_powered_off_can_be_rebooted_but_not_stopped(self) -> None:
+        self.start_with_a_server(disable_power_off=True)
+        self.act(self.booted, **{"os-stop": None})
+        told = self.until(
+            lambda: self.told_by_the_events(self.booted), lambda told: "disable_power_off" in told
+        )
+        assert "says its disable_power_off in Ironic" in told
+        self.wait_for(self.booted, "ACTIVE")
+        for kind in ("SOFT", "HARD"):
+            self.act(self.booted, reboot={"type": kind})
+            self.wait_for(self.booted, "ACTIVE")
+        assert self.node(self.bare_metal)["power_state"] == "power on"
+        self.delete(self.booted)
+        self.wait_for_node(self.bare_metal, "available")
+
+    def test_why_an_nmi_was_not_injected_is_told(self) -> None:
+        self.start_with_a_server()
+        self.act(self.booted, trigger_crash_dump=None)
+        told = self.until(
+            lambda: self.told_by_the_events(self.booted), lambda told: "inject_nmi" in told
+        )
+        assert "an NMI could not be injected: Driver fake-hardware does not support" in told
