@@ -510,9 +510,24 @@ class ConsoleUnavailable(NodeError):
 
 
 class TearDownFailed(NodeError):
-    """The node could not be torn down; the instance still has it."""
+    """The node could not be torn down; the instance still has it.
+
+    :ivar last_error: Ironic's own ``last_error``, whole, where Ironic tried and failed.
+    """
 
     retriable = False
+
+    def __init__(
+        self,
+        node: str | None,
+        instance: str | None,
+        reason: str,
+        *,
+        last_error: str | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        self.last_error = last_error
+        super().__init__(node, instance, reason, request_id=request_id)
 
 
 class PowerFailed(NodeError):

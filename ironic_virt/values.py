@@ -210,6 +210,28 @@ class InstanceInfo:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class InstanceDiagnostics:
+    """What :meth:`ComputeDriver.get_instance_diagnostics` answers.
+
+    :param hypervisor: what runs the instance, in one word.
+    :param uptime: seconds since it was switched on or rebooted from outside; ``None``:
+        not known.
+    :param config_drive: it was deployed with one.
+    :param cpus: cores of its hardware; 0: not known.
+    :param memory_mb: MiB of its hardware; ``None``: not known.
+    :param macs: the MAC addresses of its hardware's network ports.
+    """
+
+    state: PowerState
+    hypervisor: str
+    uptime: int | None = None
+    config_drive: bool = False
+    cpus: int = 0
+    memory_mb: int | None = None
+    macs: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class NodeResource:
     """What a node is, for the service's records and for schedulers that match sizes.
 

@@ -29,6 +29,7 @@ from ironic_virt.values import (
     ImageLike,
     ImageMeta,
     Instance,
+    InstanceDiagnostics,
     InstanceInfo,
     InstanceLike,
     NetworkInfo,
@@ -51,6 +52,7 @@ __all__ = [
     "ImageLike",
     "ImageMeta",
     "Instance",
+    "InstanceDiagnostics",
     "InstanceInfo",
     "InstanceLike",
     "NetworkInfo",
@@ -444,6 +446,10 @@ class ComputeDriver(abc.ABC):
         :raises CrashDumpFailed: it was not injected, or that can't be told.
         """
         raise exceptions.OperationNotSupported("trigger_crash_dump")
+
+    def get_instance_diagnostics(self, instance: InstanceLike) -> InstanceDiagnostics:
+        """What is known of a running instance and of what it runs on."""
+        raise exceptions.OperationNotSupported("get_instance_diagnostics")
 
     def rescue(
         self,

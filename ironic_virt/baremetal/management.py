@@ -1,17 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a node's management interface can be told to do.
+"""What a node's management interface can be told to do, and what drivers have noted.
 
 Thread-safe: it keeps nothing.
 """
 
 from __future__ import annotations
 
+import datetime
 import urllib.parse
-from typing import NoReturn
+from typing import Any, NoReturn
+
+import msgspec
 
 from ironic_virt import exceptions
+from ironic_virt.baremetal import answers
+from ironic_virt.baremetal.node import leniently
 from ironic_virt.baremetal.sender import Sender
+
+
+class _Noted(msgspec.Struct):
+    driver_internal_info: dict[str, Any] | None = None
+
+
+_NOTED = msgspec.json.Decoder(_Noted)
 
 
 class Management:
@@ -52,3 +64,26 @@ class Management:
             applied=unknown,
             result=lambda _: True,
         )
+
+    def power_changed_at(self, uuid: str) -> datetime.datetime | None:
+        """When Ironic last switched a node on or off, or rebooted it.
+
+        :returns: in UTC; ``None``: it never has, or has not noted it.
+        """
+        path = f"/nodes/{urllib.parse.quote(uuid, safe='')}"
+        answer = self._sender.read(
+            path,
+            version=str(self._sender.versions.carrying()),
+            params={"fields": "driver_internal_info"},
+            node=uuid,
+        )
+        noted = answers.content(answer, _noted_in, "a node", path=path, node=uuid)
+        text = (noted.driver_internal_info or {}).get("last_power_state_change")
+        try:
+            return datetime.datetime.fromisoformat(str(text)).replace(tzinfo=datetime.UTC)
+        except ValueError:
+            return None
+
+
+def _noted_in(body: bytes) -> _Noted:
+    return leniently(_NOTED, body, "a node")

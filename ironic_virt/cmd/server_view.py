@@ -161,7 +161,8 @@ def _fault(fault: Fault) -> Words:
         "message": fault.message,
         "details": fault.details,
     }
-    return Words(shown, f"{fault.message} (code {fault.code}, {shown['created']})")
+    told = "; ".join([fault.message, *(fault.details or "").splitlines()])
+    return Words(shown, f"{told} (code {fault.code}, {shown['created']})")
 
 
 EVENT_COLUMNS = ("Request ID", "Server ID", "Action", "Start Time", "Finish Time", "Result")

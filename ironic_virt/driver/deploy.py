@@ -23,7 +23,7 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.watcher import Watcher
-from ironic_virt.driver import configdrive, deploy_request, resources
+from ironic_virt.driver import configdrive, deploy_request, history, resources
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.configdrive import ConfigDrives
 from ironic_virt.driver.network import Network
@@ -189,6 +189,9 @@ class Deployment:
         except Exception as exc:
             if not isinstance(exc, exceptions.BuildAborted):
                 LOG.error("Deploying instance %s failed: %s", instance.uuid, exc)
+            if isinstance(exc, exceptions.NodeError):
+                # Undoing it may write more into it.
+                history.explain(self._client, exc)
             self._undo_after(exc, instance, has_volumes=bool(devices))
             raise
 

@@ -19,7 +19,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.watcher import Watcher
-from ironic_virt.driver import resources
+from ironic_virt.driver import diagnostics, history, resources
 from ironic_virt.driver.configdrive import ConfigDrives
 from ironic_virt.driver.console import Console
 from ironic_virt.driver.deploy import Deployment
@@ -286,7 +286,8 @@ class IronicDriver(virt.ComputeDriver):
         destroy_secrets: bool = True,
     ) -> None:
         """See :meth:`TearDown.tear_down`."""
-        self._teardown.tear_down(instance, has_volumes=bool(block_device_info))
+        with history.explained(self._client):
+            self._teardown.tear_down(instance, has_volumes=bool(block_device_info))
 
     def rebuild(
         self,
@@ -309,16 +310,17 @@ class IronicDriver(virt.ComputeDriver):
         """See :meth:`Rebuild.rebuild`; it stays on its node."""
         if evacuate:
             raise exceptions.OperationNotSupported("evacuating")
-        self._rebuild.rebuild(
-            context,
-            instance,
-            image_meta,
-            injected_files,
-            admin_password,
-            network_info or (),
-            block_device_info or (),
-            preserve_ephemeral=preserve_ephemeral,
-        )
+        with history.explained(self._client):
+            self._rebuild.rebuild(
+                context,
+                instance,
+                image_meta,
+                injected_files,
+                admin_password,
+                network_info or (),
+                block_device_info or (),
+                preserve_ephemeral=preserve_ephemeral,
+            )
 
     def rescue(
         self,
@@ -335,7 +337,8 @@ class IronicDriver(virt.ComputeDriver):
 
     def unrescue(self, context: Any, instance: virt.InstanceLike) -> None:
         """See :meth:`Rescue.unrescue`."""
-        self._rescue.unrescue(instance)
+        with history.explained(self._client):
+            self._rescue.unrescue(instance)
 
     # -- consoles -------------------------------------------------------------
 
@@ -427,3 +430,9 @@ class IronicDriver(virt.ComputeDriver):
     def trigger_crash_dump(self, instance: virt.InstanceLike) -> None:
         """See :meth:`Power.inject_nmi`."""
         self._power.inject_nmi(instance)
+
+    # -- diagnostics ----------------------------------------------------------
+
+    def get_instance_diagnostics(self, instance: virt.InstanceLike) -> virt.InstanceDiagnostics:
+        """See :func:`diagnostics.diagnose`."""
+        return diagnostics.diagnose(self._client, self._access, instance)

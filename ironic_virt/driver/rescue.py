@@ -22,7 +22,7 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.watcher import Watcher
-from ironic_virt.driver import deploy
+from ironic_virt.driver import deploy, history
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.virt import InstanceLike, VirtAPI
 
@@ -70,6 +70,7 @@ class Rescue:
             self._ask(node, instance, states.VERB_RESCUE, password)
             done = self._wait(node, instance, states.RESCUE)
         except (exceptions.RescueFailed, exceptions.WaitTimeout) as exc:
+            history.explain(self._client, exc)
             raise self._left(instance, exc) from exc
         self._access.note_seen(done, done.uuid)
         LOG.info("Instance %s, node %s: the rescue system is there", instance.uuid, node.uuid)
@@ -132,7 +133,7 @@ class Rescue:
             how = _NOT_BACK.format(why=why)
         # The good news first: Nova's users see the beginning only.
         parts = [how, error.reason] if how == _BACK else [error.reason, how]
-        return exceptions.RescueFailed(
+        failed = exceptions.RescueFailed(
             error.node,
             instance.uuid,
             "; ".join(parts),
@@ -140,6 +141,9 @@ class Rescue:
             request_id=error.request_id,
             system=exceptions.System.OWN if how == _BACK else exceptions.System.UNKNOWN,
         )
+        for note in getattr(error, "__notes__", ()):
+            failed.add_note(note)
+        return failed
 
     def _leave(self, instance: InstanceLike) -> str:
         node = self._access.of_instance(instance)

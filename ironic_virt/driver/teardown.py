@@ -262,4 +262,5 @@ def _failed(node: Node, instance: InstanceLike) -> exceptions.TearDownFailed:
         instance.uuid,
         f"Ironic failed to tear the node down: {node.last_error}. What ran on it may still run. "
         "Mend the node in Ironic, then delete the instance again",
+        last_error=node.last_error,
     )

@@ -396,6 +396,11 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
         instance.task_state = None
         instance.save(expected_task_state=was)
 
+    def get_instance_diagnostics(self, instance: Any) -> Any:
+        """What Ironic knows of the server and its hardware; it sees no counters of use."""
+        with translated(Doing.LOOK, instance):
+            return values.diagnostics(self._driver.get_instance_diagnostics(instance))
+
     def trigger_crash_dump(self, instance: Any) -> None:
         """Send the node an NMI."""
         with translated(Doing.CRASH_DUMP, instance):

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
-from nova import exception
+from nova import exception, objects
 from nova.compute import power_state
 from nova.network import model
 from nova.objects import fields
@@ -97,6 +97,27 @@ def image(image_meta: Any) -> virt.ImageMeta:
 def instance_info(info: virt.InstanceInfo) -> Any:
     """A power state, whose numbers are Nova's."""
     return hardware.InstanceInfo(state=int(info.state))
+
+
+def diagnostics(found: virt.InstanceDiagnostics) -> Any:
+    """What is known of a running server."""
+    made = objects.Diagnostics(
+        state=fields.InstancePowerState.from_index(int(found.state)),
+        driver=fields.HypervisorDriver.IRONIC,
+        hypervisor=found.hypervisor,
+        hypervisor_os=None,
+        uptime=found.uptime,
+        config_drive=found.config_drive,
+        memory_details=objects.MemoryDiagnostics(maximum=found.memory_mb, used=None),
+        cpu_details=[],
+        nic_details=[],
+        disk_details=[],
+    )
+    for number in range(found.cpus):
+        made.add_cpu(id=number)
+    for address in found.macs:
+        made.add_nic(mac_address=address)
+    return made
 
 
 def recorded_info(instance: Any) -> Any:

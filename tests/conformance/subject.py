@@ -45,6 +45,9 @@ class Subject(Protocol):
     def set_node(self, node: str, values: Mapping[str, Any]) -> None:
         """Change a node behind the API's back, by the names of its fields."""
 
+    def fail(self, node: str, operation: str, error: str) -> None:
+        """Let the node's hardware fail the next time that this is done to it."""
+
     def wait(self, seconds: float) -> None:
         """Let time pass."""
 
@@ -203,6 +206,10 @@ class IronicUnderTest:
     def set_node(self, node: str, **values: Any) -> None:
         """Change a node behind the API's back."""
         self._subject.set_node(node, values)
+
+    def fail(self, node: str, operation: str, error: str) -> None:
+        """Let the node's hardware fail: ``deploy``, ``undeploy``, ``rescue``, ..."""
+        self._subject.fail(node, operation, error)
 
     def port(self, node: str, address: str = "02:00:00:00:00:01", **fields: Any) -> str:
         """Add a port to a node; return its UUID."""

@@ -25,6 +25,15 @@ SLOW_DURATIONS = Durations(
     inspect=SECONDS,
 )
 
+_LAST_ERRORS = {
+    "deploy": "Deploy step deploy.deploy failed: {}.",
+    "undeploy": "Failed to tear down: {}",
+    "rescue": "Failed to rescue: {}",
+    "unrescue": "Failed to unrescue: {}",
+    "power": "{}",
+}
+"""What Ironic makes of an error of its hardware, by what was being done."""
+
 # All that belongs to nodes; the conductor and what migrations need stay.
 _KEPT_TABLES = {
     "alembic_version",
@@ -70,6 +79,9 @@ class RealSubject:
                 (*columns.values(), node),
             )
             assert done.rowcount == 1, f"no node {node}"
+
+    def fail(self, node: str, operation: str, error: str) -> None:
+        self.set_node(node, {"driver_info": {"fails": {operation: error}}})
 
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -124,6 +136,10 @@ class FakeSubject:
 
     def set_node(self, node: str, values: Mapping[str, Any]) -> None:
         self._fake.set_node(node, **values)
+
+    def fail(self, node: str, operation: str, error: str) -> None:
+        # The fake is told the whole of what Ironic makes of it.
+        self._fake.fail_next(operation, _LAST_ERRORS[operation].format(error), node)
 
     def wait(self, seconds: float) -> None:
         self._fake.advance(seconds)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Power states that change without Nova, nodes that are never powered off, and NMIs."""
+"""Power states that change without Nova, nodes that are never powered off, NMIs, diagnostics."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from nova import context
+from nova import context, utils
+from nova.tests.functional.api import client
 
 from ironic_virt.testing import real_ironic
 from tests.nova import figures
@@ -76,6 +77,11 @@ class Power(Deployment):
         self.api.microversion = "2.76"
         self.api.create_server_external_events([event])
 
+    def diagnostics(self) -> dict[str, Any]:
+        """What an administrator is told of the server."""
+        with utils.temporary_mutation(self.api, microversion="2.48"):
+            return self.api.api_get(f"/servers/{self.booted['id']}/diagnostics").body
+
     def test_what_happens_behind_novas_back_is_taken_over(self) -> None:
         self.start_with_a_server()
         self.switch("power off")
@@ -132,6 +138,12 @@ class TestPowerInTree(Power):
         assert self.power_state() == SHUTDOWN
         assert self.node(self.bare_metal)["power_state"] == "power on"
 
+    def test_there_are_no_diagnostics(self) -> None:
+        self.start_with_a_server()
+        with pytest.raises(client.OpenStackApiException) as caught:
+            self.diagnostics()
+        assert caught.value.response.status_code == 501
+
     def test_why_an_nmi_was_not_injected_is_not_told(self) -> None:
         self.start_with_a_server()
         self.act(self.booted, trigger_crash_dump=None)
@@ -174,6 +186,21 @@ class TestPower(Power):
         assert self.node(self.bare_metal)["power_state"] == "power on"
         self.delete(self.booted)
         self.wait_for_node(self.bare_metal, "available")
+
+    def test_diagnostics_tell_what_ironic_knows(self) -> None:
+        self.start_with_a_server()
+        told = self.diagnostics()
+        (port,) = self.ironic("GET", f"/ports?node={self.bare_metal}")["ports"]
+        assert [nic["mac_address"] for nic in told["nic_details"]] == [port["address"]]
+        assert (told["state"], told["driver"], told["hypervisor"]) == (
+            *("running", "ironic"),
+            "ironic",
+        )
+        assert (told["num_cpus"], told["num_nics"], told["num_disks"]) == (8, 1, 0)
+        assert told["memory_details"] == {"maximum": 16384, "used": None}
+        assert told["config_drive"] is False
+        assert 0 <= told["uptime"] < 600
+        self.delete(self.booted)
 
     def test_why_an_nmi_was_not_injected_is_told(self) -> None:
         self.start_with_a_server()

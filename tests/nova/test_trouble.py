@@ -131,6 +131,20 @@ class TestTrouble(Trouble):
         assert "The server could not be deployed" in told
         assert "A list of strings is expected" in told
 
+    def test_a_step_that_fails_in_ironic_is_told_of_with_the_nodes_history(self) -> None:
+        gone = {"fails": {"deploy": "the disk is gone"}}
+        for node in self.nodes:
+            self.ironic(
+                "PATCH", f"/nodes/{node}", [{"op": "add", "path": "/driver_info", "value": gone}]
+            )
+        server = self.wait_for(self.boot(), "ERROR")
+        told = self.told_by_the_events(server)
+        assert "Deploy step deploy.deploy failed: the disk is gone" in told
+        assert "history of the node: ERROR, deploying, by conductor-1, at 2" in told
+        for node in self.nodes:
+            self.ironic("PATCH", f"/nodes/{node}", [{"op": "remove", "path": "/driver_info"}])
+        self.delete(server)
+
     def test_when_the_image_is_at_fault_no_second_node_is_tried(self) -> None:
         tried = self.let_deployments_fail(exceptions.ImageRefused)
         server = self.wait_for(self.boot(), "ERROR")

@@ -8,6 +8,7 @@ functions themselves are in ``operations.py``, ``provisioning.py``, ``power.py``
 """
 
 import dataclasses
+import datetime
 import random
 import uuid
 from typing import Any
@@ -125,10 +126,11 @@ class Baremetal:
 
     def record(self, node: Node, event: str, event_type: str, severity: str = "INFO") -> None:
         """Put an event into a node's history."""
+        now = self.store.timestamp()
         self.store.add_event(
             HistoryEvent(
                 uuid=self.new_uuid(),
-                created_at=self.store.timestamp(),
+                created_at=now,
                 node=node,
                 event=event,
                 event_type=event_type,
@@ -136,5 +138,13 @@ class Baremetal:
                 conductor=self.conductor_of(node) or "conductor-1",
                 state=node.provision_state,
                 target_provision_state=node.target_provision_state,
+                duration_seconds=_seconds_since(node.provision_updated_at, now),
             )
         )
+
+
+def _seconds_since(then: str | None, now: str) -> int | None:
+    if then is None:
+        return None
+    passed = datetime.datetime.fromisoformat(now) - datetime.datetime.fromisoformat(then)
+    return int(passed.total_seconds())

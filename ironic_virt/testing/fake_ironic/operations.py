@@ -33,6 +33,17 @@ _FLOWS = {
     "service": "servicing",
 }
 
+#: The only step of a deployment that fake hardware has by itself.
+_DEPLOY_STEPS: Steps = (
+    {
+        "step": "deploy",
+        "priority": 100,
+        "abortable": True,
+        "argsinfo": None,
+        "interface": "deploy",
+    },
+)
+
 #: Operation -> its history event type.
 _EVENT_TYPES = {
     "deploy": "deploying",
@@ -105,8 +116,9 @@ def run(
     target = node.target_provision_state
     manual = operation == "clean" and target == states.MANAGEABLE
     flow = _FLOWS.get("manual clean" if manual else operation)
+    listed = list(steps or (_DEPLOY_STEPS if operation == "deploy" else ()))
     if flow is not None:
-        bm.record(node, f"Starting {flow} with steps={list(steps)}", f"{_slug(flow)}_start")
+        bm.record(node, f"Starting {flow} with steps={listed}", f"{_slug(flow)}_start")
 
     def is_current() -> bool:
         return node.operation is ticket and bm.store.nodes.get(node.uuid) is node
@@ -123,10 +135,13 @@ def run(
             process_event(bm, node, "resume", target)
         bm.update(node, operation=None, reservation=None)
         if failure is not None:
+            if flow is not None and operation == "deploy":
+                ended = f"{flow.title()} aborted at step 'deploy' with steps={listed}"
+                bm.record(node, ended, f"{_slug(flow)}_end", "ERROR")
             _fail(bm, node, operation, failure)
             return
         if flow is not None:
-            done = f"{flow.title()} completed successfully with steps={list(steps)}"
+            done = f"{flow.title()} completed successfully with steps={listed}"
             bm.record(node, done, f"{_slug(flow)}_end")
         finish()
 

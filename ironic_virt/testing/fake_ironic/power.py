@@ -23,7 +23,10 @@ def change_power(bm: Baremetal, node: Node, target: str, timeout: int | None = N
     on = target in (states.POWER_ON, states.REBOOT, states.SOFT_REBOOT)
     end = states.POWER_ON if on else states.POWER_OFF
     already = node.power_state == end and target not in (states.REBOOT, states.SOFT_REBOOT)
-    bm.update(node, target_power_state=end, last_error=None)
+    noted = node.driver_internal_info
+    if not already:
+        noted = {**noted, "last_power_state_change": bm.store.timestamp()[:19]}
+    bm.update(node, target_power_state=end, last_error=None, driver_internal_info=noted)
     bm.lock(node)
     failure = bm.take_failure("power", node)
     delay = 0.0 if already else bm.seconds(bm.settings.durations.power)

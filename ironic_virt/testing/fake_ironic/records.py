@@ -210,4 +210,4 @@ class HistoryEvent:
     target_provision_state: str | None = None
     user: str | None = None
     project: str | None = None
-    duration_seconds: int = 0
+    duration_seconds: int | None = None

@@ -2,7 +2,7 @@
 
 """What has happened to a node."""
 
-from tests.conformance.registry import check
+from tests.conformance.registry import check, check_each
 from tests.conformance.subject import IMAGE, IronicUnderTest
 
 
@@ -26,3 +26,45 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.get(f"/v1/nodes/{node}/history?detail=true")
     ironic.get(f"/v1/nodes/{node}/history/{body['history'][0]['uuid']}")
     ironic.get(f"/v1/nodes/{node}/history?limit=1")
+
+
+_STATES = "provision_state,target_provision_state,last_error,power_state,reservation,maintenance"
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a deployment that goes well is in the history of the node"""
+    node = ironic.active_node()
+    ironic.get(f"/v1/nodes/{node}/history?detail=true")
+
+
+@check_each("deploy", "rebuild", "rescue", "unrescue", "undeploy")
+def _(ironic: IronicUnderTest, step: str) -> None:
+    """how {} failed is in the history of the node"""
+    node = ironic.node(instance_info=IMAGE, instance_uuid=ironic.uuid())
+    with ironic.unrecorded():
+        if step != "deploy":
+            ironic.provision(node, "active")
+        if step == "unrescue":
+            ironic.provision(node, "rescue", rescue_password="secret")
+    ironic.fail(node, "deploy" if step == "rebuild" else step, "the disk is gone")
+    body = {"rescue_password": "secret"} if step == "rescue" else {}
+    ironic.provision(node, {"deploy": "active", "undeploy": "deleted"}.get(step, step), **body)
+    ironic.get(f"/v1/nodes/{node}?fields={_STATES}")
+    path = f"/v1/nodes/{node}/history"
+    ironic.get(f"{path}?detail=true")
+    # As the driver asks for it.
+    newest = ironic.get(f"{path}?detail=true&sort_dir=desc&limit=20", version="1.78").body
+    assert "the disk is gone" in newest["history"][0]["event"]
+    ironic.get(f"{path}?detail=true&sort_dir=desc&limit=1")
+
+
+@check_each("power on", "rebooting", "soft rebooting")
+def _(ironic: IronicUnderTest, target: str) -> None:
+    """how {} failed is in the history of the node"""
+    node = ironic.node()
+    ironic.fail(node, "power", "the BMC is on fire")
+    ironic.put(f"/v1/nodes/{node}/states/power", {"target": target})
+    ironic.settle(node)
+    ironic.get(f"/v1/nodes/{node}?fields={_STATES}")
+    ironic.get(f"/v1/nodes/{node}/history?detail=true")

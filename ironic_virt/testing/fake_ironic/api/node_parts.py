@@ -232,6 +232,11 @@ def validate_named(request: Request) -> Answer:
 
 _HISTORY = ("uuid", "created_at", "severity", "event")
 _HISTORY_DETAIL = (*_HISTORY, "event_type", "conductor", "user")
+# As Ironic has them in a link: in its own order, and at every version.
+_HISTORY_LINKED = (
+    *("uuid", "created_at", "severity", "event_type", "event", "conductor", "user", "project"),
+    *("state", "target_provision_state", "duration_seconds"),
+)
 
 
 def _render_event(request: Request, event: Any, detail: bool) -> dict[str, Any]:
@@ -270,7 +275,7 @@ def list_history(request: Request, ident: str) -> Answer:
             raise _no_event(given["marker"])
         events = events[uuids.index(given["marker"]) + 1 :]
     events = events[:limit]
-    fields = _HISTORY_DETAIL if given["detail"] else _HISTORY
+    fields = _HISTORY_LINKED if given["detail"] else _HISTORY
     body = paging.collection(
         request,
         "history",

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What an error says of a node's history, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.baremetal.history import NodeEvent
+from ironic_virt.driver import history
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic
+from tests.unit.driver.conftest import DURATIONS
+from tests.unit.driver.stage import Stage
+
+PASSWORD = "correct horse"
+ORIGIN = "Ironic's history of the node: ERROR, {kind}, by conductor-1, at 20"
+
+Act = Callable[[Stage, virt.Instance], None]
+
+
+def spawn(stage: Stage, instance: virt.Instance) -> None:
+    stage.spawn(instance)
+
+
+def rebuild(stage: Stage, instance: virt.Instance) -> None:
+    stage.rebuild(instance)
+
+
+def destroy(stage: Stage, instance: virt.Instance) -> None:
+    stage.destroy(instance)
+
+
+def rescue(stage: Stage, instance: virt.Instance) -> None:
+    stage.driver.rescue(None, instance, None, None, PASSWORD)
+
+
+def unrescue(stage: Stage, instance: virt.Instance) -> None:
+    stage.driver.unrescue(None, instance)
+
+
+STEPS = [
+    pytest.param((), spawn, "deploy", "deploying", id="spawn"),
+    pytest.param((spawn,), rebuild, "deploy", "deploying", id="rebuild"),
+    pytest.param((spawn,), rescue, "rescue", "rescue", id="rescue"),
+    pytest.param((spawn, rescue), unrescue, "unrescue", "rescue", id="unrescue"),
+    pytest.param((spawn,), destroy, "undeploy", "unprovision", id="destroy"),
+]
+
+
+def history_requests(fake: FakeIronic) -> int:
+    return len(fake.requests.matching("GET", "/history$"))
+
+
+@pytest.mark.parametrize(("before", "act", "operation", "kind"), STEPS)
+def test_an_error_ends_with_what_the_history_has_of_the_step(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    before: tuple[Act, ...],
+    act: Act,
+    operation: str,
+    kind: str,
+) -> None:
+    instance = stage.instance(node)
+    for one in before:
+        one(stage, instance)
+    assert history_requests(fake) == 0, "what succeeds costs nothing"
+    fake.fail_next(operation, "the disk is gone", count=2)
+    with pytest.raises(exceptions.NodeError, match="the disk is gone") as caught:
+        act(stage, instance)
+    [note] = caught.value.__notes__
+    assert note.startswith(ORIGIN.format(kind=kind)), "and the text is not said twice"
+    assert history_requests(fake) == 1
+
+
+def test_a_server_without_history_is_not_asked(set_stage: Callable[..., Stage]) -> None:
+    fake = FakeIronic(durations=DURATIONS, max_version=(1, 77))
+    stage = set_stage(fake)
+    fake.fail_next("deploy", "the disk is gone")
+    with pytest.raises(exceptions.DeployFailed, match="the disk is gone") as caught:
+        stage.spawn(stage.instance(fake.add_node(ports=1)))
+    assert not hasattr(caught.value, "__notes__")
+    assert history_requests(fake) == 0
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [{"status": 403}, {"status": 503}, {"status": 200, "body": b"<html>"}, {"status": 404}],
+    ids=lambda trouble: str(trouble["status"]),
+)
+def test_a_history_that_can_not_be_read_changes_nothing(
+    stage: Stage, fake: FakeIronic, node: str, trouble: dict[str, Any]
+) -> None:
+    fake.fail_next("deploy", "the disk is gone")
+    fake.faults.status(method="GET", path="/history$", count=None, **trouble)
+    before = stage.trace(node)
+    with pytest.raises(exceptions.DeployFailed, match="the disk is gone") as caught:
+        stage.spawn(stage.instance(node))
+    assert not hasattr(caught.value, "__notes__")
+    assert history_requests(fake) == 1, "it is asked once, whatever comes of it"
+    fake.settle()
+    assert stage.trace(node) == before | {"last_error": fake.node(node)["last_error"]}
+
+
+def test_what_was_refused_has_no_history(stage: Stage, fake: FakeIronic, node: str) -> None:
+    instance = stage.instance(node)
+    stage.spawn(instance)
+    fake.faults.status(400, "PUT", "/states/provision$", body="not in this state")
+    with pytest.raises(exceptions.RebuildFailed, match="not in this state") as caught:
+        stage.rebuild(instance)
+    assert history_requests(fake) == 0
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_a_step_that_takes_too_long_is_told_of_with_the_last_event(
+    set_stage: Callable[..., Stage],
+) -> None:
+    fake = FakeIronic(durations=Durations(deploy=10_000))
+    stage = set_stage(fake, deploy_timeout=60, unprovision_timeout=5)
+    with pytest.raises(exceptions.WaitTimeout, match="deploy_timeout") as caught:
+        stage.spawn(stage.instance(fake.add_node(ports=1)))
+    note = caught.value.__notes__[0]
+    assert "Starting deployment with steps=[{'step': 'deploy', " in note
+    assert "(INFO, deployment_start, by conductor-1, at 20" in note
+
+
+# -- which event, and in which words -------------------------------------------
+
+
+def event(text: str, severity: str = "ERROR", at: str | None = None, **more: Any) -> NodeEvent:
+    return NodeEvent(uuid="e", event=text, severity=severity, created_at=at, **more)
+
+
+def test_the_event_of_a_failure_is_the_one_that_its_error_was_written_with() -> None:
+    older, newer = event("it broke", event_type="old"), event("it broke", event_type="new")
+    events = [event("something else"), event("it broke", "INFO"), newer, older]
+    assert history.event_of(events, "it broke") is newer
+    assert history.event_of(events, "it did not") is None
+
+
+@pytest.mark.parametrize(
+    ("at", "since", "counts"),
+    [
+        ("2026-11-21T23:08:21.550483+00:00", "2026-11-21T23:08:21+00:00", True),
+        ("2026-11-21T23:08:21+00:00", "2026-11-21T23:08:21.900000+00:00", True),
+        ("2026-11-21T23:08:20.999999+00:00", "2026-11-21T23:08:21+00:00", False),
+        ("2026-11-21T23:08:22", "2026-11-21T23:08:21+00:00", True),
+        ("yesterday", "2026-11-21T23:08:21+00:00", False),
+        ("2026-11-21T23:08:22+00:00", None, False),
+        (None, "2026-11-21T23:08:21+00:00", False),
+    ],
+)
+def test_an_event_of_a_former_step_does_not_count(
+    at: str | None, since: str | None, counts: bool
+) -> None:
+    newest = event("x", at=at)
+    assert (history.newest_since([newest, event("y", at=at)], since) is newest) is counts
+    assert history.newest_since([], since) is None
+
+
+def test_an_event_is_one_line_and_bounded() -> None:
+    told = history.in_words(event("a\n b" + "c" * 5000, conductor="c1", event_type="t", at="then"))
+    assert told.startswith("Ironic's history of the node: a bccc")
+    assert told.endswith("... (ERROR, t, by c1, at then)")
+    assert len(told) < 400
