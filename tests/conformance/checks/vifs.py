@@ -182,3 +182,61 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.patch(f"/v1/ports/{port}", change, expect=ANY)
     ironic.set_node(node, maintenance=True)
     ironic.delete(f"/v1/ports/{port}", expect=ANY)
+
+
+@check_each("active", "rescue", "rescue failed", "service failed", "deploy failed", "error")
+def _(ironic: IronicUnderTest, state: str) -> None:
+    """a VIF is attached and detached in state {}"""
+    node = ironic.active_node(instance_uuid=ironic.uuid())
+    port = ironic.port(node)
+    ironic.set_node(node, provision_state=state)
+    path = f"/v1/nodes/{node}/vifs"
+    assert ironic.post(path, {"id": VIF}, version="1.38").status == 204
+    ironic.get(f"/v1/ports/{port}")
+    assert ironic.get(path, version="1.38").body == {"vifs": [{"id": VIF}]}
+    ironic.post(path, {"id": VIF}, version="1.38", expect=409)
+    ironic.post(path, {"id": OTHER}, version="1.38", expect=400)
+    assert ironic.delete(f"{path}/{VIF}", version="1.38").status == 204
+    ironic.delete(f"{path}/{VIF}", version="1.38", expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """nobody looks whether another node has a VIF"""
+    one, other = ironic.node(), ironic.node()
+    ironic.port(one)
+    ironic.port(other, "02:00:00:00:00:02")
+    for node in (one, other):
+        assert ironic.post(f"/v1/nodes/{node}/vifs", {"id": VIF}).status == 204
+    for node in (one, other):
+        ironic.get(f"/v1/nodes/{node}/vifs")
+        ironic.delete(f"/v1/nodes/{node}/vifs/{VIF}")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """ports and port groups say which VIF they have, and how they are bonded"""
+    node = ironic.node()
+    ironic.port(node)
+    bond = {
+        "node_uuid": node,
+        "address": "02:00:00:00:00:0a",
+        "mode": "802.3ad",
+        "properties": {"miimon": "100", "xmit_hash_policy": "layer3+4"},
+    }
+    with ironic.unrecorded():
+        group = ironic.post("/v1/portgroups", bond).body["uuid"]
+    ironic.port(node, "02:00:00:00:00:02", portgroup_uuid=group)
+    ironic.port(node, "02:00:00:00:00:03", portgroup_uuid=group)
+    ironic.post(f"/v1/nodes/{node}/vifs", {"id": VIF})
+    ironic.post(f"/v1/nodes/{node}/vifs", {"id": OTHER})
+    ports = ironic.get(
+        f"/v1/ports?node={node}&fields=uuid,address,portgroup_uuid,internal_info,extra",
+        version="1.38",
+    ).body["ports"]
+    assert sorted(port["portgroup_uuid"] == group for port in ports) == [False, True, True]
+    (found,) = ironic.get(
+        f"/v1/portgroups?node={node}&fields=uuid,address,mode,properties,internal_info,extra",
+        version="1.38",
+    ).body["portgroups"]
+    assert found["internal_info"] == {"tenant_vif_port_id": VIF}
