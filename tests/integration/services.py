@@ -216,6 +216,28 @@ class Operator:
             check=True,
         )
 
+    def kept_by_ironic(self, node: str) -> dict[str, Any]:
+        """A node's ``instance_info`` as its conductor has it; the API hides some of it."""
+        script = (
+            "import sys, sqlalchemy as sa\n"
+            "url, node = sys.argv[1:]\n"
+            "with sa.create_engine(url).connect() as connection:\n"
+            "    found = connection.execute(\n"
+            "        sa.text('SELECT instance_info FROM nodes WHERE uuid = :node'),\n"
+            "        {'node': node},\n"
+            "    )\n"
+            "    print(found.scalar_one())\n"
+        )
+        arguments = (self._ironic.database_url, node)
+        done = subprocess.run(
+            [self._ironic.environment.python, "-c", script, *arguments],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        kept: dict[str, Any] = json.loads(done.stdout)
+        return kept
+
     def provision(self, node: str, verb: str) -> None:
         """Ask for a provision state."""
         self.request("PUT", f"/nodes/{node}/states/provision", {"target": verb})

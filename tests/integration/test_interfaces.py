@@ -173,3 +173,38 @@ def test_a_locked_node_is_waited_for_and_looked_at_again(
     assert looks == [node]
     assert vif.id in operator.vifs(node)
     service.destroy(instance)
+
+
+def test_a_system_on_bonded_ports_is_told_of_them(
+    ironic_on_mariadb: real_ironic.RealIronic,
+    service: Service,
+    operator: Operator,
+    neutron: Neutron,
+) -> None:
+    node = make_node(ironic_on_mariadb, 1)
+    members = [f"02:b0:4e:00:00:0{number}" for number in range(2)]
+    bond = {
+        "node_uuid": node,
+        "address": "02:b0:4e:00:00:0a",
+        "mode": "802.3ad",
+        "properties": {"miimon": "100"},
+    }
+    group = operator.request("POST", "/portgroups", bond)["uuid"]
+    for address in members:
+        port = {"node_uuid": node, "address": address, "portgroup_uuid": group}
+        operator.request("POST", "/ports", port)
+    instance = service.instance_on(node)
+    on_bond, on_port = new_vif(), new_vif()
+    service.spawn(instance, [on_bond, on_port])
+    found = service.driver.vif_links(node)
+    # Ironic prefers port groups.
+    link = found[on_bond.id]
+    assert (link.is_bond, link.address, link.bond_mode) == (True, bond["address"], "802.3ad")
+    assert link.bond_properties == {"miimon": "100"}
+    assert sorted(str(port.address) for port in link.ports) == members
+    assert neutron.port(on_bond)["mac_address"] == bond["address"]
+    assert neutron.port(on_port)["mac_address"] == found[on_port.id].address
+    told = operator.kept_by_ironic(node)["configdrive"]["network_data"]
+    assert [one["type"] for one in told["links"]] == ["bond", "phy", "phy", "phy"]
+    assert told["links"][0]["ethernet_mac_address"] == bond["address"]
+    service.destroy(instance)
