@@ -210,6 +210,15 @@ class FlavorExists(RecordsError):
         super().__init__(f"There is a flavor {name!r} already")
 
 
+class NoConsole(RecordsError):
+    """The address of an instance's console can't be had."""
+
+    def __init__(self, instance: str, reason: str) -> None:
+        self.instance = instance
+        self.reason = reason
+        super().__init__(f"Instance {instance}: {reason}")
+
+
 # -- requests -----------------------------------------------------------------
 
 

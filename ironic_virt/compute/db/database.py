@@ -14,6 +14,7 @@ from ironic_virt.compute.db import schema
 from ironic_virt.compute.db.candidates import Candidates
 from ironic_virt.compute.db.claims import Claims
 from ironic_virt.compute.db.compute_nodes import ComputeNodes
+from ironic_virt.compute.db.consoles import Consoles
 from ironic_virt.compute.db.flavors import Flavors
 from ironic_virt.compute.db.history import Actions, Faults
 from ironic_virt.compute.db.instances import Instances
@@ -59,6 +60,7 @@ class Database:
         self.actions = Actions(transactions)
         self.faults = Faults(transactions)
         self.flavors = Flavors(transactions)
+        self.consoles = Consoles(transactions)
         self.moves = Moves(transactions, conf.service_down_time)
 
     @property

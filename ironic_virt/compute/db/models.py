@@ -235,6 +235,24 @@ class InstanceFault(Base):
     details: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
 
 
+class ConsoleRequest(Base):
+    """Somebody waits to be told where an instance's console is; gone when they know it."""
+
+    __tablename__ = "console_requests"
+    __table_args__ = (
+        sa.UniqueConstraint("uuid", name="uniq_console_requests_uuid"),
+        _MYSQL,
+    )
+
+    uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
+    instance_uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
+    kind: orm.Mapped[str] = orm.mapped_column(sa.String(16))
+    address: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
+    error: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
+    answered: orm.Mapped[bool] = orm.mapped_column(sa.Boolean)
+    expires_at: orm.Mapped[datetime.datetime] = orm.mapped_column(types.UtcDateTime)
+
+
 class Flavor(SoftDeleted, Base):
     """A size that instances can be asked for in."""
 

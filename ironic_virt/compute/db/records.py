@@ -286,6 +286,22 @@ class Instance:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ConsoleRequest:
+    """Somebody waits to be told where an instance's console is.
+
+    :param kind: ``serial`` or ``vnc``.
+    :param answered: ``address`` or ``error`` says what came of it.
+    """
+
+    uuid: str
+    instance_uuid: str
+    kind: str
+    answered: bool = False
+    address: virt.ConsoleAddress | None = dataclasses.field(default=None, repr=False)
+    error: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Action:
     """Something that was asked of an instance.
 
@@ -349,8 +365,10 @@ def plain_rebuild(value: Rebuild) -> dict[str, Any]:
     return {"image": plain(value.image), "preserve_ephemeral": value.preserve_ephemeral}
 
 
-def plain(value: virt.Flavor | virt.ImageMeta | virt.Vif) -> dict[str, Any]:
-    """The JSON form of a flavor, an image or a port."""
+def plain(
+    value: virt.Flavor | virt.ImageMeta | virt.Vif | virt.ConsoleAddress,
+) -> dict[str, Any]:
+    """The JSON form of a flavor, an image, a port or a console's address."""
     fields = (field.name for field in dataclasses.fields(value))
     found = {name: getattr(value, name) for name in fields}
     return {

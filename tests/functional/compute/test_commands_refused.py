@@ -130,6 +130,11 @@ def state(db: Database) -> list[object]:
         ("server add interface none v --timeout 5", 2, "--timeout: it goes with --wait"),
         ("server remove interface none v", 1, "There is no instance 'none'"),
         ("server remove interface none v w", 2, "unrecognized arguments: w"),
+        ("server console url show none", 1, "There is no instance 'none'"),
+        ("server console url show", 2, "the following arguments are required: <server>"),
+        ("server console url show none --rdp", 2, "unrecognized arguments: --rdp"),
+        ("server console url show none --timeout 0", 2, "'0' is not a number of seconds"),
+        ("console url show none --vnc --serial", 2, "not allowed with argument --vnc"),
         ("server start twin", 1, "2 instances are named 'twin': say which by uuid ("),
         ("server stop none", 1, "There is no instance 'none'"),
         (
