@@ -74,8 +74,9 @@ TRANSITIONS = {
         "attach_interface", frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.RESCUED})
     ),
     TaskState.DETACHING_INTERFACE: Transition(
+        # From one that is rescued Ironic would not disconnect it.
         "detach_interface",
-        frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.RESCUED, VmState.ERROR}),
+        frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
     ),
     TaskState.DELETING: Transition("delete", frozenset(VmState) - {VmState.DELETED}),
 }

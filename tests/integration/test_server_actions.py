@@ -26,7 +26,11 @@ SECONDS = 180.0
 def node(ironic_on_mariadb: real_ironic.RealIronic) -> str:
     """A node in a shard of its own."""
     seed = next(SEEDS)
-    template = real_ironic.NodeTemplate(shard=f"actions-{seed}", resource_class="gold")
+    template = real_ironic.NodeTemplate(
+        shard=f"actions-{seed}",
+        resource_class="gold",
+        fields={"console_interface": "fake-graphical"},
+    )
     (node,) = real_ironic.create_nodes(
         ironic_on_mariadb, 1, template, name=f"actions-{seed}-{{}}", seed=seed
     )
@@ -79,6 +83,23 @@ def shown(service: ComputeProcess, *argv: str) -> Any:
     code, out, err = run(service, *argv, "-f", "json")
     assert code == 0, err
     return json.loads(out)
+
+
+def test_a_console_is_told_of(
+    service: ComputeProcess,
+    server: str,
+    node: str,
+    ironic_on_mariadb: real_ironic.RealIronic,
+) -> None:
+    operator = Operator(ironic_on_mariadb)
+    told = shown(service, "server", "console", "url", "show", "--vnc", "web")
+    assert (told["type"], told["host"], told["port"]) == ("vnc", "192.0.2.1", 5900)
+    assert told["url"].startswith("http")
+    assert operator.node(node)["console_enabled"]
+    code, out, err = run(service, "server", "console", "url", "show", "web")
+    assert (code, out) == (1, "")
+    assert "'vnc', and 'socat' is wanted" in err
+    assert told["url"] not in service.text()
 
 
 def test_an_interface_is_added_and_removed(

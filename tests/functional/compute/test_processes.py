@@ -13,11 +13,22 @@ from typing import Any
 
 import pytest
 import requests
+from oslo_config import cfg
 
+from ironic_virt.compute import consoles
 from ironic_virt.compute.db import Database
+from ironic_virt.compute.db.records import ConsoleRequest
+from ironic_virt.compute.errors import NoConsole
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import Conductor, Durations, FakeIronicServer
-from tests.functional.compute.processes import ComputeProcess, create, wait_for
+from ironic_virt.virt import ConsoleAddress
+from tests.functional.compute.processes import (
+    SECONDS,
+    ComputeProcess,
+    create,
+    new_uuid,
+    wait_for,
+)
 
 Compute = Callable[..., ComputeProcess]
 LONG = 3.0
@@ -216,6 +227,35 @@ def test_a_power_cut_in_mid_rescue_costs_nothing_but_time(
     assert deployments(server, "unrescue") == nodes
     assert db.faults.latest(uuid) is None
     assert PASSWORD not in service.text()
+
+
+def test_a_console_that_was_asked_for_is_told_of_after_a_power_cut(
+    compute: Compute, db: Database, database_conf: cfg.ConfigOpts, server: FakeIronicServer
+) -> None:
+    line = {"ipmi_address": "192.0.2.7", "ipmi_terminal_port": 10023}
+    fields = {"console_interface": "ipmitool-socat", "driver_info": line}
+    nodes = server.fake.add_nodes(1, **GOLD, **fields)
+    service = compute().started()
+    wait_for_nodes(db, "compute1", nodes)
+    uuid = create(db, nodes[0])
+    wait_until(db, uuid, "active")
+    service.kill()
+    # On the service's own clock, by which requests expire.
+    asking = Database(database_conf, patient=False).open()
+    request = new_uuid()
+    asking.consoles.ask(request, uuid, "serial", 3600)
+    service.started()
+
+    def answer() -> ConsoleRequest | None:
+        found = asking.consoles.get(request)
+        return found if found is not None and found.answered else None
+
+    assert wait_for("an answer", answer).address == ConsoleAddress("serial", "127.0.0.1", 10023)
+    assert server.fake.node(nodes[0])["console_enabled"]
+    assert consoles.ask(asking, uuid, "serial", timeout=SECONDS).port == 10023
+    with pytest.raises(NoConsole, match="is of type 'socat', and 'vnc' is wanted"):
+        consoles.ask(asking, uuid, "vnc", timeout=SECONDS)
+    asking.close()
 
 
 # -- what happens meanwhile -------------------------------------------------------

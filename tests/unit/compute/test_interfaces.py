@@ -109,11 +109,13 @@ def test_one_that_is_stopped_or_rescued_gets_one_too(stage: ServiceStage, uuid: 
     stage.look()
     attach(stage, uuid)
     assert stage.state(uuid) == ("stopped", None)
+    detach(stage, uuid)
     requests(stage).rescue(uuid, "correct horse")
     stage.look()
-    detach(stage, uuid)
     attach(stage, uuid)
     assert (stage.state(uuid), ports(stage, uuid)) == (("rescued", None), [FIRST, SECOND])
+    with pytest.raises(ConflictingRequest, match="unrescue it first"):
+        detach(stage, uuid)
 
 
 def test_while_ironic_is_out_of_reach_it_is_put_off(stage: ServiceStage, uuid: str) -> None:
