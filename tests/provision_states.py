@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +52,12 @@ class Method:
     :ivar call: calls the driver for an instance.
     :ivar carries: whether the node carries the instance, deployed as it is when Ironic
         has got so far; else it is free, and the instance is new.
+    :ivar fields: of a node that can do it at all.
     """
 
     call: Call
     carries: bool = True
+    fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def _inventory(driver: Any, instance: virt.Instance) -> str:
@@ -89,6 +91,7 @@ METHODS: dict[str, Method] = {
     "power_off, soft": Method(lambda driver, one: driver.power_off(one, timeout=5)),
     "reboot, soft": Method(lambda driver, one: driver.reboot(None, one, None, "SOFT")),
     "reboot, hard": Method(lambda driver, one: driver.reboot(None, one, None, "HARD")),
+    "trigger_crash_dump": Method(lambda driver, one: driver.trigger_crash_dump(one)),
     "rescue": Method(lambda driver, one: driver.rescue(None, one, None, None, PASSWORD)),
     "unrescue": Method(lambda driver, one: driver.unrescue(None, one)),
     "attach_interface": Method(
@@ -97,10 +100,30 @@ METHODS: dict[str, Method] = {
     "detach_interface": Method(
         lambda driver, one: driver.detach_interface(None, one, virt.Vif(VIF))
     ),
+    "get_serial_console": Method(
+        lambda driver, one: driver.get_serial_console(None, one),
+        fields={
+            "console_interface": "ipmitool-socat",
+            "driver_info": {"ipmi_address": "192.0.2.7", "ipmi_terminal_port": 10023},
+        },
+    ),
+    "get_vnc_console": Method(
+        lambda driver, one: driver.get_vnc_console(None, one),
+        fields={"console_interface": "fake-graphical"},
+    ),
+    "get_instance_diagnostics": Method(
+        lambda driver, one: YES if driver.get_instance_diagnostics(one) else "no"
+    ),
+    "get_volume_connector": Method(
+        lambda driver, one: YES if driver.get_volume_connector(one) else "no"
+    ),
     "get_info": Method(_info),
     "instance_exists": Method(lambda driver, one: YES if driver.instance_exists(one) else "no"),
     "list_instance_uuids": Method(
         lambda driver, one: YES if one.uuid in driver.list_instance_uuids() else "no"
+    ),
+    "is_node_deleted": Method(
+        lambda driver, one: YES if driver.is_node_deleted(one.node) else "no", carries=False
     ),
     "node_is_available": Method(
         lambda driver, one: YES if driver.node_is_available(one.node) else "no", carries=False
@@ -108,6 +131,18 @@ METHODS: dict[str, Method] = {
     "get_available_resource": Method(_resource, carries=False),
     "get_inventory": Method(_inventory, carries=False),
 }
+
+WITHOUT_A_STATE = frozenset(
+    {
+        # Ask the records, or the inventory, or nobody.
+        *("node_of", "network_binding_host_id", "power_update_event"),
+        # Refused always.
+        *("attach_volume", "detach_volume"),
+        # The beginning of a spawn.
+        "prepare_networks_before_block_device_mapping",
+    }
+)
+"""Methods that have to do with an instance, and need no column."""
 
 
 def outcome(

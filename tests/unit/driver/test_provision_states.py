@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ironic_virt.baremetal import states
+from ironic_virt.driver import IronicDriver
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests import provision_states
-from tests.provision_states import METHODS, Request
+from tests.provision_states import METHODS, WITHOUT_A_STATE, Request
 from tests.unit.driver.stage import Stage
 
 DURATIONS = Durations(deploy=1, undeploy=1, clean=1, power=1, rescue=1, unrescue=1)
@@ -28,19 +30,31 @@ def test_the_table_has_every_state_in_every_column() -> None:
         assert column.keys() == set(listed), name
 
 
+def test_every_method_that_has_to_do_with_an_instance_has_a_column() -> None:
+    theirs = {
+        name
+        for name, method in inspect.getmembers(IronicDriver, inspect.isfunction)
+        if not name.startswith("_")
+        and name in vars(IronicDriver)
+        and "instance" in inspect.signature(method).parameters
+    }
+    columns = {name.partition(",")[0] for name in METHODS}
+    assert theirs - columns - WITHOUT_A_STATE == set()
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_what_a_method_does(set_stage: Callable[..., Stage], name: str) -> None:
     method = METHODS[name]
     options: dict[str, Any] = dict.fromkeys(TIMEOUTS, 8)
     seen: dict[str, str] = {}
     for state in provision_states.listed_states():
-        fake = FakeIronic(durations=DURATIONS)
+        fake = FakeIronic(durations=DURATIONS, supports_nmi=True)
         node = fake.add_node(ports=2, resource_class="gold", power_state=states.POWER_ON)
         stage = set_stage(fake, **options)
         instance = stage.instance(node)
         if method.carries:
             stage.spawn(instance)
-        fake.set_node(node, provision_state=state, power_state=states.POWER_ON)
+        fake.set_node(node, provision_state=state, power_state=states.POWER_ON, **method.fields)
         stage.driver.get_available_nodes(refresh=True)
         seen[state] = provision_states.outcome(
             method, stage.driver, instance, lambda fake=fake: _sent(fake)
