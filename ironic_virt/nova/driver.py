@@ -22,6 +22,7 @@ from typing import Any
 import nova.conf
 from nova import exception
 from nova.compute import power_state, task_states, vm_states
+from nova.console import type as console_type
 from nova.objects import external_event
 from nova.virt import driver as nova_driver
 from oslo_log import log as logging
@@ -344,6 +345,26 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
         """Boot the server's own system again."""
         with self._acting(Doing.UNRESCUE, instance):
             self._driver.unrescue(context, instance)
+
+    # -- consoles -------------------------------------------------------------
+
+    def get_serial_console(self, context: Any, instance: Any) -> Any:
+        """Where ``nova-serialproxy`` finds the serial console, which it gets to itself.
+
+        :raises ConsoleTypeUnavailable: there is none to be had.
+        """
+        with translated(Doing.SERIAL_CONSOLE, instance):
+            found = self._driver.get_serial_console(context, instance)
+        return console_type.ConsoleSerial(found.host, found.port, found.path)
+
+    def get_vnc_console(self, context: Any, instance: Any) -> Any:
+        """Where ``nova-novncproxy`` finds the VNC server.
+
+        :raises ConsoleTypeUnavailable: there is none to be had.
+        """
+        with translated(Doing.VNC_CONSOLE, instance):
+            found = self._driver.get_vnc_console(context, instance)
+        return console_type.ConsoleVNC(found.host, found.port, found.path)
 
     # -- power ----------------------------------------------------------------
 

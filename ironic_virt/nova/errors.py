@@ -14,6 +14,7 @@ what was being done; a field says which of Nova's errors is raised.  What they l
 - a server whose rescue or unrescue failed is in ERROR, whatever it runs: Nova knows no
   other way;
 - a failed power change or reboot leaves the server as it is, with a fault;
+- a console that can't be had is told of to whoever asked, and nothing else comes of it;
 - a list that could not be had is asked for again in the next period.
 
 Nova cuts a fault's text at 255 characters, so it starts with the reason.  The log has
@@ -56,6 +57,8 @@ class Doing(enum.Enum):
     RESCUE = "rescuing"
     UNRESCUE = "unrescuing"
     CRASH_DUMP = "injecting an NMI"
+    SERIAL_CONSOLE = "getting the serial console"
+    VNC_CONSOLE = "getting the VNC console"
 
 
 class Verdict(enum.Enum):
@@ -143,6 +146,13 @@ def _roll_back(error: exceptions.IronicVirtError, instance: Any) -> Any:
     return exception.InstanceFaultRollback(NotRebuilt(reason=reason(error)))
 
 
+def _no_console(kind: str) -> _Make:
+    # Not a kind of our own: Nova's API, on another host, would not know it.
+    return lambda error, instance: exception.ConsoleTypeUnavailable(
+        message=f"Unavailable console type {kind}: {reason(error)}", console_type=kind
+    )
+
+
 def _with_reason(kind: Callable[..., Exception]) -> _Make:
     return lambda error, instance: kind(reason=reason(error))
 
@@ -184,6 +194,8 @@ _TABLE: dict[Verdict | None, dict[Doing, _Make]] = {
         Doing.ATTACH_INTERFACE: _absent,
         Doing.DETACH_INTERFACE: _absent,
         Doing.CRASH_DUMP: _absent,
+        Doing.SERIAL_CONSOLE: _absent,
+        Doing.VNC_CONSOLE: _absent,
     },
     Verdict.NO_NODE: {Doing.NODE: _no_host},
     Verdict.UNTOUCHED: {Doing.REBUILD: _roll_back},
@@ -207,6 +219,8 @@ _TABLE: dict[Verdict | None, dict[Doing, _Make]] = {
         Doing.RESCUE: _with_reason(exception.InstanceRescueFailure),
         Doing.UNRESCUE: _with_reason(exception.InstanceUnRescueFailure),
         Doing.CRASH_DUMP: _FAILED,
+        Doing.SERIAL_CONSOLE: _no_console("serial"),
+        Doing.VNC_CONSOLE: _no_console("vnc"),
     },
 }
 

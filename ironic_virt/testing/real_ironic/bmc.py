@@ -3,7 +3,8 @@
 """A stand-in for ``ipmitool``, so that nodes of fake hardware can have serial consoles.
 
 Ironic's console interface ``ipmitool-socat`` runs ``socat``, the real one, which runs this.
-It takes every command; a serial line says who it is and then echoes.
+It takes every command.  A serial line says who it is and then echoes, to one at a time for
+each address of a BMC, until it is told to end that.
 """
 
 import os
@@ -13,10 +14,21 @@ from pathlib import Path
 GREETING = "stand-in for a serial line"
 
 _PROGRAM = f"""#!/bin/sh
+host= before=
+for argument in "$@"; do
+    [ "$before" = -H ] && host=$argument
+    before=$argument
+done
+session="$(dirname "$0")/session-$host"
 case "$*" in
 *"sol activate")
+    echo $$ > "$session"
     echo "{GREETING}"
     exec cat
+    ;;
+*"sol deactivate")
+    [ ! -f "$session" ] || kill "$(cat "$session")" 2>/dev/null
+    rm -f "$session"
     ;;
 esac
 """

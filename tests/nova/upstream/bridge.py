@@ -68,6 +68,9 @@ _FAILED = {"rescue": states.RESCUE_FAILED, "unrescue": states.UNRESCUE_FAILED}
 _BEFORE = {"rescue": states.ACTIVE, "unrescue": states.RESCUE}
 """The state from which a call goes out, where a test says nothing of the node at all."""
 
+_CONSOLES = frozenset({"get_serial_console", "get_vnc_console"})
+"""Calls for which a test says how the node's console is."""
+
 _AFTER_POWER = {
     states.POWER_ON: states.POWER_ON,
     states.POWER_OFF: states.POWER_OFF,
@@ -132,6 +135,8 @@ class Bridge:
         self._nodes = {}
         self._vifs = []
         self._requests = 0
+        self._console_said: Any = None
+        self._console_wanted: bool | None = None
 
     # -- the channel ----------------------------------------------------------
 
@@ -171,6 +176,8 @@ class Bridge:
             ("PUT", f"{node}/states/power", self._power),
             ("PUT", f"{node}/management/inject_nmi", self._inject_nmi),
             ("GET", f"{node}/history", self._history),
+            ("GET", f"{node}/states/console", self._console),
+            ("PUT", f"{node}/states/console", self._switch_console),
             ("GET", f"{node}/vifs", self._list_vifs),
             ("POST", f"{node}/vifs", self._attach_vif),
             ("DELETE", f"{node}/vifs/([^/]+)", self._detach_vif),
@@ -193,6 +200,8 @@ class Bridge:
             return wire.answer({"nodes": []})
         if instance := params.get("instance_uuid"):
             held = self._of_instance(instance)
+            if held and self._method in _CONSOLES:
+                held.since |= self._console_of(held.uuid)
             return wire.answer({"nodes": [held.shown()] if held else []})
         where = {key: params[key] for key in ("conductor_group", "shard") if key in params}
         return wire.answer({"nodes": [held.shown() for held in self._all(where)]})
@@ -285,7 +294,13 @@ class Bridge:
         return Held(source, uuid, **known)
 
     def _get(self, params: Any, body: Any, uuid: str) -> Answer:
-        return wire.answer(self._node(uuid).shown())
+        if params.get("fields") == "driver_internal_info":
+            source = self._connection.get_node(uuid, fields=("uuid", params["fields"]))
+            return wire.answer(wire.node(source, uuid))
+        held = self._node(uuid)
+        if self._method in _CONSOLES:
+            held.since |= self._console_of(uuid)
+        return wire.answer(held.shown())
 
     def _patch(self, params: Any, body: Any, uuid: str) -> Answer:
         held = self._node(uuid)
@@ -385,6 +400,30 @@ class Bridge:
     def _inject_nmi(self, params: Any, body: Any, uuid: str) -> Answer:
         self._connection.inject_nmi_to_node(uuid)
         return wire.answer(None, 204)
+
+    # -- consoles -------------------------------------------------------------
+
+    def _console_of(self, uuid: str) -> dict[str, Any]:
+        """Whether a node's console is on; while that is not as was wanted, it is locked."""
+        if self._console_wanted is not False:
+            self._console_said = self._connection.get_node_console(uuid)
+            on = self._console_said["console_enabled"]
+        else:
+            # Tests leave it to their mock to switch one off.
+            on = False
+        busy = self._console_wanted is not None and on != self._console_wanted
+        return {"console_enabled": on, "reservation": "conductor-1" if busy else None}
+
+    def _console(self, params: Any, body: Any, uuid: str) -> Answer:
+        return wire.answer(self._console_said)
+
+    def _switch_console(self, params: Any, body: Any, uuid: str) -> Answer:
+        self._console_wanted = body["enabled"]
+        if body["enabled"]:
+            self._connection.enable_node_console(uuid)
+        else:
+            self._connection.disable_node_console(uuid)
+        return wire.answer(None, 202)
 
     # -- networks -------------------------------------------------------------
 

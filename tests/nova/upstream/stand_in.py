@@ -254,6 +254,6 @@ def module() -> types.ModuleType:
     made = types.ModuleType(in_tree.__name__, "Our driver, for Nova's tests.")
     made.IronicDriver = IronicDriver
     made.LOG = ours.LOG
-    for name in ("_NODE_FIELDS", "_UNPROVISION_STATES"):
+    for name in ("_NODE_FIELDS", "_UNPROVISION_STATES", "_CONSOLE_STATE_CHECKING_INTERVAL"):
         setattr(made, name, getattr(in_tree, name))
     return made

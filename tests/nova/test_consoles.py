@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Consoles of servers by Nova's API, with Nova's in-tree driver and with ours."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+from typing import Any
+
+import pytest
+from nova import utils
+from nova.tests.functional.api import client
+
+from ironic_virt.testing import real_ironic
+from ironic_virt.testing.real_ironic import bmc
+from tests.nova import figures
+from tests.nova.deployment import Deployment
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("socat") is None, reason="Ironic serves serial consoles by socat"
+)
+
+VNC = {"protocol": "vnc", "type": "novnc"}
+SERIAL = {"protocol": "serial", "type": "serial"}
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Consoles(Deployment):
+    """One compute service."""
+
+    __test__ = False
+
+    @pytest.fixture(autouse=True)
+    def _given(self, ironic: real_ironic.RealIronic) -> None:
+        self._real = ironic
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start_nova(self._real)
+        self.flags(enabled=True, group="serial_console")
+        self.flags(enabled=True, group="vnc")
+
+    def servers_on(self, *nodes: str) -> list[dict[str, Any]]:
+        """A server on each node."""
+        self.start_service("compute", "compute1")
+        servers = [self.boot(f"server-{number}") for number, _ in enumerate(nodes)]
+        for server in servers:
+            self.wait_for(server, "ACTIVE")
+        by_node = {self.node_of(server): server for server in servers}
+        return [by_node[node] for node in nodes]
+
+    def node_with_a_serial_line(self) -> tuple[str, int]:
+        """A node, and the port of its line."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        # The stand-in for its BMC goes by the address.
+        info = {"ipmi_address": f"bmc-of-{port}", "ipmi_terminal_port": port}
+        fields = {"console_interface": "ipmitool-socat", "driver_info": info}
+        (node,) = self.make_nodes(1, fields=fields)
+        return node, port
+
+    def console(self, server: dict[str, Any], which: dict[str, str]) -> tuple[str, int]:
+        """Where one of Nova's proxies is sent by the URL that a user gets."""
+        with utils.temporary_mutation(self.api, microversion="2.31"):
+            body = {"remote_console": which}
+            answer = self.api.api_post(f"/servers/{server['id']}/remote-consoles", body)
+            token = _UUID.search(answer.body["remote_console"]["url"])
+            assert token is not None
+            told = self.api.api_get(f"/os-console-auth-tokens/{token[0]}").body["console"]
+        assert told["instance_uuid"] == server["id"]
+        return told["host"], told["port"]
+
+    def switch_on(self, node: str) -> None:
+        """Switch a console on, as an operator does."""
+        self.ironic("PUT", f"/nodes/{node}/states/console", {"enabled": True})
+        self.wait_for_console(node)
+
+    def wait_for_console(self, node: str, on: bool = True) -> None:
+        """Wait until Ironic has switched it."""
+        self.until(
+            lambda: self.node(node),
+            lambda now: (now["console_enabled"], now["reservation"]) == (on, None),
+        )
+
+    def test_nova_sends_its_proxies_to_the_consoles(self) -> None:
+        (screen,) = self.make_nodes(1, fields={"console_interface": "fake-graphical"})
+        line, port = self.node_with_a_serial_line()
+        with_screen, with_line = self.servers_on(screen, line)
+        with self.step("VNC console"):
+            assert self.console(with_screen, VNC) == ("192.0.2.1", 5900)
+        self.wait_for_console(screen)
+        self.switch_on(line)
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as somebody:
+            assert bmc.GREETING.encode() in somebody.recv(100)
+            with self.step("serial console, taken"):
+                assert self.console(with_line, SERIAL) == ("127.0.0.1", port)
+            assert is_over(somebody)
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as user:
+            assert bmc.GREETING.encode() in user.recv(100)
+
+
+def is_over(session: socket.socket) -> bool:
+    """Whether the other side has ended it."""
+    try:
+        while session.recv(100):
+            pass
+    except ConnectionResetError:
+        pass
+    except TimeoutError:
+        return False
+    return True
+
+
+class TestConsolesInTree(Consoles):
+    """Nova's own driver."""
+
+    __test__ = True
+    driver = figures.IN_TREE
+
+
+class TestConsoles(Consoles):
+    """Ours, and what only ours does."""
+
+    __test__ = True
+    driver = figures.OURS
+
+    def test_a_serial_console_is_switched_on_for_whoever_asks(self) -> None:
+        node, port = self.node_with_a_serial_line()
+        (server,) = self.servers_on(node)
+        with pytest.raises(client.OpenStackApiException, match="is of type 'socat'") as caught:
+            self.console(server, VNC)
+        assert caught.value.response.status_code == 400
+        # It was switched on for that, and is of no use.
+        self.wait_for_console(node, on=False)
+        assert self.console(server, SERIAL) == ("127.0.0.1", port)
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as user:
+            assert bmc.GREETING.encode() in user.recv(100)
