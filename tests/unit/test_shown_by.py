@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The tables beside Nova's own driver name tests, and those exist."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+PAGES = ROOT / "doc" / "source" / "nova"
+QUOTED = re.compile(r"``([^`]+)``")
+
+
+def rows(page: Path) -> Iterator[list[str]]:
+    """The rows of a page's first table, below its header."""
+    _, _, text = page.read_text().partition(".. list-table::")
+    table = re.split(r"\n(?=\S)", text, maxsplit=1)[0]
+    for row in table.split("\n   * - ")[2:]:
+        yield [" ".join(cell.split()) for cell in row.split("\n     - ")]
+
+
+@functools.cache
+def names_in(module: Path) -> frozenset[str]:
+    """The classes and functions of a module, however deep."""
+    kinds = (ast.ClassDef, ast.FunctionDef)
+    tree = ast.parse(module.read_text())
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, kinds))
+
+
+def missing(shown_by: str) -> list[str]:
+    """Which of the quoted tests there are not; ``file.py::name`` each, below ``tests``."""
+    found = []
+    for told in QUOTED.findall(shown_by):
+        path, _, name = told.partition("::")
+        module = TESTS / path
+        if not module.exists() or (name and name not in names_in(module)):
+            found.append(told)
+    return found
+
+
+def missing_by_words(shown_by: str) -> list[str]:
+    """The same where a directory, a module and a class stand one after the other."""
+    found = []
+    directory, module = TESTS / "nova", TESTS
+    for told in QUOTED.findall(shown_by):
+        if told.startswith("python -m "):
+            there = (ROOT / told.split()[2]).is_dir()
+        elif told.startswith("tests/"):
+            directory = ROOT / told
+            there = directory.is_dir()
+        elif told == "upstream":
+            there = (directory / told / "test_cases.py").exists()
+        elif told.startswith("test_"):
+            module = directory / f"{told}.py"
+            there = module.exists()
+        else:
+            there = module.is_file() and told in names_in(module)
+        if not there:
+            found.append(told)
+    return found
+
+
+FEATURES = list(rows(PAGES / "features.rst"))
+DIFFERENCES = list(rows(PAGES / "differences.rst"))
+
+
+def test_there_are_as_many_rows_as_one_would_think() -> None:
+    assert len(FEATURES) > 40
+    assert len(DIFFERENCES) > 30
+
+
+@pytest.mark.parametrize("row", FEATURES, ids=lambda row: row[0])
+def test_a_feature_is_shown_by_a_test(row: list[str]) -> None:
+    _, theirs, ours, shown_by = row
+    assert theirs
+    assert ours
+    assert QUOTED.search(shown_by)
+    assert missing(shown_by) == []
+
+
+@pytest.mark.parametrize("row", DIFFERENCES, ids=lambda row: row[0])
+def test_a_difference_is_shown_by_a_test(row: list[str]) -> None:
+    shown_by = row[-1]
+    assert QUOTED.search(shown_by)
+    assert missing_by_words(shown_by) == []
+
+
+def test_what_does_not_exist_is_found() -> None:
+    assert missing("``nova/test_life.py::test_nothing``, ``nova/test_nothing.py``") == [
+        "nova/test_life.py::test_nothing",
+        "nova/test_nothing.py",
+    ]
+    assert missing("``nova/test_life.py::TestLife``") == []
+    assert missing_by_words("``test_better``: ``Nothing``, ``test_nothing``") == [
+        "Nothing",
+        "test_nothing",
+    ]
