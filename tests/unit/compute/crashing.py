@@ -18,6 +18,7 @@ PARTS = (
     "actions",
     "faults",
     "candidates",
+    "consoles",
 )
 
 

@@ -24,13 +24,16 @@ def nodes(fake: FakeIronic) -> list[str]:
     return fake.add_nodes(3, **GOLD)
 
 
+PARTS = ("services", "compute_nodes", "pools", "instances", "actions", "faults", "consoles")
+
+
 class Flaky:
     """Records that can be out of reach."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self.away = False
-        for name in ("services", "compute_nodes", "pools", "instances", "actions", "faults"):
+        for name in PARTS:
             setattr(self, name, _FlakyPart(self, getattr(database, name)))
 
 
