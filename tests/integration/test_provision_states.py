@@ -29,6 +29,7 @@ SHOWN = (
     "rescue",
     "unrescue",
     "rebuild",
+    "trigger_crash_dump",
     "destroy",
 )
 """The columns that are shown: all that guards, asks and waits in ways of its own."""
@@ -52,7 +53,9 @@ def nodes(ironic_on_mariadb: real_ironic.RealIronic) -> Iterator[dict[str, str]]
     """A node for each state."""
     listed = provision_states.listed_states()
     seed = next(SEEDS)
-    template = real_ironic.NodeTemplate(resource_class=_RESOURCE_CLASS)
+    template = real_ironic.NodeTemplate(
+        resource_class=_RESOURCE_CLASS, fields={"driver_info": {"takes_nmi": True}}
+    )
     made = real_ironic.create_nodes(
         ironic_on_mariadb, len(listed), template, name=f"stateful-{seed}-{{}}", seed=seed
     )

@@ -437,6 +437,9 @@ def test_the_reason_of_a_failure_is_shown(run: Commands, db: Database, nodes: li
     assert db.instances.fail(uuid, TaskState.SPAWNING, fault)
     shown = run.json("server", "show", "web")["fault"]
     assert (shown["message"], shown["code"]) == ("Ironic could not write the image", 507)
+    assert shown["details"] == "more"
+    told = " ".join(run.ok("server", "show", "web").replace("|", " ").split())
+    assert "Ironic could not write the image; more (code 507" in told
     (row,) = run.json("server", "event", "list", "web", "--long")
     assert (row["Result"], row["Message"]) == ("Error", "Ironic could not write the image")
 

@@ -130,6 +130,9 @@ def test_after_the_last_attempt_the_instance_is_in_error_with_the_reason(
     stage.nobody_has(nodes)
     (action,) = stage.db.actions.list(uuid)
     assert action.message == fault
+    newest = stage.db.faults.latest(uuid)
+    assert newest is not None
+    assert "history of the node: ERROR, deploying, by conductor-1" in (newest.details or "")
 
 
 def test_without_another_node_the_reason_has_both(
