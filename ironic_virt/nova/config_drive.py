@@ -2,14 +2,21 @@
 
 """Nova's config drive with the addresses that a node's ports really have.
 
-Nova builds the image itself, so that it holds what every other driver's holds.  What
-Nova can't know is which port of the node has which VIF: Ironic does.
+Its documents are Nova's own, so that they say what every other driver's say.  What Nova
+can't know is which port of the node has which VIF: Ironic does.
+
+Ironic takes metadata, user data, network data and vendor data as JSON and makes an image
+with ``openstack/2012-08-10`` and ``openstack/latest`` of them.  Nova's own image also has
+other versions, injected files, and metadata in the form of EC2.  A server for which these
+say more gets Nova's own image.
 """
 
 from __future__ import annotations
 
 import base64
+import functools
 import gzip
+import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,10 +24,16 @@ from typing import Any
 
 from nova.api.metadata import base as instance_metadata
 from nova.virt import configdrive, netutils
+from oslo_config import cfg
+from oslo_log import log as logging
 
 from ironic_virt import virt
 from ironic_virt.driver import Link
 from ironic_virt.driver.network_data import with_links
+
+LOG = logging.getLogger(__name__)
+
+_LATEST = "/openstack/latest/"
 
 
 def is_wanted(instance: Any) -> bool:
@@ -29,14 +42,16 @@ def is_wanted(instance: Any) -> bool:
 
 
 def build(
+    conf: cfg.ConfigOpts,
     instance: Any,
     network_info: Any,
     links: Mapping[str, Link],
     injected_files: Sequence[tuple[str, bytes]],
     admin_password: str | None,
 ) -> virt.ConfigDrive:
-    """Build it.
+    """What is on it; Nova's own image of it only if it is needed.
 
+    :param conf: Nova's.
     :param network_info: Nova's.
     :param links: the physical link of each VIF.
     """
@@ -47,12 +62,49 @@ def build(
         network_info=network_info,
         network_metadata=network_data(netutils.get_network_metadata(network_info), links),
     )
+    if why := _why_no_json(conf, instance, metadata):
+        LOG.info("The config drive is sent as an image: %s", why, instance=instance)
+        return virt.ConfigDrive(iso_gzip_base64=_image(metadata))
+    return virt.ConfigDrive(
+        meta_data=_document(metadata, "meta_data.json"),
+        user_data=metadata.userdata_raw,
+        network_data=_document(metadata, "network_data.json"),
+        vendor_data=_document(metadata, "vendor_data2.json"),
+        make_iso=functools.partial(_image, metadata),
+    )
+
+
+def _why_no_json(conf: cfg.ConfigOpts, instance: Any, metadata: Any) -> str | None:
+    """Why only Nova's own image will do; ``None`` if Ironic's will too."""
+    if metadata.content:
+        return "it has files"
+    if conf.config_drive_format != "iso9660":
+        return f"[DEFAULT] config_drive_format is {conf.config_drive_format}"
+    if instance.flavor.ephemeral_gb or instance.flavor.swap:
+        # Where they are, cloud-init reads in the metadata of EC2's form.
+        return "the server has an ephemeral disk or swap space"
+    if _document(metadata, "vendor_data.json"):
+        return "[api] vendordata_jsonfile_path has data for vendor_data.json"
+    return None
+
+
+def _document(metadata: Any, name: str) -> dict[str, Any]:
+    """One of Nova's documents; empty if there is none."""
+    try:
+        found: dict[str, Any] = json.loads(metadata.lookup(_LATEST + name))
+    except instance_metadata.InvalidMetadataPath:
+        return {}
+    return found
+
+
+def _image(metadata: Any) -> str:
+    """Nova's own image, gzipped, in base64."""
     with tempfile.TemporaryDirectory(prefix="ironic-virt-") as directory:
         image = Path(directory, "config-drive")
         with configdrive.ConfigDriveBuilder(instance_md=metadata) as builder:
             builder.make_drive(str(image))
         packed = gzip.compress(image.read_bytes(), mtime=0)
-    return virt.ConfigDrive(iso_gzip_base64=base64.b64encode(packed).decode("ascii"))
+    return base64.b64encode(packed).decode("ascii")
 
 
 def network_data(nova: Any, links: Mapping[str, Link]) -> Any:

@@ -188,6 +188,7 @@ class NovaVirtAPI(virt.VirtAPI):
         if not config_drive.is_wanted(instance):
             return None
         return config_drive.build(
+            self._conf,
             instance,
             values.model_of(network_info),
             self.links(self.node_of(instance) or ""),

@@ -8,10 +8,14 @@ import base64
 import gzip
 import json
 import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
+import fixtures
 import pytest
 import sqlalchemy
+from nova import utils
 
 from ironic_virt.testing import real_ironic
 from tests.nova import figures
@@ -19,13 +23,22 @@ from tests.nova.deployment import OTHER_IMAGE, Deployment
 
 pytestmark = pytest.mark.skipif(
     shutil.which("genisoimage") is None,
-    reason="Nova makes config drives with genisoimage, which is not installed",
+    reason="Nova and Ironic make config drives with genisoimage, which is not installed",
 )
 
 USER_DATA = "#!/bin/sh\necho told by the user who booted the server\n"
 PASSWORD = "only-the-server-may-know"
+FILE = "/etc/motd"
 _VOLUME_NAME = slice(16 * 2048 + 40, 16 * 2048 + 72)
 """Where an ISO 9660 image has its own name (ECMA-119, 8.4)."""
+
+_AS_THE_CONDUCTOR_DOES = """
+import json, sys, types
+from ironic.conductor import configdrive_utils
+drive = json.load(sys.stdin)
+node = types.SimpleNamespace(uuid="a", name="b", instance_info={"configdrive": drive})
+print(configdrive_utils.get_configdrive_image(node))
+"""
 
 
 class ConfigDrive(Deployment):
@@ -52,7 +65,30 @@ class ConfigDrive(Deployment):
             ).one()
         return json.loads(text)
 
-    def boot_with_drive(self, networks: Any) -> dict[str, Any]:
+    def image_on(self, node: str) -> bytes:
+        """The image that an agent would put on the node."""
+        kept = self.kept_by_ironic(node)["configdrive"]
+        if not isinstance(kept, str):
+            arguments = [self._real.environment.python, "-c", _AS_THE_CONDUCTOR_DOES]
+            kept = subprocess.run(
+                arguments, input=json.dumps(kept), capture_output=True, text=True, check=True
+            ).stdout
+        return gzip.decompress(base64.b64decode(kept))
+
+    def documents(self, node: str) -> dict[str, Any]:
+        """What is in OpenStack's newest directory of it, but for what is random."""
+        image = Path(self.useFixture(fixtures.TempDir()).path, "image")
+        image.write_bytes(self.image_on(node))
+        found = {}
+        for name in ("meta_data.json", "network_data.json", "vendor_data2.json", "user_data"):
+            path = f"/openstack/latest/{name}"
+            arguments = ["isoinfo", "-R", "-i", str(image), "-x", path]
+            text = subprocess.run(arguments, capture_output=True, check=True).stdout.decode()
+            found[name] = json.loads(text) if text and name.endswith("json") else text
+        assert found["meta_data.json"].pop("random_seed")
+        return found
+
+    def boot_with_drive(self, networks: Any, **more: Any) -> dict[str, Any]:
         """Ask for a server that is told much."""
         self.start_service("compute", "compute1")
         return self.boot(
@@ -62,6 +98,7 @@ class ConfigDrive(Deployment):
             user_data=base64.b64encode(USER_DATA.encode()).decode(),
             adminPass=PASSWORD,
             metadata={"colour": "green"},
+            **more,
         )
 
     def test_it_comes_to_ironic_whole_and_is_shown_to_nobody(self) -> None:
@@ -70,17 +107,48 @@ class ConfigDrive(Deployment):
         server = self.boot_with_drive([{"port": self.neutron.port_1["id"]}])
         self.wait_for(server, "ACTIVE")
 
-        sent = self.kept_by_ironic(node)["configdrive"]
-        image = gzip.decompress(base64.b64decode(sent))
+        image = self.image_on(node)
         assert image[_VOLUME_NAME].decode().strip() == "config-2"
-        # Files are stored as they are, each in one piece.
-        assert USER_DATA.encode() in image
-        told = (server["id"], "told-of-itself", '"colour": "green"', PASSWORD, port["address"])
-        assert [text for text in told if text.encode() not in image] == []
+        # Word for word the same of both drivers.
+        network = self.neutron.network_1["id"]
+        link, vif = "tapce531f90-19", self.neutron.port_1["id"]
+        address = port["address"]
+        assert self.documents(node) == {
+            "meta_data.json": {
+                "uuid": server["id"],
+                "meta": {"colour": "green"},
+                "admin_pass": PASSWORD,
+                "hostname": "told-of-itself.novalocal",
+                "name": "told-of-itself",
+                "launch_index": 0,
+                "availability_zone": "nova",
+                "project_id": self.api.project_id,
+                "devices": [],
+                "dedicated_cpus": [],
+            },
+            "network_data.json": {
+                "links": [
+                    {
+                        "id": link,
+                        "vif_id": vif,
+                        "type": "phy",
+                        "mtu": 1450,
+                        "ethernet_mac_address": address,
+                    }
+                ],
+                "networks": [
+                    {"id": "network0", "type": "ipv4_dhcp", "link": link, "network_id": network}
+                ],
+                "services": [],
+            },
+            "vendor_data2.json": {"static": {}},
+            "user_data": USER_DATA,
+        }
         assert self.node(node)["instance_info"]["configdrive"] == "******"
         log = self.stdlog.logger.output
         assert node in log
-        for secret in (PASSWORD, sent[:60]):
+        kept = self.kept_by_ironic(node)["configdrive"]
+        for secret in (PASSWORD, kept[:60] if isinstance(kept, str) else "told by the user"):
             assert secret not in log
 
 
@@ -104,15 +172,29 @@ class TestConfigDrive(ConfigDrive):
 
     def test_a_server_without_networks_has_one_too(self) -> None:
         (node,) = self.make_nodes(1)
+        self.flags(mkisofs_cmd="a-program-that-is-not-there")
         self.wait_for(self.boot_with_drive("none"), "ACTIVE")
-        image = gzip.decompress(base64.b64decode(self.kept_by_ironic(node)["configdrive"]))
-        assert USER_DATA.encode() in image
+        assert self.kept_by_ironic(node)["configdrive"]["user_data"] == USER_DATA
+
+    def test_injected_files_make_it_an_image_of_novas(self) -> None:
+        (node,) = self.make_nodes(1)
+        content = b"hello, and welcome"
+        personality = [{"path": FILE, "contents": base64.b64encode(content).decode()}]
+        with utils.temporary_mutation(self.api, microversion="2.56"):
+            server = self.boot_with_drive("none", personality=personality)
+        self.wait_for(server, "ACTIVE")
+        assert isinstance(self.kept_by_ironic(node)["configdrive"], str)
+        assert content in self.image_on(node)
+        (file,) = self.documents(node)["meta_data.json"]["files"]
+        assert file["path"] == FILE
 
     def test_a_rebuild_for_which_none_can_be_made_leaves_the_server_as_it_is(self) -> None:
         (node,) = self.make_nodes(1)
+        self.flags(config_drive_form="iso", group="ironic")
         server = self.boot_with_drive("none")
         self.wait_for(server, "ACTIVE")
         before = self.kept_by_ironic(node)
+        assert isinstance(before["configdrive"], str)
         self.flags(mkisofs_cmd="a-program-that-is-not-there")
         self.act(server, rebuild={"imageRef": OTHER_IMAGE})
         told = self.until(
