@@ -53,6 +53,7 @@ _ONE_NODE_FIELDS = (
     "reservation",
     "provision_updated_at",
     "instance_info",
+    "extra",
     "storage_interface",
     "console_enabled",
 )
@@ -263,6 +264,7 @@ class IronicClient:
         applied: Callable[[Node], bool],
         configdrive: str | Mapping[str, Any] | None = None,
         rescue_password: str | None = None,
+        deploy_steps: Sequence[Mapping[str, Any]] = (),
         features: Sequence[Feature] = (),
     ) -> None:
         """Ask for a change of the provision state; it happens later.
@@ -272,12 +274,17 @@ class IronicClient:
             request was taken.
         :param configdrive: base64 of a gzipped ISO, or the JSON form (1.56).
         :param rescue_password: for the verb ``rescue``.
+        :param deploy_steps: for the verbs ``active`` and ``rebuild``, beside those that
+            the node has by itself (1.69).
         :raises BadRequest: the node's state doesn't allow it.
         """
         body: dict[str, Any] = {"target": verb}
         needed = list(features)
         if rescue_password is not None:
             body["rescue_password"] = rescue_password
+        if deploy_steps:
+            body["deploy_steps"] = list(deploy_steps)
+            needed.append(Feature.DEPLOY_STEPS)
         if configdrive is not None:
             body["configdrive"] = configdrive
             if not isinstance(configdrive, str):

@@ -35,6 +35,9 @@ FIELD_FEATURES = {
     "retired": Feature.RETIRED,
     "protected": Feature.PROTECTED,
     "disable_power_off": Feature.DISABLE_POWER_OFF,
+    "protected_reason": Feature.PROTECTED,
+    "owner": Feature.OWNER,
+    "lessee": Feature.LESSEE,
     "instance_name": Feature.INSTANCE_NAME,
 }
 """What a server must be able to do to show a field."""

@@ -56,6 +56,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         by itself.
     :ivar disable_power_off: it can't be powered off, and Ironic never does it; only in a
         node asked for by itself.
+    :ivar extra: what others have written down about it; only in a node asked for by
+        itself.
     :ivar provision_updated_at: when the provision state last changed, as Ironic
         writes it; only in a node asked for by itself.
     :ivar malformed: names of fields that could not be read.
@@ -79,9 +81,13 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     retired: bool = False
     protected: bool = False
     disable_power_off: bool = False
+    protected_reason: str | None = None
+    owner: str | None = None
+    lessee: str | None = None
     reservation: str | None = None
     provision_updated_at: str | None = None
     instance_info: Mapping[str, Any] | None = None
+    extra: Mapping[str, Any] | None = None
     instance_name: str | None = None
     storage_interface: str | None = None
     console_enabled: bool = False
@@ -125,9 +131,13 @@ class _WireNode(msgspec.Struct, kw_only=True, gc=False):
     retired: bool | None = False
     protected: bool | None = False
     disable_power_off: bool | None = False
+    protected_reason: str | None = None
+    owner: str | None = None
+    lessee: str | None = None
     reservation: str | None = None
     provision_updated_at: str | None = None
     instance_info: dict[str, Any] | None = None
+    extra: dict[str, Any] | None = None
     instance_name: str | None = None
     storage_interface: str | None = None
     console_enabled: bool | None = False
@@ -244,9 +254,13 @@ class NodeDecoder:
             retired=bool(wire.retired),
             protected=bool(wire.protected),
             disable_power_off=bool(wire.disable_power_off),
+            protected_reason=wire.protected_reason,
+            owner=share(wire.owner),
+            lessee=share(wire.lessee),
             reservation=wire.reservation,
             provision_updated_at=wire.provision_updated_at,
             instance_info=wire.instance_info,
+            extra=wire.extra,
             instance_name=wire.instance_name,
             storage_interface=share(wire.storage_interface),
             console_enabled=bool(wire.console_enabled),

@@ -15,6 +15,7 @@ from urllib import parse
 
 from ironic_virt import virt
 from ironic_virt.compute.errors import InvalidRequest
+from ironic_virt.driver.deploy_request import is_ramdisk
 
 _DIGEST = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{64}|[0-9a-fA-F]{128}")
 _FETCHED = ("http", "https")
@@ -35,7 +36,8 @@ def image(
     :param checksum: an MD5, SHA-256 or SHA-512 digest in hex, or the URL of a file
         of such digests.  Needed for ``http(s)``; others may have one, but for
         images in Glance, which knows it.
-    :param properties: ``kernel_id`` and ``ramdisk_id`` make it a partition image.
+    :param properties: ``kernel_id`` and ``ramdisk_id`` make it a partition image;
+        ``ironic_ramdisk_deploy`` says that it is run from memory.
     :raises InvalidRequest: it is none of these.
     """
     properties = dict(properties or {})
@@ -50,7 +52,7 @@ def image(
                 raise InvalidRequest(
                     f"the image {href} is in Glance, which knows it: {what} can't be given"
                 )
-    elif scheme in _FETCHED and checksum is None:
+    elif scheme in _FETCHED and checksum is None and not is_ramdisk(properties):
         raise InvalidRequest(
             f"the image {href} needs a checksum, or Ironic won't deploy it: an MD5, SHA-256 or "
             "SHA-512 digest, or the URL of a file of them"

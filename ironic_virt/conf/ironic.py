@@ -12,7 +12,7 @@ from __future__ import annotations
 from keystoneauth1 import exceptions as ksa_exceptions
 from keystoneauth1 import loading
 from keystoneauth1 import plugin as ksa_plugin
-from oslo_config import cfg
+from oslo_config import cfg, types
 
 from ironic_virt import exceptions
 
@@ -265,6 +265,20 @@ makes the image when it deploys.
 An image is sent in any case for what JSON can't carry (injected files, user data that
 is no text), to an Ironic with API version 1.55 or older, and for vendor data to one
 with 1.58 or older. On this host it takes ``genisoimage``, ``mkisofs`` or ``xorrisofs``.
+""",
+    ),
+    cfg.ListOpt(
+        "project_fields",
+        item_type=types.String(choices=["lessee", "owner"]),
+        default=[],
+        help="""
+Which fields of a node say the project of its instance while it has one: ``lessee``,
+which needs API version 1.65 of Ironic, and ``owner``, 1.50. Ironic's own rules say what
+a lessee or an owner may do with a node.
+
+A field that has a value is left alone; it gets empty again when the instance is
+deleted. Ironic sets the lessee by itself if its ``[conductor] automatic_lessee`` is
+true; then nothing is needed here.
 """,
     ),
     cfg.IntOpt(

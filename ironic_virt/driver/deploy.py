@@ -22,8 +22,16 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.versions import Feature
 from ironic_virt.baremetal.watcher import Watcher
-from ironic_virt.driver import configdrive, deploy_request, history, resources
+from ironic_virt.driver import (
+    configdrive,
+    deploy_request,
+    deploy_steps,
+    history,
+    project_fields,
+    resources,
+)
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.configdrive import ConfigDrives
 from ironic_virt.driver.network import Network
@@ -88,7 +96,11 @@ class Deployment:
         :raises NodeTaken: another instance has it; it is left alone.
         :raises NodeNotAvailable: it is gone or not free; nothing was changed.
         :raises NodeNotOurs: it is outside the target set; nothing was changed.
+        :raises InvalidExtraSpec, MicroversionNotSupported: the flavor asks for deploy
+            steps that no Ironic, or this one, would take; nothing was changed.
         """
+        if deploy_steps.wanted(instance.flavor):
+            self._client.versions.require(Feature.DEPLOY_STEPS)
         if self._selection.by_ironic:
             return self._reservation.reserve(instance, image)
         if not instance.node:
@@ -251,8 +263,18 @@ class Deployment:
         """
         more = self._virtapi.deploy_metadata(instance, network_info)
         info = deploy_request.instance_info(instance, image, node, more, from_volume=from_volume)
+        names = self._conf.ironic.project_fields
+        for name in project_fields.left_alone(node, instance, names):
+            LOG.warning(
+                "Node %s: its %s is not instance %s's project but another one; it is left alone",
+                *(node.uuid, name, instance.uuid),
+            )
         # With the claim in it, Ironic refuses to write to a node that is another's by now.
-        configured = self._claim(node, instance, {"instance_info": info})
+        configured = self._claim(
+            node,
+            instance,
+            {"instance_info": info, **project_fields.claim(node, instance, names)},
+        )
         self._access.guard(configured, instance)
         return configured
 
@@ -291,7 +313,11 @@ class Deployment:
 
         try:
             self._client.set_provision_state(
-                held.uuid, states.VERB_ACTIVE, applied=applied, configdrive=drive
+                held.uuid,
+                states.VERB_ACTIVE,
+                applied=applied,
+                configdrive=drive,
+                deploy_steps=deploy_steps.wanted(instance.flavor),
             )
         except exceptions.IronicError as exc:
             if too_large := configdrive.refused(exc, held.uuid, instance.uuid):

@@ -15,7 +15,7 @@ from typing import Any
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
-from ironic_virt.virt import FlavorLike, ImageLike, InstanceLike
+from ironic_virt.virt import FlavorLike, ImageLike, InstanceLike, Properties
 
 _TRAIT_KEY = re.compile(r"^trait\d*:(?P<name>.+)$")
 
@@ -32,6 +32,22 @@ _IMAGE_FAULTS = re.compile(
     r"|Validation of image href \S+ failed"
     r"|Not authorized for image"
 )
+
+
+_IMAGE_PARTS = {
+    "kernel_id": "kernel",
+    "ramdisk_id": "ramdisk",
+    "stage2_id": "stage2",
+    "ks_template": "ks_template",
+}
+"""Where Ironic looks for what Glance's properties would tell it of an image."""
+
+_YES = frozenset({"1", "t", "true", "on", "y", "yes"})
+
+
+def is_ramdisk(properties: Properties) -> bool:
+    """Whether an image is run from memory, by Ironic's deploy interface ``ramdisk``."""
+    return str(properties.get("ironic_ramdisk_deploy") or "").strip().lower() in _YES
 
 
 def is_image_fault(message: str | None) -> bool:
@@ -89,9 +105,19 @@ def _image(image: ImageLike) -> dict[str, Any]:
     if "://" not in image.id:
         # Glance knows the checksum, the format, the kernel and the ramdisk.
         return info
-    kernel, ramdisk = image.properties.get("kernel_id"), image.properties.get("ramdisk_id")
-    if kernel and ramdisk:
-        info |= {"image_type": "partition", "kernel": kernel, "ramdisk": ramdisk}
+    parts = {
+        key: value for name, key in _IMAGE_PARTS.items() if (value := image.properties.get(name))
+    }
+    is_run_from_memory = is_ramdisk(image.properties)
+    if is_run_from_memory:
+        info["ironic_ramdisk_deploy"] = "True"
+    if is_run_from_memory and not {"kernel", "ramdisk"} <= parts.keys():
+        # Ironic takes one of both.
+        info["boot_iso"] = info.pop("image_source")
+        return info
+    info |= parts
+    if {"kernel", "ramdisk"} <= parts.keys():
+        info["image_type"] = "partition"
     else:
         # Said outright, because Ironic can't look it up for a URL.
         info["image_type"] = "whole-disk"

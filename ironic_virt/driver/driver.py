@@ -19,7 +19,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.watcher import Watcher
-from ironic_virt.driver import diagnostics, history, resources
+from ironic_virt.driver import diagnostics, history, project_fields, resources
 from ironic_virt.driver.configdrive import ConfigDrives
 from ironic_virt.driver.console import Console
 from ironic_virt.driver.deploy import Deployment
@@ -128,6 +128,8 @@ class IronicDriver(virt.ComputeDriver):
         policy = self._ownership.adopt()
         # Also without any filter: the server may be too old altogether.
         policy.target.check_server(self._client.versions)
+        for name in self.conf.ironic.project_fields:
+            self._client.versions.require(project_fields.FEATURES[name])
         LOG.info("Compute service %s serves the nodes of %s", host, policy)
         if self._by_ironic:
             LOG.info("Ironic picks the nodes; pools say how many there are")

@@ -22,8 +22,9 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.versions import Feature
 from ironic_virt.baremetal.watcher import Watcher
-from ironic_virt.driver import configdrive, deploy, rebuild_request
+from ironic_virt.driver import configdrive, deploy, deploy_steps, rebuild_request
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.configdrive import ConfigDrives
 from ironic_virt.exceptions import Disk
@@ -115,6 +116,7 @@ class _Attempt:
         self._instance = instance
         self._wish: str | None = getattr(context, "request_id", None)
         self._uuid: str | None = None
+        self._steps: list[dict[str, Any]] = []
         self.disk = Disk.UNTOUCHED
 
     def go(
@@ -140,6 +142,7 @@ class _Attempt:
         if not (marked and rebuild_request.has_begun(node)):
             if reason := rebuild_request.why_not(node):
                 raise self._failure(reason)
+            self._steps = self._wanted_steps()
             drive = self._drives.make(
                 self._context, node.uuid, instance, network_info, injected_files, admin_password
             )
@@ -174,6 +177,15 @@ class _Attempt:
 
     # -- configure and request ------------------------------------------------
 
+    def _wanted_steps(self) -> list[dict[str, Any]]:
+        try:
+            steps = deploy_steps.wanted(self._instance.flavor)
+        except exceptions.InvalidExtraSpec as exc:
+            raise self._failure(str(exc)) from exc
+        if steps:
+            self._client.versions.require(Feature.DEPLOY_STEPS)
+        return steps
+
     def _begin(self, node: Node, info: Mapping[str, Any], drive: configdrive.Form | None) -> None:
         self._virtapi.report_progress(
             self._instance, "configuring", node.provision_state or states.AVAILABLE
@@ -198,7 +210,7 @@ class _Attempt:
             LOG.warning(
                 "Node %s: Ironic could not find out what kind of image %s is; it is taken for "
                 "one of a whole disk",
-                *(node.uuid, info["image_source"]),
+                *(node.uuid, info.get("image_source")),
             )
             told = {**info, "image_type": kind}
             configured = self._configured(configured, info, told, with_drive=drive is not None)
@@ -225,6 +237,7 @@ class _Attempt:
             states.VERB_REBUILD,
             applied=lambda now: rebuild_request.has_changed(node, now),
             configdrive=drive,
+            deploy_steps=self._steps,
         )
         LOG.info("Node %s is being rebuilt for instance %s", node.uuid, self._instance.uuid)
 

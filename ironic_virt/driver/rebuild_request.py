@@ -16,7 +16,7 @@ from typing import Any
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver import deploy_request
+from ironic_virt.driver import deploy_request, protection
 from ironic_virt.exceptions import Disk
 from ironic_virt.virt import ImageLike, InstanceLike
 
@@ -60,7 +60,8 @@ def instance_info(
     if preserve_ephemeral:
         info["preserve_ephemeral"] = "True"
     former = node.instance_info or {}
-    if former.get("image_source") == info["image_source"] and former.get("image_type"):
+    source = info.get("image_source")
+    if source and former.get("image_source") == source and former.get("image_type"):
         # Found out by Ironic for the same image, or said by an operator.
         info.setdefault("image_type", former["image_type"])
     info[MARK] = {
@@ -141,8 +142,8 @@ def why_not(node: Node) -> str | None:
     if node.maintenance:
         why = f" ({node.maintenance_reason})" if node.maintenance_reason else ""
         return f"the node is in maintenance{why}"
-    if node.protected:
-        return "the node is protected; take the protection off in Ironic"
+    if reason := protection.why_protected(node):
+        return reason
     state = node.provision_state or states.AVAILABLE
     if state in states.REBUILDABLE:
         return None

@@ -26,6 +26,7 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.versions import Feature
 from ironic_virt.baremetal.watcher import Watcher
+from ironic_virt.driver import project_fields, protection
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.volumes import Volumes
@@ -142,6 +143,10 @@ class TearDown:
 
     def _request(self, node: Node, instance: InstanceLike, verb: str) -> str:
         """Ask Ironic for a step; a state that has changed meanwhile is no error."""
+        if reason := protection.why_protected(node):
+            raise exceptions.TearDownFailed(node.uuid, instance.uuid, reason)
+        if verb == states.VERB_DELETED:
+            self._give_back_fields(node)
         self._virtapi.report_progress(instance, "tearing down", node.provision_state or "")
         LOG.info("Tearing down instance %s: %r on node %s", instance.uuid, verb, node.uuid)
         before = node.provision_state
@@ -168,6 +173,23 @@ class TearDown:
                     request_id=exc.request_id,
                 ) from exc
         return verb
+
+    def _give_back_fields(self, node: Node) -> None:
+        """Take the project off a node, before it has another instance.
+
+        Ironic itself keeps it, and then takes no patch until it has cleaned the node.
+        """
+        changes = project_fields.release(node)
+        if not changes:
+            return
+        try:
+            self._client.patch_node(node.uuid, changes)
+        except (exceptions.BadRequest, exceptions.Conflict) as exc:
+            LOG.warning(
+                "Node %s keeps the project of its instance until it gets another one, or until "
+                "an operator changes its lessee and owner: %s",
+                *(node.uuid, exc),
+            )
 
     def _wait(
         self, node: Node, instance: InstanceLike, remaining: float, timeout: float
@@ -215,6 +237,7 @@ class TearDown:
             {"op": "add", "path": "/instance_info", "value": {}},
             {"op": "remove", "path": "/instance_uuid"},
         ]
+        patch += project_fields.release(held)
         if held.instance_name is not None:
             # Ironic set it by itself, from the display_name, and keeps it otherwise.
             patch.append({"op": "remove", "path": "/instance_name"})

@@ -60,6 +60,15 @@ def test_a_provision_state_is_asked_for(
     assert request.version == version
 
 
+def test_deploy_steps_go_with_it_to_a_server_that_knows_them() -> None:
+    channel = ScriptedChannel(answer(202))
+    step = {"interface": "bios", "step": "reset", "args": {}, "priority": 1}
+    client_of(channel).set_provision_state(NODE, "active", applied=never, deploy_steps=[step])
+    request = channel.requests[0]
+    assert request.json == {"target": "active", "deploy_steps": [step]}
+    assert request.version == "1.69"
+
+
 @pytest.mark.parametrize(
     ("configdrive", "newest", "refused"),
     [

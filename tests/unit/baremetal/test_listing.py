@@ -244,7 +244,7 @@ def test_one_node_is_not_asked_for_fields_that_the_server_lacks() -> None:
     asked = channel.requests[0].params["fields"].split(",")
     assert "conductor_group" in asked
     assert not {"shard", "retired"} & set(asked)
-    assert channel.requests[0].version == "1.48"
+    assert channel.requests[0].version == "1.50"
 
 
 def test_a_node_name_with_a_slash_stays_one_part_of_the_path() -> None:

@@ -18,10 +18,13 @@ INTRODUCED = {
     Feature.DETAIL: "1.43",
     Feature.CONDUCTOR_GROUP: "1.46",
     Feature.PROTECTED: "1.48",
+    Feature.OWNER: "1.50",
     Feature.ALLOCATIONS: "1.52",
     Feature.JSON_CONFIG_DRIVE: "1.56",
     Feature.VENDOR_DATA: "1.59",
     Feature.RETIRED: "1.61",
+    Feature.LESSEE: "1.65",
+    Feature.DEPLOY_STEPS: "1.69",
     Feature.HISTORY: "1.78",
     Feature.SHARD: "1.82",
     Feature.HOLD: "1.85",
@@ -159,7 +162,7 @@ def test_after_406_the_versions_are_negotiated_anew() -> None:
         client.get_node(scripted.NODE)
     assert caught.value.status == 406
     client.get_node(scripted.NODE)
-    assert channel.requests[-1].version == "1.48"
+    assert channel.requests[-1].version == "1.50"
     assert "shard" not in channel.requests[-1].params["fields"]
 
 

@@ -27,6 +27,11 @@ def test_others_need_no_checksum(href: str) -> None:
     assert images.image(href) == virt.ImageMeta(href)
 
 
+def test_nor_does_one_that_is_run_from_memory() -> None:
+    properties = {"ironic_ramdisk_deploy": "true"}
+    assert images.image(URL, properties=properties) == virt.ImageMeta(URL, properties=properties)
+
+
 def test_all_that_is_said_of_an_image_is_kept() -> None:
     properties = {"kernel_id": "http://a/k", "ramdisk_id": "http://a/r"}
     found = images.image(URL, checksum=MD5, disk_format="qcow2", properties=properties)

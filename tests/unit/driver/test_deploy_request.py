@@ -68,9 +68,46 @@ def test_a_kernel_and_a_ramdisk_make_a_partition_image() -> None:
     )
 
 
+def test_a_kickstart_needs_more_parts() -> None:
+    url = "https://example.test/"
+    parts = {
+        "kernel_id": f"{url}k",
+        "ramdisk_id": f"{url}r",
+        "stage2_id": f"{url}s",
+        "ks_template": f"{url}ks.cfg",
+    }
+    told = info(ImageMeta(f"{url}live.tar", properties=parts))
+    assert (told["stage2"], told["ks_template"]) == (f"{url}s", f"{url}ks.cfg")
+    assert told["image_source"] == f"{url}live.tar"
+
+
+def test_an_image_to_be_run_from_memory_is_booted_as_it_is() -> None:
+    image = ImageMeta("https://example.test/a.iso", properties={"ironic_ramdisk_deploy": "true"})
+    told = info(image)
+    assert (told["boot_iso"], told["ironic_ramdisk_deploy"]) == (image.id, "True")
+    assert {"image_source", "image_type", "image_checksum"}.isdisjoint(told)
+
+
+def test_or_it_is_a_kernel_and_a_ramdisk() -> None:
+    parts = {"kernel_id": "https://example.test/k", "ramdisk_id": "https://example.test/r"}
+    image = ImageMeta("https://example.test/r", properties={**parts, "ironic_ramdisk_deploy": "1"})
+    told = info(image)
+    assert (told["kernel"], told["ramdisk"]) == tuple(parts.values())
+    assert told["ironic_ramdisk_deploy"] == "True"
+    assert "boot_iso" not in told
+
+
+def test_an_image_in_glance_tells_all_that_itself() -> None:
+    properties = {"ironic_ramdisk_deploy": "true", "kernel_id": "k", "ramdisk_id": "r"}
+    told = info(ImageMeta(GLANCE_ID, properties=properties))
+    assert told["image_source"] == GLANCE_ID
+    assert {"boot_iso", "kernel", "image_type"}.isdisjoint(told)
+
+
 def test_capabilities_and_traits_of_the_flavor_are_required_of_the_node() -> None:
     specs = {
         "capabilities:boot_mode": "uefi",
+        "capabilities:secure_boot": "true",
         "trait:CUSTOM_A": "required",
         "trait1:CUSTOM_B": "required",
         "trait:CUSTOM_C": "forbidden",
@@ -79,7 +116,7 @@ def test_capabilities_and_traits_of_the_flavor_are_required_of_the_node() -> Non
     }
     image = ImageMeta(GLANCE_ID, properties={"traits_required": ["CUSTOM_I", "CUSTOM_A"]})
     told = info(image, extra_specs=specs)
-    assert json.loads(told["capabilities"]) == {"boot_mode": "uefi"}
+    assert json.loads(told["capabilities"]) == {"boot_mode": "uefi", "secure_boot": "true"}
     assert told["traits"] == ["CUSTOM_A", "CUSTOM_B", "CUSTOM_I"]
 
 

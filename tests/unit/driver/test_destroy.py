@@ -126,9 +126,12 @@ def test_a_protected_node_stays_and_the_error_says_so(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
     stage.spawn(stage.instance(node))
-    fake.set_node(node, protected=True)
-    with pytest.raises(exceptions.TearDownFailed, match="protected"):
+    fake.set_node(node, protected=True, protected_reason="runs the till")
+    with pytest.raises(
+        exceptions.TearDownFailed, match=rf"\(runs the till\); .* unset --protected {node}"
+    ):
         stage.destroy(stage.instance(node))
+    assert stage.provision_requests("deleted") == 0
     assert fake.node(node)["provision_state"] == "active"
 
 

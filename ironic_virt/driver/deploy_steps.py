@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Steps that a flavor wants to be run in a deployment: the extra spec ``ironic:deploy_steps``.
+
+Its value is a JSON list in the form of Ironic's API (1.69), of which ``args`` may be left
+out.  By the priority it is told when a step runs: Ironic writes the image at 80 and boots
+the instance at 20::
+
+    [{"interface": "bios", "step": "apply_configuration", "priority": 150,
+      "args": {"settings": [{"name": "hyperthreading", "value": "on"}]}}]
+
+Pure functions.  What steps there are is known only to Ironic, for each node by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ironic_virt import exceptions
+from ironic_virt.virt import FlavorLike
+
+EXTRA_SPEC = "ironic:deploy_steps"
+
+INTERFACES = ("bios", "deploy", "firmware", "management", "power", "raid", "vendor")
+"""The hardware interfaces that Ironic 39.0.0 takes steps of."""
+
+_MEMBERS = frozenset({"interface", "step", "args", "priority"})
+
+
+def wanted(flavor: FlavorLike) -> list[dict[str, Any]]:
+    """The steps that a flavor asks for, as Ironic takes them.
+
+    :raises InvalidExtraSpec: they are in no form that Ironic takes.
+    """
+    text = flavor.extra_specs.get(EXTRA_SPEC)
+    if text is None:
+        return []
+
+    def wrong(expected: str) -> exceptions.InvalidExtraSpec:
+        return exceptions.InvalidExtraSpec(f"flavor {flavor.name}", EXTRA_SPEC, text, expected)
+
+    try:
+        steps = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise wrong(f"a list in JSON ({exc})") from exc
+    if not isinstance(steps, list):
+        raise wrong("a list in JSON")
+    found = []
+    for number, step in enumerate(steps, start=1):
+        if reason := _why_not(step):
+            raise wrong(f"a list of deploy steps; of number {number} {reason}")
+        found.append({"args": {}, **step})
+    return found
+
+
+def _why_not(step: Any) -> str | None:
+    """Why Ironic would not take a step."""
+    if not isinstance(step, dict):
+        return "no object is there"
+    if unknown := sorted(step.keys() - _MEMBERS):
+        return f"there is no {unknown[0]!r}"
+    if step.get("interface") not in INTERFACES:
+        return f"the interface must be one of {', '.join(INTERFACES)}"
+    if not isinstance(step.get("step"), str) or not step["step"]:
+        return "the step must be a name"
+    if not isinstance(step.get("args", {}), dict):
+        return "args must be an object"
+    priority = step.get("priority")
+    if isinstance(priority, bool) or not isinstance(priority, int) or priority < 0:
+        return "the priority must be a whole number from 0"
+    return None

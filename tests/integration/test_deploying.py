@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a flavor, an image and options ask of a deployment, on a real Ironic."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.driver import configdrive, iso_image, project_fields
+from ironic_virt.testing import real_ironic
+from tests.integration.services import FLAVOR, IMAGE, SEEDS, Operator, Service, write_conf
+
+PROJECT = "8f0c2d7e5b914a6c9d3e1f0a2b4c6d8e"
+LEFT_OUT = {"interface": "deploy", "step": "deploy", "args": {}, "priority": 0}
+TRAIT = "CUSTOM_RAID10"
+MakeNode = Callable[..., str]
+
+
+@pytest.fixture
+def make_node(ironic_on_mariadb: real_ironic.RealIronic) -> MakeNode:
+    """Make free nodes."""
+
+    def make(**fields: Any) -> str:
+        seed = next(SEEDS)
+        template = real_ironic.NodeTemplate(**fields)
+        [node] = real_ironic.create_nodes(
+            ironic_on_mariadb, 1, template, name=f"deploying-{seed}-{{}}", seed=seed
+        )
+        return node
+
+    return make
+
+
+@pytest.fixture
+def make_service(
+    tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic
+) -> Iterator[Callable[..., Service]]:
+    """Services with options of their own."""
+    made: list[Service] = []
+
+    def make(**options: Any) -> Service:
+        made.append(Service(write_conf(tmp_path, ironic_on_mariadb, **options)))
+        return made[-1]
+
+    yield make
+    for service in made:
+        service.driver.cleanup_host(service.host)
+
+
+def flavor(**extra_specs: str) -> virt.Flavor:
+    specs = {name.replace("__", ":"): value for name, value in extra_specs.items()}
+    return virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100, extra_specs=specs)
+
+
+def spawn(service: Service, instance: virt.Instance, image: virt.ImageMeta = IMAGE) -> None:
+    service.driver.prepare_for_spawn(instance)
+    service.driver.spawn(None, instance, image, [], None, None, [])
+
+
+def test_deploy_steps_of_the_flavor_are_taken(
+    service: Service, operator: Operator, make_node: MakeNode
+) -> None:
+    """Fake hardware has but one, which must not be changed; priority 0 leaves it out."""
+    node = make_node()
+    instance = service.instance_on(node, flavor(ironic__deploy_steps=json.dumps([LEFT_OUT])))
+    with pytest.raises(exceptions.DeployFailed, match="No deploy steps returned"):
+        spawn(service, instance)
+    assert operator.wait_for_state(node, "available")["instance_uuid"] is None
+
+
+def test_steps_that_the_node_refuses_fail_there(
+    service: Service, operator: Operator, make_node: MakeNode
+) -> None:
+    node = make_node()
+    steps = [{**LEFT_OUT, "priority": 77}]
+    instance = service.instance_on(node, flavor(ironic__deploy_steps=json.dumps(steps)))
+    with pytest.raises(exceptions.DeployFailed, match="is a core step") as caught:
+        spawn(service, instance)
+    assert caught.value.retriable
+    assert operator.node(node)["instance_uuid"] is None
+
+
+def test_a_deploy_template_is_run_for_a_trait_of_the_flavor(
+    service: Service, operator: Operator, make_node: MakeNode
+) -> None:
+    node = make_node(traits=(TRAIT,))
+    template = operator.request("POST", "/deploy_templates", {"name": TRAIT, "steps": [LEFT_OUT]})
+    try:
+        plain = service.instance_on(node)
+        spawn(service, plain)
+        assert "traits" not in operator.node(node)["instance_info"]
+        service.destroy(plain)
+        operator.wait_for_state(node, "available")
+        instance = service.instance_on(node, flavor(**{f"trait__{TRAIT}": "required"}))
+        with pytest.raises(exceptions.DeployFailed, match="No deploy steps returned"):
+            spawn(service, instance)
+    finally:
+        operator.request("DELETE", f"/deploy_templates/{template['uuid']}")
+
+
+def test_boot_mode_and_secure_boot_are_asked_for(
+    service: Service, operator: Operator, make_node: MakeNode
+) -> None:
+    node = make_node(properties={"capabilities": "boot_mode:uefi,secure_boot:true"})
+    asking = flavor(capabilities__boot_mode="uefi", capabilities__secure_boot="true")
+    instance = service.instance_on(node, asking)
+    spawn(service, instance)
+    seen = operator.node(node)
+    wanted = {"boot_mode": "uefi", "secure_boot": "true"}
+    assert json.loads(seen["instance_info"]["capabilities"]) == wanted
+    assert seen["instance_name"] == "instance"
+    service.destroy(instance)
+
+
+@pytest.mark.parametrize(
+    ("image", "told"),
+    [
+        (
+            virt.ImageMeta("http://a/b.iso", properties={"ironic_ramdisk_deploy": "true"}),
+            {"boot_iso": "http://a/b.iso", "ironic_ramdisk_deploy": "True"},
+        ),
+        (
+            virt.ImageMeta(
+                IMAGE.id,
+                checksum=IMAGE.checksum,
+                properties={
+                    "kernel_id": "http://a/k",
+                    "ramdisk_id": "http://a/r",
+                    "stage2_id": "http://a/s",
+                    "ks_template": "http://a/ks.cfg",
+                },
+            ),
+            {
+                "image_source": IMAGE.id,
+                "image_type": "partition",
+                "kernel": "http://a/k",
+                "ramdisk": "http://a/r",
+                "stage2": "http://a/s",
+                "ks_template": "http://a/ks.cfg",
+            },
+        ),
+    ],
+    ids=["ISO", "Anaconda"],
+)
+def test_images_for_other_deploy_interfaces_are_told_in_ironics_words(
+    service: Service,
+    operator: Operator,
+    make_node: MakeNode,
+    image: virt.ImageMeta,
+    told: dict[str, str],
+) -> None:
+    node = make_node()
+    instance = service.instance_on(node)
+    spawn(service, instance, image)
+    seen = operator.node(node)["instance_info"]
+    assert {key: seen.get(key) for key in told} == told
+    assert ("image_source" in seen) == ("image_source" in told)
+    service.destroy(instance)
+
+
+def test_the_project_is_lessee_and_owner_for_as_long_as_it_has_the_node(
+    make_service: Callable[..., Service], operator: Operator, make_node: MakeNode
+) -> None:
+    service = make_service(project_fields="lessee,owner")
+    node = make_node()
+    bare = service.instance_on(node)
+    instance = virt.Instance(
+        bare.uuid, "instance", FLAVOR, host="compute1", node=node, project_id=PROJECT
+    )
+    spawn(service, instance)
+    fields = {"lessee": PROJECT, "owner": PROJECT}
+    seen = operator.node(node)
+    assert {name: seen[name] for name in fields} == fields
+    assert seen["extra"][project_fields.MARK] == fields
+    service.destroy(instance)
+    seen = operator.wait_for_state(node, "available")
+    assert (seen["lessee"], seen["owner"]) == (None, None)
+    assert project_fields.MARK not in seen["extra"]
+
+
+def test_a_protected_node_keeps_its_instance_and_the_error_says_what_to_do(
+    service: Service, operator: Operator, make_node: MakeNode
+) -> None:
+    node = make_node()
+    instance = service.instance_on(node)
+    spawn(service, instance)
+    operator.patch(node, protected=True, protected_reason="runs the till")
+    for act in (service.destroy, service.rebuild):
+        with pytest.raises(exceptions.NodeError, match=r"runs the till.* unset --protected"):
+            act(instance)
+    assert operator.node(node)["provision_state"] == "active"
+    operator.patch(node, protected=False)
+    service.destroy(instance)
+
+
+def test_a_retired_node_is_not_taken(
+    service: Service, operator: Operator, make_node: MakeNode
+) -> None:
+    node = make_node()
+    operator.provision(node, "manage")
+    operator.wait_for_state(node, "manageable")
+    operator.patch(node, retired=True, retired_reason="old")
+    before = operator.node(node)
+    with pytest.raises(exceptions.NodeNotAvailable, match="retired"):
+        service.driver.prepare_for_spawn(service.instance_on(node))
+    assert operator.node(node) == before
+
+
+@pytest.mark.skipif(shutil.which("isoinfo") is None, reason="genisoimage is not installed")
+def test_an_image_made_here_is_as_ironic_makes_it(
+    ironic_on_mariadb: real_ironic.RealIronic, tmp_path: Path
+) -> None:
+    drive = virt.ConfigDrive(
+        meta_data={"uuid": "a", "name": "web"},
+        user_data="#!/bin/sh\n",
+        network_data={"links": []},
+        vendor_data={"v": 1},
+    )
+    script = (
+        "import json, sys\n"
+        "from openstack.baremetal import configdrive\n"
+        "told = json.load(sys.stdin)\n"
+        "user_data = told['user_data'].encode()\n"
+        "print(configdrive.build(told['meta_data'], user_data=user_data,"
+        " network_data=told['network_data'], vendor_data=told['vendor_data']))\n"
+    )
+    arguments = [ironic_on_mariadb.environment.python, "-c", script]
+    told = json.dumps(configdrive.json_form(drive))
+    theirs = subprocess.run(arguments, input=told, capture_output=True, text=True, check=True)
+    ours = iso_image.build(configdrive.files(drive, "a"))
+    assert _listed(ours, tmp_path) == _listed(theirs.stdout, tmp_path)
+
+
+def _listed(packed: str, directory: Path) -> dict[str, bytes]:
+    """The name of an image, and its files."""
+    image = directory / "image"
+    image.write_bytes(gzip.decompress(base64.b64decode(packed)))
+
+    def ask(*arguments: str) -> bytes:
+        command = ["isoinfo", "-i", str(image), *arguments]
+        return subprocess.run(command, capture_output=True, check=True).stdout
+
+    (name,) = (line for line in ask("-d").splitlines() if line.startswith(b"Volume id"))
+    paths = ask("-R", "-f").decode().split()
+    return {
+        "": name,
+        **{path: ask("-R", "-x", path) for path in paths if "." in path or "user" in path},
+    }

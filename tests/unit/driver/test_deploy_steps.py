@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Deploy steps that a flavor asks for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.driver import deploy_steps
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.conftest import DURATIONS
+from tests.unit.driver.stage import Stage
+
+STEP = {"interface": "bios", "step": "apply_configuration", "priority": 150, "args": {"a": [1]}}
+SetStage = Callable[..., Stage]
+
+
+def flavor(value: str) -> virt.Flavor:
+    return virt.Flavor("bm", extra_specs={deploy_steps.EXTRA_SPEC: value})
+
+
+def asking(stage: Stage, node: str, value: str) -> virt.Instance:
+    return dataclasses.replace(stage.instance(node), flavor=flavor(value))
+
+
+def sent(fake: FakeIronic) -> list[Any]:
+    """The steps in each request for a provision state."""
+    asked = fake.requests.matching("PUT", "/states/provision$")
+    return [request.body.get("deploy_steps") for request in asked]
+
+
+def test_a_flavor_mostly_asks_for_none() -> None:
+    assert deploy_steps.wanted(virt.Flavor("bm")) == []
+    assert deploy_steps.wanted(flavor("[]")) == []
+
+
+def test_arguments_may_be_left_out() -> None:
+    short = {"interface": "raid", "step": "delete", "priority": 0}
+    assert deploy_steps.wanted(flavor(json.dumps([STEP, short]))) == [STEP, {**short, "args": {}}]
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("bios.apply", "a list in JSON"),
+        ("[" * 100_000, "a list in JSON"),
+        ('{"step": "x"}', "a list in JSON"),
+        ("[3]", "number 1 no object"),
+        (json.dumps([STEP, {**STEP, "order": 1}]), "number 2 there is no 'order'"),
+        (json.dumps([{**STEP, "interface": "console"}]), "the interface must be one of bios"),
+        (json.dumps([{**STEP, "interface": ["bios"]}]), "the interface must be one of bios"),
+        (json.dumps([{**STEP, "step": ""}]), "the step must be a name"),
+        (json.dumps([{**STEP, "args": []}]), "args must be an object"),
+        (json.dumps([{**STEP, "priority": -1}]), "a whole number from 0"),
+        (json.dumps([{**STEP, "priority": True}]), "a whole number from 0"),
+        ('[{"interface": "bios", "step": "x"}]', "a whole number from 0"),
+    ],
+)
+def test_what_ironic_would_not_take_is_refused_with_the_reason(value: str, says: str) -> None:
+    with pytest.raises(exceptions.InvalidExtraSpec) as caught:
+        deploy_steps.wanted(flavor(value))
+    assert says in str(caught.value)
+    assert "flavor bm: the value of ironic:deploy_steps" in str(caught.value)
+
+
+def test_they_go_with_the_deployment_and_with_a_rebuild(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    instance = asking(stage, node, json.dumps([STEP]))
+    stage.spawn(instance)
+    stage.rebuild(instance)
+    assert sent(fake) == [[STEP], [STEP]]
+
+
+@pytest.mark.parametrize(
+    ("newest", "value", "error", "says"),
+    [
+        ((1, 68), json.dumps([STEP]), exceptions.MicroversionNotSupported, r"needs .* 1\.69"),
+        ((1, 115), "[1]", exceptions.InvalidExtraSpec, "number 1"),
+    ],
+)
+def test_what_can_never_be_done_touches_nothing(
+    set_stage: SetStage, newest: tuple[int, int], value: str, error: type[Exception], says: str
+) -> None:
+    fake = FakeIronic(durations=DURATIONS, max_version=newest)
+    node = fake.add_node(ports=1)
+    stage = set_stage(fake)
+    instance = asking(stage, node, value)
+    for act in (stage.driver.prepare_for_spawn, stage.spawn):
+        with pytest.raises(error, match=says):
+            act(instance)
+    assert {entry.method for entry in fake.requests} <= {"GET"}
+
+
+def test_a_rebuild_with_a_flavor_that_was_changed_for_the_worse_touches_nothing(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.spawn(stage.instance(node))
+    before = stage.trace(node)
+    with pytest.raises(exceptions.RebuildFailed, match="ironic:deploy_steps") as caught:
+        stage.rebuild(asking(stage, node, "[1]"))
+    assert caught.value.disk is exceptions.Disk.UNTOUCHED
+    assert stage.trace(node) == before

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The project of an instance as lessee or owner of its node."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.driver import project_fields
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.conftest import DURATIONS
+from tests.unit.driver.stage import IMAGE, SECRET, VIF, Stage
+
+SetStage = Callable[..., Stage]
+PROJECT, OTHER = "project-one", "project-two"
+NOBODY = {"lessee": None, "owner": None, "extra": {}}
+
+
+def told(fake: FakeIronic, node: str) -> dict[str, Any]:
+    """What a node says of projects."""
+    seen = fake.node(node)
+    return {name: seen[name] for name in NOBODY}
+
+
+def of(project: str | None, stage: Stage, node: str) -> virt.Instance:
+    return dataclasses.replace(stage.instance(node), project_id=project)
+
+
+def both(mark: str) -> dict[str, Any]:
+    fields = {"lessee": mark, "owner": mark}
+    return {**fields, "extra": {project_fields.MARK: fields}}
+
+
+@pytest.fixture
+def stage(fake: FakeIronic, set_stage: SetStage) -> Stage:
+    """A stage with both."""
+    return set_stage(fake, project_fields="lessee,owner")
+
+
+def test_by_default_none_is_written(set_stage: SetStage, fake: FakeIronic, node: str) -> None:
+    stage = set_stage(fake)
+    stage.spawn(of(PROJECT, stage, node))
+    for request in fake.requests.matching("PATCH", "/nodes/"):
+        assert not {"/lessee", "/owner"} & {change["path"] for change in request.body}
+
+
+def test_they_come_with_the_instance_and_go_with_it(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.driver.init_host("compute1")
+    instance = of(PROJECT, stage, node)
+    stage.spawn(instance)
+    assert told(fake, node) == both(PROJECT)
+    stage.destroy(instance)
+    assert told(fake, node) == NOBODY
+
+
+def test_only_what_the_option_names(set_stage: SetStage, fake: FakeIronic, node: str) -> None:
+    stage = set_stage(fake, project_fields="owner")
+    # Ironic sets an empty lessee by itself.
+    fake.set_node(node, lessee=OTHER)
+    instance = of(PROJECT, stage, node)
+    stage.spawn(instance)
+    assert (told(fake, node)["lessee"], told(fake, node)["owner"]) == (OTHER, PROJECT)
+    stage.destroy(instance)
+    assert told(fake, node) == {**NOBODY, "lessee": OTHER}
+
+
+def test_what_an_operator_has_set_is_left_alone(
+    stage: Stage, fake: FakeIronic, node: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake.set_node(node, lessee=OTHER, owner=PROJECT, extra={"rack": "7"})
+    before = told(fake, node)
+    instance = of(PROJECT, stage, node)
+    stage.spawn(instance)
+    assert told(fake, node) == before
+    assert "its lessee is not instance" in caplog.text
+    assert "its owner is not" not in caplog.text
+    stage.destroy(instance)
+    assert told(fake, node) == before
+
+
+def test_what_an_operator_has_changed_since_is_left_alone(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    instance = of(PROJECT, stage, node)
+    stage.spawn(instance)
+    fake.set_node(node, owner=OTHER)
+    stage.destroy(instance)
+    assert told(fake, node) == {**NOBODY, "owner": OTHER}
+
+
+def test_a_build_that_fails_leaves_nothing(stage: Stage, fake: FakeIronic, node: str) -> None:
+    fake.fail_next("deploy", "the disk is broken", node)
+    with pytest.raises(exceptions.DeployFailed):
+        stage.spawn(of(PROJECT, stage, node))
+    assert told(fake, node) == NOBODY
+
+
+def test_one_that_is_refused_does_neither(stage: Stage, fake: FakeIronic, node: str) -> None:
+    fake.invalidate(node, "deploy", "no ramdisk")
+    with pytest.raises(exceptions.NodeValidationFailed):
+        stage.spawn(of(PROJECT, stage, node))
+    assert told(fake, node) == NOBODY
+
+
+def test_what_could_not_be_taken_back_is_the_next_project_s(
+    stage: Stage, fake: FakeIronic, node: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    instance = of(PROJECT, stage, node)
+    stage.spawn(instance)
+    fake.faults.status(
+        409, "PATCH", "/nodes/", "Node can not be updated while a state transition is in progress."
+    )
+    stage.destroy(instance)
+    assert told(fake, node) == both(PROJECT)
+    assert "keeps the project of its instance" in caplog.text
+    fake.advance(60)
+    stage.spawn(of(OTHER, stage, node))
+    assert told(fake, node) == both(OTHER)
+
+
+def test_or_nobody_s_where_there_is_none(
+    set_stage: SetStage, tmp_path: Path, fake: FakeIronic, node: str
+) -> None:
+    stage = set_stage(fake)
+    fake.set_node(node, **both(PROJECT))
+    stage.spawn(of(None, stage, node))
+    assert told(fake, node)["lessee"] is None
+    assert told(fake, node)["owner"] is None
+
+
+def test_it_is_told_before_the_teardown_that_ends_all_writing(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    instance = of(PROJECT, stage, node)
+    stage.spawn(instance)
+    fake.requests.clear()
+    stage.destroy(instance)
+    changing = [entry.method for entry in fake.requests if entry.method != "GET"]
+    assert changing == ["PATCH", "PUT"]
+
+
+@pytest.mark.parametrize(("option", "newest"), [("lessee", (1, 64)), ("owner", (1, 49))])
+def test_an_ironic_that_has_no_such_field_is_an_error_at_start(
+    set_stage: SetStage, option: str, newest: tuple[int, int]
+) -> None:
+    fake = FakeIronic(durations=DURATIONS, max_version=newest)
+    stage = set_stage(fake, project_fields=option)
+    with pytest.raises(exceptions.MicroversionNotSupported, match=option):
+        stage.driver.init_host("compute1")
+
+
+def test_a_second_spawn_goes_on(stage: Stage, fake: FakeIronic, node: str) -> None:
+    """The first one ended before it had asked for the deployment."""
+    instance = of(PROJECT, stage, node)
+    stage.service.unwanted = None
+    stage.driver.prepare_for_spawn(instance)
+    fake.set_node(node, **both(PROJECT))
+    stage.driver.spawn(None, instance, IMAGE, [], SECRET, None, [virt.Vif(VIF)])
+    assert told(fake, node) == both(PROJECT)
