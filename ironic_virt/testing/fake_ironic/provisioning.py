@@ -151,16 +151,24 @@ def deploy(bm: Baremetal, node: Node, event: str, config_drive: object, steps: S
     if event == "deploy" and project and node.lessee is None:
         internal = {**node.driver_internal_info, "automatic_lessee": True}
         bm.update(node, lessee=project, driver_internal_info=internal)
+    if image_known:
+        # What was found out stays, also if the deployment is refused.
+        bm.update(node, instance_info=dict(info))
     for interface in ("power", "deploy"):
         reason = why_invalid(bm, node, interface)
         if reason:
             raise errors.invalid(
                 f"Failed to validate deploy or power info for node {node.uuid}: {reason}"
             )
+    left_out = _leave_out_core_step(node, steps)
     if config_drive:
         info["configdrive"] = config_drive
     bm.update(node, instance_info=info)
     start(bm, node, event)
+    if left_out:
+        bm.record_error(node, "No deploy steps returned by the driver", "provisioning")
+        process_event(bm, node, "fail")
+        return
 
     def finish() -> None:
         if bm.settings.power_follows_deploy:
@@ -168,6 +176,24 @@ def deploy(bm: Baremetal, node: Node, event: str, config_drive: object, steps: S
         process_event(bm, node, "done")
 
     run(bm, node, "deploy", finish, steps)
+
+
+def _leave_out_core_step(node: Node, steps: Steps) -> bool:
+    """Whether a deployment is told to do without the only step that fake hardware has.
+
+    Others are passed over: the hardware lacks them.
+
+    :raises ApiError: it is told to do that step in another way.
+    """
+    core = [step for step in steps if (step["interface"], step["step"]) == ("deploy", "deploy")]
+    if any(int(step["priority"]) for step in core):
+        raise errors.invalid(
+            f"Failed to validate deploy or power info for node {node.uuid}: Validation of deploy"
+            ' steps from "deploy steps" argument failed.deploy step deploy on interface deploy is'
+            " a core step and cannot be overridden by user steps. It may be disabled by setting"
+            " the priority to 0"
+        )
+    return bool(core)
 
 
 def _detect_image_type(info: dict[str, Any]) -> bool:

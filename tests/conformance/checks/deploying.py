@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a deployment may be asked for, and what a node says of projects."""
+
+from tests.conformance.checks.nodes_patch import add, remove
+from tests.conformance.checks.verbs import AFTERWARDS
+from tests.conformance.registry import check, check_each
+from tests.conformance.subject import IMAGE, IronicUnderTest
+
+CORE = {"interface": "deploy", "step": "deploy", "args": {}}
+LACKED = {"interface": "bios", "step": "apply_configuration", "args": {"a": [1]}, "priority": 150}
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a deployment passes over steps that the node lacks, and so does a rebuild"""
+    node = ironic.node(instance_info=IMAGE)
+    for target in ("active", "rebuild"):
+        answer = ironic.provision(node, target, deploy_steps=[LACKED])
+        assert answer.status == 202
+        body = ironic.get(f"/v1/nodes/{node}?fields={AFTERWARDS}").body
+        assert body["provision_state"] == "active"
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """the core step of a deployment is not to be changed"""
+    node = ironic.node(instance_info=IMAGE)
+    path = f"/v1/nodes/{node}/states/provision"
+    step = CORE | {"priority": 77}
+    ironic.put(path, {"target": "active", "deploy_steps": [step]}, expect=400)
+    ironic.settle(node)
+    assert ironic.get(f"/v1/nodes/{node}?fields={AFTERWARDS}").body["provision_state"] == (
+        "available"
+    )
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """the core step may be left out, and then there is none"""
+    node = ironic.node(instance_info=IMAGE)
+    ironic.provision(node, "active", deploy_steps=[CORE | {"priority": 0}])
+    body = ironic.get(f"/v1/nodes/{node}?fields={AFTERWARDS}").body
+    assert body["provision_state"] == "deploy failed"
+
+
+@check_each(
+    ("no priority", {"interface": "bios", "step": "a", "args": {}}),
+    ("no arguments", {"interface": "bios", "step": "a", "priority": 1}),
+    ("a priority below 0", {**LACKED, "priority": -1}),
+    ("an unknown interface", {**LACKED, "interface": "console"}),
+    ("an unknown member", {**LACKED, "order": 1}),
+)
+def _(ironic: IronicUnderTest, _: str, step: object) -> None:
+    """a deploy step with {} is refused"""
+    node = ironic.node(instance_info=IMAGE)
+    path = f"/v1/nodes/{node}/states/provision"
+    ironic.put(path, {"target": "active", "deploy_steps": [step]}, expect=400)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """lessee and owner are set and taken back while a node has an instance"""
+    node = ironic.node(instance_info=IMAGE)
+    path = f"/v1/nodes/{node}"
+    mark = {"lessee": "p1", "owner": "p1"}
+    ironic.patch(
+        path,
+        add("/instance_uuid", ironic.uuid()),
+        add("/instance_info", {**IMAGE, "project_id": "p2"}),
+        add("/lessee", "p1"),
+        add("/owner", "p1"),
+        add("/extra/a_mark", mark),
+    )
+    ironic.provision(node, "active")
+    body = ironic.get(f"{path}?fields=lessee,owner,extra").body
+    assert (body["lessee"], body["owner"], body["extra"]["a_mark"]) == ("p1", "p1", mark)
+    ironic.patch(path, remove("/lessee"), remove("/owner"), remove("/extra/a_mark"))
+    ironic.provision(node, "deleted")
+    body = ironic.get(f"{path}?fields=lessee,owner,extra").body
+    assert (body["lessee"], body["owner"]) == (None, None)
+    ironic.patch(path, add("/lessee", None), add("/owner", None))
+    ironic.get(f"{path}?fields=lessee", version="1.64", expect=406)
+    ironic.get(f"{path}?fields=owner", version="1.49", expect=406)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a lessee that was there before stays after the instance"""
+    node = ironic.node(instance_info={**IMAGE, "project_id": "p2"}, lessee="p1")
+    ironic.provision(node, "active")
+    ironic.provision(node, "deleted")
+    assert ironic.get(f"/v1/nodes/{node}?fields=lessee").body["lessee"] == "p1"
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a protected node says why"""
+    node = ironic.active_node()
+    path = f"/v1/nodes/{node}"
+    ironic.patch(path, add("/protected", True), add("/protected_reason", "runs the till"))
+    body = ironic.get(f"{path}?fields=protected,protected_reason").body
+    assert body["protected_reason"] == "runs the till"
+    ironic.get(f"{path}?fields=protected_reason", version="1.47", expect=406)
+    ironic.patch(path, remove("/protected"))
+    ironic.get(f"{path}?fields=protected,protected_reason")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a free node is not retired"""
+    node = ironic.node()
+    ironic.patch(f"/v1/nodes/{node}", add("/retired", True), expect=409)
+
+
+@check_each(
+    ("an ISO image", {"boot_iso": "http://a/b.iso", "ironic_ramdisk_deploy": "True"}),
+    (
+        "the parts of an installation",
+        {
+            **IMAGE,
+            "image_type": "partition",
+            "kernel": "http://a/k",
+            "ramdisk": "http://a/r",
+            "stage2": "http://a/s",
+            "ks_template": "http://a/ks.cfg",
+        },
+    ),
+)
+def _(ironic: IronicUnderTest, _: str, info: dict[str, str]) -> None:
+    """a node of fake hardware is deployed with {}"""
+    node = ironic.node(instance_info=info)
+    ironic.provision(node, "active")
+    body = ironic.get(f"/v1/nodes/{node}").body
+    assert body["provision_state"] == "active"
