@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Two real ``ironic-virt-compute`` serve the same nodes of the real Ironic, which picks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ironic_virt import virt
+from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.requests import Requests
+from ironic_virt.compute.states import TaskState
+from ironic_virt.conf import database as database_options
+from ironic_virt.testing import real_ironic
+from tests.functional.compute.processes import IMAGE, ComputeProcess, new_uuid, wait_for
+from tests.integration.services import SEEDS, Operator
+
+HOSTS = ("compute1", "compute2")
+NODES = 6
+SECONDS = 180.0
+
+
+@pytest.fixture
+def resource_class() -> str:
+    """One that no other test has."""
+    return f"pools-{next(SEEDS)}"
+
+
+@pytest.fixture
+def nodes(ironic_on_mariadb: real_ironic.RealIronic, resource_class: str) -> list[str]:
+    """Nodes of a shard of their own."""
+    seed = next(SEEDS)
+    template = real_ironic.NodeTemplate(shard=resource_class, resource_class=resource_class)
+    return real_ironic.create_nodes(
+        ironic_on_mariadb, NODES, template, name=f"{resource_class}-{{}}", seed=seed
+    )
+
+
+@pytest.fixture
+def services(
+    tmp_path: Path,
+    ironic_on_mariadb: real_ironic.RealIronic,
+    nodes: list[str],
+    resource_class: str,
+) -> Iterator[list[ComputeProcess]]:
+    """Two services with an embedded database, for the same nodes."""
+    made = []
+    for host in HOSTS:
+        process = ComputeProcess(
+            *(tmp_path, host, "unused", ironic_on_mariadb.url),
+            ironic={
+                "shard_key": resource_class,
+                "node_selection": "ironic",
+                "capacity": "total",
+            },
+        )
+        process.configure(database={"connection": None})
+        made.append(process)
+    for one in made:
+        one.started()
+    yield made
+    for one in made:
+        one.kill()
+
+
+@pytest.fixture
+def db(services: list[ComputeProcess]) -> Iterator[Database]:
+    """Their records."""
+    db = Database(database_options.load([str(services[0].config)]), patient=False).open()
+    yield db
+    db.close()
+
+
+def test_all_nodes_are_given_out_once_and_come_back(
+    services: list[ComputeProcess],
+    db: Database,
+    nodes: list[str],
+    resource_class: str,
+    ironic_on_mariadb: real_ironic.RealIronic,
+) -> None:
+    operator = Operator(ironic_on_mariadb)
+
+    def free() -> list[int]:
+        return [pool.free for pool in db.pools.list()]
+
+    wait_for("the pools", lambda: free() == [NODES] * len(HOSTS))
+    wanted = {f"resources:CUSTOM_{resource_class.upper().replace('-', '_')}": "1"}
+    flavor = virt.Flavor("bm", extra_specs=wanted)
+    asking = Requests(database_options.load([str(services[0].config)]), db)
+    new = records.NewInstance(uuid=new_uuid(), flavor=flavor, image=IMAGE)
+    asked = asking.create(new, least=NODES)
+    wait_for(
+        "all to be built or not",
+        lambda: all(one.task_state is None for one in db.instances.list()),
+        SECONDS,
+    )
+    built = {one.uuid: one for one in db.instances.list()}
+    assert set(built) == {one.instance.uuid for one in asked}
+    faults = [db.faults.latest(uuid) for uuid in built]
+    assert {one.vm_state for one in built.values()} == {"active"}, faults
+    assert {one.node for one in built.values()} == set(nodes)
+    assert {one.host for one in built.values()} == set(HOSTS), "spread over both"
+    for uuid, one in built.items():
+        seen = operator.node(str(one.node))
+        assert (seen["provision_state"], seen["instance_uuid"]) == ("active", uuid)
+
+    wait_for("the pools to be seen full", lambda: not any(free()))
+    (none,) = asking.create(records.NewInstance(uuid=new_uuid(), flavor=flavor, image=IMAGE))
+    fault = db.faults.latest(none.instance.uuid)
+    assert fault is not None
+    assert "No valid host" in fault.message
+    asking.delete(none.instance.uuid)
+
+    services[0].kill()
+    for uuid in built:
+        db.instances.request(uuid, TaskState.DELETING)
+    services[0].started()
+    wait_for("all to be deleted", lambda: not db.instances.list(), SECONDS)
+    for node in nodes:
+        left = operator.wait_for_state(node, "available")
+        assert (left["instance_uuid"], left["instance_info"]) == (None, {})
+    wait_for("all places to be free", lambda: free() == [NODES] * len(HOSTS), SECONDS)
+    allocations = operator.request("GET", "/allocations")["allocations"]
+    assert [one for one in allocations if one["resource_class"] == resource_class] == []
+    for one in services:
+        assert "Traceback" not in one.text()
