@@ -7,7 +7,7 @@ objects, and only to those of a release.  Here a release is added to its table
 that equals the newest in everything but the API version, so that a server may
 speak, say, 1.51 and stays itself in all else.
 
-Fake hardware fails where a node says so: see ``hardware.py``.
+Fake hardware fails where a node says so: see ``fake_hardware.py``.
 
 Runs with the Python of Ironic's virtualenv:
 ``launch_ironic.py MAX_API_VERSION|latest [options of the ironic command]``.
@@ -36,9 +36,9 @@ def main() -> None:
     if max_api_version != "latest":
         limit_api_version(max_api_version)
     sys.argv = ["ironic", *arguments]
-    # Chooses between threads and eventlet; nothing of Ironic may be imported before it.
+    # Chooses threads over eventlet, which must come before any driver is imported.
     ironic = importlib.import_module("ironic.command.singleprocess")
-    importlib.import_module("hardware").extend_fake_hardware()
+    importlib.import_module("fake_hardware").extend_fake_hardware()
     ironic.main()
 
 
