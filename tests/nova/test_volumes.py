@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Servers with volumes, with Nova's in-tree driver and with ours.
+
+Cinder is Nova's stand-in, Ironic's storage interface the real one for Cinder, which
+looks at connectors and targets when the node is validated.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from nova.tests import fixtures as nova_fixtures
+
+from ironic_virt.testing import real_ironic
+from tests.nova import figures
+from tests.nova.deployment import IMAGE, Deployment
+
+ROOT = "5f0e7a3c-0000-4000-8000-000000000000"
+DATA = ["5f0e7a3c-0000-4000-8000-000000000001", "5f0e7a3c-0000-4000-8000-000000000002"]
+CHAP_SECRET = "chap-secret-0815"
+NUMBERS = itertools.count(1)
+
+
+def disk(volume: str, index: int) -> dict[str, Any]:
+    """A volume in a request for a server."""
+    return {
+        "source_type": "volume",
+        "destination_type": "volume",
+        "uuid": volume,
+        "boot_index": index,
+    }
+
+
+class Volumes(Deployment):
+    """What both drivers go through."""
+
+    __test__ = False
+
+    @pytest.fixture(autouse=True)
+    def _given(self, ironic: real_ironic.RealIronic) -> None:
+        self._real = ironic
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start_nova(self._real)
+        self.cinder = self.useFixture(nova_fixtures.CinderFixture(self))
+        self.cinder.VOLUME_CONNECTION_INFO = {
+            volume: {
+                "driver_volume_type": "iscsi",
+                "data": {
+                    "target_iqn": f"iqn.2026-01.test:{volume}",
+                    "target_lun": 1,
+                    "auth_method": "CHAP",
+                    "auth_password": CHAP_SECRET,
+                },
+            }
+            for volume in (ROOT, *DATA)
+        }
+        properties = {"cpu_arch": "x86_64", "capabilities": "iscsi_boot:True"}
+        (self.storage_node,) = self.make_nodes(
+            1, properties=properties, fields={"storage_interface": "cinder"}
+        )
+        self.iqn = f"iqn.2026-01.test:{self.driver}-{next(NUMBERS)}"
+        connector = {"node_uuid": self.storage_node, "type": "iqn", "connector_id": self.iqn}
+        self.ironic("POST", "/volume/connectors", connector)
+        self.start_service("compute", "compute1")
+
+    def targets(self) -> list[tuple[int, str]]:
+        """What the node is to have: boot indices and volumes."""
+        path = f"/volume/targets?node={self.storage_node}&detail=true"
+        listed = self.ironic("GET", path)["targets"]
+        return sorted((target["boot_index"], target["volume_id"]) for target in listed)
+
+    def test_boot_from_a_volume(self) -> None:
+        with self.step("boot from a volume"):
+            server = self.boot(imageRef="", block_device_mapping_v2=[disk(ROOT, 0)])
+            self.wait_for(server, "ACTIVE")
+        there = self.node(self.storage_node)
+        assert (there["provision_state"], there["instance_uuid"]) == ("active", server["id"])
+        assert "image_source" not in there["instance_info"]
+        assert self.targets() == [(0, ROOT)]
+        (attachment,) = self.cinder.volume_to_attachment[ROOT].values()
+        connector = attachment["connector"]
+        assert (connector["initiator"], connector["platform"]) == (self.iqn, "x86_64")
+        assert (connector["os_type"], connector["multipath"]) == ("baremetal", False)
+        assert connector["host"]
+        with self.step("delete, booted from a volume"):
+            self.delete(server)
+        self.wait_for_node(self.storage_node, "available")
+        self.check_what_is_left()
+        assert not self.cinder.volume_to_attachment[ROOT]
+
+    def check_what_is_left(self) -> None:
+        """See what the node still has of the server's volumes."""
+        raise NotImplementedError
+
+
+class TestVolumesInTree(Volumes):
+    """Nova's own driver."""
+
+    __test__ = True
+    driver = figures.IN_TREE
+
+    def check_what_is_left(self) -> None:
+        """Of Nova's own driver anything: it doesn't wait until cleaning lets go of the node."""
+
+    def test_two_volumes_for_data_are_one_too_many(self) -> None:
+        """Nova gives both the boot index -1, and Ironic takes no two of an index."""
+        disks = [disk(volume, -1) for volume in DATA]
+        server = self.boot(block_device_mapping_v2=[*disks, IMAGE_DISK])
+        self.wait_for(server, "ERROR")
+        self.delete(server)
+
+
+class TestVolumes(Volumes):
+    """Ours."""
+
+    __test__ = True
+
+    def check_what_is_left(self) -> None:
+        """Nothing."""
+        assert self.targets() == []
+
+    def test_two_volumes_for_data_and_no_more_at_run_time(self) -> None:
+        disks = [disk(volume, -1) for volume in DATA]
+        server = self.boot(block_device_mapping_v2=[*disks, IMAGE_DISK])
+        self.wait_for(server, "ACTIVE")
+        assert self.node(self.storage_node)["instance_info"]["image_source"] == IMAGE
+        assert self.targets() == [(1, DATA[0]), (2, DATA[1])]
+        self.api.post_server_volume(server["id"], {"volumeAttachment": {"volumeId": ROOT}})
+        self.until(
+            lambda: self.told_by_the_events(server),
+            lambda told: "when the server is created" in told,
+        )
+        self.until(lambda: self.cinder.volume_to_attachment[ROOT], lambda left: not left)
+        assert [index for index, _ in self.targets()] == [1, 2]
+        self.delete(server)
+        self.wait_for_node(self.storage_node, "available")
+        assert self.targets() == []
+
+
+IMAGE_DISK = {
+    "source_type": "image",
+    "destination_type": "local",
+    "uuid": IMAGE,
+    "boot_index": 0,
+    "delete_on_termination": True,
+}
