@@ -83,8 +83,9 @@ class Volumes:
         address = (
             ids["ip"][0] if "ip" in ids else self._address(instance, node.uuid, ids.get("mac"))
         )
+        hostname = instance.hostname if hasattr(instance, "hostname") else instance.name
         found: dict[str, Any] = {
-            "host": address or getattr(instance, "hostname", None) or instance.name,
+            "host": address or hostname,
             "platform": node.properties.cpu_arch,
             "os_type": "baremetal",
             # Nothing in Ironic's targets says that two of them are one volume.

@@ -39,10 +39,11 @@ VOLUMES = [volume(0, auth_method="CHAP", auth_password=CHAP_SECRET), volume(1)]
 def make_node(ironic_on_mariadb: real_ironic.RealIronic, operator: Operator) -> MakeNode:
     """Make a node with a storage interface, and volume connectors that differ from all others'."""
 
-    def make(storage: str = "cinder", connectors: Sequence[str] = ("iqn",)) -> str:
+    def make(storage: str = "cinder", connectors: Sequence[str] = ("iqn",), ports: int = 1) -> str:
         seed = next(SEEDS)
         template = real_ironic.NodeTemplate(
             properties={"cpu_arch": "x86_64", "capabilities": "iscsi_boot:True"},
+            ports=ports,
             fields={"storage_interface": storage},
         )
         [node] = real_ironic.create_nodes(
@@ -182,15 +183,20 @@ def test_wherever_the_service_dies_no_volume_is_left(
 def test_the_connector_has_the_address_of_the_vif_with_its_mac(
     service: Service, operator: Operator, make_node: MakeNode
 ) -> None:
-    node = make_node("cinder", ["iqn"])
-    [port] = operator.request("GET", f"/ports?node={node}&detail=true")["ports"]
-    body = {"node_uuid": node, "type": "mac", "connector_id": port["address"]}
-    operator.request("POST", "/volume/connectors", body)
+    """Ironic lists all ports of a node, whichever address is asked for with it."""
+    node = make_node("cinder", ["iqn"], ports=2)
     instance = service.instance_on(node)
     service.driver.prepare_for_spawn(instance)
-    vif = str(uuid.uuid4())
-    operator.request("POST", f"/nodes/{node}/vifs", {"id": vif})
-    service.addresses = {"elsewhere": ["192.0.2.8"], vif: ["192.0.2.9"]}
+    for number in (1, 2):
+        operator.request("POST", f"/nodes/{node}/vifs", {"id": str(uuid.UUID(int=number))})
+    listed = operator.request("GET", f"/ports?node={node}&detail=true")["ports"]
+    first, last = listed[0], listed[-1]
+    answer = operator.request("GET", f"/ports?node={node}&address={last['address']}")
+    assert answer["ports"][0]["address"] == first["address"] != last["address"]
+    body = {"node_uuid": node, "type": "mac", "connector_id": last["address"]}
+    operator.request("POST", "/volume/connectors", body)
+    vifs = [port["internal_info"]["tenant_vif_port_id"] for port in (first, last)]
+    service.addresses = {vifs[0]: ["192.0.2.8"], vifs[1]: ["192.0.2.9"]}
     connector = service.driver.get_volume_connector(instance)
     assert connector.pop("initiator").startswith(IQN)  # type: ignore[attr-defined]
     assert connector == {

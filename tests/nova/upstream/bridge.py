@@ -183,6 +183,7 @@ class Bridge:
             ("DELETE", f"{node}/vifs/([^/]+)", self._detach_vif),
             ("GET", "/ports", self._ports),
             ("GET", "/portgroups", self._port_groups),
+            ("GET", "/volume/connectors", self._volume_connectors),
         ]
 
     @property
@@ -455,3 +456,9 @@ class Bridge:
     def _port_groups(self, params: Any, body: Any) -> Answer:
         found = self._connection.port_groups(node=params["node"], details=True)
         return wire.answer({"portgroups": [wire.port_group(group) for group in found]})
+
+    # -- volumes --------------------------------------------------------------
+
+    def _volume_connectors(self, params: Any, body: Any) -> Answer:
+        found = self._connection.volume_connectors(node=params["node"], details=True)
+        return wire.answer({"connectors": [wire.volume_connector(one) for one in found]})

@@ -34,6 +34,7 @@ class GenericDriverFields:
         flavor: Any,
         metadata: Any,
         preserve_ephemeral: bool | None = None,
+        boot_from_volume: bool = False,
     ) -> list[dict[str, Any]]:
         """What ours would tell Ironic of a server.
 
@@ -53,7 +54,7 @@ class GenericDriverFields:
             )
         parts = (instance, image_meta, self._node, more)
         if preserve_ephemeral is None:
-            info = deploy_request.instance_info(*parts)
+            info = deploy_request.instance_info(*parts, from_volume=boot_from_volume)
         else:
             info = rebuild_request.instance_info(
                 *parts, preserve_ephemeral=preserve_ephemeral, wish=None

@@ -79,6 +79,15 @@ def port_group(resource: Any) -> dict[str, Any]:
     return _fields(resource, _PORT_GROUP)
 
 
+def volume_connector(resource: Any) -> dict[str, Any]:
+    """A volume connector of the SDK's."""
+    return {
+        "uuid": resource.id,
+        "type": resource.type,
+        "connector_id": resource.connector_id,
+    }
+
+
 def error(raised: Exception, node: str | None) -> Answer:
     """What Ironic had answered when the SDK raised this.
 
