@@ -99,10 +99,10 @@ examples:
         return _shown(flavor)
 
     def _check(self, flavor: virt.Flavor) -> None:
-        from ironic_virt.scheduler.request import RequestSpec
+        from ironic_virt.compute import flavors
 
         try:
-            RequestSpec.from_flavor(flavor)
+            flavors.check(flavor)
         except exceptions.InvalidExtraSpec as error:
             self.refuse(str(error))
 

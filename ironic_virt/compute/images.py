@@ -15,7 +15,6 @@ from urllib import parse
 
 from ironic_virt import virt
 from ironic_virt.compute.errors import InvalidRequest
-from ironic_virt.driver.deploy_request import is_ramdisk
 
 _DIGEST = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{64}|[0-9a-fA-F]{128}")
 _FETCHED = ("http", "https")
@@ -52,7 +51,7 @@ def image(
                 raise InvalidRequest(
                     f"the image {href} is in Glance, which knows it: {what} can't be given"
                 )
-    elif scheme in _FETCHED and checksum is None and not is_ramdisk(properties):
+    elif scheme in _FETCHED and checksum is None and not _is_ramdisk(properties):
         raise InvalidRequest(
             f"the image {href} needs a checksum, or Ironic won't deploy it: an MD5, SHA-256 or "
             "SHA-512 digest, or the URL of a file of them"
@@ -89,6 +88,15 @@ def _scheme(href: str) -> str:
             "an image in Glance"
         )
     return url.scheme
+
+
+def _is_ramdisk(properties: Mapping[str, str]) -> bool:
+    if "ironic_ramdisk_deploy" not in properties:
+        return False
+    # The driver takes long to import, and commands mostly do without.
+    from ironic_virt.driver.deploy_request import is_ramdisk
+
+    return is_ramdisk(properties)
 
 
 def _is_checksum(text: str) -> bool:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from oslo_config import cfg
 
 from ironic_virt import exceptions, virt
-from ironic_virt.compute import passwords, states
+from ironic_virt.compute import flavors, passwords, states
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.errors import ClaimLost, InvalidRequest, RequestTimeout
 from ironic_virt.compute.placing import candidates, place
@@ -117,6 +117,7 @@ class Requests:
         """
         most = least if most is None else most
         _check(wanted, least, most)
+        flavors.check(wanted.flavor)
         spec = RequestSpec.from_flavor(
             wanted.flavor, instance_uuid=wanted.uuid, image=wanted.image
         )

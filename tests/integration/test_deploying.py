@@ -7,7 +7,9 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import random
 import shutil
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -214,6 +216,37 @@ def test_a_retired_node_is_not_taken(
     with pytest.raises(exceptions.NodeNotAvailable, match="retired"):
         service.driver.prepare_for_spawn(service.instance_on(node))
     assert operator.node(node) == before
+
+
+@pytest.mark.skipif(shutil.which("isoinfo") is None, reason="genisoimage is not installed")
+def test_an_old_ironic_gets_an_image_and_one_with_less_room_is_quoted(
+    ironic_environment: real_ironic.IronicEnvironment, tmp_path: Path
+) -> None:
+    options = real_ironic.Options(
+        max_api_version="1.55", overrides={"api": {"max_json_body_size_provision": "64"}}
+    )
+    with real_ironic.RealIronic(options, environment=ironic_environment) as ironic:
+        [node] = real_ironic.create_nodes(ironic, 1)
+        service = Service(write_conf(tmp_path, ironic))
+        instance = service.instance_on(node)
+        spawn(service, instance)
+        with sqlite3.connect(ironic.database_url.removeprefix("sqlite:///")) as database:
+            ((text,),) = database.execute(
+                "SELECT instance_info FROM nodes WHERE uuid = ?", (node,)
+            ).fetchall()
+        files = _listed(json.loads(text)["configdrive"], tmp_path)
+        told = json.loads(files["/openstack/latest/meta_data.json"])
+        assert told["uuid"] == instance.uuid
+        assert files["/openstack/latest/user_data"] == b"#!/bin/sh"
+
+        rng = random.Random(1)
+        drive = virt.ConfigDrive(files=[("/noise", rng.randbytes(64 * 1024))])
+        service.config_drive = lambda *_, **__: drive  # type: ignore[method-assign]
+        with pytest.raises(exceptions.RebuildFailed, match="too large") as caught:
+            service.rebuild(instance)
+        assert caught.value.disk is exceptions.Disk.UNTOUCHED
+        service.destroy(instance)
+        service.driver.cleanup_host(service.host)
 
 
 @pytest.mark.skipif(shutil.which("isoinfo") is None, reason="genisoimage is not installed")

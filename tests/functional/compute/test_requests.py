@@ -223,11 +223,12 @@ def test_what_can_not_be_is_refused_and_nothing_written(
     assert claimed(db) == set()
 
 
+@pytest.mark.parametrize("spec", ["resources:X", "ironic:deploy_steps"])
 def test_a_flavor_of_unknown_form_is_refused_and_nothing_written(
-    asking: Requests, db: Database, nodes: Sequence[str]
+    asking: Requests, db: Database, nodes: Sequence[str], spec: str
 ) -> None:
     with pytest.raises(InvalidExtraSpec):
-        asking.create(wanted(flavor=virt.Flavor("bad", extra_specs={"resources:X": "many"})))
+        asking.create(wanted(flavor=virt.Flavor("bad", extra_specs={spec: "many"})))
     assert db.instances.list(deleted=None) == []
 
 
