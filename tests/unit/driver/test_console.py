@@ -268,6 +268,35 @@ def test_a_node_that_is_let_go_of_late_is_looked_at_once_more(
     assert switched(fake) == []
 
 
+@pytest.mark.parametrize(
+    ("meanwhile", "error"),
+    [
+        ({}, None),
+        ({"instance_uuid": STRANGER}, exceptions.ConsoleUnavailable),
+        ({"shard": "b"}, exceptions.NodeNotOurs),
+    ],
+)
+def test_a_node_that_is_locked_is_waited_for_and_looked_at_once_more(
+    set_stage: Callable[..., Stage],
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    meanwhile: dict[str, Any],
+    error: type[Exception] | None,
+) -> None:
+    fake.set_node(node, shard="a", reservation="conductor-1")
+    ours = set_stage(fake, shard_key="a")
+    let_go = {"reservation": None, **meanwhile}
+    fake.bm.timeline.after(4.0, lambda: fake.set_node(node, **let_go))
+    if error is None:
+        assert serial(ours, instance).port == 10023
+        return
+    with pytest.raises(error):
+        serial(ours, instance)
+    assert switched(fake) == []
+
+
 def test_the_token_of_a_vnc_console_is_not_logged(
     stage: Stage,
     fake: FakeIronic,
