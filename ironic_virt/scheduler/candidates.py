@@ -31,9 +31,10 @@ class ComputeNodeLike(Protocol):
     ``vcpus_used``, ``free_ram_mb`` and ``free_disk_gb``, the last being ``None``
     until that is known.
 
-    A pool of nodes that are alike says with an attribute ``free`` how many more
-    instances it takes, and with ``used`` how many it has; its sizes are those of each
-    of its nodes, and what its nodes are told by is its name.
+    A pool of nodes that are alike says with attributes ``total``, ``used`` and ``free``
+    how many nodes it has, how many of its host's instances have one, and how many more
+    instances it takes.  Its sizes are those of each of its nodes, and its ``uuid`` is
+    its name.
     """
 
     @property
@@ -267,7 +268,7 @@ class RecordList:
 
     def known(self) -> int:
         """See :meth:`CandidateSource.known`."""
-        return len(self._records)
+        return sum(int(getattr(record, "total", 1)) for record in self._records)
 
     def instances_by_host(self) -> Mapping[str, int]:
         """See :meth:`CandidateSource.instances_by_host`."""

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Pools as candidates: several instances each, and as many as there are places."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.scheduler.candidates import CandidateQuery, RecordList
+from ironic_virt.scheduler.request import RequestSpec
+from tests.unit.scheduler.records import Record, options, scheduler
+
+EXACT = options().scheduler.baremetal_enabled_filters
+SPEC = RequestSpec(memory_mb=16384, vcpus=8, root_gb=480, resources={"CUSTOM_GOLD": 1})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PoolRecord(Record):
+    """A pool's record: its sizes are those of each of its nodes."""
+
+    free: int = 3
+    used: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.free + self.used
+
+
+def pool(host: str, free: int = 3, used: int = 0) -> PoolRecord:
+    return PoolRecord(f"gold@{host}", host, free=free, used=used, available=free > 0)
+
+
+def test_each_instance_takes_one_place_until_there_is_none() -> None:
+    source = RecordList([pool("a", 2), pool("b", 1)])
+    picked = scheduler(*EXACT).select(SPEC, source, 3)
+    assert Counter(host.nodename for host in picked) == {"gold@a": 2, "gold@b": 1}
+    with pytest.raises(exceptions.NoValidHost) as refused:
+        scheduler(*EXACT).select(SPEC, source, 4)
+    assert refused.value.found == 3
+    assert refused.value.free == 3
+
+
+def test_a_full_pool_is_no_candidate() -> None:
+    source = RecordList([pool("a", 0, used=3)])
+    assert source.count(CandidateQuery()) == 0
+    with pytest.raises(exceptions.NoValidHost):
+        scheduler(*EXACT).select(SPEC, source)
+
+
+def test_exact_sizes_are_those_of_each_node() -> None:
+    source = RecordList([pool("a")])
+    assert scheduler(*EXACT).select(SPEC, source)[0].nodename == "gold@a"
+    for wrong in ({"memory_mb": 8192}, {"vcpus": 4}, {"root_gb": 479}):
+        with pytest.raises(exceptions.NoValidHost):
+            scheduler(*EXACT).select(dataclasses.replace(SPEC, **wrong), source)  # type: ignore[arg-type]
+
+
+def test_the_service_with_the_fewest_instances_is_picked() -> None:
+    source = RecordList([pool("a", used=5), pool("b", used=1), pool("c", used=4)])
+    assert source.instances_by_host() == {"a": 5, "b": 1, "c": 4}
+    picked = scheduler(enabled_weighers=["InstanceCountWeigher"]).select(SPEC, source, 2)
+    assert [host.host for host in picked] == ["b", "b"]
+
+
+def test_no_service_gets_more_instances_than_allowed() -> None:
+    source = RecordList([pool("a", used=2), pool("b", used=1)])
+    limited = scheduler("NumInstancesFilter", max_instances_per_host=3)
+    picked = limited.select(SPEC, source, 3)
+    assert Counter(host.host for host in picked) == {"a": 1, "b": 2}
+    with pytest.raises(exceptions.NoValidHost, match="6 of 9 nodes free; NumInstancesFilter"):
+        limited.select(SPEC, source, 4)
+
+
+def test_what_is_left_by_each_filter_counts_nodes() -> None:
+    source = RecordList([pool("a", 3), pool("b", 2), Record("silver", resource_class="silver")])
+    wants = dataclasses.replace(SPEC, memory_mb=1)
+    with pytest.raises(exceptions.NoValidHost) as refused:
+        scheduler("ResourceClassFilter", "ExactRamFilter").select(wants, source)
+    assert refused.value.free == 6
+    assert [number for _, _, number in refused.value.left] == [5, 0]
