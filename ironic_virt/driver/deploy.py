@@ -224,11 +224,11 @@ class Deployment:
                 raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
             self._volumes.check(node, instance, devices)
             self._virtapi.report_progress(instance, "configuring", state or "")
-            self._network.attach(node, instance, network_info)
+            attached = self._network.attach(node, instance, network_info)
             drive = self._drives.make(
                 context, node.uuid, instance, network_info, injected_files, admin_password
             )
-            if network_info or drive is not None:
+            if attached or drive is not None:
                 # Either takes its time, and what comes now writes to the node.
                 node = self._access.held(instance, node.uuid)
             # The last before the deployment: its answer is the look at the node.

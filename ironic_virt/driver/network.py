@@ -62,10 +62,11 @@ class Network:
         self.attach(node, instance, network_info)
         self._prepared[instance.uuid] = node.uuid
 
-    def attach(self, node: Node, instance: InstanceLike, network_info: NetworkInfo) -> None:
+    def attach(self, node: Node, instance: InstanceLike, network_info: NetworkInfo) -> bool:
         """Attach every VIF that the node doesn't have yet.
 
         :param node: past the guard, read just now.
+        :returns: whether there was one, so that time has passed.
         :raises VifAttachFailed: naming the VIF and Ironic's reason.
         """
 
@@ -81,6 +82,7 @@ class Network:
             if number:
                 again()
             self._attach(node, instance, vif, again)
+        return bool(missing)
 
     def links(self, node: str) -> dict[str, Link]:
         """The physical link of each VIF on a node, by VIF."""

@@ -67,6 +67,20 @@ def test_a_spawn_with_networks(stage: Stage, fake: FakeIronic) -> None:
     ]
 
 
+def test_a_spawn_whose_networks_are_there_looks_no_second_time(
+    stage: Stage, fake: FakeIronic
+) -> None:
+    node = fake.add_node(ports=1)
+    instance = stage.instance(node)
+    stage.service.has_drive = False
+    stage.driver.prepare_for_spawn(instance)
+    vifs = [virt.Vif(VIF)]
+    stage.driver.prepare_networks_before_block_device_mapping(instance, vifs)
+    fake.requests.clear()
+    stage.driver.spawn(None, instance, IMAGE, [], None, None, vifs)
+    assert sent(fake, node) == ["GET ", "GET /vifs", "PATCH ", "PUT /states/provision", "GET "]
+
+
 def test_what_is_done_to_an_active_instance(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
