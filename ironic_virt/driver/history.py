@@ -45,7 +45,7 @@ def explain(client: IronicClient, error: exceptions.NodeError) -> None:
     """
     said: str | None = getattr(error, "last_error", None)
     timed_out = any(isinstance(one, exceptions.WaitTimeout) for one in (error, error.__cause__))
-    if error.node is None or not (said or timed_out):
+    if not error.node or not (said or timed_out):
         # Nothing was done: the error has all that there is to say.
         return
     try:

@@ -136,8 +136,7 @@ class Power:
 
         :returns: ``None``: there was none, or it has failed.
         """
-        known = (target,) if target in _REBOOTS else (target, _REACHED[target])
-        if node.target_power_state not in known:
+        if not _is_on_its_way(node, target):
             return None
         try:
             return self._wait(node, instance, target, timeout)
@@ -198,6 +197,14 @@ class Power:
             instance=instance.uuid,
             state=node.provision_state,
         )
+
+
+def _is_on_its_way(node: Node, target: str) -> bool:
+    """Whether Ironic is doing just this; it shows what comes of it, and not what was asked."""
+    if target in _REBOOTS and node.power_state != states.POWER_ON:
+        return node.target_power_state == target
+    # What is on and is to be on is rebooted: a node that is on is not switched on again.
+    return node.target_power_state in (target, _REACHED[target])
 
 
 def _off_already(node: Node, instance: InstanceLike) -> Node:

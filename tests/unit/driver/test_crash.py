@@ -149,6 +149,50 @@ def test_rebuild_goes_on(stage: Stage, node: str, tmp_path: Path, after: bool) -
         restarted.driver.cleanup_host("compute1")
 
 
+POWER_CALLS: dict[str, tuple[str, Act]] = {
+    "on": (
+        "power off",
+        lambda stage, node: stage.driver.power_on(None, stage.instance(node), None),
+    ),
+    "off": ("power on", lambda stage, node: stage.driver.power_off(stage.instance(node))),
+    "soft off": (
+        "power on",
+        lambda stage, node: stage.driver.power_off(stage.instance(node), timeout=30),
+    ),
+    "reboot": (
+        "power on",
+        lambda stage, node: stage.driver.reboot(None, stage.instance(node), None, "HARD"),
+    ),
+    "soft reboot": (
+        "power on",
+        lambda stage, node: stage.driver.reboot(None, stage.instance(node), None, "SOFT"),
+    ),
+}
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("what", POWER_CALLS)
+def test_a_power_call_goes_on(tmp_path: Path, what: str, after: bool) -> None:
+    before, act = POWER_CALLS[what]
+
+    def spawned(stage: Stage, node: str) -> None:
+        spawn(stage, node)
+        stage.fake.set_node(node, power_state=before)
+
+    wanted = "power off" if what.endswith("off") else "power on"
+    before_it_waits = 3  # its versions, the node, the change
+    for at, where, restarted, node in crashes(tmp_path, spawned, act, nothing, after):
+        act(restarted, node)
+        now = restarted.fake.node(node)
+        assert (now["power_state"], now["target_power_state"]) == (wanted, None)
+        asked = restarted.fake.requests.matching("PUT", "/states/power$")
+        taken = [entry for entry in asked if entry.status == 202]
+        # What had ended when the process died can't be told from what never began.
+        most = 1 if at <= before_it_waits else 2
+        assert 1 <= len(taken) <= most, f"died at request {at}, {where}"
+        restarted.driver.cleanup_host("compute1")
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_rebuild_that_fails_has_failed_whoever_asks(tmp_path: Path, after: bool) -> None:
     def spawned(stage: Stage, node: str) -> None:
