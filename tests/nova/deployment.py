@@ -50,6 +50,7 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
 
     :cvar driver: whose ``nova-compute`` it is.
     :ivar requests: what was sent to Ironic and Placement.
+    :ivar bound_to: the hosts that Nova has bound ports to, which is Ironic's affair.
     """
 
     driver = figures.OURS
@@ -81,9 +82,12 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         self.flags(cores=-1, ram=-1, group="quota")
         # Nova's stand-in for Neutron knows no port that is not bound to a host.
         update_port = self.neutron.update_port
+        self.bound_to = []
 
         def update_unbound(port_id: str, body: Any = None) -> Any:
-            body["port"].pop("binding:host_id", None)
+            host = body["port"].pop("binding:host_id", None)
+            if host is not None:
+                self.bound_to.append(host)
             return update_port(port_id, body)
 
         self.neutron.update_port = update_unbound

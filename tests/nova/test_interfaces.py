@@ -13,6 +13,9 @@ from ironic_virt.testing import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import Deployment
 
+STEPS = frozenset({"attach an interface", "detach an interface"})
+"""What both drivers are compared in."""
+
 
 class Interfaces(Deployment):
     """What both drivers go through."""
@@ -65,6 +68,8 @@ class Interfaces(Deployment):
         self.delete(server)
         self.wait_for_node(node, "available")
         assert self.vifs(node) == []
+        # Whoever is bound before Ironic says so might reach the agent on the node.
+        assert self.bound_to == []
 
     def test_a_build_on_a_node_without_a_port(self) -> None:
         (bare,) = self.make_nodes(1, ports=0)
@@ -113,3 +118,13 @@ class TestInterfaces(Interfaces):
     def look_at_the_failure(self, server: dict[str, Any], fault: str) -> None:
         assert "aborted" not in fault
         assert "not enough free physical ports" in self.told_by_the_events(server)
+
+
+def test_neither_step_takes_more_requests_than_with_novas_own() -> None:
+    found = {
+        step: (theirs.steps, ours.steps)
+        for step, theirs, ours in figures.compared()
+        if step in STEPS
+    }
+    assert found.keys() == STEPS, "run the scenarios of both drivers before it"
+    assert {step: pair for step, pair in found.items() if pair[1] > pair[0]} == {}
