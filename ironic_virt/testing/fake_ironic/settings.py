@@ -115,8 +115,8 @@ class Settings:
         leaves the power alone.
     :param network_interface: the default of new nodes.  ``noop`` accepts any
         VIF and remembers none; ``flat`` and ``neutron`` bind VIFs to ports.
-    :param supports_nmi: whether the hardware can be sent an NMI.
-        (``fake-hardware`` can't.)
+    :param supports_nmi: whether all hardware can be sent an NMI; else only that of nodes
+        with ``{"takes_nmi": true}`` in ``driver_info``.  (``fake-hardware`` can't.)
     :param boot_devices: the boot devices that the hardware supports.
     :param novnc_url: the page of a graphical console's proxy.
     :param max_limit: the largest page of a list.

@@ -185,6 +185,19 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.get(path, expect=405)
 
 
+@check_each("active", "available", "deploying", "rescue", "cleaning")
+def _(ironic: IronicUnderTest, state: str) -> None:
+    """hardware that takes an NMI is sent one in state {}, unless somebody works on the node"""
+    node = ironic.node(driver_info={"takes_nmi": True})
+    ironic.set_node(node, provision_state=state)
+    path = f"/v1/nodes/{node}/management/inject_nmi"
+    assert ironic.put(path, {}).status == 204
+    assert ironic.put(path, {}, version="1.38").status == 204
+    ironic.get(f"/v1/nodes/{node}/history?detail=true")
+    ironic.set_node(node, reservation="conductor-1")
+    assert "locked" in ironic.put(path, {}, expect=409).fault
+
+
 @check
 def _(ironic: IronicUnderTest) -> None:
     """validation says for each interface whether it is ready"""
