@@ -9,12 +9,16 @@ the instance at 20::
     [{"interface": "bios", "step": "apply_configuration", "priority": 150,
       "args": {"settings": [{"name": "hyperthreading", "value": "on"}]}}]
 
+Nova keeps no more than 255 characters of a value, so further lists may be in
+``ironic:deploy_steps1``, ``ironic:deploy_steps2`` and so on; all of them count.
+
 Pure functions.  What steps there are is known only to Ironic, for each node by itself.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from ironic_virt import exceptions
@@ -25,6 +29,7 @@ EXTRA_SPEC = "ironic:deploy_steps"
 INTERFACES = ("bios", "deploy", "firmware", "management", "power", "raid", "vendor")
 """The hardware interfaces that Ironic 39.0.0 takes steps of."""
 
+_NAME = re.compile(rf"{EXTRA_SPEC}(?P<number>\d*)")
 _MEMBERS = frozenset({"interface", "step", "args", "priority"})
 
 
@@ -33,12 +38,20 @@ def wanted(flavor: FlavorLike) -> list[dict[str, Any]]:
 
     :raises InvalidExtraSpec: they are in no form that Ironic takes.
     """
-    text = flavor.extra_specs.get(EXTRA_SPEC)
-    if text is None:
-        return []
+    named = {
+        int(match["number"] or 0): name
+        for name in flavor.extra_specs
+        if (match := _NAME.fullmatch(name))
+    }
+    return [step for _, name in sorted(named.items()) for step in _steps(flavor, name)]
+
+
+def _steps(flavor: FlavorLike, name: str) -> list[dict[str, Any]]:
+    """The steps in one extra spec."""
+    text = flavor.extra_specs[name]
 
     def wrong(expected: str) -> exceptions.InvalidExtraSpec:
-        return exceptions.InvalidExtraSpec(f"flavor {flavor.name}", EXTRA_SPEC, text, expected)
+        return exceptions.InvalidExtraSpec(f"flavor {flavor.name}", name, text, expected)
 
     try:
         steps = json.loads(text)

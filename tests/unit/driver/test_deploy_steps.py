@@ -45,6 +45,24 @@ def test_arguments_may_be_left_out() -> None:
     assert deploy_steps.wanted(flavor(json.dumps([STEP, short]))) == [STEP, {**short, "args": {}}]
 
 
+def test_a_long_list_is_in_several_parts() -> None:
+    def part(step: str) -> str:
+        return json.dumps([{**STEP, "step": step}])
+
+    specs = {
+        "ironic:deploy_steps10": part("last"),
+        "ironic:deploy_steps2": part("third"),
+        "ironic:deploy_steps": part("first"),
+        "ironic:deploy_steps1": part("second"),
+        "ironic:deploy_stepsX": "of no meaning",
+    }
+    found = deploy_steps.wanted(virt.Flavor("bm", extra_specs=specs))
+    assert [step["step"] for step in found] == ["first", "second", "third", "last"]
+    specs["ironic:deploy_steps2"] = "[1]"
+    with pytest.raises(exceptions.InvalidExtraSpec, match="value of ironic:deploy_steps2"):
+        deploy_steps.wanted(virt.Flavor("bm", extra_specs=specs))
+
+
 @pytest.mark.parametrize(
     ("value", "says"),
     [
