@@ -101,7 +101,12 @@ class Service:
         self.driver = load_driver(conf, virtapi)
         self.metrics.nodes_age = self.driver.nodes_age
         self._tracker = Tracker(self.host, self.driver, database, self.metrics)
-        self._power_sync = PowerSync(self.host, self.driver, database)
+        self._power_sync = PowerSync(
+            self.host,
+            self.driver,
+            database,
+            restore=lambda: conf.compute.power_sync_action == "restore",
+        )
         self._executors = [
             make_executor(conf.compute.max_concurrent_builds),
             make_executor(conf.compute.max_concurrent_tasks),

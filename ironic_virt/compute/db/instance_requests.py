@@ -195,6 +195,43 @@ class InstanceRequests:
 
         return self._transactions.write(work)
 
+    def switch_back(
+        self,
+        uuid: str,
+        power_state: virt.PowerState,
+        vm_state: VmState,
+        task_state: TaskState,
+    ) -> bool:
+        """Write down that a node was switched on or off, and want the contrary.
+
+        :param vm_state: what its instance is by that, until the task is done.
+        :returns: ``False`` if something is wanted of it, or that is known; nothing was changed.
+        """
+
+        def work(connection: sa.Connection) -> bool:
+            now = self._transactions.now()
+            try:
+                found = instance_rows.get(connection, uuid, lock=True)
+            except errors.NoSuchInstance:
+                return False
+            if found.task_state is not None or found.vm_state == vm_state:
+                return False
+            action = states.TRANSITIONS[task_state].action
+            history.begin_action(connection, uuid, action, now)
+            connection.execute(
+                sa.update(_INSTANCE)
+                .where(_INSTANCE.uuid == uuid)
+                .values(
+                    vm_state=vm_state,
+                    power_state=power_state,
+                    task_state=task_state,
+                    updated_at=now,
+                )
+            )
+            return True
+
+        return self._transactions.write(work)
+
 
 def _not_with(
     interface: virt.Vif | None, task_state: TaskState, instance: records.Instance
