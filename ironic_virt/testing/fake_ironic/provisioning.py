@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from ironic_virt.testing.fake_ironic import checks, errors, states
+from ironic_virt.testing.fake_ironic import checks, errors, states, storage
 from ironic_virt.testing.fake_ironic.baremetal import Baremetal
 from ironic_virt.testing.fake_ironic.operations import (
     Steps,
@@ -237,6 +237,8 @@ def why_invalid(bm: Baremetal, node: Node, interface: str) -> str | None:
         return reason
     if is_without(node, interface):
         return unsupported(node, interface).message
+    if interface == "storage":
+        return storage.why_invalid(bm, node)
     wanted = node.instance_info.get("traits")
     if interface != "deploy" or not wanted:
         return None

@@ -47,7 +47,7 @@ def storage_node(fake: FakeIronic) -> str:
 
 
 def add_node(fake: FakeIronic, **fields: Any) -> str:
-    return fake.add_node(ports=1, resource_class="gold", storage_interface="cinder", **fields)
+    return fake.add_node(ports=1, resource_class="gold", storage_interface="external", **fields)
 
 
 def spawn(
@@ -460,7 +460,7 @@ def test_the_connector_is_what_a_volume_service_needs(
     addresses: dict[str, list[str]],
     found: dict[str, Any],
 ) -> None:
-    node = fake.add_node(ports=0, properties={"cpu_arch": "x86_64"}, storage_interface="cinder")
+    node = fake.add_node(ports=0, properties={"cpu_arch": "x86_64"}, storage_interface="external")
     post(stage, "/ports", node_uuid=node, address=MAC)
     post(stage, f"/nodes/{node}/vifs", id=VIF)
     set_connectors(stage, node, *connectors)
@@ -477,7 +477,7 @@ def test_the_connector_is_what_a_volume_service_needs(
 def test_a_port_group_with_the_address_comes_before_its_ports(
     stage: Stage, fake: FakeIronic
 ) -> None:
-    node = fake.add_node(ports=0, storage_interface="cinder")
+    node = fake.add_node(ports=0, storage_interface="external")
     bond = post(stage, "/portgroups", node_uuid=node, address=MAC)["uuid"]
     post(stage, "/ports", node_uuid=node, address="02:00:00:00:00:02", portgroup_uuid=bond)
     post(stage, f"/nodes/{node}/vifs", id=VIF)

@@ -206,7 +206,7 @@ def show_one(request: Request, kind_name: str, uuid: str) -> Answer:
 
 
 def _check_free(
-    request: Request, kind: _Kind, uuid: str, node: Node, values: dict[str, Any]
+    request: Request, kind: _Kind, uuid: str | None, node: Node, values: dict[str, Any]
 ) -> None:
     for row in kind.table(request.bm.store):
         if row.uuid == uuid or (kind.per_node and row.node is not node):
@@ -230,9 +230,10 @@ def create(request: Request, kind_name: str) -> Answer:
         )
     uuid = values.pop("uuid", None) or bm.new_uuid()
     table = kind.table(bm.store)
+    # In the order in which the database sees to it; a row of the same uuid is no exception.
+    _check_free(request, kind, None, node, values)
     if table.get(uuid) is not None:
         raise errors.conflict(f"A volume {kind.word} with UUID {uuid} already exists.")
-    _check_free(request, kind, uuid, node, values)
     row = kind.record(
         id=table.next_id(),
         uuid=uuid,
