@@ -8,6 +8,7 @@ it counted is in the rows already, and is made up for under their locks.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -122,7 +123,12 @@ def record(row: Sequence[Any]) -> records.Pool:
     return records.Pool(**values)
 
 
-def drop(connection: sa.Connection, host: str) -> None:
+def has_any(connection: sa.Connection, host: str) -> bool:
+    """Whether a service has pools."""
+    return bool(connection.scalar(sa.select(sa.exists().where(_POOL.host == host))))
+
+
+def drop(connection: sa.Connection, host: str, now: datetime.datetime) -> None:
     """Delete a service's pools and the record that holds them, unless instances are there."""
     in_use = connection.scalar(
         sa.select(sa.func.count())
@@ -138,7 +144,7 @@ def drop(connection: sa.Connection, host: str) -> None:
                 models.ComputeNode.deleted == 0,
                 models.ComputeNode.uuid == records.pools_record(host),
             )
-            .values(deleted=models.ComputeNode.id)
+            .values(deleted=models.ComputeNode.id, deleted_at=now)
         )
 
 

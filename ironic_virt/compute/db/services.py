@@ -200,13 +200,21 @@ class Services:
     def delete(self, host: str) -> None:
         """Delete a service that owns nothing any more.
 
+        Pools without instances go with it when it is down.
+
         :raises ServiceNotFound: there is none of this name.
         :raises ServiceInUse: it has compute nodes or instances.
         """
 
         def work(connection: sa.Connection) -> None:
-            get(connection, host, lock=True)
-            pools.drop(connection, host)
+            found = get(connection, host, lock=True)
+            now = self._transactions.now()
+            if not found.is_up(now, self._down_time):
+                pools.drop(connection, host, now)
+            elif pools.has_any(connection, host):
+                raise errors.ServiceInUse(
+                    host, "it is up and offers pools of nodes; stop it first"
+                )
             for what, owner, deleted in (
                 ("compute nodes", models.ComputeNode.host, models.ComputeNode.deleted),
                 ("instances", models.Instance.host, models.Instance.deleted),
@@ -221,7 +229,7 @@ class Services:
             connection.execute(
                 sa.update(models.Service)
                 .where(_LIVE, models.Service.host == host)
-                .values(deleted=models.Service.id, deleted_at=self._transactions.now())
+                .values(deleted=models.Service.id, deleted_at=now)
             )
 
         self._transactions.write(work)

@@ -425,7 +425,9 @@ def test_an_ironic_without_allocations_is_told_of_once_and_used_as_before(
     with caplog.at_level(logging.WARNING):
         stage.begin()
         uuid = stage.create(nodes[0])
+        stage.look()
         stage.service.refresh()
+    assert stage.state(uuid) == ("active", None)
     assert stage.db.compute_nodes.get(nodes[0]).instance_uuid == uuid
     assert stage.db.pools.list() == []
     assert {record.uuid for record in stage.db.compute_nodes.list()} == set(nodes)
@@ -483,15 +485,19 @@ def test_an_instance_of_a_service_that_is_down_moves_to_another(
 
 
 def test_a_service_is_deleted_with_its_pools_but_not_with_its_instances(
-    stage: ServiceStage,
+    stage: ServiceStage, fake: FakeIronic
 ) -> None:
     uuid = stage.create_in(POOL)
     stage.look()
+    with pytest.raises(exceptions.IronicVirtError, match="it is up and offers pools"):
+        stage.db.services.delete("compute1")
+    fake.advance(61)
     with pytest.raises(exceptions.IronicVirtError, match="it has 1 compute nodes"):
         stage.db.services.delete("compute1")
     assert counts(stage) == (3, 1, 0)
     stage.db.instances.request(uuid, TaskState.DELETING)
     stage.look()
+    fake.advance(61)
     stage.db.services.delete("compute1")
     assert stage.db.pools.list() == []
     assert stage.db.compute_nodes.list() == []
