@@ -132,6 +132,8 @@ class Candidates:
                     pool.placement_class.in_(sorted(query.resource_classes))
                 )
             found = [pools.record(row) for row in connection.execute(statement)]
+            if not found:
+                return [], {}
             given = sa.select(pool.host, sa.func.sum(pool.used)).group_by(pool.host)
             used = {host: int(number) for host, number in connection.execute(given)}
             return found, used

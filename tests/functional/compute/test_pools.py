@@ -95,7 +95,7 @@ def carriers(server: FakeIronicServer) -> dict[str, str]:
     }
 
 
-def test_sixty_at_once_get_nodes_of_the_right_kind_and_one_more_gets_none(
+def test_sixty_at_once_get_nodes_of_the_right_kind_whoever_dies_and_one_more_gets_none(
     db: Database,
     database_conf: cfg.ConfigOpts,
     server: FakeIronicServer,
@@ -108,6 +108,16 @@ def test_sixty_at_once_get_nodes_of_the_right_kind_and_one_more_gets_none(
     wanted = [kind for _ in range(EACH) for kind in KINDS]
     with concurrent.futures.ThreadPoolExecutor(6) as clients:
         asked = list(clients.map(lambda kind: asking.create(new(kind))[0], wanted))
+    dying = services[1]
+    wait_for(
+        f"{dying.host} to be in the middle of it",
+        lambda: any(
+            one.node is not None and one.task_state for one in db.instances.list(host=dying.host)
+        ),
+    )
+    dying.kill()
+    assert any(one.task_state for one in db.instances.list(host=dying.host)), "it died too late"
+    dying.started()
     of_kind = dict(zip((one.instance.uuid for one in asked), wanted, strict=True))
     wait_for(
         "all instances to be built or not",
