@@ -117,6 +117,9 @@ class Requests:
         """
         most = least if most is None else most
         _check(wanted, least, most)
+        for port in wanted.ports:
+            if other := self._db.instances.instance_of_port(port.id):
+                raise InvalidRequest(f"instance {other} has the port {port.id}")
         flavors.check(wanted.flavor)
         spec = RequestSpec.from_flavor(
             wanted.flavor, instance_uuid=wanted.uuid, image=wanted.image
@@ -201,7 +204,7 @@ class Requests:
         """Ask for a VIF to be attached to an instance that is there.
 
         :param vif: its id, as of a port in Neutron.
-        :raises ConflictingRequest: the instance has it already; or as above.
+        :raises ConflictingRequest: the instance, or another one, has it already; or as above.
         """
         return self._ask(instance, TaskState.ATTACHING_INTERFACE, interface=virt.Vif(vif))
 

@@ -15,7 +15,7 @@ from oslo_db import exception as db_exception
 
 from ironic_virt import virt
 from ironic_virt.compute import errors, states
-from ironic_virt.compute.db import claims, history, instance_rows, models, records
+from ironic_virt.compute.db import claims, history, instance_rows, models, ports, records
 from ironic_virt.compute.db.instance_outcomes import remove
 from ironic_virt.compute.db.transactions import Transactions
 from ironic_virt.compute.states import TaskState, VmState
@@ -96,6 +96,10 @@ class InstanceRequests:
         statement = sa.select(sa.exists().where(_INSTANCE.uuid == uuid))
         return bool(self._transactions.read(lambda connection: connection.scalar(statement)))
 
+    def instance_of_port(self, port: str) -> str | None:
+        """The uuid of the instance that has a port; ``None``: none has."""
+        return self._transactions.read(lambda connection: ports.holder(connection, port))
+
     def create_failed(
         self, new: records.NewInstance, fault: records.FaultReport
     ) -> records.Instance:
@@ -161,6 +165,12 @@ class InstanceRequests:
                 raise errors.ConflictingRequest(uuid, "it is on no node; it can only be deleted")
             if reason := _not_with(interface, task_state, found):
                 raise errors.ConflictingRequest(uuid, reason)
+            if task_state is TaskState.ATTACHING_INTERFACE and interface is not None:
+                other = ports.holder(connection, interface.id, besides=uuid)
+                if other is not None:
+                    raise errors.ConflictingRequest(
+                        uuid, f"instance {other} has the interface {interface.id}"
+                    )
             rebuild = None
             if task_state is TaskState.REBUILDING:
                 wanted = records.Rebuild(image or found.image, preserve_ephemeral)
@@ -239,11 +249,11 @@ def _not_with(
     """Why this interface can't be attached or detached."""
     if interface is None:
         return None
-    ports = [port.id for port in instance.ports]
-    if task_state is TaskState.ATTACHING_INTERFACE and interface.id in ports:
+    has = [port.id for port in instance.ports]
+    if task_state is TaskState.ATTACHING_INTERFACE and interface.id in has:
         return f"it has the interface {interface.id} already"
-    if task_state is TaskState.DETACHING_INTERFACE and interface.id not in ports:
-        return f"it has no interface {interface.id}; it has {', '.join(ports) or 'none'}"
+    if task_state is TaskState.DETACHING_INTERFACE and interface.id not in has:
+        return f"it has no interface {interface.id}; it has {', '.join(has) or 'none'}"
     return None
 
 

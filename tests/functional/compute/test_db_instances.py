@@ -287,3 +287,35 @@ def test_names_are_kept_to_the_letter(db: Database) -> None:
     with pytest.raises(errors.NoSuchInstance):
         db.instances.get("übung 🚀 1")
     assert db.instances.names([new.uuid, new_uuid()]) == {new.uuid: new.display_name}
+
+
+def test_a_port_is_found_with_the_instance_that_has_it(
+    db: Database, node: records.ComputeNode
+) -> None:
+    has = virt.Vif('50%_"odd"')
+    made = db.instances.create_building(new_instance(ports=(has,)), node)
+    assert db.instances.instance_of_port(has.id) == made.uuid
+    # It is searched for to the letter, and whole.
+    for other in ("50", '50__"odd"', '50%_"odd"x', "id"):
+        assert db.instances.instance_of_port(other) is None
+    db.instances.create_failed(
+        new_instance(ports=(virt.Vif("b"),)), records.FaultReport("no node was found")
+    )
+    assert db.instances.instance_of_port("b") is None
+
+
+def test_a_port_of_one_instance_is_not_attached_to_another(db: Database) -> None:
+    register(db, "one")
+    first, second = (
+        db.instances.create_building(new_instance(ports=(virt.Vif(port),)), free_node(db, "one"))
+        for port in ("a", "b")
+    )
+    for made in (first, second):
+        db.instances.finish(made.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
+    attaching = TaskState.ATTACHING_INTERFACE
+    with pytest.raises(errors.ConflictingRequest, match=f"{first.uuid} has the interface a"):
+        db.instances.request(second.uuid, attaching, interface=virt.Vif("a"))
+    db.instances.request(second.uuid, attaching, interface=virt.Vif("c"))
+    # What is on its way counts, too.
+    with pytest.raises(errors.ConflictingRequest, match=f"{second.uuid} has the interface c"):
+        db.instances.request(first.uuid, attaching, interface=virt.Vif("c"))

@@ -411,3 +411,14 @@ def test_a_service_that_is_down_is_known(
     assert asking.down(asked) == ["one"]
     db.instances.request(asked[0].instance.uuid, TaskState.DELETING)
     assert asking.down([]) == []
+
+
+def test_a_port_that_another_instance_has_is_refused_and_nothing_written(
+    asking: Requests, db: Database, nodes: Sequence[str]
+) -> None:
+    port = (virt.Vif("a"),)
+    (first,) = asking.create(wanted(ports=port))
+    with pytest.raises(errors.InvalidRequest, match=f"{first.instance.uuid} has the port a"):
+        asking.create(wanted(ports=port))
+    assert [one.uuid for one in db.instances.list()] == [first.instance.uuid]
+    assert len(claimed(db)) == 1
