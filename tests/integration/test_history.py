@@ -72,6 +72,8 @@ def test_an_error_ends_with_what_the_history_has_of_the_step(
     with pytest.raises(exceptions.NodeError, match=GONE) as caught:
         act(service, instance)
     assert caught.value.__notes__[0].startswith(ORIGIN.format(kind=kind))
+    # After a failed deployment it is being cleaned.
+    operator.wait(instance.node, lambda now: now["provision_state"] != "cleaning")
     operator.patch(instance.node, driver_info={})
     service.destroy(instance)
     operator.wait(instance.node, lambda now: now["instance_uuid"] is None)

@@ -141,8 +141,6 @@ class TestTrouble(Trouble):
         told = self.told_by_the_events(server)
         assert "Deploy step deploy.deploy failed: the disk is gone" in told
         assert "history of the node: ERROR, deploying, by conductor-1, at 2" in told
-        for node in self.nodes:
-            self.ironic("PATCH", f"/nodes/{node}", [{"op": "remove", "path": "/driver_info"}])
         self.delete(server)
 
     def test_when_the_image_is_at_fault_no_second_node_is_tried(self) -> None:
