@@ -211,6 +211,12 @@ BY_CHANCE = frozenset({"delete", "delete with a network", ONE_DELETED, MANY})
 """Steps whose requests to Placement neither driver decides: whether cleaning is over when
 the resource tracker looks, and how often two servers are scheduled to one node."""
 
+UNSEEN = frozenset({"unrescue"})
+"""Steps in which in-tree asks for a change of a node that it has not looked at."""
+
+WAITS = {"rescue": 2}
+"""How often a step waits, where that is more than once: Nova powers off before a rescue."""
+
 
 @pytest.fixture
 def compared() -> dict[str, tuple[figures.Figure, figures.Figure]]:
@@ -226,14 +232,24 @@ Compared = dict[str, tuple[figures.Figure, figures.Figure]]
 
 
 def test_no_step_takes_more_requests_to_ironic(compared: Compared) -> None:
-    more = {step: pair for step, pair in compared.items() if pair[1].steps > pair[0].steps}
+    """Where in-tree changes a node without a look at it, ours looks, and less often later."""
+    more = {
+        step: (theirs, ours)
+        for step, (theirs, ours) in compared.items()
+        if ours.steps > theirs.steps and not (step in UNSEEN and ours.ironic < theirs.ironic)
+    }
     assert more == {}
 
 
 def test_no_wait_looks_more_often_than_every_two_seconds(compared: Compared) -> None:
     """In-tree looks at once, then every 2 s, and once more when Nova asks for the state."""
     alone = {step: ours for step, (_, ours) in compared.items() if step != MANY}
-    assert {step: ours for step, ours in alone.items() if ours.looks > 2 + ours.seconds / 2} == {}
+    often = {
+        step: ours
+        for step, ours in alone.items()
+        if ours.looks > 2 * WAITS.get(step, 1) + ours.seconds / 2
+    }
+    assert often == {}
 
 
 def test_no_step_takes_more_requests_to_placement(compared: Compared) -> None:
