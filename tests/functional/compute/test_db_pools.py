@@ -244,3 +244,18 @@ def test_processes_that_race_for_places_never_take_too_many(
     assert {one.name: one.used for one in db.pools.list()} == {
         one.name: held[one.name] for one in db.pools.list()
     }
+
+
+def test_an_instance_that_is_moved_leaves_its_pool(pool: records.Pool, db: Database) -> None:
+    register(db, "two")
+    made = db.instances.create_building(new_instance(), pool)
+    node = "6d2b4f02-0000-4000-8000-00000000beef"
+    assert db.instances.placed(made.uuid, node)
+    with pytest.raises(errors.MoveRefused):
+        db.moves.move(node, HOST, "two")
+    db.services.update(HOST, forced_down=True)
+    for already in (False, True):
+        assert db.moves.move(node, None, "two").already is already
+    moved = db.instances.get(made.uuid)
+    assert (moved.host, moved.node, moved.pool) == ("two", node, None)
+    assert counts(db) == (3, 0, 1)
