@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What Ironic answers, or that it doesn't."""
+
+from __future__ import annotations
+
+from ironic_virt.exceptions.general import IronicVirtError
+
+
+class IronicError(IronicVirtError):
+    """Ironic refused a request, or could not be asked.
+
+    :param message: the server's own message, or what went wrong on the way.
+    :param node: the node that the request was about, if it was about one.
+    :param request_id: Ironic's id of the request, to look for in its log.
+    :param status: the HTTP status, ``None`` if there was no answer.
+    :param method: the HTTP method.
+    :param path: the path below ``/v1``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        node: str | None = None,
+        request_id: str | None = None,
+        status: int | None = None,
+        method: str | None = None,
+        path: str | None = None,
+    ) -> None:
+        self.message = message
+        self.node = node
+        self.request_id = request_id
+        self.status = status
+        self.method = method
+        self.path = path
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        # Put together when read: whoever passes the error on may know the node.
+        where = f"{self.method} {self.path}: " if self.method and self.path else ""
+        notes = [
+            note
+            for note in (
+                f"HTTP {self.status}" if self.status else "",
+                f"node {self.node}" if self.node and self.node not in self.message else "",
+                f"request {self.request_id}" if self.request_id else "",
+            )
+            if note
+        ]
+        return f"Ironic: {where}{self.message}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+class IronicUnreachable(IronicError):
+    """No answer: refused, reset, timed out, or cut off in the middle."""
+
+
+class IronicUnavailable(IronicError):
+    """An answer that says "not now" (429, 502, 503, 504), retries used up."""
+
+
+class IronicUnauthorized(IronicError):
+    """The credentials in ``[ironic]`` were not accepted (401, 403)."""
+
+
+class BadRequest(IronicError):
+    """Ironic found the request wrong (400): a state, a value, an image."""
+
+
+class NotFound(IronicError):
+    """Ironic has no such resource (404)."""
+
+
+class NodeNotFound(NotFound):
+    """Ironic has no such node."""
+
+
+class Conflict(IronicError):
+    """The request contradicts what Ironic holds (409)."""
+
+
+class NodeLocked(Conflict):
+    """Another operation held the node's lock until the retries were used up."""
+
+
+class UnexpectedAnswer(IronicError):
+    """An answer that is not Ironic's: no JSON, or JSON of another shape."""
+
+
+class MicroversionNotSupported(IronicError):
+    """The server can't do what a feature needs.
+
+    :param feature: the feature, in words.
+    :param needed: the API version that it needs, ``"1.82"``.
+    :param found: the newest version that the server speaks.
+    """
+
+    def __init__(self, feature: str, needed: str, found: str) -> None:
+        self.feature = feature
+        self.needed = needed
+        self.found = found
+        super().__init__(
+            f"{feature} needs Ironic API version {needed}, but the server speaks {found} at most"
+        )

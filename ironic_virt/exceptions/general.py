@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The root of the tree; errors of options, of loading and of scheduling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+
+class IronicVirtError(Exception):
+    """The root of every error that this package raises on purpose."""
+
+
+# -- configuration and loading ------------------------------------------------
+
+
+class InvalidConfiguration(IronicVirtError):
+    """An option has a value that can't be used.
+
+    :param option: the option as an operator writes it, ``[ironic] shard_key``.
+    :param reason: what is wrong with the value, in one sentence.
+    """
+
+    def __init__(self, option: str, reason: str) -> None:
+        self.option = option
+        self.reason = reason
+        super().__init__(f"Invalid configuration: {option}: {reason}")
+
+
+class ComputeDriverNotFound(IronicVirtError):
+    """``[DEFAULT] compute_driver`` names no installed driver."""
+
+    def __init__(self, name: str, available: Iterable[str]) -> None:
+        self.name = name
+        self.available = tuple(sorted(available))
+        found = ", ".join(self.available) or "none"
+        super().__init__(
+            f"No compute driver {name!r} is installed. Set [DEFAULT] compute_driver to one of "
+            f"the drivers found: {found}"
+        )
+
+
+class ComputeDriverFailed(IronicVirtError):
+    """The driver exists, but importing or constructing it failed."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(f"The compute driver {name!r} could not be loaded: {reason}")
+
+
+class ExtrasMissing(IronicVirtError):
+    """A package is needed that comes with an extra, and isn't installed.
+
+    :param missing: the package.
+    :param extra: of ``ironic-virt``.
+    """
+
+    def __init__(self, missing: str | None, extra: str) -> None:
+        self.missing = missing
+        self.extra = extra
+        super().__init__(
+            f"The package {missing!r} is needed for this and is not installed: "
+            f"pip install 'ironic-virt[{extra}]'"
+        )
+
+
+class OperationNotSupported(IronicVirtError):
+    """This driver can't do what was asked, whatever the node's state."""
+
+    def __init__(self, operation: str, reason: str = "") -> None:
+        self.operation = operation
+        self.reason = reason
+        super().__init__(
+            f"The driver does not support {operation}" + (f": {reason}" if reason else "")
+        )
+
+
+# -- scheduling ---------------------------------------------------------------
+
+
+class InvalidExtraSpec(IronicVirtError):
+    """A flavor or an image asks for something in a form that can't be read."""
+
+    def __init__(self, whose: str, key: str, value: str, expected: str) -> None:
+        self.whose = whose
+        self.key = key
+        self.value = value
+        self.expected = expected
+        super().__init__(f"{whose}: the value of {key} must be {expected}, not {value!r}")
+
+
+class NoValidHost(IronicVirtError):
+    """No compute node was left for a request.
+
+    :param instance: the instance's uuid, if it has one.
+    :param known: how many compute nodes there are.
+    :param free: how many of them were free and of a service that is up.
+    :param left: filter by filter in the order in which they were run: its name,
+        what it wanted, how many nodes it left.
+    :param examples: by filter's name why it rejected one node, for those that
+        rejected any by looking at it, or the one that left none.
+    :param wanted: how many instances were asked for.
+    :param found: for how many of them there was a node.
+    """
+
+    def __init__(
+        self,
+        instance: str | None,
+        flavor: str,
+        *,
+        known: int,
+        free: int,
+        left: Iterable[tuple[str, str, int]] = (),
+        examples: Mapping[str, str] | None = None,
+        wanted: int = 1,
+        found: int = 0,
+    ) -> None:
+        self.instance = instance
+        self.flavor = flavor
+        self.known = known
+        self.free = free
+        self.left = tuple(left)
+        self.examples = dict(examples or {})
+        self.wanted = wanted
+        self.found = found
+        whose = f" for instance {instance}" if instance else ""
+        what = f" (flavor {flavor})" if flavor else ""
+        some = f"; a node was found for {found} of {wanted} instances" if found else ""
+        super().__init__(f"No valid host{whose}{what}: {self._reason()}{some}")
+
+    def _reason(self) -> str:
+        if not self.known:
+            return "there are no compute nodes (is a compute service running?)"
+        nodes = f"{self.known} node" + ("s" if self.known != 1 else "")
+        if not self.free:
+            return f"none of {nodes} is free and has a compute service that is up"
+        steps = [f"{self.free} of {nodes} free"]
+        for name, wish, left in self.left:
+            steps.append(f"{name}{f' ({wish})' if wish else ''} left {left}")
+            if not left:
+                if name in self.examples:
+                    steps[-1] += f", for example {self.examples[name]}"
+                break
+        return "; ".join(steps)
