@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests import log_watch
+
 _TABLE = "table"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch the logs."""
+    log_watch.LogWatch.begin(config)
 
 
 @pytest.fixture

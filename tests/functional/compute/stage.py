@@ -10,6 +10,7 @@ from typing import Any
 
 from ironic_virt import virt
 from ironic_virt.compute.db import Database, records
+from tests import log_watch
 
 FLAVOR = virt.Flavor("gold", vcpus=8, memory_mb=16384, root_gb=100, extra_specs={"a": "b"})
 IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
@@ -81,7 +82,7 @@ def new_instance(**values: Any) -> records.NewInstance:
             "image": IMAGE,
             "display_name": "web",
             "ports": (virt.Vif("vif-1", "52:54:00:12:34:56"),),
-            "user_data": "#!/bin/sh\n",
+            "user_data": f"#!/bin/sh\n# {log_watch.secret('user-data')}\n",
             "key_name": "mine",
             "public_key": "ssh-ed25519 AAAA",
             "properties": {"role": "web"},

@@ -19,12 +19,15 @@ from ironic_virt import virt
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.requests import Outcome, Request, Requests
 from ironic_virt.compute.states import TaskState, VmState
+from tests import log_watch
 from tests.functional.compute.commands import Commands
 from tests.functional.compute.stage import free_node, new_uuid, register
 
 IMAGE = ("--image", "file:///images/a.raw")
 CREATE = ("server", "create", "--flavor", "gold", *IMAGE)
 CHECKSUM = "ab" * 32
+PASSWORD = log_watch.secret("rescue-password")
+USER_DATA = f"#!/bin/sh\necho grüß {log_watch.secret('user-data')}\n"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me@example.test"
 
 
@@ -165,7 +168,7 @@ def test_a_service_with_nodes_stays(run: Commands, db: Database, nodes: list[str
 def test_a_server_is_asked_for_with_all_that_belongs_to_it(
     run: Commands, db: Database, nodes: list[str], tmp_path: Path
 ) -> None:
-    (tmp_path / "user-data").write_text("#!/bin/sh\necho grüß\n")
+    (tmp_path / "user-data").write_text(USER_DATA)
     (tmp_path / "id.pub").write_text(f"{KEY}\n")
     shown = run.json(
         *("server", "create", "web", "--flavor", "gold"),
@@ -181,7 +184,7 @@ def test_a_server_is_asked_for_with_all_that_belongs_to_it(
         *(CHECKSUM, "raw", {"kernel_id": "k", "ramdisk_id": "r"}),
     )
     assert [port.id for port in found.ports] == ["p1", "p2"]
-    assert found.user_data == "#!/bin/sh\necho grüß\n"
+    assert found.user_data == USER_DATA
     assert (found.key_name, found.public_key) == ("id", KEY)
     assert found.properties == {"role": "web"}
     assert shown["id"] == found.uuid
@@ -350,10 +353,10 @@ def test_a_rescue_shows_the_password_that_it_has_made_up_and_only_then(
     assert db.instances.get(uuid).task_state == "unrescuing"
     assert db.instances.finish(uuid, TaskState.UNRESCUING, vm_state=VmState.ACTIVE)
     assert run.ok(
-        *("server", "rescue", "web", "--password", "correct horse", "-f", "value"),
+        *("server", "rescue", "web", "--password", PASSWORD, "-f", "value"),
         *("-c", "adminPass", "-c", "name"),
     ).split() == ["web", "None"]
-    assert db.instances.rescue_password(uuid) == "correct horse"
+    assert db.instances.rescue_password(uuid) == PASSWORD
 
 
 def test_a_rescue_that_is_not_waited_for_any_longer_tells_its_password(
@@ -402,10 +405,10 @@ def test_a_password_is_written_to_no_log(
     log = tmp_path / "log"
     result = run(
         *("-vv", "--debug", "--log-file", str(log)),
-        *("server", "rescue", "web", "--password", "correct horse"),
+        *("server", "rescue", "web", "--password", PASSWORD),
     )
     assert result.code == 0
-    assert "correct horse" not in result.out + result.err + log.read_text()
+    assert PASSWORD not in result.out + result.err + log.read_text()
 
 
 def test_an_interface_is_added_and_removed(run: Commands, db: Database, nodes: list[str]) -> None:

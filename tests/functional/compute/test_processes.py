@@ -22,6 +22,7 @@ from ironic_virt.compute.errors import NoConsole
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import Conductor, Durations, FakeIronicServer
 from ironic_virt.virt import ConsoleAddress
+from tests import log_watch
 from tests.functional.compute.processes import (
     SECONDS,
     ComputeProcess,
@@ -32,7 +33,7 @@ from tests.functional.compute.processes import (
 
 Compute = Callable[..., ComputeProcess]
 LONG = 3.0
-PASSWORD = "correct horse"
+PASSWORD = log_watch.secret("rescue-password")
 GOLD = {"resource_class": "gold", "ports": 1}
 
 

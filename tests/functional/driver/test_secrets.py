@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Everything secret passes through a driver; that no log has it, the end of the run shows."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
+from tests import log_watch
+from tests.functional.driver.conftest import IMAGE, Records, Service
+
+ADMIN_PASSWORD = log_watch.secret("admin-password")
+FILE = log_watch.secret("file").encode()
+RESCUE_PASSWORD = log_watch.secret("rescue-password")
+TOKEN = log_watch.secret("token")
+USER_DATA = f"#!/bin/sh\necho {log_watch.secret('user-data')}\n"
+VOLUME_PASSWORD = log_watch.secret("volume-password")
+
+VOLUME = virt.BlockDevice(
+    "volume-1",
+    1,
+    {
+        "driver_volume_type": "iscsi",
+        "data": {
+            "target_iqn": "iqn.2026-01.test:volume-1",
+            "target_lun": 1,
+            "auth_method": "CHAP",
+            "auth_username": "user",
+            "auth_password": VOLUME_PASSWORD,
+        },
+    },
+)
+
+
+class SecretiveService(Service):
+    """A service whose instances have config drives."""
+
+    def config_drive(
+        self,
+        context: Any,
+        instance: virt.InstanceLike,
+        *,
+        network_info: virt.NetworkInfo,
+        injected_files: Sequence[tuple[str, bytes]],
+        admin_password: str | None,
+    ) -> virt.ConfigDrive:
+        files = [
+            {"path": path, "content": base64.b64encode(content).decode()}
+            for path, content in injected_files
+        ]
+        meta = {"uuid": instance.uuid, "admin_pass": admin_password, "files": files}
+        return virt.ConfigDrive(meta_data=meta, user_data=USER_DATA, vendor_data={"a": USER_DATA})
+
+
+@pytest.fixture
+def ironic() -> Iterator[FakeIronicServer]:
+    """A fake Ironic that wants a token, in real time."""
+    with FakeIronicServer(durations=Durations(deploy=0.1), token=TOKEN) as running:
+        yield running
+
+
+@pytest.fixture
+def service(tmp_path: Path, ironic: FakeIronicServer, records: Records) -> Iterator[Service]:
+    """A service that has one."""
+    config = tmp_path / "secretive.conf"
+    lines = ["[DEFAULT]", "host = compute1", "debug = true", "[ironic]"]
+    lines += ["auth_type = admin_token", f"token = {TOKEN}", f"endpoint = {ironic.url}"]
+    lines += [f"endpoint_override = {ironic.url}", "api_retry_interval = 1", "api_max_retries = 2"]
+    config.write_text("\n".join(lines) + "\n")
+    running = SecretiveService("compute1", config, records)
+    yield running
+    running.driver.cleanup_host("compute1")
+
+
+@pytest.fixture
+def node(ironic: FakeIronicServer) -> str:
+    """A node with a screen, storage and a port."""
+    return ironic.fake.add_node(
+        ports=1,
+        resource_class="gold",
+        storage_interface="cinder",
+        console_interface="fake-graphical",
+        driver_info={"ipmi_password": log_watch.secret("ipmi-password")},
+    )
+
+
+def steps(service: Service, instance: virt.Instance) -> list[Callable[[], Any]]:
+    """What has to do with a secret, in the order of a life."""
+    driver, files = service.driver, [("/etc/secret", FILE)]
+
+    def spawn() -> None:
+        driver.prepare_for_spawn(instance)
+        driver.spawn(
+            *(None, instance, IMAGE, files, ADMIN_PASSWORD, None),
+            [virt.Vif(str(uuid.uuid4()))],
+            [VOLUME],
+        )
+
+    return [
+        spawn,
+        lambda: driver.get_vnc_console(None, instance),
+        lambda: driver.get_instance_diagnostics(instance),
+        lambda: driver.rescue(None, instance, None, None, RESCUE_PASSWORD),
+        lambda: driver.unrescue(None, instance),
+        lambda: driver.rebuild(
+            *(None, instance, IMAGE, files, ADMIN_PASSWORD, None), network_info=[]
+        ),
+        lambda: driver.destroy(None, instance, None, [VOLUME]),
+    ]
+
+
+def taken(ironic: FakeIronicServer) -> str:
+    """All that Ironic was sent in bodies."""
+    return str([entry.body for entry in ironic.fake.requests])
+
+
+def test_a_life_takes_every_secret_to_ironic(
+    service: Service, ironic: FakeIronicServer, node: str, watched_logs: Path
+) -> None:
+    for step in steps(service, service.instance_on(node)):
+        step()
+    sent = taken(ironic)
+    for secret in (ADMIN_PASSWORD, RESCUE_PASSWORD, VOLUME_PASSWORD):
+        assert secret in sent
+    assert log_watch.secret("user-data") in sent
+    assert base64.b64encode(FILE).decode() in sent
+    # It has been logged that these went out.
+    own = (watched_logs / f"{os.getpid()}.log").read_text()
+    assert f"PUT /nodes/{node}/states/provision" in own
+
+
+FAULTS: dict[str, Callable[[FakeIronic], Any]] = {
+    "refused": lambda fake: fake.faults.status(400, "PUT|POST|PATCH", count=1),
+    "broken": lambda fake: fake.faults.status(500, "PUT|POST", count=1),
+    "lost": lambda fake: fake.faults.lose_reply("PUT|POST|PATCH", count=3),
+    "no access": lambda fake: fake.faults.status(401, count=2),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_whatever_fails_is_told_of(
+    service: Service, ironic: FakeIronicServer, node: str, fault: str
+) -> None:
+    instance = service.instance_on(node)
+    failed = struck = 0
+    for step in steps(service, instance):
+        rule = FAULTS[fault](ironic.fake)
+        try:
+            step()
+        except exceptions.IronicVirtError:
+            logging.getLogger(__name__).exception("As a service does")
+            failed += 1
+        ironic.fake.faults.clear()
+        with contextlib.suppress(exceptions.IronicVirtError):
+            # The next step needs this one done.
+            step()
+        struck += rule.hits
+    assert struck
+    assert failed
+
+
+def test_what_processes_log_is_watched_at_every_level(watched_logs: Path) -> None:
+    said = f"a word of {uuid.uuid4()}"
+    script = f"import logging; logging.getLogger('quiet').debug({said!r})"
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert any(said in path.read_text() for path in watched_logs.iterdir())
+    logging.getLogger("quiet").debug("%s", said[::-1])
+    assert said[::-1] in (watched_logs / f"{os.getpid()}.log").read_text()

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The search of the logs for secrets can fail."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import log_watch
+from tests.log_sink import sitecustomize
+
+ROOT = Path(__file__).parents[2]
+
+_TEST = """
+import base64, logging, subprocess, sys
+from tests import log_watch
+from tests.log_watch import watched_logs
+
+def test_it(watched_logs):
+    told = {told}
+    script = f"import logging; logging.getLogger('a').debug({{told!r}})"
+    if {elsewhere}:
+        subprocess.run([sys.executable, "-c", script], check=True)
+    else:
+        logging.getLogger("a").debug(told)
+"""
+_CONFTEST = """
+from tests import log_watch
+
+def pytest_configure(config):
+    log_watch.LogWatch.begin(config)
+"""
+IN_BASE64 = "base64.b64encode(b'ab' + log_watch.secret('x').encode()).decode()"
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [("'nothing'", 0), ("log_watch.secret('x')", 1), (IN_BASE64, 1)],
+    ids=["nothing", "secret", "base64"],
+)
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_secret_in_a_log_fails_the_run(
+    tmp_path: Path, told: str, status: int, elsewhere: bool, workers: tuple[str, ...]
+) -> None:
+    (tmp_path / "conftest.py").write_text(_CONFTEST)
+    (tmp_path / "test_it.py").write_text(_TEST.format(told=told, elsewhere=elsewhere))
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environ.pop(sitecustomize.DIRECTORY)
+    done = subprocess.run(
+        [*(sys.executable, "-m", "pytest", "-q", *workers, "-p", "no:cacheprovider"), tmp_path],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+    assert f"{status} lines with a secret in them" in done.stdout
+
+
+@pytest.mark.parametrize("before", range(6))
+def test_the_mark_is_found_in_base64_wherever_it_begins(before: int) -> None:
+    encoded = base64.b64encode(b"y" * before + log_watch.MARK.encode() + b"z").decode()
+    assert any(form in encoded for form in log_watch.forms())
