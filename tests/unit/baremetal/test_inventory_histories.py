@@ -14,6 +14,7 @@ import os
 import random
 from typing import Any
 
+import pytest
 import requests
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
@@ -371,6 +372,8 @@ def stamp_of(moment: float) -> str:
     return datetime.datetime.fromtimestamp(int(moment), datetime.UTC).isoformat()
 
 
+# The limit of one test would fail in the middle of a history, and look like a flaky one.
+@pytest.mark.timeout(900)
 class TestHistories(Histories.TestCase):  # type: ignore[misc, name-defined]
     """As many histories as a seed gives; a failure says which one it was."""
 
