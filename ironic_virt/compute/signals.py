@@ -50,6 +50,9 @@ class Failed:
 
 Note = Stop | Reload | Failed
 
+_LONGEST_SLEEP = 1.0
+"""Seconds; a signal that comes just before the thread falls asleep does not wake it."""
+
 
 class Stopped(BaseException):
     """A signal came while nothing had begun that would have to be ended in order."""
@@ -89,10 +92,12 @@ class Signals:
 
         :returns: ``None`` when ``timeout`` seconds have passed.
         """
-        try:
-            return self._notes.get(timeout=timeout)
-        except queue.Empty:
-            return None
+        while True:
+            try:
+                return self._notes.get(timeout=_LONGEST_SLEEP if timeout is None else timeout)
+            except queue.Empty:
+                if timeout is not None:
+                    return None
 
     def fail(self, error: Exception) -> None:
         """Let the main thread know that the service can't go on."""
