@@ -83,9 +83,8 @@ class Volumes:
         address = (
             ids["ip"][0] if "ip" in ids else self._address(instance, node.uuid, ids.get("mac"))
         )
-        hostname = instance.hostname if hasattr(instance, "hostname") else instance.name
         found: dict[str, Any] = {
-            "host": address or hostname,
+            "host": address or _hostname(instance),
             "platform": node.properties.cpu_arch,
             "os_type": "baremetal",
             # Nothing in Ironic's targets says that two of them are one volume.
@@ -309,6 +308,11 @@ def plan(
         else:
             superfluous.append(target)
     return superfluous, [device for device in devices if device.boot_index not in kept]
+
+
+def _hostname(instance: InstanceLike) -> str:
+    # Nova's instances have one.
+    return instance.hostname if hasattr(instance, "hostname") else instance.name
 
 
 def _owner(target: VolumeTarget) -> str | None:

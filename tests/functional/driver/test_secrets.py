@@ -91,7 +91,7 @@ def node(ironic: FakeIronicServer) -> str:
     return ironic.fake.add_node(
         ports=1,
         resource_class="gold",
-        storage_interface="cinder",
+        storage_interface="external",
         console_interface="fake-graphical",
         driver_info={"ipmi_password": log_watch.secret("ipmi-password")},
     )
