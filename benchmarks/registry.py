@@ -307,7 +307,6 @@ BENCHMARKS = {
             rounds=3,
             takes={"nodes": 1000},
             arguments={"node_selection": "ironic", "benchmark": "nova-ironic"},
-            recorded=False,
             plots=(
                 Plot(
                     "nova-ironic",
