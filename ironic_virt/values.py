@@ -203,10 +203,14 @@ class ConfigDrive:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InstanceInfo:
-    """What :meth:`ComputeDriver.get_info` answers."""
+    """What :meth:`ComputeDriver.get_info` answers.
+
+    :param active: what was deployed is there, and not a rescue system or a part of it.
+    """
 
     state: PowerState
     internal_id: str | None = None
+    active: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

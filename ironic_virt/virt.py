@@ -355,8 +355,16 @@ class ComputeDriver(abc.ABC):
         """Deploy the instance and return when it is active."""
 
     @abc.abstractmethod
-    def failed_spawn_cleanup(self, instance: InstanceLike) -> None:
-        """Undo whatever a failed spawn left behind."""
+    def failed_spawn_cleanup(
+        self,
+        instance: InstanceLike,
+        block_device_info: Sequence[BlockDevice] | None = None,
+    ) -> None:
+        """Undo whatever a failed spawn left behind.
+
+        :param block_device_info: its volumes: they are looked for also on a node that
+            doesn't carry the instance any more.
+        """
 
     @abc.abstractmethod
     def destroy(
@@ -495,6 +503,10 @@ class ComputeDriver(abc.ABC):
     def get_volume_connector(self, instance: InstanceLike) -> Mapping[str, Any]:
         """What a volume service must know to export a volume to the node."""
         raise exceptions.OperationNotSupported("get_volume_connector")
+
+    def get_node_volume_connector(self, nodename: str) -> Mapping[str, Any]:
+        """The same of a node that has no instance yet, as far as nothing depends on one."""
+        raise exceptions.OperationNotSupported("get_node_volume_connector")
 
     def attach_volume(
         self, context: Any, connection_info: Mapping[str, Any], instance: InstanceLike

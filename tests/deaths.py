@@ -121,7 +121,7 @@ class Place:
     def check_nothing_is_left(self, instance: virt.Instance) -> None:
         """Neither a reservation, nor anything on the nodes."""
         # Ironic deletes an allocation after it has freed the node.
-        wait_for("the allocation's end", lambda: self.allocation(instance) is None, seconds=30)
+        wait_for("the allocation's end", lambda: self.allocation(instance) is None)
         for node in self.nodes:
             self.operator.wait_for_state(node, "available")
         assert [self._trace(node) for node in self.nodes] == self._untouched

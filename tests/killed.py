@@ -18,16 +18,17 @@ import signal
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from ironic_virt import conf, virt
 from ironic_virt.baremetal.connection import Answer, KeystoneChannel
+from ironic_virt.cmd import compute
 from tests.integration.services import Service
 
-SECONDS = 120.0
+SECONDS = 240.0
 """More than any process here should live."""
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -118,10 +119,20 @@ def run(config: Path, method: str, instance: virt.Instance, at: Point | None = N
 
     :param at: where it is killed; ``None``: nowhere.
     """
+    return _lived(_live, config, method, instance, at)
+
+
+def run_compute(config: Path, at: Point) -> End:
+    """Start ``ironic-virt-compute`` in a process.
+
+    :param at: where it is killed; it goes on until then.
+    """
+    return _lived(_live_as_compute, config, at)
+
+
+def _lived(life: Callable[..., None], *args: Any) -> End:
     ours, theirs = _PROCESSES.Pipe(duplex=False)
-    process = _PROCESSES.Process(
-        target=_live, args=(theirs, config, method, instance, at), daemon=True
-    )
+    process = _PROCESSES.Process(target=life, args=(theirs, *args), daemon=True)
     with _REAPING:
         process.start()
     theirs.close()
@@ -147,6 +158,11 @@ def _live(
     service = RecordedService(config, [instance.uuid])
     getattr(service, method)(instance)
     service.driver.cleanup_host(service.host)
+
+
+def _live_as_compute(told: Connection, config: Path, at: Point) -> None:
+    _watch_requests(told, at)
+    compute.main(["--config-file", str(config), "--log-file", f"{config}.killed.log"])
 
 
 def _watch_requests(told: Connection, at: Point | None) -> None:

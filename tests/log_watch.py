@@ -5,7 +5,8 @@
 Secrets that tests use are made by :func:`secret` and so have a mark in them.  While a
 functional test runs, all records of its process, and of those that it starts, go into one
 directory (:mod:`tests.log_sink`); at the end of the run that is searched for the mark, as it
-is and in base64.
+is and in base64.  A config drive that is an image is gzipped, where no mark can be seen: the
+beginning of any gzipped file in base64 counts as a secret, too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from tests.log_sink import sitecustomize
 MARK = "pl4nt3d-s3cr3t"
 _SINK = str(Path(sitecustomize.__file__).parent)
 _LONGEST_LINE = 2000
+GZIPPED = base64.b64encode(b"\x1f\x8b\x08\x00\x00\x00").decode()[:5]
+"""What gzipped files begin with, in base64: who deflated them, and that no name follows."""
 
 
 def secret(kind: str) -> str:
@@ -33,8 +36,8 @@ def secret(kind: str) -> str:
 
 
 def forms() -> list[str]:
-    """What the mark looks like in a log: as it is, and in base64 wherever it begins."""
-    found = [MARK]
+    """What the mark looks like in a log: as it is, in base64 wherever it begins, or packed."""
+    found = [MARK, GZIPPED]
     for before in range(3):
         encoded = base64.b64encode(b"x" * before + MARK.encode()).decode()
         # But for characters that depend on what stands beside it too.

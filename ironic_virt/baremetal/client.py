@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -54,6 +54,7 @@ _ONE_NODE_FIELDS = (
     "provision_updated_at",
     "instance_info",
     "extra",
+    "deploy_interface",
     "storage_interface",
     "console_enabled",
 )
@@ -175,16 +176,6 @@ class IronicClient:
         """
         return self.lists.whole(where, fields=fields, page_size=page_size)
 
-    def node_pages(
-        self,
-        where: NodeFilter = NodeFilter(),  # noqa: B008 - frozen
-        *,
-        fields: Iterable[str] = LIST_FIELDS,
-        page_size: int | None = None,
-    ) -> Iterator[list[Node]]:
-        """The same, one page at a time."""
-        return self.lists.pages(where, fields=fields, page_size=page_size)
-
     def get_node(self, uuid: str) -> Node:
         """One node, fresh, with everything that the driver looks at.
 
@@ -231,10 +222,13 @@ class IronicClient:
 
     # -- nodes, changed -------------------------------------------------------
 
-    def patch_node(self, uuid: str, patch: JsonPatch) -> Node:
+    def patch_node(
+        self, uuid: str, patch: JsonPatch, *, again: Callable[[], None] | None = None
+    ) -> Node:
         """Apply a JSON patch; on a lost reply, see first whether it has been applied.
 
         :param patch: ``add``, ``replace`` and ``remove`` operations.
+        :param again: called before it is asked for again; raises if it is no longer right.
         :returns: the node as it is afterwards.
         :raises Conflict: among others when ``instance_uuid`` is another's.
         """
@@ -254,6 +248,7 @@ class IronicClient:
             node=uuid,
             applied=applied,
             result=lambda answer: self._node_in(answer, path, uuid, "PATCH"),
+            again=again,
         )
 
     def set_provision_state(
@@ -266,6 +261,7 @@ class IronicClient:
         rescue_password: str | None = None,
         deploy_steps: Sequence[Mapping[str, Any]] = (),
         features: Sequence[Feature] = (),
+        again: Callable[[], None] | None = None,
     ) -> None:
         """Ask for a change of the provision state; it happens later.
 
@@ -276,6 +272,7 @@ class IronicClient:
         :param rescue_password: for the verb ``rescue``.
         :param deploy_steps: for the verbs ``active`` and ``rebuild``, beside those that
             the node has by itself (1.69).
+        :param again: called before it is asked for again; raises if it is no longer right.
         :raises BadRequest: the node's state doesn't allow it.
         """
         body: dict[str, Any] = {"target": verb}
@@ -291,7 +288,7 @@ class IronicClient:
                 needed.append(Feature.JSON_CONFIG_DRIVE)
                 if "vendor_data" in configdrive:
                     needed.append(Feature.VENDOR_DATA)
-        self._change_state(uuid, "provision", body, applied, needed)
+        self._change_state(uuid, "provision", body, applied, needed, again)
 
     def set_power_state(
         self,
@@ -300,16 +297,18 @@ class IronicClient:
         *,
         applied: Callable[[Node], bool],
         timeout: int | None = None,
+        again: Callable[[], None] | None = None,
     ) -> None:
         """Ask for a change of the power state; it happens later.
 
         :param target: ``power on``, ``power off``, ``rebooting``, ``soft ...``.
         :param timeout: seconds that Ironic gives a soft change.
+        :param again: called before it is asked for again; raises if it is no longer right.
         """
         body: dict[str, Any] = {"target": target}
         if timeout is not None:
             body["timeout"] = timeout
-        self._change_state(uuid, "power", body, applied, ())
+        self._change_state(uuid, "power", body, applied, (), again)
 
     def _change_state(
         self,
@@ -318,6 +317,7 @@ class IronicClient:
         body: Mapping[str, Any],
         applied: Callable[[Node], bool],
         features: Sequence[Feature],
+        again: Callable[[], None] | None,
     ) -> None:
         version = str(self.versions.carrying(*features))
         node_path = f"/nodes/{_quoted(uuid)}"
@@ -337,6 +337,7 @@ class IronicClient:
             node=uuid,
             applied=look,
             result=lambda _: True,
+            again=again,
         )
 
     def validate_node(self, uuid: str) -> dict[str, Validation]:
@@ -358,6 +359,10 @@ class IronicClient:
 
         Ironic looks at this node's ports only: one that another node has is taken, too.
 
+        It notes which port has the VIF before it tells Neutron (39.0.0).  So after an error
+        of status 500 the VIF may be there, though unconnected; and where a reply was lost,
+        a VIF that is there counts as attached, because nothing tells whether Neutron took it.
+
         :param again: called before it is asked for again; raises if it is no longer right.
         :raises Conflict: it is attached to this node already.
         :raises BadRequest: the node has no port left for it.
@@ -378,6 +383,8 @@ class IronicClient:
             applied=applied,
             result=lambda _: True,
             again=again,
+            # It was tried, and what has come of it is not attached.
+            final=lambda error: error.status is not None and error.status >= 500,
         )
 
     def detach_vif(self, uuid: str, vif: str, *, again: Callable[[], None] | None = None) -> None:

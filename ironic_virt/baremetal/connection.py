@@ -54,13 +54,11 @@ class Channel(Protocol):
         params: Mapping[str, str | Sequence[str]] | None = None,
         json: Any = None,
         version: str | None = None,
-        timeout: float | None = None,
     ) -> Answer:
         """Send a request.
 
         :param path: below ``/v1``, beginning with a slash; ``""`` is the root.
         :param version: the API microversion; ``None`` sends no version header.
-        :param timeout: seconds; shorter than the configured one, if at all.
         :raises IronicUnreachable: no answer, or one that was cut off.
         :raises IronicUnauthorized: no token could be had.
         """
@@ -104,7 +102,6 @@ class KeystoneChannel:
         params: Mapping[str, str | Sequence[str]] | None = None,
         json: Any = None,
         version: str | None = None,
-        timeout: float | None = None,
     ) -> Answer:
         """See :meth:`Channel.send`."""
         headers = {"Accept": "application/json"}
@@ -122,7 +119,7 @@ class KeystoneChannel:
                 log=False,
                 connect_retries=0,
                 status_code_retries=0,
-                timeout=min(self._timeout, timeout) if timeout else self._timeout,
+                timeout=self._timeout,
             )
             return Answer(response.status_code, response.headers, response.content)
         except (ksa_exceptions.Unauthorized, ksa_exceptions.AuthorizationFailure) as exc:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import urllib.parse
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import msgspec
@@ -17,6 +18,8 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import answers
 from ironic_virt.baremetal.node import leniently
 from ironic_virt.baremetal.sender import Sender
+
+_BROKE_OFF = 500
 
 
 class _Noted(msgspec.Struct):
@@ -35,35 +38,50 @@ class Management:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
-    def inject_nmi(self, uuid: str) -> None:
+    def inject_nmi(self, uuid: str, *, again: Callable[[], None] | None = None) -> None:
         """Send a node a non-maskable interrupt; return when the hardware has taken it.
 
         A second one may break off what the first one has set off.  So a request whose
-        reply is lost is not sent again.
+        reply is lost, or that Ironic broke off at, is not sent again.
 
+        :param again: called before it is asked for again; raises if it is no longer right.
         :raises BadRequest: the node's hardware type can't do it.
         :raises IronicError: among others when nobody can tell whether it was sent.
         """
         path = f"/nodes/{urllib.parse.quote(uuid, safe='')}/management/inject_nmi"
+        version = str(self._sender.versions.carrying())
 
-        def unknown() -> NoReturn:
+        def unknown(
+            why: str = "the reply was lost", cause: exceptions.IronicError | None = None
+        ) -> NoReturn:
             raise exceptions.IronicError(
-                "the reply was lost, so the NMI may have been injected or not; it was not "
-                "asked for a second time",
+                f"{why}, so the NMI may have been injected or not; it was not asked for a "
+                "second time. Ask again if no dump comes",
                 node=uuid,
+                request_id=cause.request_id if cause else None,
                 method="PUT",
                 path=path,
             )
 
-        self._sender.change(
-            "PUT",
-            path,
-            version=str(self._sender.versions.carrying()),
-            json={},
-            node=uuid,
-            applied=unknown,
-            result=lambda _: True,
-        )
+        try:
+            self._sender.change(
+                "PUT",
+                path,
+                version=version,
+                json={},
+                node=uuid,
+                applied=unknown,
+                result=lambda _: True,
+                again=again,
+            )
+        except exceptions.IronicError as exc:
+            # The last try, after which nobody looks any more.
+            if answers.may_have_been_applied(exc):
+                unknown(cause=exc)
+            # Of a hardware that did not answer in time Ironic says no more than that.
+            if exc.status == _BROKE_OFF:
+                unknown(f"Ironic broke off ({exc.message})", exc)
+            raise
 
     def power_changed_at(self, uuid: str) -> datetime.datetime | None:
         """When Ironic last switched a node on or off, or rebooted it.

@@ -89,6 +89,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     instance_info: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] | None = None
     instance_name: str | None = None
+    deploy_interface: str | None = None
     storage_interface: str | None = None
     console_enabled: bool = False
     malformed: tuple[str, ...] = ()
@@ -97,6 +98,16 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def is_whole(self) -> bool:
         """Whether it was asked for by itself, with all that the driver looks at."""
         return self.instance_info is not None
+
+    @property
+    def owes_reason(self) -> bool:
+        """Whether Ironic may yet say what has failed.
+
+        When Ironic gives up waiting for a node, the node is in a failed state at once, and
+        who holds it writes the reason a moment later, or much later where many are given
+        up (39.0.0).
+        """
+        return not self.last_error and self.reservation is not None
 
     @property
     def states(self) -> str:
@@ -139,6 +150,7 @@ class _WireNode(msgspec.Struct, kw_only=True, gc=False):
     instance_info: dict[str, Any] | None = None
     extra: dict[str, Any] | None = None
     instance_name: str | None = None
+    deploy_interface: str | None = None
     storage_interface: str | None = None
     console_enabled: bool | None = False
 
@@ -262,6 +274,7 @@ class NodeDecoder:
             instance_info=wire.instance_info,
             extra=wire.extra,
             instance_name=wire.instance_name,
+            deploy_interface=share(wire.deploy_interface),
             storage_interface=share(wire.storage_interface),
             console_enabled=bool(wire.console_enabled),
             malformed=malformed,

@@ -15,7 +15,6 @@ at a time may call :meth:`Poll.tick`.
 from __future__ import annotations
 
 import dataclasses
-import random
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
@@ -27,6 +26,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import NodeFilter
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.rhythm import Rhythm
 
 LOG = logging.getLogger(__name__)
 
@@ -45,16 +45,6 @@ FIELDS = (
 )
 """What a waiter gets to see of a node; all that changes while one waits."""
 
-SHORTEST_INTERVAL = 0.05
-"""Seconds between two looks, whatever was configured: never a busy loop."""
-
-_FIRST_LOOK = 0.25
-_STEP = 0.3
-_GROWTH = 1.5
-_SHARED = 0.75
-_JITTER = 0.2
-_TOGETHER = 0.125
-_LARGEST_BACKOFF = 5
 _FEW = 6
 _LAST_LOOK = 1.0
 
@@ -79,51 +69,6 @@ class Source(Protocol):
 
     def get_node(self, uuid: str) -> Node:
         """See :meth:`IronicClient.get_node`."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Rhythm:
-    """When to look.
-
-    :param interval: seconds; all pauses are shares or multiples of it.
-    :param rng: the source of jitter.
-    """
-
-    interval: float
-    rng: random.Random
-
-    @property
-    def together(self) -> float:
-        """Who is due within so many seconds is served at once."""
-        return self._floored * _TOGETHER
-
-    def pause(self, looks: int, patience: float, *, served: int = 1) -> float:
-        """Seconds until the next look after so many, of one pace.
-
-        :param patience: the longest pause in intervals.
-        :param served: how many nodes one request shows; so much sooner can the next
-            one come.
-        """
-        share = _FIRST_LOOK
-        if looks:
-            share = min(_STEP * looks, 1.0) * patience
-        if served > 1:
-            # Of those who share, none waits for long, and a few cost no more than one.
-            densest = min(_FIRST_LOOK * _GROWTH ** min(looks, 10), _SHARED)
-            share = min(max(share / served, densest), share)
-        return max(self._jittered(self._floored * share), SHORTEST_INTERVAL)
-
-    def backoff(self, failures: int) -> float:
-        """Seconds to wait after so many failures in a row."""
-        grown = min(_GROWTH ** min(failures - 1, 10), _LARGEST_BACKOFF)
-        return max(self._jittered(self._floored * grown), SHORTEST_INTERVAL)
-
-    @property
-    def _floored(self) -> float:
-        return max(self.interval, SHORTEST_INTERVAL)
-
-    def _jittered(self, seconds: float) -> float:
-        return seconds * self.rng.uniform(1 - _JITTER, 1)
 
 
 @dataclasses.dataclass(slots=True, eq=False)

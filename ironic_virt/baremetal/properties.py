@@ -13,8 +13,9 @@ from typing import Any
 
 import msgspec
 
-# What a database's integer column and a scheduler's arithmetic can hold.
+# What a database's columns and a scheduler's arithmetic can hold.
 _LARGEST_SIZE = 2**31 - 1
+_LONGEST_ARCH = 64
 _LONGEST_SHOWN = 100
 
 
@@ -50,8 +51,11 @@ def parse_properties(data: Any) -> Properties:
     malformed: list[str] = []
     sizes = {name: _size(data, name, malformed) for name in ("cpus", "memory_mb", "local_gb")}
     arch = data.get("cpu_arch")
-    if arch is not None and not isinstance(arch, str):
-        malformed.append(f"properties/cpu_arch is not a text but {_shown(arch)}")
+    if arch is not None and not (isinstance(arch, str) and len(arch) <= _LONGEST_ARCH):
+        malformed.append(
+            f"properties/cpu_arch is not a text of up to {_LONGEST_ARCH} characters but "
+            f"{_shown(arch)}"
+        )
         arch = None
     capabilities = _capabilities(data.get("capabilities"), malformed)
     return Properties(

@@ -4,10 +4,17 @@
 
 tenacity runs the loop; this module gives it our stop and wait rules with an
 injected clock.  Nothing else in the package retries a request.
+
+The bound is for the beginning of a try.  One that has begun is not cut short, because
+a request whose reply isn't waited for may have been applied, and behind the last try no
+other looks.  So all is over one try after the bound.  A request within a try, such as a
+look at the node, is not retried by itself: the try fails with it, and is made again as a
+whole.  Else each try could take as long as all of them together.
 """
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
 import random
 import time
@@ -29,10 +36,13 @@ _GROWTH = 1.5
 _LARGEST_INTERVAL_FACTOR = 5
 _JITTER = 0.25
 
+# Each thread has a context of its own.
+_WITHIN_A_TRY = contextvars.ContextVar("within a try", default=False)
+
 
 @dataclasses.dataclass(frozen=True)
 class RetryPolicy:
-    """How a request is retried.
+    """How a request is retried.  Thread-safe.
 
     :param max_retries: further tries after the first one.
     :param interval: seconds before the second try; grows by half with each
@@ -55,7 +65,7 @@ class RetryPolicy:
 
     @property
     def budget(self) -> float:
-        """Seconds after which no further try begins; 0: no bound."""
+        """Seconds after which no further try begins; one that has may end later.  0: no bound."""
         return self.max_retries * self.interval
 
     def delay(self, tries: int) -> float:
@@ -67,9 +77,20 @@ class RetryPolicy:
     def run(self, attempt: Callable[[], T]) -> T:
         """Call ``attempt`` until it returns, or raises what no retry can mend.
 
+        Within another one's try it is called once: that try is made again as a whole.
+
         :raises IronicError: the last try's error.
         """
+        if _WITHIN_A_TRY.get():
+            return attempt()
         start = self.clock()
+
+        def one_try() -> T:
+            token = _WITHIN_A_TRY.set(True)
+            try:
+                return attempt()
+            finally:
+                _WITHIN_A_TRY.reset(token)
 
         def stop(state: tenacity.RetryCallState) -> bool:
             return state.attempt_number > self.max_retries or (
@@ -97,4 +118,4 @@ class RetryPolicy:
             sleep=self.sleep,
             before_sleep=log,
             reraise=True,
-        )(attempt)
+        )(one_try)

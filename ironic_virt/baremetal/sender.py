@@ -94,6 +94,7 @@ class Sender:
         json: Any = None,
         node: str | None = None,
         again: Callable[[], None] | None = None,
+        final: Callable[[exceptions.IronicError], bool] = lambda _: False,
     ) -> T:
         """Send a request that changes something, and see to it that it happens once.
 
@@ -102,6 +103,7 @@ class Sender:
         :param result: what the answer says.
         :param again: called before it is sent again; what it raises ends that, so that
             a request that has waited for a lock is not sent to what has changed meanwhile.
+        :param final: whether an error says that it has failed, whatever a look would show.
         """
         reply_lost = False
         tries = 0
@@ -119,7 +121,7 @@ class Sender:
             try:
                 return result(self.once(method, path, version=version, json=json, node=node))
             except exceptions.IronicError as exc:
-                if reply_lost and not answers.is_transient(exc):
+                if reply_lost and not answers.is_transient(exc) and not final(exc):
                     # Refused, perhaps because the lost one came in just before.
                     done = applied()
                     if done is not None:
@@ -167,6 +169,9 @@ class Sender:
 
     def _forget_versions(self) -> None:
         # The server was up- or downgraded while we ran: negotiate again.
+        if self._elder is not None:
+            self._elder._forget_versions()
+            return
         with self._versions_lock:
             self._versions = None
 

@@ -99,6 +99,23 @@ DEPLOY_IN_PROGRESS: Final = frozenset({DEPLOYING, DEPLOY_WAIT, DEPLOY_HOLD, DEPL
 REBUILDABLE: Final = frozenset({ACTIVE, DEPLOY_FAILED, ERROR})
 """Ironic takes the verb "rebuild" in these."""
 
+DEPLOYED: Final = frozenset(
+    {
+        ACTIVE,
+        RESCUING,
+        RESCUE_WAIT,
+        RESCUE,
+        RESCUE_FAILED,
+        UNRESCUING,
+        UNRESCUE_FAILED,
+        SERVICING,
+        SERVICE_WAIT,
+        SERVICE_HOLD,
+        SERVICE_FAILED,
+    }
+)
+"""A deployment has come to its end: all of these are reached by way of "active" only."""
+
 RESCUE_IN_PROGRESS: Final = frozenset({RESCUING, RESCUE_WAIT, UNRESCUING})
 
 RESCUABLE: Final = frozenset({ACTIVE, RESCUE, RESCUE_FAILED, UNRESCUE_FAILED})
@@ -122,8 +139,6 @@ GIVES_INTERFACES: Final = frozenset({AVAILABLE, ACTIVE, DELETING})
 It takes the request in every state, and in all others only forgets which port has the VIF
 (39.0.0): what the port is connected to, it stays connected to.
 """
-
-CLEAN_STATES: Final = frozenset({CLEANING, CLEAN_WAIT, CLEAN_HOLD, CLEAN_FAILED})
 
 TRANSITIONAL: Final = frozenset(
     {

@@ -56,7 +56,6 @@ class Feature(enum.Enum):
     HISTORY = ("the history of a node", Microversion(1, 78))
     SHARD = ("filtering nodes by shard", Microversion(1, 82))
     HOLD = ("holding a node between steps", Microversion(1, 85))
-    SERVICING = ("servicing", Microversion(1, 87))
     DISABLE_POWER_OFF = ("nodes that are never powered off", Microversion(1, 95))
     INSTANCE_NAME = ("the name of a node's instance", Microversion(1, 104))
 

@@ -28,7 +28,8 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import NodeFilter
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.polling import SHORTEST_INTERVAL, Poll, Rhythm, Source, Waiter
+from ironic_virt.baremetal.polling import Poll, Source, Waiter
+from ironic_virt.baremetal.rhythm import SHORTEST_INTERVAL, Rhythm
 
 LOG = logging.getLogger(__name__)
 

@@ -10,14 +10,15 @@ deployment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from oslo_config import cfg
 
 from ironic_virt import exceptions
 from ironic_virt.conf import compute, ironic, scheduler, service
 
-__all__ = ["check", "load", "read", "register_opts"]
+__all__ = ["check", "check_but_ironic", "load", "read", "register_opts"]
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
@@ -75,6 +76,8 @@ def read(
         raise exceptions.InvalidConfiguration("--config-file", f"not an ini file: {exc}") from exc
     except cfg.ConfigFileValueError as exc:
         raise exceptions.InvalidConfiguration("a value in the file", str(exc)) from exc
+    except UnicodeDecodeError as exc:
+        raise exceptions.InvalidConfiguration("--config-file", f"no text in UTF-8: {exc}") from exc
 
 
 def check(conf: cfg.ConfigOpts) -> None:
@@ -85,17 +88,26 @@ def check(conf: cfg.ConfigOpts) -> None:
 
     :raises InvalidConfiguration: naming the first option with a wrong value.
     """
-    for section, group, opts in (
-        ("DEFAULT", conf, [*compute.OPTIONS, *service.DEFAULT_OPTIONS]),
-        (service.GROUP, conf[service.GROUP], service.OPTIONS),
-        (ironic.GROUP, conf[ironic.GROUP], ironic.all_options(conf)),
-        (scheduler.GROUP, conf[scheduler.GROUP], scheduler.OPTIONS),
-    ):
-        for opt in opts:
-            try:
-                getattr(group, opt.dest)
-            except ValueError as exc:
-                # oslo.config's own text repeats the option and adds the file.
-                raise exceptions.InvalidConfiguration(f"[{section}] {opt.dest}", str(exc)) from exc
-    service.check(conf)
+    check_but_ironic(conf)
+    _read_each(ironic.GROUP, conf[ironic.GROUP], ironic.all_options(conf))
     ironic.check_auth(conf)
+
+
+def check_but_ironic(conf: cfg.ConfigOpts) -> None:
+    """The same for who asks nothing of Ironic.
+
+    :raises InvalidConfiguration: naming the first option with a wrong value.
+    """
+    _read_each("DEFAULT", conf, [*compute.OPTIONS, *service.DEFAULT_OPTIONS])
+    _read_each(service.GROUP, conf[service.GROUP], service.OPTIONS)
+    _read_each(scheduler.GROUP, conf[scheduler.GROUP], scheduler.OPTIONS)
+    service.check(conf)
+
+
+def _read_each(section: str, group: Any, opts: Iterable[cfg.Opt]) -> None:
+    for opt in opts:
+        try:
+            getattr(group, opt.dest)
+        except ValueError as exc:
+            # oslo.config's own text repeats the option and adds the file.
+            raise exceptions.InvalidConfiguration(f"[{section}] {opt.dest}", str(exc)) from exc

@@ -31,8 +31,12 @@ OPTIONS = [
 How often a request is sent again after an answer that may pass: the node is
 locked (409), 429, 502, 503, 504, or no answer at all. 0: send it once.
 
-Together with ``api_retry_interval`` this also bounds the time: no request is
-tried for longer than ``api_max_retries`` times ``api_retry_interval`` seconds.
+Together with ``api_retry_interval`` this also bounds the time: no try begins
+later than ``api_max_retries`` times ``api_retry_interval`` seconds after the
+first. One that has begun is not cut short, since its request may have been
+carried out: with the looks at the node before it, each of its requests is given
+up only after ``timeout`` seconds (60 if unset) without an answer. With an
+interval of 0 the count alone decides.
 
 Related options:
 

@@ -8,6 +8,8 @@ says "this node is ours to act on".
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
@@ -57,6 +59,19 @@ class NodeAccess:
         found = self.fresh(node, instance.uuid)
         self.guard(found, instance)
         return found
+
+    def still_held(self, instance: InstanceLike, node: str) -> Callable[[], None]:
+        """For a request that may have to wait for the node's lock: look before the next try.
+
+        By then the node may be another's, or on its way there.
+
+        :returns: raises what :meth:`held` does.
+        """
+
+        def again() -> None:
+            self.held(instance, node)
+
+        return again
 
     def guard(self, node: Node, instance: InstanceLike) -> None:
         """Let an action on a node that carries the instance pass, or refuse it."""

@@ -6,7 +6,8 @@ That is JSON from API 1.56 on, of which the conductor makes an image when it dep
 has room for metadata, user data that is text, network data and, from 1.59 on, vendor
 data.  For what it can't carry, for an older server, and if ``[ironic] config_drive_form``
 says so, an image is made here, with the same files; one that the service hands over is
-sent as it is.
+sent as it is.  So it is for nodes that Anaconda installs: Ironic 39.0.0 trips over the JSON
+form when it writes their kickstart file.
 
 What is too large is refused before Ironic is asked for anything.  Nothing of the contents
 is ever in an error or a log.
@@ -27,6 +28,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.versions import Feature, ServerVersions
 from ironic_virt.driver import iso_image
 from ironic_virt.driver.network import Network
@@ -52,6 +54,8 @@ LARGEST_REQUEST = 64 * MIB
 VERSIONS = ("2012-08-10", "latest")
 """The directories that Ironic's conductor writes; each has all files."""
 
+# Deploy interfaces that read an image's files.
+_IMAGE_ONLY = frozenset({"anaconda"})
 # Of an image: tables, directories, and what is padded at its end.
 _OVERHEAD = 384 * 1024
 _SECTOR = 2048
@@ -74,7 +78,7 @@ class ConfigDrives:
     def make(
         self,
         context: Any,
-        node: str,
+        node: Node,
         instance: InstanceLike,
         network_info: NetworkInfo,
         injected_files: Sequence[tuple[str, bytes]],
@@ -82,7 +86,7 @@ class ConfigDrives:
     ) -> Form | None:
         """An instance's config drive as Ironic takes it; ``None`` if none is wanted.
 
-        :param node: the uuid of the node that the instance has.
+        :param node: the one that the instance has, asked for by itself.
         :raises ConfigDriveFailed: it can't be made.
         :raises ConfigDriveTooLarge: it is larger than Ironic takes.
         """
@@ -97,27 +101,35 @@ class ConfigDrives:
             if drive is None:
                 return None
             form = in_form(
-                self._with_networks(drive, node, network_info),
+                self._with_networks(drive, node.uuid, network_info),
                 instance.uuid,
                 self._client.versions,
-                as_image=self._conf.ironic.config_drive_form == ISO,
+                no_json=self._why_no_json(node),
             )
         except exceptions.IronicVirtError:
             raise
         except iso_image.NotMade as exc:
             raise exceptions.ConfigDriveFailed(
-                node, instance.uuid, f"the config drive can't be made: {exc}"
+                node.uuid, instance.uuid, f"the config drive can't be made: {exc}"
             ) from exc
         except Exception as exc:
             # What is wrong is the service's affair, and only its log may have more of it.
             LOG.exception("The config drive of instance %s can't be made", instance.uuid)
             raise exceptions.ConfigDriveFailed(
-                node,
+                node.uuid,
                 instance.uuid,
                 f"the config drive can't be made ({type(exc).__name__}); the log says why",
             ) from exc
-        check_size(form, node, instance.uuid)
+        check_size(form, node.uuid, instance.uuid)
         return form
+
+    def _why_no_json(self, node: Node) -> str | None:
+        """Why an image is sent, whatever is in it; ``None`` if JSON may be."""
+        if self._conf.ironic.config_drive_form == ISO:
+            return "[ironic] config_drive_form is iso"
+        if node.deploy_interface in _IMAGE_ONLY:
+            return f"the node's deploy interface is {node.deploy_interface}"
+        return None
 
     def _with_networks(
         self, drive: ConfigDrive, node: str, network_info: NetworkInfo
@@ -132,18 +144,18 @@ class ConfigDrives:
 
 
 def in_form(
-    drive: ConfigDrive, instance: str, versions: ServerVersions, *, as_image: bool = False
+    drive: ConfigDrive, instance: str, versions: ServerVersions, *, no_json: str | None = None
 ) -> Form:
     """A config drive in the form in which a server takes it.
 
     :param instance: the instance's uuid.
     :param versions: what the server speaks.
-    :param as_image: send an image even if it takes the JSON form.
+    :param no_json: why an image is sent even if the server takes JSON.
     :raises iso_image.NotMade: an image is needed and can't be made.
     """
     if drive.iso_gzip_base64 is not None:
         return drive.iso_gzip_base64
-    why = "[ironic] config_drive_form is iso" if as_image else why_no_json(drive, versions)
+    why = no_json or why_no_json(drive, versions)
     if why is None:
         return json_form(drive)
     LOG.info("The config drive of instance %s is sent as an image: %s", instance, why)

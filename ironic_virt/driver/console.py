@@ -8,6 +8,9 @@ and on again.  A VNC console has room for several, and Ironic switches it off af
 What was switched on here and can't be used is switched off again.  What somebody else has
 switched on and is of another kind than was asked for stays as it is.
 
+When an instance goes, its console is switched off, whoever has switched it on: Ironic would
+start it again, at the same address, for the node's next instance.
+
 That it is on is read from the node: asking for the console itself would end a session.
 """
 
@@ -33,14 +36,25 @@ from ironic_virt.virt import ConsoleAddress, InstanceLike
 LOG = logging.getLogger(__name__)
 
 
+_LONGEST_OFF = 60.0
+"""Seconds until an instance goes although its console is not off."""
+
+
 class _Kind(NamedTuple):
     name: Literal["serial", "vnc"]
     in_ironic: str
-    option: str
+    option: str | None
+
+    @property
+    def bound(self) -> str:
+        """What bounds the time that it may take, for an error."""
+        return f" ([ironic] {self.option})" if self.option else ""
 
 
 _SERIAL = _Kind("serial", "socat", "serial_console_state_timeout")
 _VNC = _Kind("vnc", "vnc", "vnc_console_state_timeout")
+# Which kind it is nobody asks: that would end the session, and take its time.
+_LEFT_ON = _Kind("serial", "", None)
 
 
 class Console:
@@ -94,6 +108,29 @@ class Console:
         LOG.info("Instance %s, node %s: its VNC console is on", instance.uuid, node.uuid)
         return address
 
+    def switch_off(self, node: Node, instance: InstanceLike) -> None:
+        """Switch a console off whose instance goes.
+
+        If that fails the instance goes all the same, and a warning says so.
+
+        :param node: past the guard, read just now, with its console on.
+        :raises WaitCancelled: the service stops.
+        """
+        try:
+            self._let_go(node, instance, _LEFT_ON)
+            self._switch(node, instance, _LEFT_ON, on=False)
+        except exceptions.WaitCancelled:
+            raise
+        except (exceptions.NodeError, exceptions.IronicError) as exc:
+            LOG.warning(
+                "Instance %s, node %s: its console can't be switched off before the instance "
+                "goes, so who has it may have that of the node's next instance: %s. Switch it "
+                "off in Ironic: openstack baremetal node console disable %s",
+                *(instance.uuid, node.uuid, exc, node.uuid),
+            )
+            return
+        LOG.info("Instance %s, node %s: its console is off", instance.uuid, node.uuid)
+
     # -- where it is ----------------------------------------------------------
 
     def _info(self, node: Node, instance: InstanceLike, kind: _Kind) -> ConsoleInfo:
@@ -136,9 +173,14 @@ class Console:
         node = self._access.of_instance(instance)
         self._access.guard(node, instance)
         if node.reservation is not None:
-            self._wait_until(node, instance, kind, _unlocked, f"be let go by {node.reservation}")
+            self._let_go(node, instance, kind)
             node = self._access.held(instance, node.uuid)
         return node
+
+    def _let_go(self, node: Node, instance: InstanceLike, kind: _Kind) -> None:
+        """Wait until a node is not locked any more: Ironic would forget what it is asked for."""
+        if node.reservation is not None:
+            self._wait_until(node, instance, kind, _unlocked, f"be let go by {node.reservation}")
 
     @contextlib.contextmanager
     def _switched_on(self, node: Node, instance: InstanceLike, kind: _Kind) -> Iterator[None]:
@@ -174,15 +216,19 @@ class Console:
         self._ask(node, instance, kind, on=on)
         self._reached(node, instance, kind, on=on)
 
+    def _timeout(self, kind: _Kind) -> float:
+        """Seconds that a change may take; 0: no limit."""
+        return float(getattr(self._conf.ironic, kind.option)) if kind.option else _LONGEST_OFF
+
     def _ask(self, node: Node, instance: InstanceLike, kind: _Kind, *, on: bool) -> None:
-        timeout = getattr(self._conf.ironic, kind.option)
+        timeout = self._timeout(kind)
         began = self._clock()
 
         def again() -> None:
             now = self._access.held(instance, node.uuid)
             passed = self._clock() - began
             if timeout and passed >= timeout:
-                what = f"be let go by {now.reservation} ([ironic] {kind.option})"
+                what = f"be let go by {now.reservation}{kind.bound}"
                 raise exceptions.WaitTimeout(node.uuid, instance.uuid, what, passed, now.states)
 
         try:
@@ -225,8 +271,8 @@ class Console:
         self._watcher.wait(
             node.uuid,
             there,
-            what=f"{what} ([ironic] {kind.option})",
-            timeout=getattr(self._conf.ironic, kind.option),
+            what=f"{what}{kind.bound}",
+            timeout=self._timeout(kind),
             instance=instance.uuid,
             state=node.provision_state,
         )

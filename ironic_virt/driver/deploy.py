@@ -26,6 +26,7 @@ from ironic_virt.baremetal.versions import Feature
 from ironic_virt.baremetal.watcher import Watcher
 from ironic_virt.driver import (
     configdrive,
+    deploy_outcome,
     deploy_request,
     deploy_steps,
     history,
@@ -39,7 +40,6 @@ from ironic_virt.driver.reservation import Reservation
 from ironic_virt.driver.selection import NodeSelection
 from ironic_virt.driver.teardown import TearDown
 from ironic_virt.driver.volumes import BlockDevices, Volumes, boots_from_volume, can_have_volumes
-from ironic_virt.sharding import guard
 from ironic_virt.virt import ImageLike, InstanceLike, NetworkInfo, VirtAPI
 
 LOG = logging.getLogger(__name__)
@@ -111,13 +111,7 @@ class Deployment:
         if node.instance_uuid == instance.uuid:
             self._access.guard(node, instance)
             return node
-        guard.check(
-            node,
-            self._access.target,
-            instance=instance.uuid,
-            carries=None,
-            move_command=self._virtapi.move_command,
-        )
+        self._access.guard_free(node, instance)
         if reason := resources.why_not_free(node):
             raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
         self._virtapi.report_progress(instance, "reserving", node.provision_state or "")
@@ -139,11 +133,20 @@ class Deployment:
         :returns: the node as it is afterwards.
         """
         fields = {"instance_uuid": instance.uuid, **(more or {})}
+
+        def again() -> None:
+            now = self._access.fresh(node.uuid, instance.uuid)
+            if now.instance_uuid is None:
+                self._access.guard_free(now, instance)
+            else:
+                self._access.guard(now, instance)
+
         try:
             # Ironic refuses this when another uuid is there: the claim is atomic.
             return self._client.patch_node(
                 node.uuid,
                 [{"op": "add", "path": f"/{key}", "value": v} for key, v in fields.items()],
+                again=again,
             )
         except exceptions.NodeNotFound as exc:
             raise exceptions.NodeNotAvailable(
@@ -177,6 +180,10 @@ class Deployment:
         devices: BlockDevices = (),
     ) -> None:
         """Return when the instance is active on its node.
+
+        Also when it is found there deployed and its node has been rescued or put into
+        service since: that is whoever's who did it, and undoing it would lose the
+        instance.
 
         :param devices: its volumes; with one to boot from, the image is not used.
         :raises NodeError: what went wrong, in one of its kinds; the node is
@@ -226,7 +233,7 @@ class Deployment:
             self._virtapi.report_progress(instance, "configuring", state or "")
             attached = self._network.attach(node, instance, network_info)
             drive = self._drives.make(
-                context, node.uuid, instance, network_info, injected_files, admin_password
+                context, node, instance, network_info, injected_files, admin_password
             )
             if attached or drive is not None:
                 # Either takes its time, and what comes now writes to the node.
@@ -243,10 +250,17 @@ class Deployment:
             self._start(held, instance, drive)
             done = self._wait(node, instance, states.DEPLOYING)
         else:
-            done = self._deployed(instance, node) or self._wait(node, instance, state)
-        self._access.note(done)
+            done = deploy_outcome.deployed(instance, node) or self._wait(node, instance, state)
+        self._access.note_seen(done, done.uuid)
         self._virtapi.report_progress(instance, "active", done.provision_state or "")
-        LOG.info("Instance %s is active on node %s", instance.uuid, node.uuid)
+        if done.provision_state == states.ACTIVE:
+            LOG.info("Instance %s is active on node %s", instance.uuid, node.uuid)
+            return
+        LOG.warning(
+            "Instance %s is deployed on node %s, which somebody has brought to %r since; it is "
+            "left as it is. The instance runs again when the node is back in %r",
+            *(instance.uuid, node.uuid, done.provision_state, states.ACTIVE),
+        )
 
     def _configure(
         self,
@@ -292,7 +306,7 @@ class Deployment:
         }
         if not failed:
             return
-        if deploy_request.is_image_fault(failed.get("deploy")):
+        if deploy_request.is_image_fault(failed.get("deploy"), node.instance_info):
             raise exceptions.ImageRefused(
                 node.uuid, instance.uuid, f"Ironic refuses the image: {failed['deploy']}"
             )
@@ -318,17 +332,18 @@ class Deployment:
                 applied=applied,
                 configdrive=drive,
                 deploy_steps=deploy_steps.wanted(instance.flavor),
+                again=self._access.still_held(instance, held.uuid),
             )
         except exceptions.IronicError as exc:
             if too_large := configdrive.refused(exc, held.uuid, instance.uuid):
                 raise too_large from exc
             refused = isinstance(exc, exceptions.BadRequest | exceptions.Conflict)
             # An image that can't be used is a fault of the server's by its status, 500.
-            if not refused and not deploy_request.is_image_fault(exc.message):
+            if not refused and not deploy_request.is_image_fault(exc.message, held.instance_info):
                 raise
             if isinstance(exc, exceptions.BadRequest):
                 self._tell_what_is_invalid(held, instance)
-            raise _failure(
+            raise deploy_outcome.failure(
                 held, instance, "Ironic refused to deploy", exc.message, exc.request_id
             ) from exc
         LOG.info("Node %s is being deployed for instance %s", held.uuid, instance.uuid)
@@ -355,7 +370,7 @@ class Deployment:
             if now is not None and now.provision_state not in (seen, states.ACTIVE):
                 seen = now.provision_state
                 self._virtapi.report_progress(instance, "deploying", now.provision_state or "")
-            return self._deployed(instance, now, node.uuid)
+            return deploy_outcome.deployed(instance, now, node.uuid)
 
         return self._watcher.wait(
             node.uuid,
@@ -368,46 +383,13 @@ class Deployment:
             patience=PATIENCE,
         )
 
-    def _deployed(
-        self, instance: InstanceLike, node: Node | None, uuid: str | None = None
-    ) -> Node | None:
-        """The node when it is active, ``None`` while it is on its way.
-
-        :raises NodeError: it will never be active with this instance.
-        """
-        if node is None:
-            raise exceptions.DeployFailed(
-                uuid or "", instance.uuid, "the node was deleted from Ironic during the deployment"
-            )
-        if node.instance_uuid is None:
-            raise exceptions.DeployFailed(
-                node.uuid,
-                instance.uuid,
-                "somebody took the instance off the node during the deployment",
-                last_error=node.last_error,
-            )
-        if node.instance_uuid != instance.uuid:
-            raise exceptions.NodeTaken(node.uuid, instance.uuid, node.instance_uuid)
-        state = node.provision_state
-        if state == states.ACTIVE:
-            return node
-        if state in (states.DEPLOY_FAILED, states.ERROR):
-            raise _failure(node, instance, "the deployment failed", node.last_error)
-        if state in states.DEPLOY_IN_PROGRESS or state not in (None, *states.ALL):
-            # A state that is newer than our table may well lead to active.
-            return None
-        raise exceptions.DeployFailed(
-            node.uuid,
-            instance.uuid,
-            f"the node is not being deployed any more but in {node.states}; somebody else has "
-            "acted on it",
-            last_error=node.last_error,
-        )
-
     # -- the one undo path ----------------------------------------------------
 
     def undo(self, instance: InstanceLike, *, has_volumes: bool = False) -> None:
-        """Take off everything that carries the instance; harmless when nothing does."""
+        """Take off everything that carries the instance; harmless when nothing does.
+
+        :param has_volumes: see :meth:`TearDown.tear_down`.
+        """
         self._teardown.tear_down(instance, has_volumes=has_volumes)
 
     def _undo_after(
@@ -424,22 +406,3 @@ class Deployment:
                 exc,
             )
             error.add_note(f"Undoing it failed too: {exc}")
-
-
-def _failure(
-    node: Node,
-    instance: InstanceLike,
-    what: str,
-    said: str | None,
-    request_id: str | None = None,
-) -> exceptions.DeployFailed:
-    """The error for what Ironic said, of the kind that it blames: the image, or the rest."""
-    blamed = deploy_request.is_image_fault(said)
-    kind = exceptions.ImageRefused if blamed else exceptions.DeployFailed
-    return kind(
-        node.uuid,
-        instance.uuid,
-        f"{what}: {said or 'Ironic gives no reason'}",
-        last_error=said,
-        request_id=request_id,
-    )

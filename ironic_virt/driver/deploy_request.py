@@ -15,9 +15,8 @@ from typing import Any
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
+from ironic_virt.scheduler import request
 from ironic_virt.virt import FlavorLike, ImageLike, InstanceLike, Properties
-
-_TRAIT_KEY = re.compile(r"^trait\d*:(?P<name>.+)$")
 
 # The texts of Ironic 39.0.0's exceptions that blame the image: InvalidImage and
 # its kinds, ImageUnacceptable, ImageNotFound, InvalidImageRef, ImageRefValidationFailed.
@@ -29,7 +28,7 @@ _IMAGE_FAULTS = re.compile(
     r"|Use of remote checksum files is not supported"
     r"|\bImage (tag )?\S+ (is unacceptable|could not be found)"
     r"|Invalid image href"
-    r"|Validation of image href \S+ failed"
+    r"|Validation of image href (?P<href>\S+) failed"
     r"|Not authorized for image"
 )
 
@@ -50,9 +49,17 @@ def is_ramdisk(properties: Properties) -> bool:
     return str(properties.get("ironic_ramdisk_deploy") or "").strip().lower() in _YES
 
 
-def is_image_fault(message: str | None) -> bool:
-    """Whether Ironic's message blames the image, so that no node would do better."""
-    return bool(message and _IMAGE_FAULTS.search(message))
+def is_image_fault(message: str | None, told: Mapping[str, Any] | None = None) -> bool:
+    """Whether Ironic's message blames the image, so that no node would do better.
+
+    :param told: the node's ``instance_info``.  A URL that is not in it is of the node's
+        or of Ironic's own, as its deploy ramdisk is, and another node may have others.
+    """
+    found = _IMAGE_FAULTS.search(message or "")
+    if found is None:
+        return False
+    href = found["href"]
+    return told is None or href is None or "://" not in href or href in told.values()
 
 
 def instance_info(
@@ -67,7 +74,14 @@ def instance_info(
 
     :param from_volume: the system is on a volume: Ironic is given no image to write.
     :param more: further keys from the compute service, as text.
+    :raises ImageRefused: the node's deploy interface would fail with the image.
     """
+    if not from_volume and (lacking := _parts_lacking(image, node)):
+        raise exceptions.ImageRefused(
+            node.uuid,
+            instance.uuid,
+            f"to be installed by Anaconda, image {image.id} needs the properties {lacking}",
+        )
     flavor = instance.flavor
     info: dict[str, Any] = {
         **{key: str(value) for key, value in more.items()},
@@ -116,7 +130,10 @@ def _image(image: ImageLike) -> dict[str, Any]:
         info["boot_iso"] = info.pop("image_source")
         return info
     info |= parts
-    if {"kernel", "ramdisk"} <= parts.keys():
+    if image.id.endswith("/"):
+        # A tree of packages for Anaconda: with a type said, Ironic takes it for one image.
+        pass
+    elif {"kernel", "ramdisk"} <= parts.keys():
         info["image_type"] = "partition"
     else:
         # Said outright, because Ironic can't look it up for a URL.
@@ -125,6 +142,21 @@ def _image(image: ImageLike) -> dict[str, Any]:
         if value := getattr(image, attribute, None):
             info[key] = value
     return info
+
+
+def _parts_lacking(image: ImageLike, node: Node) -> str:
+    """The properties that an image by URL lacks for the node's deploy interface.
+
+    Of an image in Glance Ironic itself looks for them when it is told to deploy.  Of a URL
+    Ironic 39.0.0 notices late, and then can't even tear the node down.
+    """
+    url = image.id or ""
+    if node.deploy_interface != "anaconda" or "://" not in url:
+        return ""
+    needed = ["kernel_id", "ramdisk_id"]
+    if not url.endswith("/"):
+        needed.append("stage2_id")
+    return ", ".join(name for name in needed if not image.properties.get(name))
 
 
 def required_capabilities(flavor: FlavorLike) -> dict[str, str]:
@@ -138,9 +170,10 @@ def required_capabilities(flavor: FlavorLike) -> dict[str, str]:
 
 def required_traits(flavor: FlavorLike, image: ImageLike) -> list[str]:
     """The traits that flavor and image require; granular groups make no difference here."""
+    properties = request.image_properties(image)
     traits = {
         match["name"]
-        for key, value in flavor.extra_specs.items()
-        if (match := _TRAIT_KEY.match(key)) and value == "required"
+        for key, value in (*flavor.extra_specs.items(), *properties.items())
+        if (match := request.TRAIT.fullmatch(key)) and value == "required"
     }
-    return sorted(traits.union(image.properties.get("traits_required") or ()))
+    return sorted(traits.union(properties.get("traits_required") or ()))

@@ -85,12 +85,14 @@ class IronicDriver(virt.ComputeDriver):
             pause=pause or self._stopping.wait,
             clock=clock,
         )
+        self._console = Console(conf, self._client, self._access, self._watcher, clock)
         self._teardown = TearDown(
             conf,
             self._client,
             self._access,
             self._network,
             self._volumes,
+            self._console,
             self._watcher,
             virtapi,
             release=self._release_reservation,
@@ -112,7 +114,6 @@ class IronicDriver(virt.ComputeDriver):
         )
         self._rebuild = Rebuild(conf, self._client, self._access, self._watcher, virtapi, drives)
         self._rescue = Rescue(conf, self._client, self._access, self._watcher, virtapi)
-        self._console = Console(conf, self._client, self._access, self._watcher, clock)
 
     # -- the service's life ---------------------------------------------------
 
@@ -274,9 +275,13 @@ class IronicDriver(virt.ComputeDriver):
         if not power_on:
             self._power.off(instance)
 
-    def failed_spawn_cleanup(self, instance: virt.InstanceLike) -> None:
+    def failed_spawn_cleanup(
+        self,
+        instance: virt.InstanceLike,
+        block_device_info: Sequence[virt.BlockDevice] | None = None,
+    ) -> None:
         """See :meth:`Deployment.undo`."""
-        self._deployment.undo(instance)
+        self._deployment.undo(instance, has_volumes=bool(block_device_info))
 
     def destroy(
         self,
@@ -378,6 +383,10 @@ class IronicDriver(virt.ComputeDriver):
         :raises InstanceNotFound: its record names no node, and no node carries it.
         """
         return self._volumes.connector(instance, self.node_of(instance))
+
+    def get_node_volume_connector(self, nodename: str) -> Mapping[str, Any]:
+        """See :meth:`Volumes.node_connector`."""
+        return self._volumes.node_connector(nodename)
 
     def attach_volume(
         self, context: Any, connection_info: Mapping[str, Any], instance: virt.InstanceLike

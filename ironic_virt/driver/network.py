@@ -7,6 +7,10 @@ error here, as long as it is attached to this node.
 
 A request that found the node locked is sent again only after another look at the node:
 by then it may be on its way to somebody else, who would get our network.
+
+Ironic (39.0.0) notes a VIF before it asks Neutron, and keeps the note when Neutron
+refuses.  So what could not be attached may be there all the same: it is looked for, and
+taken off, or its next user would share it with this node.
 """
 
 from __future__ import annotations
@@ -28,11 +32,6 @@ LOG = logging.getLogger(__name__)
 
 # Ironic 39.0.0's NoFreePhysicalPorts; its other refusals of a VIF have the same status.
 _NO_FREE_PORT = re.compile(r"not enough free physical ports", re.IGNORECASE)
-
-# It has noted the VIF at a port, and then Neutron would not have it.
-_HALF_ATTACHED = re.compile(
-    r"Could not (add public network VIF|seed network configuration)", re.IGNORECASE
-)
 
 
 class Network:
@@ -69,10 +68,7 @@ class Network:
         :returns: whether there was one, so that time has passed.
         :raises VifAttachFailed: naming the VIF and Ironic's reason.
         """
-
-        def again() -> None:
-            self._access.held(instance, node.uuid)
-
+        again = self._access.still_held(instance, node.uuid)
         missing = [vif.id for vif in network_info]
         if missing and self._prepared.pop(instance.uuid, None) == node.uuid:
             # Ironic would note each one that is there already as an error of the node's.
@@ -166,33 +162,76 @@ class Network:
         try:
             self._client.attach_vif(node.uuid, vif, again=again)
         except exceptions.IronicError as exc:
-            if not _is_refusal(exc):
-                raise
             kind = exceptions.VifAttachFailed
             if isinstance(exc, exceptions.Conflict | exceptions.BadRequest):
                 # A former attempt may have attached it: most have none, so it is asked now.
-                if vif in self._client.list_vifs(node.uuid):
+                if self._is_there(node, vif, exc):
                     return
                 if _NO_FREE_PORT.search(exc.message):
                     kind = exceptions.NoFreePort
-            elif _HALF_ATTACHED.search(exc.message):
-                self._take_back(node, instance, vif)
+            left: bool | None = False
+            told = ""
+            if _may_have_noted(exc):
+                left, told = self._take_off(node, instance, vif, exc)
+            if not _is_refusal(exc):
+                if told:
+                    exc.add_note(told)
+                raise
+            reason = f"{exc.message.rstrip('.')}. {told}" if told else exc.message
             raise kind(
-                node.uuid, instance.uuid, vif, exc.message, request_id=exc.request_id
+                node.uuid, instance.uuid, vif, reason, request_id=exc.request_id, left=left
             ) from exc
 
-    def _take_back(self, node: Node, instance: InstanceLike, vif: str) -> None:
-        """Detach a VIF that Ironic has noted, though it could not be connected."""
+    def _is_there(self, node: Node, vif: str, refusal: exceptions.IronicError) -> bool:
+        """Whether the node has a VIF that Ironic has refused."""
         try:
-            self._access.held(instance, node.uuid)
-            self._detach(node, instance, vif)
-        except (exceptions.NodeError, exceptions.IronicError) as exc:
-            LOG.warning("VIF %s is left on node %s, unconnected: %s", vif, node.uuid, exc)
+            return vif in self._client.list_vifs(node.uuid)
+        except exceptions.IronicError as exc:
+            exc.add_note(f"It is not known whether node {node.uuid} has VIF {vif}: {refusal}")
+            raise
+
+    def _take_off(
+        self, node: Node, instance: InstanceLike, vif: str, error: exceptions.IronicError
+    ) -> tuple[bool | None, str]:
+        """Detach a VIF that could not be attached, if the node has it all the same.
+
+        :returns: whether the node still has it, ``None`` if that isn't known; and what has
+            come of it, for people, ``""`` if there was nothing to do.
+        """
+        # Where Ironic could not be asked, all retries have just been used up.
+        client = self._client if _is_refusal(error) else self._client.single_try()
+        command = "'openstack baremetal node vif {}'"
+        detach = command.format(f"detach {node.uuid} {vif}")
+        left: bool | None
+        try:
+            if vif not in client.list_vifs(node.uuid):
+                return False, ""
+        except exceptions.IronicError as exc:
+            look = command.format(f"list {node.uuid}")
+            left = None
+            told = (
+                f"Whether node {node.uuid} has VIF {vif} all the same is not known: {exc}. Look "
+                f"with {look}, and take it off with {detach}"
+            )
+        else:
+            try:
+                self._access.held(instance, node.uuid)
+                self._detach(node, instance, vif)
+            except (exceptions.NodeError, exceptions.IronicError) as exc:
+                left = True if isinstance(exc, exceptions.NodeError) else None
+                told = (
+                    f"Node {node.uuid} had VIF {vif} all the same, and it could not be taken "
+                    f"off: {exc}. Take it off with {detach}"
+                )
+            else:
+                told = f"Node {node.uuid} had VIF {vif} all the same; it was taken off again"
+                LOG.info("Instance %s: %s", instance.uuid, told)
+                return False, told
+        LOG.warning("Instance %s: %s", instance.uuid, told)
+        return left, told
 
     def _detach(self, node: Node, instance: InstanceLike, vif: str) -> None:
-        def again() -> None:
-            self._access.held(instance, node.uuid)
-
+        again = self._access.still_held(instance, node.uuid)
         try:
             self._client.detach_vif(node.uuid, vif, again=again)
         except exceptions.IronicError as exc:
@@ -204,6 +243,13 @@ class Network:
             raise exceptions.VifDetachFailed(
                 node.uuid, instance.uuid, vif, exc.message, request_id=exc.request_id
             ) from exc
+
+
+def _may_have_noted(error: exceptions.IronicError) -> bool:
+    """Whether Ironic may have noted a VIF that it has not attached."""
+    if isinstance(error, exceptions.IronicUnreachable | exceptions.IronicUnavailable):
+        return True
+    return error.status is not None and error.status >= 500
 
 
 def _is_refusal(error: exceptions.IronicError) -> bool:

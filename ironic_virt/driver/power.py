@@ -92,7 +92,9 @@ class Power:
         node = self._access.of_instance(instance)
         self._access.guard(node, instance)
         try:
-            self._client.management.inject_nmi(node.uuid)
+            self._client.management.inject_nmi(
+                node.uuid, again=self._access.still_held(instance, node.uuid)
+            )
         except exceptions.IronicError as exc:
             raise exceptions.CrashDumpFailed(
                 node.uuid,
@@ -153,7 +155,11 @@ class Power:
 
         try:
             self._client.set_power_state(
-                node.uuid, target, applied=applied, timeout=timeout or None
+                node.uuid,
+                target,
+                applied=applied,
+                timeout=timeout or None,
+                again=self._access.still_held(instance, node.uuid),
             )
         except (exceptions.BadRequest, exceptions.Conflict) as exc:
             raise exceptions.PowerFailed(

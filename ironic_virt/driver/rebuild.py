@@ -12,7 +12,7 @@ until Ironic has taken the request, the node's ``instance_info`` is put back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from oslo_config import cfg
@@ -144,8 +144,13 @@ class _Attempt:
                 raise self._failure(reason)
             self._steps = self._wanted_steps()
             drive = self._drives.make(
-                self._context, node.uuid, instance, network_info, injected_files, admin_password
+                self._context, node, instance, network_info, injected_files, admin_password
             )
+            if drive is not None:
+                # That takes its time, and what comes now writes to the node.
+                node = self._access.held(instance, node.uuid)
+                if reason := rebuild_request.why_not(node):
+                    raise self._failure(reason)
             info = rebuild_request.instance_info(
                 instance,
                 image,
@@ -174,6 +179,9 @@ class _Attempt:
         self._uuid = node.uuid
         self._access.guard(node, self._instance)
         return node
+
+    def _still_held(self, node: Node) -> Callable[[], None]:
+        return self._access.still_held(self._instance, node.uuid)
 
     # -- configure and request ------------------------------------------------
 
@@ -225,7 +233,7 @@ class _Attempt:
         changes = rebuild_request.configure(former, info, with_drive=with_drive)
         if not changes:
             return node
-        configured = self._client.patch_node(node.uuid, changes)
+        configured = self._client.patch_node(node.uuid, changes, again=self._still_held(node))
         self._access.guard(configured, self._instance)
         return configured
 
@@ -238,6 +246,7 @@ class _Attempt:
             applied=lambda now: rebuild_request.has_changed(node, now),
             configdrive=drive,
             deploy_steps=self._steps,
+            again=self._still_held(node),
         )
         LOG.info("Node %s is being rebuilt for instance %s", node.uuid, self._instance.uuid)
 
@@ -262,6 +271,8 @@ class _Attempt:
             return
         self.disk = Disk.UNTOUCHED
         self._put_back(now, former)
+        if reason := rebuild_request.why_no_iso(error, node.instance_info or {}):
+            raise self._failure(reason, request_id=error.request_id) from error
         raise error
 
     def _put_back(self, node: Node, former: Mapping[str, Any]) -> None:
@@ -270,7 +281,7 @@ class _Attempt:
             self._access.held(self._instance, node.uuid)
             changes = rebuild_request.patch(node.instance_info or {}, former)
             if changes:
-                self._client.patch_node(node.uuid, changes)
+                self._client.patch_node(node.uuid, changes, again=self._still_held(node))
         except (exceptions.IronicError, exceptions.NodeError) as exc:
             LOG.warning(
                 "Node %s: its instance_info tells of the image of a rebuild that did not happen, "
@@ -320,6 +331,8 @@ class _Attempt:
         if state == states.ACTIVE:
             return node
         if state in (states.DEPLOY_FAILED, states.ERROR):
+            if node.owes_reason:
+                return None
             self.disk = rebuild_request.disk_after(node.last_error)
             raise self._failure(
                 node.last_error or "Ironic gives no reason", last_error=node.last_error

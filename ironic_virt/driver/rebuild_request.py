@@ -139,9 +139,8 @@ def has_changed(before: Node, now: Node) -> bool:
 
 def why_not(node: Node) -> str | None:
     """Why a node can't be rebuilt in its present state; ``None`` if it can."""
-    if node.maintenance:
-        why = f" ({node.maintenance_reason})" if node.maintenance_reason else ""
-        return f"the node is in maintenance{why}"
+    if reason := protection.why_in_maintenance(node):
+        return f"the node is {reason}"
     if reason := protection.why_protected(node):
         return reason
     state = node.provision_state or states.AVAILABLE
@@ -169,8 +168,25 @@ def type_to_declare(
     A whole disk image is Ironic's own default.  It would overwrite what is to be
     preserved, so in that case nothing is assumed.
     """
-    if error.status != 500 or not _UNKNOWN_TYPE.search(error.message):
+    if not _is_unknown_type(error) or "image_source" not in info:
         return None
     if preserve_ephemeral or "image_type" in info:
         return None
     return "whole-disk"
+
+
+def why_no_iso(error: exceptions.IronicError, info: Mapping[str, Any]) -> str | None:
+    """What an error means for an image that is booted and not written; ``None``: nothing.
+
+    Such an image has no type that could be declared.
+    """
+    if not _is_unknown_type(error) or "boot_iso" not in info:
+        return None
+    return (
+        "this Ironic can't rebuild an instance that boots an ISO image; delete it and create it "
+        "anew"
+    )
+
+
+def _is_unknown_type(error: exceptions.IronicError) -> bool:
+    return error.status == 500 and bool(_UNKNOWN_TYPE.search(error.message))

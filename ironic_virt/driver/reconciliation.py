@@ -84,7 +84,7 @@ class Reconciliation:
     def look(self, snapshot: Snapshot) -> None:
         """Look if it is time, and give up what was unwanted the last time, too.
 
-        A failure is put off to the next time.
+        A failure is put off to the next time, whatever it is: a refresh does not depend on it.
 
         :param snapshot: the nodes of the target set; others' allocations stay.
         """
@@ -101,8 +101,10 @@ class Reconciliation:
                     self._give_up(allocation, snapshot)
             self._unwanted = frozenset(unwanted)
             self._told &= unwanted.keys()
-        except exceptions.IronicError as exc:
+        except exceptions.IronicVirtError as exc:
             LOG.warning("Allocations could not be compared with the records: %s", exc)
+        except Exception:
+            LOG.exception("Allocations could not be compared with the records")
         finally:
             self._looking.release()
 
@@ -127,7 +129,12 @@ class Reconciliation:
             if node is None:
                 self._client.allocations.delete(allocation.uuid)
             elif not self._take_off(_instance(allocation)):
-                self._tell(allocation, f"its node {node} is in use; delete the instance")
+                # The records may be wrong, after a restore for instance: somebody may work there.
+                self._tell(
+                    allocation,
+                    f"its node {node} is in use. If nobody needs what is there: openstack "
+                    f"baremetal node undeploy {node}; the allocation goes with it",
+                )
                 return
         except exceptions.IronicVirtError as exc:
             self._tell(allocation, str(exc))

@@ -12,6 +12,7 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
+from ironic_virt.scheduler.request import image_properties
 from ironic_virt.virt import ImageLike, InstanceLike
 
 KEY = "ironic_virt"
@@ -52,11 +53,7 @@ def host_of(extra: Mapping[str, Any] | None) -> str | None:
 def _image(image: ImageLike | None) -> dict[str, Any] | None:
     if image is None:
         return None
-    properties: Any = image.properties
-    if not isinstance(properties, Mapping):
-        # Nova's have a fixed set of fields and no keys().
-        listed = properties.get("traits_required")
-        properties = {"traits_required": listed} if listed else {}
+    properties = image_properties(image)
     return {
         "id": _without_credentials(image.id),
         "properties": {str(key): _plain(value) for key, value in properties.items()},

@@ -22,7 +22,7 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.watcher import Watcher
-from ironic_virt.driver import deploy, history
+from ironic_virt.driver import deploy, history, protection
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.virt import InstanceLike, VirtAPI
 
@@ -193,7 +193,11 @@ class Rescue:
 
         try:
             self._client.set_provision_state(
-                node.uuid, verb, applied=applied, rescue_password=password
+                node.uuid,
+                verb,
+                applied=applied,
+                rescue_password=password,
+                again=self._access.still_held(instance, node.uuid),
             )
         except exceptions.IronicError as exc:
             if exc.status is None or isinstance(exc, exceptions.IronicUnavailable):
@@ -213,6 +217,8 @@ class Rescue:
             if state == wanted:
                 return now
             if state in states.RESCUE_IN_PROGRESS or state not in (None, *states.ALL):
+                return None
+            if state in (states.RESCUE_FAILED, states.UNRESCUE_FAILED) and now.owes_reason:
                 return None
             what = "the rescue" if wanted == states.RESCUE else "the unrescue"
             raise exceptions.RescueFailed(
@@ -258,9 +264,8 @@ def _untouched(node: Node, instance: InstanceLike, reason: str) -> exceptions.Re
 
 
 def _why_not(node: Node, allowed: frozenset[str], what: str) -> str | None:
-    if node.maintenance:
-        why = f" ({node.maintenance_reason})" if node.maintenance_reason else ""
-        return f"the node is in maintenance{why}"
+    if reason := protection.why_in_maintenance(node):
+        return f"the node is {reason}"
     state = node.provision_state or states.AVAILABLE
     if state not in allowed:
         return f"the node is in {state!r}, from which nothing can be {what}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
+from ironic_virt.driver import protection
 from ironic_virt.scheduler.resource_classes import placement_class as placement_class
 from ironic_virt.virt import InstanceInfo, NodeInventory, NodeResource, PowerState
 
@@ -32,9 +33,8 @@ def why_not_deployable(node: Node) -> str | None:
     """The same, whether or not the node carries an instance."""
     if node.malformed:
         return f"Ironic's data about it can't be read: {', '.join(node.malformed)}"
-    if node.maintenance:
-        why = f" ({node.maintenance_reason})" if node.maintenance_reason else ""
-        return f"it is in maintenance{why}"
+    if reason := protection.why_in_maintenance(node):
+        return f"it is {reason}"
     if node.retired:
         return "it is retired"
     # Null is what the API before 1.2 said for available.
@@ -81,6 +81,6 @@ def node_inventory(node: Node) -> NodeInventory:
 
 
 def instance_info(node: Node) -> InstanceInfo:
-    """The power state of the instance on a node."""
+    """The power state of the instance on a node, and whether it is what was deployed."""
     state = _POWER_STATES.get(node.power_state or "", PowerState.NOSTATE)
-    return InstanceInfo(state=state, internal_id=node.uuid)
+    return InstanceInfo(state, node.uuid, active=node.provision_state == states.ACTIVE)

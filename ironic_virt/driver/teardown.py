@@ -28,6 +28,7 @@ from ironic_virt.baremetal.versions import Feature
 from ironic_virt.baremetal.watcher import Watcher
 from ironic_virt.driver import project_fields, protection
 from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.console import Console
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.volumes import Volumes
 from ironic_virt.virt import InstanceLike, VirtAPI
@@ -39,6 +40,10 @@ _VERBS = {
     states.TearDown.ABORT: states.VERB_ABORT,
     states.TearDown.UNHOLD: states.VERB_UNHOLD,
 }
+
+
+class _InUse(exceptions.TearDownFailed):
+    """Something is deployed on a node, or about to be, by now."""
 
 
 class _Left(NamedTuple):
@@ -60,6 +65,7 @@ class TearDown:
         access: NodeAccess,
         network: Network,
         volumes: Volumes,
+        console: Console,
         watcher: Watcher,
         virtapi: VirtAPI,
         *,
@@ -71,6 +77,7 @@ class TearDown:
         self._access = access
         self._network = network
         self._volumes = volumes
+        self._console = console
         self._watcher = watcher
         self._virtapi = virtapi
         self._release_reservation = release
@@ -87,7 +94,7 @@ class TearDown:
         timeout = self._conf.ironic.unprovision_timeout
         deadline = self._clock() + timeout if timeout else None
         asked: str | None = None
-        missed = False
+        missed = moved = switched = False
         while True:
             try:
                 node = self._access.of_instance(instance)
@@ -108,21 +115,41 @@ class TearDown:
             LOG.debug(
                 "Instance %s, node %s in %s: %s", instance.uuid, node.uuid, node.states, step
             )
+            if step in _VERBS and (reason := protection.why_protected(node)):
+                raise exceptions.TearDownFailed(node.uuid, instance.uuid, reason)
+            if node.console_enabled and step is not states.TearDown.WAIT and not switched:
+                switched = True
+                self._console.switch_off(node, instance)
+                # How long that took must not keep the instance.
+                deadline = self._clock() + timeout if timeout else None
+                continue
             if step is states.TearDown.RELEASE:
-                self._release(node, instance)
-                return
+                try:
+                    self._release(node, instance)
+                    return
+                except (_InUse, exceptions.NodeNotAvailable):
+                    # It went on, or off the node, between the two requests: look again.
+                    if moved:
+                        raise
+                    moved = True
+                    continue
             if step is not states.TearDown.WAIT:
                 if node.provision_state == states.ERROR and asked == states.VERB_DELETED:
                     raise _failed(node, instance)
-                asked = self._request(node, instance, _VERBS[step])
+                asked = _VERBS[step]
+                try:
+                    self._request(node, instance, asked)
+                except exceptions.NodeNotAvailable as exc:
+                    # While it was locked, and perhaps another's by now.
+                    LOG.debug("Instance %s went off its node: %s", instance.uuid, exc)
             remaining = 0.0 if deadline is None else max(deadline - self._clock(), 0.001)
             left = self._wait(node, instance, remaining, timeout)
             if left is not None:
                 now = self._access.note_seen(left.node, node.uuid)
-                if now is not None and now.provision_state == states.ERROR:
-                    # Ironic has taken the instance off, and yet it may still run.
-                    raise _failed(now, instance)
-                if now is not None:
+                if now is not None and now.instance_uuid is None:
+                    if now.provision_state == states.ERROR:
+                        # Ironic has taken the instance off, and yet it may still run.
+                        raise _failed(now, instance)
                     self._volumes.detach_left(now, instance)
                 LOG.info("Instance %s is off node %s", instance.uuid, node.uuid)
                 return
@@ -136,17 +163,20 @@ class TearDown:
         """
         node = self._access.of_instance(instance)
         self._access.guard(node, instance)
-        if states.tear_down_step(node.provision_state) is not states.TearDown.RELEASE:
+        try:
+            self._release(node, instance)
+        except _InUse:
             return False
-        self._release(node, instance)
         return True
 
-    def _request(self, node: Node, instance: InstanceLike, verb: str) -> str:
-        """Ask Ironic for a step; a state that has changed meanwhile is no error."""
-        if reason := protection.why_protected(node):
-            raise exceptions.TearDownFailed(node.uuid, instance.uuid, reason)
+    def _request(self, node: Node, instance: InstanceLike, verb: str) -> None:
+        """Ask Ironic for a step; a state that has changed meanwhile is no error.
+
+        :raises NodeNotAvailable: the instance went off the node meanwhile.
+        """
+        again = self._access.still_held(instance, node.uuid)
         if verb == states.VERB_DELETED:
-            self._give_back_fields(node)
+            self._give_back_fields(node, again)
         self._virtapi.report_progress(instance, "tearing down", node.provision_state or "")
         LOG.info("Tearing down instance %s: %r on node %s", instance.uuid, verb, node.uuid)
         before = node.provision_state
@@ -156,9 +186,11 @@ class TearDown:
             return now.instance_uuid != instance.uuid or now.provision_state != before
 
         try:
-            self._client.set_provision_state(node.uuid, verb, applied=applied, features=features)
+            self._client.set_provision_state(
+                node.uuid, verb, applied=applied, features=features, again=again
+            )
         except exceptions.NodeNotFound:
-            return verb
+            return
         except (
             exceptions.BadRequest,
             exceptions.Conflict,
@@ -172,9 +204,8 @@ class TearDown:
                     f"Ironic refused {verb!r} in provision state {before!r}: {exc.message}",
                     request_id=exc.request_id,
                 ) from exc
-        return verb
 
-    def _give_back_fields(self, node: Node) -> None:
+    def _give_back_fields(self, node: Node, again: Callable[[], None]) -> None:
         """Take the project off a node, before it has another instance.
 
         Ironic itself keeps it, and then takes no patch until it has cleaned the node.
@@ -183,7 +214,7 @@ class TearDown:
         if not changes:
             return
         try:
-            self._client.patch_node(node.uuid, changes)
+            self._client.patch_node(node.uuid, changes, again=again)
         except (exceptions.BadRequest, exceptions.Conflict) as exc:
             LOG.warning(
                 "Node %s keeps the project of its instance until it gets another one, or until "
@@ -229,10 +260,19 @@ class TearDown:
             ) from exc
 
     def _release(self, node: Node, instance: InstanceLike) -> None:
-        """Take the instance's data off a node on which nothing is deployed."""
+        """Take the instance's data off a node on which nothing is deployed.
+
+        :raises _InUse: something is, or Ironic is at work.
+        :raises NodeNotAvailable: the instance went off the node meanwhile.
+        """
+        _check_unused(node, instance)
         self._network.detach_all(node, instance)
         self._volumes.detach_all(node, instance)
-        held = self._access.held(instance, node.uuid)
+        held = self._unused(node, instance)
+
+        def again() -> None:
+            self._unused(node, instance)
+
         patch: list[dict[str, Any]] = [
             {"op": "add", "path": "/instance_info", "value": {}},
             {"op": "remove", "path": "/instance_uuid"},
@@ -242,12 +282,18 @@ class TearDown:
             # Ironic set it by itself, from the display_name, and keeps it otherwise.
             patch.append({"op": "remove", "path": "/instance_name"})
         try:
-            released = self._client.patch_node(node.uuid, patch)
+            released = self._client.patch_node(node.uuid, patch, again=again)
         except exceptions.Conflict as exc:
-            released = self._release_with_allocation(node, instance, patch, exc)
+            released = self._release_with_allocation(node, instance, patch, exc, again)
         self._access.note(released)
         self._virtapi.report_progress(instance, "released", released.provision_state or "")
         LOG.info("Node %s is released from instance %s", node.uuid, instance.uuid)
+
+    def _unused(self, node: Node, instance: InstanceLike) -> Node:
+        """The node as it is now, if it still carries the instance and nothing is deployed."""
+        held = self._access.held(instance, node.uuid)
+        _check_unused(held, instance)
+        return held
 
     def _release_with_allocation(
         self,
@@ -255,6 +301,7 @@ class TearDown:
         instance: InstanceLike,
         patch: list[dict[str, Any]],
         refusal: exceptions.Conflict,
+        again: Callable[[], None],
     ) -> Node:
         """The same where Ironic takes an instance off only with its allocation.
 
@@ -265,9 +312,19 @@ class TearDown:
         if self._client.allocations.get(instance.uuid) is None:
             raise refusal
         rest = [operation for operation in patch if operation["path"] != "/instance_uuid"]
-        self._client.patch_node(node.uuid, rest)
+        self._client.patch_node(node.uuid, rest, again=again)
         self._client.allocations.delete(instance.uuid)
         return self._access.fresh(node.uuid, instance.uuid)
+
+
+def _check_unused(node: Node, instance: InstanceLike) -> None:
+    if states.tear_down_step(node.provision_state) is not states.TearDown.RELEASE:
+        raise _InUse(
+            node.uuid,
+            instance.uuid,
+            f"the node went on to {node.provision_state!r} while the instance was taken off it; "
+            "delete the instance again",
+        )
 
 
 def _held_by_reservation(instance: InstanceLike) -> exceptions.TearDownFailed:

@@ -129,6 +129,19 @@ class NoValidHost(IronicVirtError):
         some = f"; a node was found for {found} of {wanted} instances" if found else ""
         super().__init__(f"No valid host{whose}{what}: {self._reason()}{some}")
 
+    def of(self, instance: str) -> NoValidHost:
+        """The same of another instance of the request."""
+        return NoValidHost(
+            instance,
+            self.flavor,
+            known=self.known,
+            free=self.free,
+            left=self.left,
+            examples=self.examples,
+            wanted=self.wanted,
+            found=self.found,
+        )
+
     def _reason(self) -> str:
         if not self.known:
             return "there are no compute nodes (is a compute service running?)"

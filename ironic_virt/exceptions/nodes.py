@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 from ironic_virt.exceptions.general import IronicVirtError
 
@@ -112,15 +113,12 @@ class NodeValidationFailed(NodeError):
         super().__init__(node, instance, f"Ironic's validation of the node failed ({listed})")
 
 
-class DeployFailed(NodeError):
-    """Ironic tried to deploy and failed.
-
-    :ivar last_error: Ironic's own ``last_error``, whole.
-    """
+class _IronicFailed(NodeError):
+    """What Ironic may have tried and failed at."""
 
     def __init__(
         self,
-        node: str,
+        node: str | None,
         instance: str | None,
         reason: str,
         *,
@@ -129,6 +127,13 @@ class DeployFailed(NodeError):
     ) -> None:
         self.last_error = last_error
         super().__init__(node, instance, reason, request_id=request_id)
+
+
+class DeployFailed(_IronicFailed):
+    """Ironic tried to deploy and failed.
+
+    :ivar last_error: Ironic's own ``last_error``, whole.
+    """
 
 
 class ImageRefused(DeployFailed):
@@ -202,7 +207,7 @@ class RebuildFailed(DeployFailed):
     ) -> None:
         self.disk = disk
         super().__init__(
-            node or "",
+            node,
             instance,
             f"the rebuild failed, and {disk.value}: {reason}",
             last_error=last_error,
@@ -218,7 +223,7 @@ class System(enum.Enum):
     UNKNOWN = "not known"
 
 
-class RescueFailed(NodeError):
+class RescueFailed(_IronicFailed):
     """The instance was not brought into the rescue system, or out of it.
 
     :ivar last_error: Ironic's own ``last_error``, whole.
@@ -237,9 +242,8 @@ class RescueFailed(NodeError):
         request_id: str | None = None,
         system: System = System.UNKNOWN,
     ) -> None:
-        self.last_error = last_error
         self.system = system
-        super().__init__(node, instance, reason, request_id=request_id)
+        super().__init__(node, instance, reason, last_error=last_error, request_id=request_id)
 
 
 class ConsoleUnavailable(NodeError):
@@ -263,25 +267,13 @@ class ConsoleUnavailable(NodeError):
         super().__init__(node, instance, reason, request_id=request_id)
 
 
-class TearDownFailed(NodeError):
+class TearDownFailed(_IronicFailed):
     """The node could not be torn down; the instance still has it.
 
     :ivar last_error: Ironic's own ``last_error``, whole, where Ironic tried and failed.
     """
 
     retriable = False
-
-    def __init__(
-        self,
-        node: str | None,
-        instance: str | None,
-        reason: str,
-        *,
-        last_error: str | None = None,
-        request_id: str | None = None,
-    ) -> None:
-        self.last_error = last_error
-        super().__init__(node, instance, reason, request_id=request_id)
 
 
 class PowerFailed(NodeError):
@@ -300,11 +292,13 @@ class CrashDumpFailed(NodeError):
     retriable = False
 
 
-class VifAttachFailed(NodeError):
-    """A virtual interface could not be attached to the node.
+class _VifFailed(NodeError):
+    """What was not done to a virtual interface.
 
-    :ivar vif: the id of the VIF (Neutron's port).
+    :cvar what: in words, what wasn't.
     """
+
+    what: ClassVar[str]
 
     def __init__(
         self,
@@ -317,35 +311,46 @@ class VifAttachFailed(NodeError):
     ) -> None:
         self.vif = vif
         super().__init__(
-            node, instance, f"VIF {vif} could not be attached: {reason}", request_id=request_id
+            node, instance, f"VIF {vif} could not be {self.what}: {reason}", request_id=request_id
         )
+
+
+class VifAttachFailed(_VifFailed):
+    """A virtual interface could not be attached to the node.
+
+    :ivar vif: the id of the VIF (Neutron's port).
+    :ivar left: whether the node has it all the same, unconnected perhaps; ``None`` where
+        that isn't known.  The reason says it too, with what to do.
+    """
+
+    what = "attached"
+
+    def __init__(
+        self,
+        node: str,
+        instance: str | None,
+        vif: str,
+        reason: str,
+        *,
+        request_id: str | None = None,
+        left: bool | None = False,
+    ) -> None:
+        self.left = left
+        super().__init__(node, instance, vif, reason, request_id=request_id)
 
 
 class NoFreePort(VifAttachFailed):
     """All of the node's ports and port groups have a VIF, or none suits this one."""
 
 
-class VifDetachFailed(NodeError):
+class VifDetachFailed(_VifFailed):
     """A virtual interface could not be detached: the node still has it.
 
     :ivar vif: the id of the VIF (Neutron's port).
     """
 
     retriable = False
-
-    def __init__(
-        self,
-        node: str,
-        instance: str | None,
-        vif: str,
-        reason: str,
-        *,
-        request_id: str | None = None,
-    ) -> None:
-        self.vif = vif
-        super().__init__(
-            node, instance, f"VIF {vif} could not be detached: {reason}", request_id=request_id
-        )
+    what = "detached"
 
 
 class VolumeFailed(NodeError):

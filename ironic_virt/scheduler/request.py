@@ -20,7 +20,8 @@ from ironic_virt.scheduler.resource_classes import CUSTOM
 from ironic_virt.virt import FlavorLike, ImageLike
 
 _RESOURCE = re.compile(r"resources[a-zA-Z0-9_-]{0,64}:(?P<name>.+)")
-_TRAIT = re.compile(r"trait[a-zA-Z0-9_-]{0,64}:(?P<name>.+)")
+TRAIT = re.compile(r"trait[a-zA-Z0-9_-]{0,64}:(?P<name>.+)")
+"""The key of an extra spec that requires or forbids a trait, of whichever group."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class RequestSpec:
         :raises InvalidExtraSpec: one that is understood has an impossible value.
         """
         specs = dict(flavor.extra_specs)
-        properties = _image_properties(image)
+        properties = image_properties(image)
         required, forbidden = _traits(flavor.name, specs)
         from_image, refused = _traits("the image", properties)
         listed = properties.get("traits_required") or ()
@@ -130,7 +131,8 @@ class RequestSpec:
         return dataclasses.replace(self, exclude_nodes=self.exclude_nodes | frozenset(nodes))
 
 
-def _image_properties(image: ImageLike | None) -> dict[str, Any]:
+def image_properties(image: ImageLike | None) -> dict[str, Any]:
+    """An image's properties by name; of Nova's those that say something of nodes."""
     if image is None:
         return {}
     properties: Any = image.properties
@@ -158,7 +160,7 @@ def _resources(flavor: str, specs: Mapping[str, str]) -> dict[str, int]:
 def _traits(whose: str, specs: Mapping[str, Any]) -> tuple[set[str], set[str]]:
     found: dict[str, set[str]] = {"required": set(), "forbidden": set()}
     for key, value in specs.items():
-        if match := _TRAIT.fullmatch(key):
+        if match := TRAIT.fullmatch(key):
             if value not in found:
                 raise exceptions.InvalidExtraSpec(
                     whose, key, str(value), "'required' or 'forbidden'"

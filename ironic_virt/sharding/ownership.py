@@ -36,6 +36,10 @@ from ironic_virt.virt import VirtAPI
 LOG = logging.getLogger(__name__)
 
 
+_MOST_NAMED = 10
+"""So many nodes that another host has are named in one line of the log, of 100,000 perhaps."""
+
+
 class Ownership:
     """Answers which nodes are this host's.
 
@@ -237,16 +241,21 @@ class Ownership:
             )
 
     def _tell_of_left(self, claim: Claim) -> None:
+        news: dict[str, list[str]] = {}
         for uuid, owner in claim.left.items():
             if self._warned.get(uuid) != owner:
-                LOG.warning(
-                    "Node %s is in %s, but the records give it to host %s; it is left alone. To "
-                    "move it here: %s",
-                    uuid,
-                    self.target,
-                    owner,
-                    self._virtapi.move_command.format(node=uuid, host=self._virtapi.host),
-                )
+                news.setdefault(owner, []).append(uuid)
+        for owner, uuids in news.items():
+            several = len(uuids) > 1
+            more = f" and {len(uuids) - _MOST_NAMED} more" if len(uuids) > _MOST_NAMED else ""
+            LOG.warning(
+                "Node%s %s%s %s in %s, but the records give %s to host %s; %s left alone. To move "
+                "%s here: %s",
+                *("s" if several else "", ", ".join(uuids[:_MOST_NAMED]), more),
+                *("are" if several else "is", self.target, "them" if several else "it", owner),
+                *("they are" if several else "it is", "one" if several else "it"),
+                self._virtapi.move_command.format(node=uuids[0], host=self._virtapi.host),
+            )
         # A node that is away for a while and comes back is no news.
         for uuid in claim.nodes & self._warned.keys():
             del self._warned[uuid]

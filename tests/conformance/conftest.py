@@ -9,7 +9,7 @@ import pytest
 
 from ironic_virt.testing import real_ironic
 from tests.conformance.comparison import FAKE, REAL
-from tests.conformance.registry import Pace
+from tests.conformance.registry import Check, Pace
 from tests.conformance.subject import Subject
 from tests.conformance.subjects import fake_subject, real_subject
 
@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def subjects(request: pytest.FixtureRequest) -> Iterator[dict[str, SubjectOf]]:
+def starts(request: pytest.FixtureRequest) -> Iterator[dict[str, SubjectOf]]:
     """By name, the Ironics that were asked for; each starts when the first check needs it."""
     reporter = request.config.pluginmanager.get_plugin("terminalreporter")
 
@@ -62,6 +62,15 @@ def subjects(request: pytest.FixtureRequest) -> Iterator[dict[str, SubjectOf]]:
 
         found: dict[str, SubjectOf] = {FAKE: fake, REAL: real}
         yield {name: start for name, start in found.items() if wanted in (name, "both")}
+
+
+@pytest.fixture
+def subjects(check: Check, starts: dict[str, SubjectOf]) -> dict[str, Subject]:
+    """By name, the Ironics that a check is run on.
+
+    Started here and not in the test, which has a limit: the first may have to be installed.
+    """
+    return {name: start(check.pace) for name, start in starts.items()}
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

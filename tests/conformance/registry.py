@@ -18,7 +18,7 @@ Pace = str
 QUICK: Pace = "quick"
 """Whatever a node has to do is over as soon as anybody can look."""
 SLOW: Pace = "slow"
-"""Hardware takes seconds, so that what is on its way can be looked at."""
+"""Hardware can be held, so that what is on its way can be looked at."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ VERSION_HEADER = "X-OpenStack-Ironic-API-Version"
 IMAGE = {"image_source": "http://images/image", "image_checksum": "0" * 32}
 
 _REQUEST_SECONDS = 60.0
-_SETTLE_SECONDS = 30.0
+_SETTLE_SECONDS = 120.0
 _SUCCESS = range(200, 300)
 _SETTLING = "reservation,target_power_state,provision_state,target_provision_state"
 # In these a node waits for somebody else, with nobody working on it.
@@ -48,8 +48,17 @@ class Subject(Protocol):
     def fail(self, node: str, operation: str, error: str) -> None:
         """Let the node's hardware fail the next time that this is done to it."""
 
+    def refuse_vif(self, vif: str) -> None:
+        """Let Neutron refuse to connect a VIF from now on."""
+
     def wait(self, seconds: float) -> None:
         """Let time pass."""
+
+    def held_hardware(self) -> contextlib.AbstractContextManager[None]:
+        """Let slow hardware go on with what it is doing until the block ends."""
+
+    def wait_for_hardware(self) -> None:
+        """Return when it has begun with something that it was told in such a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +220,10 @@ class IronicUnderTest:
         """Let the node's hardware fail: ``deploy``, ``undeploy``, ``rescue``, ..."""
         self._subject.fail(node, operation, error)
 
+    def refuse_vif(self, vif: str) -> None:
+        """Let Neutron refuse to connect a VIF, in later checks too."""
+        self._subject.refuse_vif(vif)
+
     def port(self, node: str, address: str = "02:00:00:00:00:01", **fields: Any) -> str:
         """Add a port to a node; return its UUID."""
         port = self.uuid()
@@ -254,9 +267,13 @@ class IronicUnderTest:
                 self._subject.wait(pause)
                 waited += pause
 
-    def wait(self, seconds: float) -> None:
-        """Let time pass."""
-        self._subject.wait(seconds)
+    def held_hardware(self) -> contextlib.AbstractContextManager[None]:
+        """Slow hardware goes on with what it is told in this block until the block ends."""
+        return self._subject.held_hardware()
+
+    def wait_for_hardware(self) -> None:
+        """Wait until it has begun with it."""
+        self._subject.wait_for_hardware()
 
     def wait_for_allocation(self, allocation: str) -> dict[str, Any]:
         """Wait until an allocation has been decided upon; return it, not recorded."""

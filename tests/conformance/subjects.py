@@ -6,15 +6,21 @@ import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+
+import requests
 
 from ironic_virt.testing import real_ironic
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer, Settings
+from ironic_virt.testing.real_ironic.neutron import REFUSES
 from tests.conformance.registry import SLOW, Pace
 
 SECONDS = 2
-"""What slow hardware takes for each thing that it is asked."""
+"""What slow hardware of the fake takes for each thing that it is asked, on its own clock."""
+
+REACH_SECONDS = 120.0
+"""More than the real Ironic needs to tell its hardware to do something."""
 
 SLOW_DURATIONS = Durations(
     deploy=SECONDS,
@@ -49,6 +55,7 @@ class RealSubject:
     def __init__(self, ironic: real_ironic.RealIronic) -> None:
         self._ironic = ironic
         self._path = ironic.database_url.removeprefix("sqlite:///")
+        self._is_reached: Callable[[], bool] = bool
 
     @property
     def url(self) -> str:
@@ -83,8 +90,24 @@ class RealSubject:
     def fail(self, node: str, operation: str, error: str) -> None:
         self.set_node(node, {"driver_info": {"fails": {operation: error}}})
 
+    def refuse_vif(self, vif: str) -> None:
+        url = f"{self._ironic.neutron_url}/v2.0/ports/{vif}"
+        change = {"port": {REFUSES: "binding:vnic_type"}}
+        requests.put(url, json=change, timeout=60).raise_for_status()
+
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    @contextlib.contextmanager
+    def held_hardware(self) -> Iterator[None]:
+        with self._ironic.held_hardware() as self._is_reached:
+            yield
+
+    def wait_for_hardware(self) -> None:
+        deadline = time.monotonic() + REACH_SECONDS
+        while not self._is_reached():
+            assert time.monotonic() < deadline, "the hardware was not told to do anything"
+            time.sleep(0.02)
 
     @contextlib.contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
@@ -102,7 +125,7 @@ def real_subject(
     pace: Pace, environment: real_ironic.IronicEnvironment, progress: real_ironic.Progress
 ) -> Iterator[RealSubject]:
     """Run a real Ironic of the wanted pace."""
-    slow = {name: str(SECONDS) for name in ("deploy", "power", "rescue", "inspect")}
+    slow = dict.fromkeys(("deploy", "power", "rescue", "inspect"), real_ironic.HELD)
     options = real_ironic.Options(
         delays=slow if pace == SLOW else {},
         # By default a request waits three seconds for a lock before it is refused.
@@ -141,8 +164,18 @@ class FakeSubject:
         # The fake is told the whole of what Ironic makes of it.
         self._fake.fail_next(operation, _LAST_ERRORS[operation].format(error), node)
 
+    def refuse_vif(self, vif: str) -> None:
+        self._fake.refuse_vif(vif, "binding:vnic_type")
+
     def wait(self, seconds: float) -> None:
         self._fake.advance(seconds)
+
+    def held_hardware(self) -> contextlib.AbstractContextManager[None]:
+        # No time passes for it unless somebody waits.
+        return contextlib.nullcontext()
+
+    def wait_for_hardware(self) -> None:
+        self.wait(SECONDS / 4)
 
 
 @contextlib.contextmanager

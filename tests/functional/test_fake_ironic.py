@@ -15,6 +15,9 @@ import requests
 
 from ironic_virt.testing.fake_ironic import FakeIronicServer
 
+SECONDS = 60
+"""More than anything here should take."""
+
 HEADERS = {"X-OpenStack-Ironic-API-Version": "1.82"}
 
 pytest_plugins = ["ironic_virt.testing.fixtures"]
@@ -28,7 +31,7 @@ def client() -> Iterator[requests.Session]:
 
 
 def nodes(client: requests.Session, server: FakeIronicServer) -> list[str]:
-    body = client.get(f"{server.url}/v1/nodes", timeout=10).json()
+    body = client.get(f"{server.url}/v1/nodes", timeout=SECONDS).json()
     return [row["uuid"] for row in body["nodes"]]
 
 
@@ -36,16 +39,16 @@ def test_links_lead_back_to_the_server(
     fake_ironic_server: FakeIronicServer, client: requests.Session
 ) -> None:
     fake_ironic_server.fake.add_nodes(3)
-    page = client.get(f"{fake_ironic_server.url}/v1/nodes?limit=2", timeout=10).json()
+    page = client.get(f"{fake_ironic_server.url}/v1/nodes?limit=2", timeout=SECONDS).json()
     assert len(page["nodes"]) == 2
-    rest = client.get(page["next"], timeout=10).json()
+    rest = client.get(page["next"], timeout=SECONDS).json()
     assert len(rest["nodes"]) == 1
     href = rest["nodes"][0]["links"][0]["href"]
-    assert client.get(href, timeout=10).json()["uuid"] == rest["nodes"][0]["uuid"]
+    assert client.get(href, timeout=SECONDS).json()["uuid"] == rest["nodes"][0]["uuid"]
 
 
 def test_one_connection_serves_many_requests(fake_ironic_server: FakeIronicServer) -> None:
-    with socket.create_connection(("127.0.0.1", fake_ironic_server.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", fake_ironic_server.port), timeout=SECONDS) as raw:
         stream = raw.makefile("rb")
         for _ in range(3):
             raw.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -73,7 +76,7 @@ def test_a_lost_reply_leaves_the_effect(
     fake_ironic_server.fake.faults.lose_reply("POST", "/nodes")
     body = {"driver": "fake-hardware", "name": "it"}
     with pytest.raises(requests.ConnectionError):
-        client.post(f"{fake_ironic_server.url}/v1/nodes", json=body, timeout=10)
+        client.post(f"{fake_ironic_server.url}/v1/nodes", json=body, timeout=SECONDS)
     assert fake_ironic_server.fake.node("it")["provision_state"] == "enroll"
 
 
@@ -100,12 +103,12 @@ def test_the_server_stops_in_the_middle_of_a_hang() -> None:
     server.fake.faults.hang()
     struck = threading.Event()
     server.fake.requests.listener = lambda entry: struck.set()
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as raw:
         raw.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert struck.wait(10)
+        assert struck.wait(SECONDS)
         server.stop()
     with pytest.raises(OSError, match="refused"):
-        socket.create_connection(("127.0.0.1", server.port), timeout=10)
+        socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS)
 
 
 def test_many_clients_at_once_get_distinct_nodes(fake_ironic_server: FakeIronicServer) -> None:
@@ -116,7 +119,7 @@ def test_many_clients_at_once_get_distinct_nodes(fake_ironic_server: FakeIronicS
     def allocate() -> None:
         body = {"resource_class": "baremetal"}
         url = f"{fake_ironic_server.url}/v1/allocations"
-        response = requests.post(url, json=body, headers=HEADERS, timeout=30)
+        response = requests.post(url, json=body, headers=HEADERS, timeout=SECONDS)
         if response.status_code != 201:
             errors.append(response.status_code)
 
@@ -165,15 +168,15 @@ def test_the_command_serves_what_it_is_asked_for_until_it_is_told_to_stop(
     assert command.stderr is not None
     url = json.loads(command.stdout.readline())["url"]
     fields = "fields=shard,conductor_group,resource_class,provision_state"
-    rows = client.get(f"{url}/v1/nodes?{fields}", timeout=10).json()["nodes"]
+    rows = client.get(f"{url}/v1/nodes?{fields}", timeout=SECONDS).json()["nodes"]
     assert {row["shard"] for row in rows} == {"shard-1", "shard-2"}
     assert {row["conductor_group"] for row in rows} == {"", "rack1"}
     assert {row["resource_class"] for row in rows} == {"gold", "silver", "iron"}
     assert {row["provision_state"] for row in rows} == {"available"}
     client.headers["X-OpenStack-Ironic-API-Version"] = "1.83"
-    assert client.get(f"{url}/v1/nodes", timeout=10).status_code == 406
+    assert client.get(f"{url}/v1/nodes", timeout=SECONDS).status_code == 406
     command.send_signal(number)
-    assert command.wait(10) == 0
+    assert command.wait(SECONDS) == 0
     log = command.stderr.read()
     assert f"GET /v1/nodes?{fields} 200" in log
     assert "Traceback" not in log
@@ -190,7 +193,7 @@ def test_the_command_says_that_its_port_is_taken(fake_ironic_server: FakeIronicS
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS,
         check=False,
     )
     assert done.returncode == 1

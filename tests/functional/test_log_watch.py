@@ -18,7 +18,7 @@ from tests.log_sink import sitecustomize
 ROOT = Path(__file__).parents[2]
 
 _TEST = """
-import base64, logging, subprocess, sys
+import base64, gzip, logging, subprocess, sys
 from tests import log_watch
 from tests.log_watch import watched_logs
 
@@ -37,21 +37,25 @@ def pytest_configure(config):
     log_watch.LogWatch.begin(config)
 """
 IN_BASE64 = "base64.b64encode(b'ab' + log_watch.secret('x').encode()).decode()"
+PACKED = "base64.b64encode(gzip.compress(log_watch.secret('x').encode())).decode()"
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
 @pytest.mark.parametrize(
     ("told", "status"),
-    [("'nothing'", 0), ("log_watch.secret('x')", 1), (IN_BASE64, 1)],
-    ids=["nothing", "secret", "base64"],
+    [("'nothing'", 0), ("log_watch.secret('x')", 1), (IN_BASE64, 1), (PACKED, 1)],
+    ids=["nothing", "secret", "base64", "gzipped"],
 )
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "workers", [(), ("-p", "xdist.plugin", "-n", "2")], ids=["alone", "xdist"]
+)
 def test_a_secret_in_a_log_fails_the_run(
     tmp_path: Path, told: str, status: int, elsewhere: bool, workers: tuple[str, ...]
 ) -> None:
     (tmp_path / "conftest.py").write_text(_CONFTEST)
     (tmp_path / "test_it.py").write_text(_TEST.format(told=told, elsewhere=elsewhere))
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # Other plugins have nothing to do there, and take longest to import.
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     environ.pop(sitecustomize.DIRECTORY)
     done = subprocess.run(
         [*(sys.executable, "-m", "pytest", "-q", *workers, "-p", "no:cacheprovider"), tmp_path],

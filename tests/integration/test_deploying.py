@@ -20,7 +20,15 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.driver import configdrive, iso_image, project_fields
 from ironic_virt.testing import real_ironic
-from tests.integration.services import FLAVOR, IMAGE, SEEDS, Operator, Service, write_conf
+from tests.integration.services import (
+    FLAVOR,
+    IMAGE,
+    SEEDS,
+    Operator,
+    Service,
+    flavor,
+    write_conf,
+)
 
 PROJECT = "8f0c2d7e5b914a6c9d3e1f0a2b4c6d8e"
 LEFT_OUT = {"interface": "deploy", "step": "deploy", "args": {}, "priority": 0}
@@ -57,11 +65,6 @@ def make_service(
     yield make
     for service in made:
         service.driver.cleanup_host(service.host)
-
-
-def flavor(**extra_specs: str) -> virt.Flavor:
-    specs = {name.replace("__", ":"): value for name, value in extra_specs.items()}
-    return virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100, extra_specs=specs)
 
 
 def spawn(service: Service, instance: virt.Instance, image: virt.ImageMeta = IMAGE) -> None:

@@ -47,7 +47,6 @@ class Journal(KeystoneChannel):
         params: Mapping[str, str | Sequence[str]] | None = None,
         json: Any = None,
         version: str | None = None,
-        timeout: float | None = None,
     ) -> Answer:
         """See :meth:`Channel.send`."""
         if path == "/nodes":
@@ -63,9 +62,7 @@ class Journal(KeystoneChannel):
                 self.lists.append("created")
             else:
                 self.lists.append("full" if "traits" in fields else "sweep")
-        return super().send(
-            method, path, params=params, json=json, version=version, timeout=timeout
-        )
+        return super().send(method, path, params=params, json=json, version=version)
 
 
 class Fleet:

@@ -65,6 +65,31 @@ def nodes(ironic_on_mariadb: real_ironic.RealIronic) -> Iterator[dict[str, str]]
     )
 
 
+def test_what_counts_as_deployed_is_reached_from_a_deployment_alone(
+    ironic_environment: real_ironic.IronicEnvironment,
+) -> None:
+    script = (
+        "import json\n"
+        "from ironic.common.state_machine import machine\n"
+        "ways = [(state, transition.name) for state in machine.states\n"
+        "        for transition in machine._transitions.get(state, {}).values()]\n"
+        "print(json.dumps(ways))\n"
+    )
+    told = subprocess.run(
+        [ironic_environment.python, "-c", script], check=True, capture_output=True
+    )
+    into = {
+        (before, after)
+        for before, after in json.loads(told.stdout)
+        if after in states.DEPLOYED and before not in states.DEPLOYED
+    }
+    assert into == {
+        ("deploying", "active"),
+        # Adopted: by an operator who says that it is deployed.
+        ("adopting", "active"),
+    }
+
+
 def test_the_real_ironic_has_no_other_states(
     ironic_environment: real_ironic.IronicEnvironment,
 ) -> None:
@@ -111,9 +136,9 @@ def test_what_a_method_does(
         for state, node in nodes.items()
     }
     for node in nodes.values():
-        operator.wait(node, lambda seen: True)
+        operator.at_rest(node)
     operator.force_each(forced)
-    patient = _config(tmp_path / "patient", ironic_on_mariadb, 60)
+    patient = _config(tmp_path / "patient", ironic_on_mariadb, 240)
     hasty = _config(tmp_path / "hasty", ironic_on_mariadb, 2)
 
     def look(state: str) -> str:

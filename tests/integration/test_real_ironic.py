@@ -13,11 +13,13 @@ import requests
 from ironic_virt.testing import real_ironic
 from ironic_virt.testing.real_ironic import database as databases
 from tests import signals
+from tests.functional.compute.processes import wait_for
+from tests.integration.services import SECONDS
 
 
 def get(ironic, path, version="latest"):
     answer = requests.get(
-        f"{ironic.url}{path}", headers={"X-OpenStack-Ironic-API-Version": version}, timeout=30
+        f"{ironic.url}{path}", headers={"X-OpenStack-Ironic-API-Version": version}, timeout=SECONDS
     )
     answer.raise_for_status()
     return answer.json()
@@ -70,9 +72,32 @@ def test_a_vif_is_attached_to_a_port_of_the_node(ironic):
     vif = "6b9dc1b3-1b7e-44a5-9d44-61bd6ec4f2f0"
     url = f"{ironic.url}/v1/nodes/{node}/vifs"
     headers = {"X-OpenStack-Ironic-API-Version": "1.28"}
-    assert requests.post(url, json={"id": vif}, headers=headers, timeout=30).status_code == 204
+    assert (
+        requests.post(url, json={"id": vif}, headers=headers, timeout=SECONDS).status_code == 204
+    )
     assert get(ironic, f"/v1/nodes/{node}/vifs", "1.28") == {"vifs": [{"id": vif}]}
-    assert requests.post(url, json={"id": vif}, headers=headers, timeout=30).status_code == 409
+    assert (
+        requests.post(url, json={"id": vif}, headers=headers, timeout=SECONDS).status_code == 409
+    )
+
+
+def test_hardware_that_is_held_goes_on_until_it_is_let_go(ironic_environment):
+    options = real_ironic.Options(delays={"power": real_ironic.HELD})
+    with real_ironic.RealIronic(options, environment=ironic_environment) as ironic:
+        (node,) = real_ironic.create_nodes(ironic, 1)
+        url = f"{ironic.url}/v1/nodes/{node}/states"
+
+        def states():
+            found = get(ironic, f"/v1/nodes/{node}/states")
+            return found["power_state"], found["target_power_state"]
+
+        with ironic.held_hardware() as is_reached:
+            assert not is_reached()
+            answer = requests.put(f"{url}/power", json={"target": "power on"}, timeout=SECONDS)
+            assert answer.status_code == 202
+            wait_for("the hardware to be told", is_reached, SECONDS)
+            assert states() == ("power off", "power on")
+        wait_for("it to be done", lambda: states() == ("power on", None), SECONDS)
 
 
 def test_the_newest_api_version_can_be_limited(ironic_environment):
@@ -82,7 +107,7 @@ def test_the_newest_api_version_can_be_limited(ironic_environment):
         answer = requests.get(
             f"{ironic.url}/v1/nodes",
             headers={"X-OpenStack-Ironic-API-Version": "1.52"},
-            timeout=30,
+            timeout=SECONDS,
         )
         assert answer.status_code == 406
 
@@ -114,7 +139,7 @@ def test_stopping_it_leaves_neither_server_nor_files(ironic_environment, tmp_pat
         be_interrupted()
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(requests.ConnectionError):
-        requests.get(ironic.url, timeout=30)
+        requests.get(ironic.url, timeout=SECONDS)
 
 
 def test_a_mariadb_is_started_when_none_lets_us_in(ironic_environment, monkeypatch):

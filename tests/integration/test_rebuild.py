@@ -134,7 +134,7 @@ def test_what_is_refused_leaves_the_node_as_it_was(
     else:
         operator.patch(node_of(instance), **spoil)
         asked = instance
-    before = operator.node(node_of(instance))
+    before = operator.at_rest(node_of(instance))
     with pytest.raises(exceptions.RebuildFailed, match=says) as caught:
         service.rebuild(asked)
     assert caught.value.disk is Disk.UNTOUCHED

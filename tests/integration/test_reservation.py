@@ -63,7 +63,7 @@ def allocation(operator: Operator, instance: virt.Instance) -> dict[str, Any] | 
 
 def wait_for_release(operator: Operator, instance: virt.Instance) -> None:
     """Return when there is no allocation: Ironic deletes it after it has freed the node."""
-    wait_for("the allocation's end", lambda: allocation(operator, instance) is None, seconds=30)
+    wait_for("the allocation's end", lambda: allocation(operator, instance) is None)
 
 
 def carriers(operator: Operator, kind: Kind, instance: virt.Instance) -> list[str]:

@@ -5,11 +5,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,9 +15,8 @@ from ironic_virt.compute.db import Database
 from ironic_virt.conf import database as database_options
 from ironic_virt.testing import real_ironic
 from tests.functional.compute.processes import ComputeProcess, create, wait_for
+from tests.integration.commands import SECONDS, run, shown
 from tests.integration.services import SEEDS, Operator
-
-SECONDS = 180.0
 
 
 @pytest.fixture
@@ -63,26 +60,6 @@ def server(service: ComputeProcess, node: str) -> Iterator[str]:
     wait_for("it to be built", lambda: db.instances.get(uuid).vm_state == "active", SECONDS)
     yield uuid
     db.close()
-
-
-def run(service: ComputeProcess, *argv: str) -> tuple[int, str, str]:
-    """Run ``ironic-virt``."""
-    command = [sys.executable, "-m", "ironic_virt.cmd.shell"]
-    done = subprocess.run(
-        [*command, "--config-file", str(service.config), *argv],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
-def shown(service: ComputeProcess, *argv: str) -> Any:
-    """What a command that has to work shows."""
-    code, out, err = run(service, *argv, "-f", "json")
-    assert code == 0, err
-    return json.loads(out)
 
 
 def test_a_console_is_told_of(
@@ -146,3 +123,70 @@ def test_a_server_is_rescued_and_unrescued(
     code, _, err = run(service, "server", "delete", "--wait", "web")
     assert code == 0, err
     assert rescued["adminPass"] not in service.text()
+
+
+def test_a_server_is_sent_an_nmi(
+    service: ComputeProcess,
+    server: str,
+    node: str,
+    ironic_on_mariadb: real_ironic.RealIronic,
+) -> None:
+    operator = Operator(ironic_on_mariadb)
+
+    def nmis() -> int:
+        events = operator.request("GET", f"/nodes/{node}/history")["history"]
+        return [one["event"] for one in events].count("An NMI was injected")
+
+    # The fake interfaces of this Ironic power nothing on.
+    code, _, err = run(service, "server", "reboot", "--hard", "--wait", "web")
+    assert code == 0, err
+    code, out, err = run(service, "server", "dump", "create", "--wait", "web", "-f", "json")
+    assert (code, json.loads(out)["name"]) == (1, "web")
+    assert f"Node {node}, instance {server}: " in err
+    assert "does not support inject_nmi" in err
+    assert nmis() == 0
+    operator.patch(node, driver_info={"takes_nmi": True})
+    assert shown(service, "server", "dump", "create", "--wait", "web")["status"] == "ACTIVE"
+    assert nmis() == 1
+    events = shown(service, "server", "event", "list", "web")
+    assert [one["Action"] for one in events[:2]] == ["trigger_crash_dump"] * 2
+    code, _, err = run(service, "server", "stop", "--wait", "web")
+    assert code == 0, err
+    code, _, err = run(service, "server", "dump", "create", "web")
+    assert code == 1
+    assert "it is stopped, and trigger_crash_dump needs one that is active, error, resc" in err
+    code, _, err = run(service, "server", "delete", "--wait", "web")
+    assert code == 0, err
+    assert nmis() == 1
+
+
+def test_diagnostics_are_what_ironic_knows(
+    service: ComputeProcess,
+    server: str,
+    node: str,
+    ironic_on_mariadb: real_ironic.RealIronic,
+) -> None:
+    operator = Operator(ironic_on_mariadb)
+    began = time.monotonic()
+    code, _, err = run(service, "server", "reboot", "--hard", "--wait", "web")
+    assert code == 0, err
+    told = shown(service, "server", "diagnostics", "show", "web")
+    there = operator.node(node)
+    ports = operator.request("GET", f"/nodes/{node}/ports")["ports"]
+    # Ironic's times are whole seconds.
+    assert told.pop("uptime") <= time.monotonic() - began + 1
+    assert told == {
+        "config_drive": True,
+        "driver": "ironic",
+        "hypervisor": "ironic",
+        "memory_details": {"maximum": there["properties"]["memory_mb"]},
+        "nic_details": [{"mac_address": port["address"]} for port in ports],
+        "num_cpus": there["properties"]["cpus"],
+        "num_nics": len(ports),
+        "state": "running",
+    }
+    code, _, err = run(service, "server", "delete", "--wait", "web")
+    assert code == 0, err
+    code, out, err = run(service, "server", "diagnostics", "show", server)
+    assert (code, out) == (1, "")
+    assert err == f"There is no instance '{server}'\n"

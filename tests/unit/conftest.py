@@ -5,7 +5,14 @@
 import socket
 from typing import Any, NoReturn
 
+import hypothesis
 import pytest
+
+# How long an example takes says more of the machine than of the code.
+hypothesis.settings.register_profile(
+    "ironic_virt", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("ironic_virt")
 
 
 @pytest.fixture(autouse=True)

@@ -99,9 +99,7 @@ class FakeIronic(Controls):
             environ["wsgi.input"].read(length) if length else b"",
             f"{environ['wsgi.url_scheme']}://{host}",
         )
-        if reply.fault is not None and reply.fault.kind == "delay":
-            self._sleep(reply.fault.seconds)
-        elif reply.fault is not None:
+        if reply.fault is not None:
             environ[CONNECTION_FAULTS](reply)
         start_response(f"{reply.status} {_phrase(reply.status)}", reply.headers)
         return [reply.body]

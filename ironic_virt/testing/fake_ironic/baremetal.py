@@ -42,6 +42,8 @@ class Baremetal:
         self.failures: list[PlannedFailure] = []
         #: (node uuid, interface) -> why its validation fails
         self.invalid: dict[tuple[str, str], str] = {}
+        #: VIF -> why Neutron does not take it
+        self.refused_vifs: dict[str, str] = {}
         #: uuids of nodes whose instance ignores soft power requests
         self.deaf: set[str] = set()
 

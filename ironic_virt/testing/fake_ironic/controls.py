@@ -144,6 +144,16 @@ class Controls:
             if reason is not None:
                 self.bm.invalid[key] = reason
 
+    def refuse_vif(self, vif: str, reason: str | None) -> None:
+        """Let Neutron refuse to connect a VIF for a reason; None lets it again.
+
+        An attach is answered with 500 then, and the node keeps the VIF, as in Ironic.
+        """
+        with self.lock:
+            self.bm.refused_vifs.pop(vif, None)
+            if reason is not None:
+                self.bm.refused_vifs[vif] = reason
+
     def ignore_soft_power(self, ident: str, ignore: bool = True) -> None:
         """Let the instance on a node ignore soft reboots and soft power offs."""
         with self.lock:

@@ -89,6 +89,16 @@ def node_locked(uuid: str, host: str) -> ApiError:
     )
 
 
+def vif_refused(vif: str, uuid: str, reason: str, *, active: bool) -> ApiError:
+    if active:
+        what, issue = f"Could not add public network VIF {vif} ", "network"
+    else:
+        # Without a blank behind the VIF, as Ironic has it.
+        what = f"Could not seed network configuration for VIF {vif}"
+        issue = "network, state, or access permission"
+    return ApiError(500, f"{what}to node {uuid}, possible {issue} issue. {reason}")
+
+
 def node_associated(uuid: str, instance: str | None) -> ApiError:
     return conflict(f"Node {uuid} is associated with instance {instance}.")
 

@@ -4,10 +4,10 @@
 
 As in Ironic, a VIF is kept in the ``internal_info`` of the port or port group
 that it is bound to, and the ``noop`` network interface accepts any and
-remembers none.
+remembers none.  It is kept before Neutron is asked, and stays when Neutron refuses.
 """
 
-from ironic_virt.testing.fake_ironic import errors
+from ironic_virt.testing.fake_ironic import errors, states
 from ironic_virt.testing.fake_ironic.baremetal import Baremetal
 from ironic_virt.testing.fake_ironic.records import Node, Port, Portgroup
 
@@ -76,13 +76,16 @@ def attach_vif(
     """Bind a VIF to a free port or port group of a node.
 
     :raises ApiError: 409 if it is attached already or the node is locked, 400
-        if no port is free.
+        if no port is free, 500 if Neutron refuses it, which has been noted by then.
     """
     bm.acquire(node, unserved=400)
     if node.network_interface == "noop":
         return
     holder = _choose(bm, node, vif, port_uuid, portgroup_uuid)
     bm.update(holder, internal_info={**holder.internal_info, VIF_KEY: vif})
+    if vif in bm.refused_vifs:
+        active = node.provision_state == states.ACTIVE
+        raise errors.vif_refused(vif, node.uuid, bm.refused_vifs[vif], active=active)
 
 
 def detach_vif(bm: Baremetal, node: Node, vif: str) -> None:

@@ -26,9 +26,11 @@ from ironic_virt.testing.real_ironic.errors import (
     StartError,
 )
 from ironic_virt.testing.real_ironic.nodes import NodeTemplate, clone_nodes, create_nodes
+from ironic_virt.testing.real_ironic.scripts.fake_hardware import HELD
 from ironic_virt.testing.real_ironic.service import RealIronic
 
 __all__ = [
+    "HELD",
     "IRONIC_VERSION",
     "MARIADB",
     "SQLITE",

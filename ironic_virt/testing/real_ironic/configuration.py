@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ironic_virt.testing.real_ironic.scripts.fake_hardware import HELD
 from ironic_virt.testing.real_ironic.scripts.launch_ironic import PINNED_RELEASE
 
 DELAYS = frozenset(
@@ -46,7 +47,8 @@ class Options:
     :ivar automated_clean: clean a node after its instance is gone and when it is provided,
         as Ironic does by default.
     :ivar delays: how long fake hardware takes, by the interface's name: whole seconds, ``"5"``,
-        or ``"5,30"``, random between the two, nearer to the first.
+        or ``"5,30"``, random between the two, nearer to the first; or :data:`HELD`: no time,
+        but while it is held, see :meth:`RealIronic.held_hardware`, it does not come to an end.
     :ivar conductor_group: the group that the conductor is in.  It serves no others: with a
         group set, nodes outside it have no conductor.
     :ivar further_groups: groups that get a conductor of their own, each a process more.
@@ -69,7 +71,7 @@ class Options:
         for name, delay in self.delays.items():
             if name not in DELAYS:
                 raise ValueError(f"no delay {name!r}: choose from {', '.join(sorted(DELAYS))}")
-            if not _DELAY.fullmatch(delay):
+            if delay != HELD and not _DELAY.fullmatch(delay):
                 raise ValueError(f"delay {name}={delay!r} is not like '5' or '5,30' (seconds)")
         if self.max_api_version is not None and not _API_VERSION.fullmatch(self.max_api_version):
             raise ValueError(f"API version {self.max_api_version!r} is not like '1.51'")
@@ -107,9 +109,14 @@ def render(options: Options, place: Place) -> str:
             "check_allocations_interval": "5",
             "check_provision_state_interval": "5",
             "graceful_shutdown_timeout": "5",
+            # One that gets no processor time for a minute is not dead, and there is no other.
+            # On SQLite a conductor never writes a heartbeat at all.
+            "heartbeat_timeout": "1000000",
         },
         # The page of a proxy that nobody starts here.
         "vnc": {"public_url": "http://127.0.0.1:6090/vnc_lite.html"},
+        # A busy machine may take its time to start a console's program.
+        "console": {"subprocess_timeout": "120"},
         # A stand-in for a BMC need not be spared.
         "ipmi": {"min_command_interval": "1"},
         "database": {"connection": place.database_url},
@@ -118,8 +125,6 @@ def render(options: Options, place: Place) -> str:
     if place.database_url.startswith("sqlite"):
         # A test's data need not survive a power cut.
         sections["database"]["sqlite_synchronous"] = "false"
-        # On SQLite a conductor never writes a heartbeat, and would be shown as dead.
-        sections["conductor"]["heartbeat_timeout"] = "1000000"
     else:
         # As many as the API's and the conductor's threads may want at once.
         sections["database"] |= {"max_pool_size": "20", "max_overflow": "80"}

@@ -33,7 +33,7 @@ _USUAL_SERVERS = (
     "mysql+pymysql://root@localhost/?unix_socket=/run/mysqld/mysqld.sock",
     "mysql+pymysql://root@127.0.0.1:3306/",
 )
-_START_SECONDS = 30.0
+_START_SECONDS = 300.0
 # Debian and others keep servers out of an ordinary user's PATH.
 _SERVER_DIRECTORIES = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/bin")
 

@@ -25,8 +25,8 @@ from ironic_virt.testing.real_ironic.service import RealIronic
 _CREATE_VERSION = "1.10"
 _NEWEST_VERSION = "latest"
 _POLL_SECONDS = 0.05
-_POWER_SECONDS = 60.0
-_REQUEST_SECONDS = 60.0
+_POWER_SECONDS = 300.0
+_REQUEST_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from ironic_virt.testing.real_ironic import scripts
 
 SCRIPTS = Path(scripts.__file__).parent
 
-# Over the program's own grace period, before the supervisor itself is killed.
-_MARGIN = 5.0
+# Over the program's own grace period, before the supervisor itself is killed: what the
+# program had started would then stay.
+_MARGIN = 60.0
 
 
 class ServerProcess:

@@ -12,11 +12,10 @@ import contextlib
 import dataclasses
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,7 +32,9 @@ from ironic_virt.testing.real_ironic.environment import (
     ignore_progress,
 )
 from ironic_virt.testing.real_ironic.neutron import StandInNeutron
+from ironic_virt.testing.real_ironic.ports import free_port
 from ironic_virt.testing.real_ironic.processes import SCRIPTS, ServerProcess
+from ironic_virt.testing.real_ironic.scripts.fake_hardware import HELD, REACHED
 
 _POLL_SECONDS = 0.1
 _PORT_TAKEN = "Address already in use"
@@ -67,7 +68,7 @@ class RealIronic:
         database: str = databases.SQLITE,
         environment: IronicEnvironment | None = None,
         progress: Progress = ignore_progress,
-        start_seconds: float = 60.0,
+        start_seconds: float = 300.0,
         grace: float = 10.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -81,6 +82,7 @@ class RealIronic:
         self._stack = contextlib.ExitStack()
         self._process: ServerProcess | None = None
         self._port = 0
+        self._directory = Path()
         self.database_url = ""
         self.neutron_url: str | None = None
 
@@ -111,6 +113,20 @@ class RealIronic:
     def log_tail(self, lines: int = 30) -> str:
         """The last lines of the server's log."""
         return self.process.log_tail(lines)
+
+    @contextlib.contextmanager
+    def held_hardware(self) -> Iterator[Callable[[], bool]]:
+        """Let what has the delay ``held`` go on until the block ends.
+
+        :returns: says whether anything has got there in the meantime.
+        """
+        held, reached = self._directory / HELD, self._directory / REACHED
+        reached.unlink(missing_ok=True)
+        held.touch()
+        try:
+            yield reached.exists
+        finally:
+            held.unlink()
 
     def __enter__(self) -> Self:
         self.start()
@@ -163,13 +179,13 @@ class RealIronic:
         several = bool(self.options.further_groups)
         place = configuration.Place(
             directory,
-            _free_port(),
+            free_port(),
             self.database_url,
             self.neutron_url,
-            _free_port() if several else None,
+            free_port() if several else None,
         )
         self._create_schema(place)
-        self._port = place.port
+        self._port, self._directory = place.port, directory
         self._process = self._launch(environment, self.options, place)
         self._wait_until_it_serves(self._process)
         for group in self.options.further_groups:
@@ -177,7 +193,7 @@ class RealIronic:
             own = directory / f"conductor-{group}"
             own.mkdir()
             beside = dataclasses.replace(
-                place, directory=own, port=_free_port(), rpc_port=_free_port()
+                place, directory=own, port=free_port(), rpc_port=free_port()
             )
             self._wait_until_it_serves(self._launch(environment, options, beside), group)
 
@@ -247,11 +263,3 @@ class RealIronic:
         )
         conductors = answer.json()["conductors"] if answer.ok else []
         return any(one["conductor_group"] == group and one["alive"] for one in conductors)
-
-
-def _free_port() -> int:
-    """A TCP port that was free just now; the caller has to cope with losing it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port

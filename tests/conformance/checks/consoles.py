@@ -4,10 +4,10 @@
 
 import functools
 import shutil
-import socket
 
 import pytest
 
+from ironic_virt.testing.real_ironic.ports import free_port
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
 
@@ -15,9 +15,7 @@ from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
 @functools.cache
 def _port() -> int:
     """A port that was free just now; for both Ironics the same one."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_port()
 
 
 @check
@@ -29,7 +27,6 @@ def _(ironic: IronicUnderTest) -> None:
     for enabled in (True, True, False, False, "true", "off"):
         assert ironic.put(path, {"enabled": enabled}).status == 202
         ironic.settle(node)
-        ironic.wait(0.1)
         ironic.get(path)
         ironic.get(f"/v1/nodes/{node}?fields=console_enabled,last_error")
 
@@ -54,7 +51,6 @@ def _(ironic: IronicUnderTest) -> None:
     for enabled in (True, False, True):
         ironic.put(path, {"enabled": enabled})
         ironic.settle(node)
-        ironic.wait(0.1)
         ironic.get(path)
         notes = ironic.get(f"/v1/nodes/{node}?fields=driver_internal_info").body
         found = notes["driver_internal_info"]
@@ -77,7 +73,6 @@ def _(ironic: IronicUnderTest) -> None:
     for enabled in (True, False):
         ironic.put(path, {"enabled": enabled})
         ironic.settle(node)
-        ironic.wait(0.1)
         info = ironic.get(path).body["console_info"]
         assert info == ({"type": "socat", "url": f"tcp://127.0.0.1:{port}"} if enabled else None)
 
@@ -105,7 +100,6 @@ def _(ironic: IronicUnderTest, interface: str) -> None:
     ironic.settle(node)
     ironic.put(path, {"enabled": True})
     ironic.settle(node)
-    ironic.wait(0.1)
     ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "deleted"})
     ironic.settle(node)
     ironic.get(path)

@@ -60,8 +60,7 @@ def _(ironic: IronicUnderTest, state: str) -> None:
     ironic.set_node(node, provision_state=state)
     answer = ironic.put(f"/v1/nodes/{node}/states/power", {"target": "power on"}, expect=ANY)
     if answer.status == 202:
-        with ironic.unrecorded():
-            ironic.wait(0.2)
+        ironic.settle(node)
     ironic.get(f"/v1/nodes/{node}?fields=power_state,target_power_state,last_error")
 
 
@@ -102,12 +101,13 @@ def _(ironic: IronicUnderTest) -> None:
     """a node that is being switched shows what it is going to be"""
     node = ironic.node()
     path = f"/v1/nodes/{node}"
-    ironic.put(f"{path}/states/power", {"target": "power on"})
-    ironic.wait(0.5)
-    body = ironic.get(path).body
-    assert (body["power_state"], body["target_power_state"]) == ("power off", "power on")
-    ironic.put(f"{path}/states/power", {"target": "power off"}, expect=409)
-    ironic.patch(path, {"op": "add", "path": "/extra/a", "value": 1}, expect=409)
+    with ironic.held_hardware():
+        ironic.put(f"{path}/states/power", {"target": "power on"})
+        ironic.wait_for_hardware()
+        body = ironic.get(path).body
+        assert (body["power_state"], body["target_power_state"]) == ("power off", "power on")
+        ironic.put(f"{path}/states/power", {"target": "power off"}, expect=409)
+        ironic.patch(path, {"op": "add", "path": "/extra/a", "value": 1}, expect=409)
     ironic.settle(node)
     ironic.get(path)
 

@@ -118,7 +118,8 @@ def _(ironic: IronicUnderTest, state: str) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a rebuild of an image of unknown type is a failure of the server"""
-    for info in ({}, {"image_source": "glance-id"}):
+    iso = {"boot_iso": "http://a/b.iso", "ironic_ramdisk_deploy": "True"}
+    for info in ({}, {"image_source": "glance-id"}, iso):
         node = ironic.node()
         ironic.set_node(node, provision_state="active", instance_info=info)
         ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "rebuild"}, expect=500)

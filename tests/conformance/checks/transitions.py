@@ -11,18 +11,19 @@ def _(ironic: IronicUnderTest) -> None:
     """a node that is being deployed is locked, and can't be changed"""
     node = ironic.node(instance_info=IMAGE, instance_uuid=ironic.uuid())
     path = f"/v1/nodes/{node}"
-    ironic.put(f"{path}/states/provision", {"target": "active"})
-    ironic.wait(0.5)
-    body = ironic.get(path).body
-    assert body["provision_state"] == "deploying"
-    assert body["target_provision_state"] == "active"
-    assert body["reservation"] == "conductor-1"
-    ironic.get(f"{path}/states")
-    ironic.patch(path, {"op": "add", "path": "/extra/a", "value": 1}, expect=409)
-    ironic.put(f"{path}/states/provision", {"target": "deleted"}, expect=ANY)
-    ironic.put(f"{path}/states/power", {"target": "power on"}, expect=409)
-    ironic.put(f"{path}/maintenance", expect=ANY)
-    ironic.delete(path, expect=409)
+    with ironic.held_hardware():
+        ironic.put(f"{path}/states/provision", {"target": "active"})
+        ironic.wait_for_hardware()
+        body = ironic.get(path).body
+        assert body["provision_state"] == "deploying"
+        assert body["target_provision_state"] == "active"
+        assert body["reservation"] == "conductor-1"
+        ironic.get(f"{path}/states")
+        ironic.patch(path, {"op": "add", "path": "/extra/a", "value": 1}, expect=409)
+        ironic.put(f"{path}/states/provision", {"target": "deleted"}, expect=ANY)
+        ironic.put(f"{path}/states/power", {"target": "power on"}, expect=409)
+        ironic.put(f"{path}/maintenance", expect=ANY)
+        ironic.delete(path, expect=409)
     ironic.settle(node)
     ironic.get(path)
 
@@ -32,13 +33,14 @@ def _(ironic: IronicUnderTest) -> None:
     """a node that is being torn down shows it"""
     node = ironic.active_node(instance_uuid=ironic.uuid())
     path = f"/v1/nodes/{node}"
-    ironic.put(f"{path}/states/provision", {"target": "deleted"})
-    ironic.wait(0.5)
-    body = ironic.get(path).body
-    assert body["provision_state"] == "deleting"
-    assert body["instance_uuid"] is not None
-    ironic.put(f"{path}/states/provision", {"target": "active"}, expect=ANY)
-    ironic.put(f"{path}/states/provision", {"target": "deleted"}, expect=ANY)
+    with ironic.held_hardware():
+        ironic.put(f"{path}/states/provision", {"target": "deleted"})
+        ironic.wait_for_hardware()
+        body = ironic.get(path).body
+        assert body["provision_state"] == "deleting"
+        assert body["instance_uuid"] is not None
+        ironic.put(f"{path}/states/provision", {"target": "active"}, expect=ANY)
+        ironic.put(f"{path}/states/provision", {"target": "deleted"}, expect=ANY)
     ironic.settle(node)
     ironic.get(path)
 
@@ -49,9 +51,10 @@ def _(ironic: IronicUnderTest) -> None:
     node = ironic.active_node()
     path = f"/v1/nodes/{node}"
     body = {"target": "rescue", "rescue_password": "secret"}
-    ironic.put(f"{path}/states/provision", body)
-    ironic.wait(0.5)
-    ironic.get(path)
+    with ironic.held_hardware():
+        ironic.put(f"{path}/states/provision", body)
+        ironic.wait_for_hardware()
+        ironic.get(path)
     ironic.settle(node)
 
 
@@ -61,9 +64,10 @@ def _(ironic: IronicUnderTest) -> None:
     node = ironic.node()
     ironic.set_node(node, provision_state="manageable")
     path = f"/v1/nodes/{node}"
-    ironic.put(f"{path}/states/provision", {"target": "inspect"})
-    ironic.wait(0.5)
-    body = ironic.get(path).body
-    assert body["provision_state"] == "inspecting"
+    with ironic.held_hardware():
+        ironic.put(f"{path}/states/provision", {"target": "inspect"})
+        ironic.wait_for_hardware()
+        body = ironic.get(path).body
+        assert body["provision_state"] == "inspecting"
     ironic.settle(node)
     ironic.get(path)

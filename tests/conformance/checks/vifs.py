@@ -7,6 +7,7 @@ from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
 
 VIF = "6b9dc1b3-1b7e-44a5-9d44-61bd6ec4f2f0"
 OTHER = "d2c5e6a7-9d3d-4f0a-9e0e-3f3b2f1c0a11"
+REFUSED = "0c9a44de-77f3-4a38-8b25-5be1f4a7c0d9"
 
 
 @check
@@ -240,3 +241,25 @@ def _(ironic: IronicUnderTest) -> None:
         version="1.38",
     ).body["portgroups"]
     assert found["internal_info"] == {"tenant_vif_port_id": VIF}
+
+
+@check_each(
+    ("available", f"Could not seed network configuration for VIF {REFUSED}to node "),
+    ("active", f"Could not add public network VIF {REFUSED} to node "),
+)
+def _(ironic: IronicUnderTest, state: str, said: str) -> None:
+    """a VIF that Neutron refuses in state {} is there all the same"""
+    node = ironic.active_node() if state == "active" else ironic.node()
+    port = ironic.port(node)
+    ironic.refuse_vif(REFUSED)
+    path = f"/v1/nodes/{node}/vifs"
+    with ironic.unrecorded():
+        # The reason behind it is Neutron's own.
+        answer = ironic.post(path, {"id": REFUSED}, expect=500)
+    assert answer.fault.startswith(f"{said}{node}, possible network"), answer.fault
+    assert "binding:vnic_type" in answer.fault
+    assert ironic.get(path).body == {"vifs": [{"id": REFUSED}]}
+    ironic.get(f"/v1/ports/{port}")
+    ironic.post(path, {"id": REFUSED}, expect=409)
+    assert ironic.delete(f"{path}/{REFUSED}").status == 204
+    assert ironic.get(path).body == {"vifs": []}

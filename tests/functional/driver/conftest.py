@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ironic_virt import conf, virt
-from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
+from tests.clock import StoppableClock
 
 IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
 FLAVOR = virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100)
@@ -75,9 +76,16 @@ class Service(virt.VirtAPI):
 
 
 @pytest.fixture
-def server() -> Iterator[FakeIronicServer]:
+def ironic_clock() -> StoppableClock:
+    """The clock of the fake Ironic."""
+    return StoppableClock()
+
+
+@pytest.fixture
+def server(ironic_clock: StoppableClock) -> Iterator[FakeIronicServer]:
     """A fake Ironic over HTTP, in real time and quick."""
-    with FakeIronicServer(durations=Durations(deploy=0.4, undeploy=0.1, clean=0.3)) as running:
+    durations = Durations(deploy=0.4, undeploy=0.1, clean=0.3)
+    with FakeIronicServer(FakeIronic(clock=ironic_clock, durations=durations)) as running:
         yield running
 
 

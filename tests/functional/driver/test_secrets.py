@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gzip
 import logging
 import os
 import subprocess
@@ -48,6 +49,8 @@ VOLUME = virt.BlockDevice(
 class SecretiveService(Service):
     """A service whose instances have config drives."""
 
+    form: str
+
     def config_drive(
         self,
         context: Any,
@@ -62,7 +65,12 @@ class SecretiveService(Service):
             for path, content in injected_files
         ]
         meta = {"uuid": instance.uuid, "admin_pass": admin_password, "files": files}
-        return virt.ConfigDrive(meta_data=meta, user_data=USER_DATA, vendor_data={"a": USER_DATA})
+        if self.form == "json":
+            vendor_data = {"a": USER_DATA}
+            return virt.ConfigDrive(meta_data=meta, user_data=USER_DATA, vendor_data=vendor_data)
+        # Ironic, and so the driver, looks at no more of an image than that it is gzipped.
+        packed = gzip.compress(f"{meta} {USER_DATA}".encode(), mtime=0)
+        return virt.ConfigDrive(iso_gzip_base64=base64.b64encode(packed).decode())
 
 
 @pytest.fixture
@@ -72,8 +80,16 @@ def ironic() -> Iterator[FakeIronicServer]:
         yield running
 
 
+@pytest.fixture(params=["json", "iso"])
+def form(request: pytest.FixtureRequest) -> str:
+    """The form of the config drives."""
+    return str(request.param)
+
+
 @pytest.fixture
-def service(tmp_path: Path, ironic: FakeIronicServer, records: Records) -> Iterator[Service]:
+def service(
+    tmp_path: Path, ironic: FakeIronicServer, records: Records, form: str
+) -> Iterator[Service]:
     """A service that has one."""
     config = tmp_path / "secretive.conf"
     lines = ["[DEFAULT]", "host = compute1", "debug = true", "[ironic]"]
@@ -81,6 +97,7 @@ def service(tmp_path: Path, ironic: FakeIronicServer, records: Records) -> Itera
     lines += [f"endpoint_override = {ironic.url}", "api_retry_interval = 1", "api_max_retries = 2"]
     config.write_text("\n".join(lines) + "\n")
     running = SecretiveService("compute1", config, records)
+    running.form = form
     yield running
     running.driver.cleanup_host("compute1")
 
@@ -127,16 +144,33 @@ def taken(ironic: FakeIronicServer) -> str:
     return str([entry.body for entry in ironic.fake.requests])
 
 
+def contents(drive: Any) -> str:
+    """What a config drive holds, of either form."""
+    if isinstance(drive, str):
+        assert drive.startswith(log_watch.GZIPPED)
+        return gzip.decompress(base64.b64decode(drive)).decode(errors="replace")
+    return str(drive)
+
+
 def test_a_life_takes_every_secret_to_ironic(
-    service: Service, ironic: FakeIronicServer, node: str, watched_logs: Path
+    service: Service, ironic: FakeIronicServer, node: str, watched_logs: Path, form: str
 ) -> None:
     for step in steps(service, service.instance_on(node)):
         step()
     sent = taken(ironic)
-    for secret in (ADMIN_PASSWORD, RESCUE_PASSWORD, VOLUME_PASSWORD):
-        assert secret in sent
-    assert log_watch.secret("user-data") in sent
-    assert base64.b64encode(FILE).decode() in sent
+    assert RESCUE_PASSWORD in sent
+    assert VOLUME_PASSWORD in sent
+    drives = [
+        entry.body["configdrive"]
+        for entry in ironic.fake.requests
+        if isinstance(entry.body, dict) and entry.body.get("configdrive")
+    ]
+    assert len(drives) == len(("spawn", "rebuild"))
+    for drive in drives:
+        held = contents(drive)
+        for secret in (ADMIN_PASSWORD, log_watch.secret("user-data")):
+            assert secret in held
+        assert base64.b64encode(FILE).decode() in held
     # It has been logged that these went out.
     own = (watched_logs / f"{os.getpid()}.log").read_text()
     assert f"PUT /nodes/{node}/states/provision" in own

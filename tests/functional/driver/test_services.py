@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +13,14 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.driver import IronicDriver
 from ironic_virt.testing.fake_ironic import FakeIronicServer
+from ironic_virt.testing.fake_ironic.journal import Entry
+from tests.clock import StoppableClock
+from tests.functional.compute.processes import wait_for
 from tests.functional.driver.conftest import Service
 
 Start = Callable[..., Service]
 AT_ONCE = 20
+LOOKS = 5
 
 
 def test_the_option_and_the_entry_point_bring_our_driver(start_service: Start) -> None:
@@ -42,18 +45,30 @@ def test_many_instances_at_once_come_and_go(
     assert [strip(node) for node in server.fake.nodes()] == before
 
 
-def test_they_wait_on_few_requests(server: FakeIronicServer, start_service: Start) -> None:
+def test_they_wait_on_few_requests(
+    server: FakeIronicServer, ironic_clock: StoppableClock, start_service: Start
+) -> None:
     service = start_service()
     nodes = server.fake.add_nodes(AT_ONCE, ports=1)
+    ironic_clock.stop()
+
+    def while_all_wait() -> list[Entry]:
+        """The requests since all of the nodes were told to deploy, once there were some looks."""
+        entries = list(server.fake.requests)
+        told = [at for at, entry in enumerate(entries) if entry.path.endswith("/provision")]
+        since = entries[told[-1] + 1 :] if len(told) == AT_ONCE else []
+        looks = sum("provision_state=deploying" in entry.query for entry in since)
+        return since if looks >= LOOKS else []
+
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        list(threads.map(service.spawn, map(service.instance_on, nodes)))
-    lists = [
-        entry
-        for entry in server.fake.requests.matching("GET", "/nodes$")
-        if "provision_state=deploying" in entry.query
-    ]
-    # One look for all: deploying takes 0.4 s, and a look comes each second at most.
-    assert 1 <= len(lists) <= AT_ONCE / 2
+        try:
+            spawned = threads.map(service.spawn, map(service.instance_on, nodes))
+            since = wait_for("looks", while_all_wait)
+        finally:
+            ironic_clock.go_on()
+        list(spawned)
+    # A look is for all of them, but for one before the second began to wait.
+    assert len(since) <= 2 * LOOKS
 
 
 def test_two_services_that_want_the_same_nodes_never_share_one(
@@ -141,7 +156,7 @@ def strip(node: dict[str, object]) -> dict[str, object]:
 
 def wait_until_available(server: FakeIronicServer) -> None:
     """Until cleaning is over: the fake says when, nobody sleeps for luck."""
-    deadline = time.monotonic() + 20
-    while {node["provision_state"] for node in server.fake.nodes()} != {"available"}:
-        assert time.monotonic() < deadline, server.fake.nodes()
-        time.sleep(0.05)
+    wait_for(
+        "all to be available",
+        lambda: {node["provision_state"] for node in server.fake.nodes()} == {"available"},
+    )

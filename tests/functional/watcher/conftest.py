@@ -15,7 +15,9 @@ from tests.functional.watcher.stage import Stage, wait_for_pollers_to_end
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
-    with FakeIronicServer(FakeIronic()) as server:
+    # Those of tests before, which may have ended without waiting for theirs.
+    wait_for_pollers_to_end()
+    with FakeIronicServer(FakeIronic(), idle=600) as server:
         stage = Stage(server, tmp_path / "ironic-virt.conf")
         yield stage
         stage.end()

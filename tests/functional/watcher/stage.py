@@ -11,7 +11,7 @@ import dataclasses
 import random
 import threading
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ironic_virt import conf, exceptions
@@ -145,3 +145,8 @@ def wait_for_pollers_to_end() -> None:
     for thread in pollers():
         thread.join(PATIENCE)
     assert not pollers(), "a poller outlives those who waited"
+
+
+def new_threads(before: Collection[threading.Thread]) -> set[threading.Thread]:
+    """The threads that live now and did not then; one of then, of another test, may have ended."""
+    return set(threading.enumerate()) - set(before)

@@ -15,6 +15,7 @@ from tests.functional.watcher.stage import (
     INTERVAL,
     Limits,
     Stage,
+    new_threads,
     wait_for_pollers_to_end,
 )
 
@@ -91,24 +92,24 @@ def test_nodes_that_leave_while_pages_are_read_are_not_lost(stage: Stage) -> Non
 
 
 def test_a_host_that_slept_past_500_deadlines_ends_all_waits(stage: Stage) -> None:
-    before = threading.active_count()
+    before = threading.enumerate()
     waiting = stage.begin({node: Limits(timeout=600) for node in stage.nodes})
     stage.clock.advance(100_000)
     ended = waiting.end_of(stage.nodes)
     assert {type(end) for end in ended} <= {exceptions.WaitTimeout}
     wait_for_pollers_to_end()
-    assert threading.active_count() == before
+    assert not new_threads(before)
     assert len(stage.fake.requests) <= 1
 
 
 def test_a_watcher_that_stops_ends_500_waits_and_takes_no_new_one(stage: Stage) -> None:
-    before = threading.active_count()
+    before = threading.enumerate()
     waiting = stage.begin()
     stage.watcher.stop()
     ended = waiting.end_of(stage.nodes)
     assert {type(end) for end in ended} == {exceptions.WaitCancelled}
     wait_for_pollers_to_end()
-    assert threading.active_count() == before
+    assert not new_threads(before)
     with pytest.raises(exceptions.WaitCancelled):
         stage.watcher.wait(stage.nodes[0], lambda node: node, what="be there", timeout=0)
     assert len(stage.fake.requests) == 0

@@ -43,7 +43,7 @@ def test_a_patch_is_sent_as_it_is_and_the_node_comes_back() -> None:
         ("H4sIAAAA", (), "1.38"),
         ({"meta_data": {}}, (), "1.56"),
         ({"meta_data": {}, "vendor_data": {}}, (), "1.59"),
-        (None, (Feature.SERVICING,), "1.87"),
+        (None, (Feature.HOLD,), "1.85"),
     ],
 )
 def test_a_provision_state_is_asked_for(

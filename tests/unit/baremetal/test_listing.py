@@ -194,7 +194,7 @@ def test_a_list_is_asked_for_with_the_lowest_version_that_will_do(
 
 def test_pages_can_be_had_one_at_a_time() -> None:
     channel = ScriptedChannel(page(node_json(A), next=next_link(A)), page(node_json(B)))
-    pages = client_of(channel).node_pages()
+    pages = client_of(channel).lists.pages(NodeFilter())
     assert [node.uuid for node in next(pages)] == [A]
     assert len(channel.requests) == 1, "page two is not asked for before it is wanted"
     assert [node.uuid for node in next(pages)] == [B]

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import polling, states
+from ironic_virt.baremetal import rhythm, states
 from ironic_virt.baremetal.client import NodeFilter
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.polling import Poll, Rhythm, Waiter
+from ironic_virt.baremetal.polling import Poll, Waiter
+from ironic_virt.baremetal.rhythm import Rhythm
 from ironic_virt.driver import deploy
 from tests.clock import VirtualClock
 from tests.unit.baremetal.ironic import Request, ScriptedIronic
@@ -448,7 +449,7 @@ def test_a_list_that_many_share_comes_a_little_sooner() -> None:
 
 @pytest.mark.parametrize("interval", [0.0, 0.001])
 def test_no_interval_makes_a_busy_loop(interval: float) -> None:
-    shortest = polling.SHORTEST_INTERVAL
+    shortest = rhythm.SHORTEST_INTERVAL
     bench = Bench({"a": "active"}, interval)
     bench.wait("a")
     times = look_times(bench, 20)

@@ -105,7 +105,7 @@ def test_a_capability_that_is_none_is_named_and_costs_only_itself(
     assert named in found.malformed[0]
 
 
-@pytest.mark.parametrize("arch", [7, ["x86_64"], {}])
+@pytest.mark.parametrize("arch", [7, ["x86_64"], {}, "x" * 65])
 def test_an_architecture_is_a_text(arch: Any) -> None:
     found = parse_properties({"cpu_arch": arch})
     assert found.cpu_arch is None

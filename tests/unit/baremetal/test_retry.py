@@ -107,6 +107,75 @@ def test_a_try_that_takes_the_whole_budget_is_the_last() -> None:
     assert len(begun) == 1
 
 
+def test_a_try_that_begins_at_the_bound_ends_by_itself() -> None:
+    clock = Clock()
+    start = clock.now
+    attempt, begun = failing(clock, seconds=60.0)
+    with pytest.raises(exceptions.IronicUnavailable):
+        policy(clock).run(attempt)
+    # The first takes half of the two minutes, the second begins before their end.
+    assert [round(at - start) for at in begun] == [0, 62]
+    assert clock.now - start == pytest.approx(122.0)
+
+
+def test_the_last_try_may_begin_at_the_bound_and_not_behind_it() -> None:
+    clock = Clock()
+    start = clock.now
+    begun: list[float] = []
+
+    def attempt() -> None:
+        begun.append(clock.now - start)
+        # All but the last are answered at once.
+        clock.now += 60.0 if begun[-1] >= 119.0 else 0.0
+        raise exceptions.IronicUnavailable("busy", status=503)
+
+    with pytest.raises(exceptions.IronicUnavailable):
+        policy(clock).run(attempt)
+    assert begun[-1] == pytest.approx(120.0)
+    assert clock.now - start == pytest.approx(180.0)
+
+
+def test_a_look_within_the_last_try_has_no_bound_of_its_own() -> None:
+    clock = Clock()
+    start = clock.now
+    rule = policy(clock)
+    look, asked = failing(clock, seconds=60.0)
+
+    def attempt() -> None:
+        if clock.now - start < 119.0:
+            raise exceptions.NodeLocked("locked", status=409)
+        rule.run(look)
+
+    with pytest.raises(exceptions.IronicUnavailable):
+        rule.run(attempt)
+    assert [at - start for at in asked] == [pytest.approx(120.0)]
+    assert clock.now - start == pytest.approx(180.0)
+    # By itself it is retried as before.
+    asked.clear()
+    with pytest.raises(exceptions.IronicUnavailable):
+        rule.run(look)
+    assert len(asked) == 2
+
+
+def test_a_look_that_fails_within_a_try_has_the_try_made_again() -> None:
+    clock = Clock()
+    rule = policy(clock)
+    tries: list[str] = []
+
+    def look() -> None:
+        tries.append("look")
+        if len(tries) == 1:
+            raise exceptions.IronicUnreachable("reset")
+
+    def attempt() -> str:
+        rule.run(look)
+        tries.append("send")
+        return "done"
+
+    assert rule.run(attempt) == "done"
+    assert tries == ["look", "look", "send"]
+
+
 def test_the_default_gives_two_minutes() -> None:
     clock = Clock()
     attempt, begun = failing(clock)

@@ -46,7 +46,7 @@ def test_an_unknown_state_is_never_taken_as_torn_down(state: str) -> None:
 
 
 def test_the_sets_are_of_known_states() -> None:
-    for some in (states.TRANSITIONAL, states.DEPLOY_IN_PROGRESS, states.CLEAN_STATES):
+    for some in (states.TRANSITIONAL, states.DEPLOY_IN_PROGRESS, states.DEPLOYED):
         assert some <= states.ALL
 
 

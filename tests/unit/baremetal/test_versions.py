@@ -28,7 +28,6 @@ INTRODUCED = {
     Feature.HISTORY: "1.78",
     Feature.SHARD: "1.82",
     Feature.HOLD: "1.85",
-    Feature.SERVICING: "1.87",
     Feature.DISABLE_POWER_OFF: "1.95",
     Feature.INSTANCE_NAME: "1.104",
 }
@@ -164,6 +163,21 @@ def test_after_406_the_versions_are_negotiated_anew() -> None:
     client.get_node(scripted.NODE)
     assert channel.requests[-1].version == "1.50"
     assert "shard" not in channel.requests[-1].params["fields"]
+
+
+def test_who_waits_has_them_negotiated_anew_as_well() -> None:
+    channel = ScriptedChannel(
+        scripted.versions_answer("1.1", "1.115"),
+        not_acceptable(),
+        scripted.versions_answer("1.1", "1.60"),
+        scripted.node_answer(),
+        versions=None,
+    )
+    waiting = client_of(channel).single_try()
+    with pytest.raises(exceptions.IronicError, match="range is"):
+        waiting.get_node(scripted.NODE)
+    waiting.get_node(scripted.NODE)
+    assert channel.requests[-1].version == "1.50"
 
 
 def test_a_downgrade_under_a_running_service_does_not_lift_its_filter() -> None:

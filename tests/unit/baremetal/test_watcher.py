@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +22,8 @@ from tests.clock import PATIENCE, VirtualClock
 from tests.unit.baremetal.ironic import Request, ScriptedIronic
 
 INTERVAL = 8.0
+
+PassTime = Callable[[Callable[[], bool]], None]
 
 
 class Wait(threading.Thread):
@@ -55,6 +56,12 @@ def pollers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "ironic-virt-watcher"]
 
 
+def wait_for_pollers_to_end() -> None:
+    for thread in pollers():
+        thread.join(PATIENCE)
+        assert not thread.is_alive(), "the poller outlives its watcher"
+
+
 def until_active(node: Node | None) -> str | None:
     return "done" if node is not None and node.provision_state == "active" else None
 
@@ -71,6 +78,7 @@ def ironic() -> ScriptedIronic:
 
 @pytest.fixture
 def watcher(ironic: ScriptedIronic, clock: VirtualClock) -> Iterator[Watcher]:
+    wait_for_pollers_to_end()  # of tests before, which may not wait for theirs
     watcher = Watcher(
         ironic,
         node_filter=NodeFilter,
@@ -81,26 +89,20 @@ def watcher(ironic: ScriptedIronic, clock: VirtualClock) -> Iterator[Watcher]:
     )
     yield watcher
     watcher.stop()
-    for thread in pollers():
-        thread.join(PATIENCE)
-        assert not thread.is_alive(), "the poller outlives its watcher"
+    wait_for_pollers_to_end()
 
 
 @pytest.fixture
-def pass_time(clock: VirtualClock) -> Callable[[Callable[[], bool]], None]:
+def pass_time(clock: VirtualClock) -> PassTime:
     """Let time pass, a little at a time, until something is the case."""
 
+    def waiting() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if isinstance(thread, Wait)]
+
     def pass_time(until: Callable[[], bool]) -> None:
-        given_up = time.monotonic() + PATIENCE
-        while not until():
-            assert time.monotonic() < given_up, "it never comes"
-            clock.advance(INTERVAL / 20)
-            time.sleep(0)  # others' turn
+        clock.pass_by(INTERVAL / 20, until, lambda: [*waiting(), *pollers()])
 
     return pass_time
-
-
-PassTime = Callable[[Callable[[], bool]], None]
 
 
 def test_a_wait_returns_what_until_returns(

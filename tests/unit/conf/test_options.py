@@ -243,6 +243,13 @@ def test_a_file_that_is_no_ini_file_is_an_error(tmp_path: pathlib.Path) -> None:
         conf.load([str(path)])
 
 
+def test_a_file_that_is_no_text_is_an_error(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "ironic-virt.conf"
+    path.write_bytes(b"\xff\xfe\n")
+    with pytest.raises(exceptions.InvalidConfiguration, match="no text in UTF-8"):
+        conf.load([str(path)])
+
+
 # -- authentication ---------------------------------------------------------------
 
 

@@ -195,6 +195,8 @@ class Stage:
 
     def __post_init__(self) -> None:
         http = requests.Session()
+        # It would look through the environment for proxies at each request.
+        http.trust_env = False
         http.mount(URL, self.fake.adapter())
         ksa = session.Session(auth=NoAuth(endpoint=URL), session=http)
         channel = KeystoneChannel(adapter.Adapter(ksa, endpoint_override=URL))
@@ -234,6 +236,25 @@ class Stage:
         flavor = virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100)
         values = {"uuid": INSTANCE, "name": "instance-1", "host": "compute1"} | fields
         return virt.Instance(node=node, flavor=flavor, **values)
+
+    def ironic_gives_up(self, node: str, at: str, then: str, reason: str | None) -> None:
+        """Have Ironic give up waiting for a node: it says why when that is all over.
+
+        :param at: the provision state in which it does.
+        :param then: the one to which the node goes, and in which Ironic holds it.
+        """
+
+        def hook() -> None:
+            seen = self.fake.node(node)
+            if seen["provision_state"] == at:
+                self.fake.set_node(node, provision_state=then, last_error=None)
+                self.fake.lock_node(node)
+            elif seen["provision_state"] == then:
+                self.fake.set_node(node, last_error=reason)
+                self.fake.unlock_node(node)
+                self.service.on_abort_question = None
+
+        self.service.on_abort_question = hook
 
     def spawn(
         self,

@@ -108,22 +108,22 @@ def test_what_the_service_made_is_sent_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("drive", "newest", "as_image"),
+    ("drive", "newest", "no_json"),
     [
-        ({}, "1.55", False),
-        ({"vendor_data": {"v": 1}}, "1.58", False),
-        ({"files": [("/etc/motd", b"hello")]}, "1.115", False),
-        ({"user_data": b"\x1f\x8b\x08 gzipped"}, "1.115", False),
-        ({}, "1.115", True),
+        ({}, "1.55", None),
+        ({"vendor_data": {"v": 1}}, "1.58", None),
+        ({"files": [("/etc/motd", b"hello")]}, "1.115", None),
+        ({"user_data": b"\x1f\x8b\x08 gzipped"}, "1.115", None),
+        ({}, "1.115", "it is not wanted"),
     ],
-    ids=["old server", "vendor data", "files", "binary user data", "option"],
+    ids=["old server", "vendor data", "files", "binary user data", "not wanted"],
 )
 @pytest.mark.usefixtures("program")
 def test_what_json_cannot_carry_is_sent_as_an_image(
-    drive: dict[str, Any], newest: str, as_image: bool
+    drive: dict[str, Any], newest: str, no_json: str | None
 ) -> None:
     whole = virt.ConfigDrive(meta_data={"name": "web"}, **drive)
-    form = configdrive.in_form(whole, INSTANCE, speaking(newest), as_image=as_image)
+    form = configdrive.in_form(whole, INSTANCE, speaking(newest), no_json=no_json)
     files = unpacked(form)
     for version in ("2012-08-10", "latest"):
         there = json.loads(files[f"openstack/{version}/meta_data.json"])
@@ -244,6 +244,21 @@ def test_the_option_asks_for_an_image(set_stage: SetStage, program: Path) -> Non
     node = fake.add_node(ports=1)
     stage = set_stage(fake, config_drive_form="iso")
     stage.spawn(stage.instance(node))
+    assert "openstack/latest/meta_data.json" in unpacked(sent(fake))
+
+
+@pytest.mark.usefixtures("program")
+def test_a_node_that_anaconda_installs_gets_an_image(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    fake.set_node(node, deploy_interface="anaconda")
+    instance = stage.instance(node)
+    parts = dict.fromkeys(("kernel_id", "ramdisk_id", "stage2_id"), "https://a/part")
+    image = virt.ImageMeta("https://a/live.tar", properties=parts)
+    stage.spawn(instance, image)
+    assert "openstack/latest/meta_data.json" in unpacked(sent(fake))
+    fake.requests.clear()
+    stage.rebuild(instance, image)
     assert "openstack/latest/meta_data.json" in unpacked(sent(fake))
 
 

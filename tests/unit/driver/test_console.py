@@ -314,6 +314,102 @@ def test_the_token_of_a_vnc_console_is_not_logged(
     assert token not in caplog.text
 
 
+# -- the instance goes ---------------------------------------------------------
+
+
+def release(stage: Stage, instance: virt.Instance) -> None:
+    """Make it an instance that has its node and nothing on it."""
+    stage.fake.set_node(str(instance.node), provision_state="available")
+
+
+@pytest.mark.parametrize("before", [None, release], ids=["deployed", "reserved"])
+@pytest.mark.parametrize("ask", [serial, vnc])
+def test_nobody_keeps_the_console_for_the_next_instance(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    ask: Ask,
+    before: Act | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    if ask is vnc:
+        graphical(fake, node)
+    ask(stage, instance)
+    if before is not None:
+        before(stage, instance)
+    fake.requests.clear()
+    stage.destroy(instance)
+    assert switched(fake) == [False]
+    fake.advance(60)
+    assert not is_on(fake, node)
+    assert fake.node(node)["instance_uuid"] is None
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+def test_a_console_that_is_off_costs_a_teardown_nothing(
+    stage: Stage, fake: FakeIronic, instance: virt.Instance
+) -> None:
+    stage.destroy(instance)
+    assert not fake.requests.matching(".*", "/states/console$")
+
+
+def refused(fake: FakeIronic, node: str) -> None:
+    fake.faults.status(400, "PUT", "/states/console$", "no console here")
+
+
+def failed(fake: FakeIronic, node: str) -> None:
+    fake.fail_next("console", "socat hangs", node)
+
+
+@pytest.mark.parametrize("trouble", [refused, failed])
+def test_a_console_that_stays_on_keeps_no_instance(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    trouble: Callable[[FakeIronic, str], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    serial(stage, instance)
+    trouble(fake, node)
+    stage.destroy(instance)
+    assert fake.node(node)["instance_uuid"] is None
+    (told,) = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    assert "can't be switched off before the instance goes" in told
+    assert f"console disable {node}" in told
+
+
+def test_a_node_that_is_locked_is_waited_for_no_longer_than_a_minute(
+    set_stage: Callable[..., Stage],
+) -> None:
+    fake = FakeIronic(durations=Durations(console=3, undeploy=20))
+    stage = set_stage(fake, unprovision_timeout=70)
+    node = fake.add_node(resource_class="gold")
+    instance = stage.instance(node)
+    stage.spawn(instance, vifs=[])
+    serial_line(fake, node)
+    serial(stage, instance)
+    fake.lock_node(node)
+    began = fake.clock.now()
+    record = fake.bm.store.nodes.get(node)
+    fake.bm.timeline.after(90, lambda: fake.bm.update(record, reservation=None))
+    stage.destroy(instance)
+    assert fake.node(node)["instance_uuid"] is None
+    assert switched(fake)[1:] == []
+    assert 60 <= fake.clock.now() - began < 160
+
+
+def test_a_protected_node_keeps_its_console(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    serial(stage, instance)
+    fake.set_node(node, protected=True)
+    with pytest.raises(exceptions.TearDownFailed, match="protected"):
+        stage.destroy(instance)
+    assert is_on(fake, node)
+
+
 # -- again after a crash ------------------------------------------------------
 
 

@@ -5,6 +5,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from ironic_virt import exceptions
@@ -81,6 +82,40 @@ def test_a_kickstart_needs_more_parts() -> None:
     assert told["image_source"] == f"{url}live.tar"
 
 
+def test_a_kickstart_may_install_from_a_tree_which_has_no_type() -> None:
+    url = "https://example.test/"
+    parts = {"kernel_id": f"{url}k", "ramdisk_id": f"{url}r", "ks_template": f"{url}ks.cfg"}
+    told = info(ImageMeta(f"{url}BaseOS/", properties=parts))
+    assert told["image_source"] == f"{url}BaseOS/"
+    assert "image_type" not in told
+
+
+@pytest.mark.parametrize(
+    ("url", "has", "lacks"),
+    [
+        ("https://a/live.tar", (), "kernel_id, ramdisk_id, stage2_id"),
+        ("https://a/live.tar", ("kernel_id", "ramdisk_id"), "stage2_id"),
+        ("https://a/BaseOS/", ("kernel_id",), "ramdisk_id"),
+        ("https://a/BaseOS/", ("kernel_id", "ramdisk_id"), None),
+        (GLANCE_ID, (), None),
+    ],
+)
+def test_a_node_that_anaconda_installs_gets_no_image_that_lacks_a_part(
+    url: str, has: tuple[str, ...], lacks: str | None
+) -> None:
+    node = msgspec.structs.replace(NODE, deploy_interface="anaconda")
+    image = ImageMeta(url, properties=dict.fromkeys(has, "https://a/part"))
+    instance = Instance("6d2b4f02-0000-4000-8000-000000000001", "web", Flavor("bm"))
+    if lacks is None:
+        assert deploy_request.instance_info(instance, image, node, {})["image_source"] == url
+        return
+    with pytest.raises(exceptions.ImageRefused, match=f"properties {lacks}$") as caught:
+        deploy_request.instance_info(instance, image, node, {})
+    assert not caught.value.retriable
+    assert deploy_request.instance_info(instance, image, NODE, {})
+    assert deploy_request.instance_info(instance, image, node, {}, from_volume=True)
+
+
 def test_an_image_to_be_run_from_memory_is_booted_as_it_is() -> None:
     image = ImageMeta("https://example.test/a.iso", properties={"ironic_ramdisk_deploy": "true"})
     told = info(image)
@@ -110,14 +145,16 @@ def test_capabilities_and_traits_of_the_flavor_are_required_of_the_node() -> Non
         "capabilities:secure_boot": "true",
         "trait:CUSTOM_A": "required",
         "trait1:CUSTOM_B": "required",
+        "trait_FAST-NET:CUSTOM_D": "required",
         "trait:CUSTOM_C": "forbidden",
         "resources:CUSTOM_GOLD": "1",
         "traits_are_nice": "required",
     }
-    image = ImageMeta(GLANCE_ID, properties={"traits_required": ["CUSTOM_I", "CUSTOM_A"]})
+    properties = {"traits_required": ["CUSTOM_I", "CUSTOM_A"], "trait:CUSTOM_J": "required"}
+    image = ImageMeta(GLANCE_ID, properties=properties)
     told = info(image, extra_specs=specs)
     assert json.loads(told["capabilities"]) == {"boot_mode": "uefi", "secure_boot": "true"}
-    assert told["traits"] == ["CUSTOM_A", "CUSTOM_B", "CUSTOM_I"]
+    assert told["traits"] == ["CUSTOM_A", "CUSTOM_B", "CUSTOM_D", "CUSTOM_I", "CUSTOM_J"]
 
 
 def test_without_an_image_nothing_is_deployed() -> None:
@@ -139,6 +176,22 @@ def test_without_an_image_nothing_is_deployed() -> None:
 )
 def test_a_fault_of_the_image_is_told_apart(message: str) -> None:
     assert deploy_request.is_image_fault(message)
+
+
+@pytest.mark.parametrize(
+    ("href", "blamed"),
+    [
+        ("https://a/image", True),
+        ("https://a/kernel", True),
+        ("secreturl", True),
+        ("https://ironic/ipa.kernel", False),
+        ("file:///usr/share/ironic/ks.cfg.template", False),
+    ],
+)
+def test_what_ironic_has_of_its_own_is_not_blamed_on_the_image(href: str, blamed: bool) -> None:
+    told = {"image_source": "https://a/image", "kernel": "https://a/kernel", "mark": {}}
+    message = f"Failed to prepare to deploy: Validation of image href {href} failed, reason: x"
+    assert deploy_request.is_image_fault(message, told) is blamed
 
 
 @pytest.mark.parametrize(

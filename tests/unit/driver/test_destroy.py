@@ -197,8 +197,7 @@ def test_a_node_that_changes_hands_while_it_is_released_is_left_alone(
         return False
 
     fake.faults.delay(0, "GET", "/vifs$", when=stranger_comes)
-    with pytest.raises(exceptions.NodeTaken):
-        stage.destroy(stage.instance(node))
+    stage.destroy(stage.instance(node))
     assert fake.node(node)["instance_uuid"] == STRANGER
 
 

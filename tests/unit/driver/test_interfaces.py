@@ -235,19 +235,217 @@ def test_a_vif_that_can_not_be_detached_is_told_of(
     assert OTHER.id in fake.vifs(two_ports)
 
 
-def test_what_ironic_attached_by_half_is_taken_back(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
+@pytest.mark.parametrize("state", [states.ACTIVE, states.RESCUE])
+def test_what_neutron_refuses_does_not_stay_on_the_node(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance, state: str
 ) -> None:
-    def noted(method: str, path: str, body: Any) -> bool:
-        network.attach_vif(fake.bm, fake._find(two_ports), OTHER.id)
+    fake.set_node(two_ports, provision_state=state)
+    fake.refuse_vif(OTHER.id, "no such segment")
+    with pytest.raises(exceptions.VifAttachFailed, match="no such segment") as caught:
+        attach(stage, instance)
+    assert caught.value.left is False
+    assert f"Node {two_ports} had VIF {OTHER.id} all the same; it was taken off" in str(
+        caught.value
+    )
+    assert sent(fake) == ["GET", "POST", "GET", "GET", "DELETE"]
+    assert fake.vifs(two_ports) == [VIF]
+
+
+def noted(fake: FakeIronic, node: str, then: Callable[[], None] = lambda: None) -> Any:
+    """Have Ironic keep a VIF whose attach is not answered with success."""
+
+    def note(method: str, path: str, body: Any) -> bool:
+        if body["id"] not in fake.vifs(node):
+            network.attach_vif(fake.bm, fake._find(node), body["id"])
+        then()
         return True
 
-    words = (
-        f"Could not add public network VIF {OTHER.id} to node {two_ports}, possible network issue"
-    )
-    fake.faults.status(500, "POST", "/vifs$", words, when=noted)
-    with pytest.raises(exceptions.VifAttachFailed, match="possible network issue"):
+    return note
+
+
+def test_whatever_the_server_error_says_the_node_is_looked_at(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
+) -> None:
+    fake.faults.status(500, "POST", "/vifs$", "of another kind", when=noted(fake, two_ports))
+    with pytest.raises(exceptions.VifAttachFailed, match=r"of another kind.*taken off"):
         attach(stage, instance)
+    assert fake.vifs(two_ports) == [VIF]
+
+
+def test_a_server_error_that_left_nothing_is_told_as_it_is(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
+) -> None:
+    fake.faults.status(500, "POST", "/vifs$", "before anything was done")
+    with pytest.raises(exceptions.VifAttachFailed, match=r"anything was done$") as caught:
+        attach(stage, instance)
+    assert caught.value.left is False
+    assert sent(fake) == ["GET", "POST", "GET"]
+
+
+def test_a_vif_that_can_not_be_taken_off_again_is_said_to_be_there(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
+) -> None:
+    fake.refuse_vif(OTHER.id, "no such segment")
+    fake.faults.status(400, "DELETE", "/vifs/", "not now", count=None)
+    with pytest.raises(exceptions.VifAttachFailed, match=r"no such segment.*not now") as caught:
+        attach(stage, instance)
+    assert caught.value.left is True
+    assert f"'openstack baremetal node vif detach {two_ports} {OTHER.id}'" in str(caught.value)
+    assert fake.vifs(two_ports) == [VIF, OTHER.id]
+
+
+@pytest.mark.parametrize("change", [goes_to_a_stranger, leaves_the_shard])
+def test_nothing_is_taken_off_a_node_that_is_no_longer_ours(
+    set_stage: Callable[..., Stage], fake: FakeIronic, change: Callable[[FakeIronic, str], None]
+) -> None:
+    node = fake.add_node(ports=2, shard="ours")
+    stage = set_stage(fake, shard_key="ours")
+    instance = active(stage, node)
+    note = noted(fake, node, then=lambda: change(fake, node))
+    fake.faults.status(500, "POST", "/vifs$", "no such segment", when=note)
+    with pytest.raises(exceptions.VifAttachFailed, match="no such segment") as caught:
+        attach(stage, instance)
+    assert caught.value.left is True
+    assert sent(fake, "DELETE") == []
+    assert fake.vifs(node) == [VIF, OTHER.id]
+
+
+def test_a_lock_is_waited_for_to_take_a_vif_off_again(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
+) -> None:
+    fake.refuse_vif(OTHER.id, "no such segment")
+    locked = f"Node {two_ports} is locked by host a, please retry"
+    fault = fake.faults.status(409, "DELETE", "/vifs/", locked, count=3)
+    with pytest.raises(exceptions.VifAttachFailed, match="taken off again"):
+        attach(stage, instance)
+    assert fault.hits == 3
+    assert fake.vifs(two_ports) == [VIF]
+
+
+def test_a_node_that_changed_hands_under_that_lock_keeps_the_vif(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
+) -> None:
+    def meanwhile(method: str, path: str, body: Any) -> bool:
+        goes_to_a_stranger(fake, two_ports)
+        return True
+
+    fake.refuse_vif(OTHER.id, "no such segment")
+    locked = f"Node {two_ports} is locked by host a, please retry"
+    fake.faults.status(409, "DELETE", "/vifs/", locked, when=meanwhile)
+    with pytest.raises(exceptions.VifAttachFailed, match="no such segment") as caught:
+        attach(stage, instance)
+    assert caught.value.left is True
+    assert sent(fake, "DELETE") == ["DELETE"]
+    assert fake.vifs(two_ports) == [VIF, OTHER.id]
+
+
+def test_where_the_look_fails_too_nobody_says_that_it_is_gone(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
+) -> None:
+    fake.refuse_vif(OTHER.id, "no such segment")
+    fake.faults.status(500, "GET", "/vifs$", "nor this")
+    with pytest.raises(exceptions.VifAttachFailed, match=r"no such segment.*not known") as caught:
+        attach(stage, instance)
+    assert caught.value.left is None
+    for said in ("nor this", f"vif list {two_ports}'", f"vif detach {two_ports} {OTHER.id}'"):
+        assert said in str(caught.value)
+
+
+def unanswered(fake: FakeIronic, node: str, retries: int, status: int | None) -> None:
+    """Have all attaches fail but for the last one, which is done and not answered."""
+    fake.faults.status(503, "POST", "/vifs$", "not now", count=retries)
+    if status is None:
+        fake.faults.lose_reply("POST", "/vifs$")
+    else:
+        fake.faults.status(status, "POST", "/vifs$", "no answer", when=noted(fake, node))
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+@pytest.mark.parametrize("status", [None, 502, 503, 504])
+def test_an_attach_that_got_no_answer_leaves_nothing(
+    set_stage: Callable[..., Stage], fake: FakeIronic, status: int | None, retries: int
+) -> None:
+    node = fake.add_node(ports=2)
+    instance = active(set_stage(fake), node)
+    stage = set_stage(fake, api_max_retries=retries)
+    unanswered(fake, node, retries, status)
+    # Of the same kind as before: Ironic was not to be asked, and may be asked again.
+    kind = exceptions.IronicUnreachable if status is None else exceptions.IronicUnavailable
+    with pytest.raises(kind) as caught:
+        attach(stage, instance)
+    assert len(sent(fake, "POST")) == retries + 1
+    assert caught.value.__notes__ == [
+        f"Node {node} had VIF {OTHER.id} all the same; it was taken off again"
+    ]
+    assert fake.vifs(node) == [VIF]
+
+
+def test_where_ironic_stays_away_nobody_says_that_a_vif_is_gone(
+    set_stage: Callable[..., Stage], fake: FakeIronic
+) -> None:
+    node = fake.add_node(ports=2)
+    instance = active(set_stage(fake), node)
+    stage = set_stage(fake, api_max_retries=2)
+    unanswered(fake, node, 2, None)
+    looks = fake.faults.reset("GET", "/vifs$", count=None)
+    with pytest.raises(exceptions.IronicUnreachable) as caught:
+        attach(stage, instance)
+    # Once: all retries have been used up.
+    assert looks.hits == 1
+    assert caught.value.method == "POST"
+    (note,) = caught.value.__notes__
+    assert f"Whether node {node} has VIF {OTHER.id} all the same is not known" in note
+    assert f"vif detach {node} {OTHER.id}'" in note
+
+
+def test_a_server_error_after_a_lost_reply_is_no_success(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
+) -> None:
+    fake.refuse_vif(OTHER.id, "no such segment")
+    fake.faults.reset("POST", "/vifs$")
+    with pytest.raises(exceptions.VifAttachFailed, match=r"no such segment.*taken off"):
+        attach(stage, instance)
+    assert fake.vifs(two_ports) == [VIF]
+
+
+def test_what_another_node_has_does_not_count_as_attached(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
+) -> None:
+    another = fake.add_node(ports=1)
+    network.attach_vif(fake.bm, fake._find(another), OTHER.id)
+    words = f"Unable to attach VIF because VIF {OTHER.id} is already attached to Ironic Port x"
+    fake.faults.reset("POST", "/vifs$")
+    fake.faults.status(409, "POST", "/vifs$", words)
+    with pytest.raises(exceptions.VifAttachFailed, match="already attached"):
+        attach(stage, instance)
+    assert (fake.vifs(two_ports), fake.vifs(another)) == ([VIF], [OTHER.id])
+
+
+def test_a_refusal_that_can_not_be_looked_into_is_told_of(
+    set_stage: Callable[..., Stage], fake: FakeIronic
+) -> None:
+    node = fake.add_node(ports=2)
+    instance = active(set_stage(fake), node)
+    stage = set_stage(fake, api_max_retries=1)
+    attach(stage, instance)
+    fake.faults.reset("GET", "/vifs$", count=None)
+    with pytest.raises(exceptions.IronicUnreachable) as caught:
+        attach(stage, instance)
+    assert f"VIF {OTHER.id} is already attached" in caught.value.__notes__[0]
+
+
+def test_a_build_that_neutron_refuses_leaves_nothing(
+    stage: Stage, fake: FakeIronic, two_ports: str
+) -> None:
+    untouched = stage.trace(two_ports)
+    placed = stage.instance(two_ports)
+    fake.refuse_vif(OTHER.id, "no such segment")
+    with pytest.raises(exceptions.VifAttachFailed, match=r"no such segment.*taken off"):
+        stage.spawn(placed, vifs=[virt.Vif(VIF), OTHER])
+    assert stage.trace(two_ports) == untouched
+    with pytest.raises(exceptions.VifAttachFailed, match=r"no such segment.*taken off"):
+        prepare(stage, placed, virt.Vif(VIF), OTHER)
+    # What was attached before it is for whoever gives the node back.
     assert fake.vifs(two_ports) == [VIF]
 
 

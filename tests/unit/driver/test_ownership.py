@@ -244,6 +244,20 @@ def test_a_node_that_the_records_give_away_is_left_alone(
     assert stage.driver.node_is_available(other)
 
 
+def test_of_a_fleet_that_another_host_has_the_log_has_a_line_and_not_each_node(
+    stage: Stage, fake: FakeIronic, caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs, others = fake.add_nodes(200), fake.add_nodes(2)
+    stage.service.owners = dict.fromkeys(theirs, "compute7") | dict.fromkeys(others, "compute8")
+    assert stage.driver.get_available_nodes(refresh=True) == []
+    many, few = logged(caplog, logging.WARNING)
+    assert "compute7" in many
+    assert "and 190 more are in" in many
+    assert sum(node in many for node in theirs) == 10
+    assert f"ironic-compute-node-move {theirs[0]} --service compute1" in many
+    assert f"Nodes {others[0]}, {others[1]} are in" in few
+
+
 def test_instances_on_nodes_of_another_host_are_not_ours(stage: Stage, fake: FakeIronic) -> None:
     node, other = fake.add_nodes(2, ports=1)
     stage.spawn(stage.instance(node))

@@ -277,6 +277,30 @@ def test_an_nmi_whose_reply_is_lost_is_never_injected_a_second_time(
     assert len(nmis(able)) == 1
 
 
+@pytest.mark.parametrize("status", [502, 504])
+def test_a_lost_reply_is_told_of_as_such_where_nothing_is_ever_retried(
+    able: FakeIronic, set_stage: Callable[..., Stage], status: int
+) -> None:
+    stage = set_stage(able, api_max_retries=0)
+    instance = stage.instance(able.add_node(ports=1))
+    stage.spawn(instance)
+    able.requests.clear()
+    able.faults.status(status, "PUT", "inject_nmi")
+    with pytest.raises(exceptions.CrashDumpFailed, match="Ask again if no dump comes"):
+        stage.driver.trigger_crash_dump(instance)
+    assert nmis(able) == [status]
+
+
+def test_an_nmi_at_which_ironic_broke_off_may_have_been_injected(
+    able: FakeIronic, crashed: tuple[Stage, virt.Instance]
+) -> None:
+    stage, instance = crashed
+    able.faults.status(500, "PUT", "inject_nmi", body="IPMI call failed: power diag.")
+    with pytest.raises(exceptions.CrashDumpFailed, match=r"broke off \(IPMI.*may have been"):
+        stage.driver.trigger_crash_dump(instance)
+    assert nmis(able) == [500]
+
+
 def test_an_nmi_never_reaches_a_node_outside_the_shard(
     able: FakeIronic, set_stage: Callable[..., Stage], crashed: tuple[Stage, virt.Instance]
 ) -> None:

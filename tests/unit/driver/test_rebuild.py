@@ -67,14 +67,17 @@ def test_another_image_goes_onto_the_node(
     assert stage.service.steps == ["configuring", "rebuilding", "rebuilding", "active"]
 
 
-def test_it_takes_two_looks_a_change_and_a_request(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+@pytest.mark.parametrize("has_drive", [False, True])
+def test_it_takes_a_look_a_change_and_a_request(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, has_drive: bool
 ) -> None:
+    stage.service.has_drive = has_drive
     rebuild(stage, instance)
     asked = [entry.method for entry in fake.requests]
-    # The second one is at the node's ports, for the config drive.
-    assert asked[:4] == ["GET", "GET", "PATCH", "PUT"]
-    assert set(asked[4:]) == {"GET"}
+    # The node's ports are in the config drive, and when that is made the node is read anew.
+    looks = ["GET", "GET", "GET"] if has_drive else ["GET"]
+    assert asked[: len(looks) + 2] == [*looks, "PATCH", "PUT"]
+    assert set(asked[len(looks) + 2 :]) == {"GET"}
 
 
 def test_what_the_last_image_had_of_its_own_does_not_stay(
@@ -173,7 +176,35 @@ def test_nothing_is_assumed_of_an_image_where_that_could_cost_data(
     assert stage.trace(node) == before
 
 
+def test_an_iso_image_that_ironic_cannot_rebuild_is_said_to_be_one(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    before = stage.trace(node)
+    iso = virt.ImageMeta("https://a/b.iso", properties={"ironic_ramdisk_deploy": "true"})
+    with pytest.raises(exceptions.RebuildFailed, match=r"ISO image; delete it") as caught:
+        rebuild(stage, instance, iso)
+    assert caught.value.disk is Disk.UNTOUCHED
+    assert stage.trace(node) == before
+    assert "whole disk" not in caplog.text
+
+
 # -- what is refused changes nothing ------------------------------------------
+
+
+def test_an_image_that_lacks_what_anaconda_needs_is_refused_at_once(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    fake.set_node(node, deploy_interface="anaconda")
+    before = stage.trace(node)
+    with pytest.raises(exceptions.RebuildFailed, match="needs the properties") as caught:
+        rebuild(stage, instance)
+    assert caught.value.disk is Disk.UNTOUCHED
+    assert sent(fake) == []
+    assert stage.trace(node) == before
 
 
 def test_an_instance_that_boots_from_a_volume_is_refused_at_once(
@@ -272,6 +303,25 @@ def test_a_stranger_who_takes_the_node_meanwhile_is_left_alone(
     assert stage.provision_requests("rebuild") == 0
 
 
+@pytest.mark.parametrize(
+    "changes", [{"instance_uuid": STRANGER}, {"shard": "theirs"}, {"provision_state": "rescue"}]
+)
+def test_what_happens_while_the_config_drive_is_made_is_seen_before_the_node_is_written_to(
+    set_stage: Callable[..., Stage], fake: FakeIronic, changes: dict[str, Any]
+) -> None:
+    node = fake.add_node(ports=1, resource_class="gold", shard="ours")
+    stage = set_stage(fake, shard_key="ours")
+    instance = stage.instance(node)
+    stage.spawn(instance)
+    fake.advance(60)
+    fake.requests.clear()
+    stage.service.on_config_drive = lambda: fake.set_node(node, **changes)
+    with pytest.raises(exceptions.RebuildFailed) as caught:
+        rebuild(stage, instance)
+    assert caught.value.disk is Disk.UNTOUCHED
+    assert sent(fake) == []
+
+
 # -- what goes wrong on the way -----------------------------------------------
 
 
@@ -305,12 +355,22 @@ def test_a_failure_says_what_ironic_said_and_what_is_on_the_disk(
     assert fake.node(node)["provision_state"] == "active"
 
 
+def test_a_failure_is_told_when_ironic_has_said_why(
+    stage: Stage, node: str, instance: virt.Instance
+) -> None:
+    stage.ironic_gives_up(node, "deploying", "deploy failed", "Deploy step deploy.boot failed: no")
+    with pytest.raises(exceptions.RebuildFailed, match="boot failed: no") as caught:
+        rebuild(stage, instance)
+    assert caught.value.last_error == "Deploy step deploy.boot failed: no"
+
+
 def test_one_that_never_ends_is_given_up_in_time(
     set_stage: Callable[..., Stage], node: str, fake: FakeIronic
 ) -> None:
     stage = set_stage(fake, deploy_timeout=60)
     instance = stage.instance(node)
     stage.spawn(instance)
+    stage.service.has_drive = False
     fake.faults.status(503, "GET", f"/nodes/{node}$", count=None)
     with pytest.raises(exceptions.RebuildFailed, match="deploy_timeout") as caught:
         rebuild(stage, instance)
@@ -332,6 +392,7 @@ def test_an_instance_that_is_deleted_meanwhile_is_not_waited_for(
 def test_if_ironic_is_out_of_reach_nothing_is_said_of_the_disk(
     stage: Stage, fake: FakeIronic, instance: virt.Instance
 ) -> None:
+    stage.service.has_drive = False
     fake.faults.reset("PUT", "/states/provision$", count=None)
     fake.faults.reset("GET", "/nodes/", count=None)
     with pytest.raises(exceptions.RebuildFailed) as caught:

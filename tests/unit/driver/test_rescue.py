@@ -168,6 +168,16 @@ def test_a_rescue_that_fails_ends_on_the_instances_own_system(
     assert verbs(fake) == ["rescue", "unrescue"]
 
 
+def test_a_rescue_that_ironic_gives_up_is_told_with_its_reason(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    stage.ironic_gives_up(node, "rescuing", "rescue failed", "Timeout reached")
+    with pytest.raises(exceptions.RescueFailed, match="Timeout reached") as caught:
+        rescue(stage, instance)
+    assert caught.value.last_error == "Timeout reached"
+    assert state(fake, node) == "active"
+
+
 def test_if_that_fails_too_the_error_says_what_to_do(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
+from ironic_virt.baremetal import states
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import IMAGE, INSTANCE, SECRET, STRANGER, VIF, Stage
 
@@ -69,6 +70,41 @@ def test_spawned_twice_it_is_deployed_once(stage: Stage, node: str) -> None:
     stage.spawn(stage.instance(node))
     stage.spawn(stage.instance(node))
     assert stage.provision_requests("active") == 1
+
+
+@pytest.mark.parametrize("state", sorted(states.DEPLOYED - {states.ACTIVE}))
+def test_spawned_again_what_was_rescued_or_serviced_meanwhile_is_not_lost(
+    stage: Stage, fake: FakeIronic, node: str, state: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.spawn(stage.instance(node))
+    fake.set_node(node, provision_state=state)
+    fake.requests.clear()
+    stage.restarted().spawn(stage.instance(node))
+    assert {entry.method for entry in fake.requests} == {"GET"}
+    assert (fake.node(node)["provision_state"], fake.node(node)["instance_uuid"]) == (
+        state,
+        INSTANCE,
+    )
+    (told,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert INSTANCE in told
+    assert node in told
+    assert repr(state) in told
+
+
+@pytest.mark.parametrize("state", [states.RESCUING, states.SERVICE_WAIT])
+def test_a_node_that_is_taken_up_as_soon_as_it_is_active_is_deployed(
+    stage: Stage, fake: FakeIronic, node: str, state: str
+) -> None:
+    def taken_up() -> None:
+        if fake.node(node)["provision_state"] == states.DEPLOYING:
+            fake.advance(5)
+            assert fake.node(node)["provision_state"] == states.ACTIVE
+            fake.set_node(node, provision_state=state)
+
+    stage.service.on_abort_question = taken_up
+    stage.spawn(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+    assert stage.provision_requests("deleted") == 0
 
 
 def test_an_instance_that_shall_stay_off_is_powered_off(
@@ -351,6 +387,18 @@ def test_a_failed_deployment_says_what_ironic_said_and_is_torn_down(
     assert caught.value.last_error == "Timeout reached while waiting for callback"
     assert caught.value.retriable
     assert stage.trace(node) == untouched
+
+
+@pytest.mark.parametrize("reason", ["Timeout reached while waiting for callback", None])
+def test_a_failed_deployment_is_told_when_ironic_has_said_why(
+    stage: Stage, fake: FakeIronic, node: str, reason: str | None
+) -> None:
+    stage.ironic_gives_up(node, "deploying", "deploy failed", reason)
+    with pytest.raises(exceptions.DeployFailed, match=reason or "gives no reason") as caught:
+        stage.spawn(stage.instance(node))
+    assert caught.value.last_error == reason
+    assert stage.service.on_abort_question is None
+    assert fake.node(node)["instance_uuid"] is None
 
 
 def test_a_bad_image_is_told_apart_so_that_it_burns_one_node_only(

@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 NO_SERVER = 3
-CONNECT_TIMEOUT = 5
+CONNECT_TIMEOUT = 60
 # Seconds; what still has the database open may be an Ironic that was only just stopped.
 LOCK_TIMEOUT = 60
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ironic_virt.testing.real_ironic.configuration import Options, Place, render
+from ironic_virt.testing.real_ironic.scripts.fake_hardware import HELD
 from ironic_virt.testing.real_ironic.scripts.launch_ironic import PINNED_RELEASE
 
 SQLITE = Place(Path("/state"), 6385, "sqlite:////state/ironic.sqlite")
@@ -46,8 +47,9 @@ def test_every_kind_of_interface_has_a_default_that_is_enabled():
 
 
 def test_delays_go_to_fake_hardware():
-    conf = rendered(Options(delays={"deploy": "5,30", "power": "1"}))
+    conf = rendered(Options(delays={"deploy": "5,30", "power": "1", "rescue": HELD}))
     assert dict(conf["fake"])["deploy_delay"] == "5,30"
+    assert dict(conf["fake"])["rescue_delay"] == HELD
     assert dict(conf["fake"])["power_delay"] == "1"
 
 

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a look at a node says of the deployment on it: done, on its way, or failed.
+
+Pure functions of a node that was read just now.
+"""
+
+from __future__ import annotations
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.node import Node
+from ironic_virt.driver import deploy_request
+from ironic_virt.virt import InstanceLike
+
+
+def deployed(instance: InstanceLike, node: Node | None, uuid: str | None = None) -> Node | None:
+    """The node when it is deployed, ``None`` while it is on its way.
+
+    :param node: as it was just seen; ``None``: Ironic has no such node.
+    :param uuid: of the node, if it may be gone.
+    :raises NodeError: it will never be, with this instance.
+    """
+    if node is None:
+        raise exceptions.DeployFailed(
+            uuid, instance.uuid, "the node was deleted from Ironic during the deployment"
+        )
+    if node.instance_uuid is None:
+        raise exceptions.DeployFailed(
+            node.uuid,
+            instance.uuid,
+            "somebody took the instance off the node during the deployment",
+            last_error=node.last_error,
+        )
+    if node.instance_uuid != instance.uuid:
+        raise exceptions.NodeTaken(node.uuid, instance.uuid, node.instance_uuid)
+    state = node.provision_state
+    if state in states.DEPLOYED:
+        return node
+    if state in (states.DEPLOY_FAILED, states.ERROR):
+        if node.owes_reason:
+            return None
+        raise failure(node, instance, "the deployment failed", node.last_error)
+    if state in states.DEPLOY_IN_PROGRESS or state not in (None, *states.ALL):
+        # A state that is newer than our table may well lead to active.
+        return None
+    raise exceptions.DeployFailed(
+        node.uuid,
+        instance.uuid,
+        f"the node is not being deployed any more but in {node.states}; somebody else has "
+        "acted on it",
+        last_error=node.last_error,
+    )
+
+
+def failure(
+    node: Node,
+    instance: InstanceLike,
+    what: str,
+    said: str | None,
+    request_id: str | None = None,
+) -> exceptions.DeployFailed:
+    """The error for what Ironic said, of the kind that it blames: the image, or the rest."""
+    blamed = deploy_request.is_image_fault(said, node.instance_info)
+    kind = exceptions.ImageRefused if blamed else exceptions.DeployFailed
+    return kind(
+        node.uuid,
+        instance.uuid,
+        f"{what}: {said or 'Ironic gives no reason'}",
+        last_error=said,
+        request_id=request_id,
+    )
