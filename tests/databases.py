@@ -41,7 +41,7 @@ _USUAL_POSTGRESQL = (
     "postgresql+psycopg2://postgres@127.0.0.1:5432/postgres",
     "postgresql+psycopg2:///postgres?host=/var/run/postgresql",
 )
-_START_SECONDS = 60.0
+_START_SECONDS = 300.0
 
 
 class NoServer(Exception):
@@ -96,7 +96,7 @@ class Server:
 
 def execute(url: str, statement: str) -> None:
     """Run one statement on a server, outside of any transaction."""
-    arguments: dict[str, Any] = {"connect_args": {"connect_timeout": 5}}
+    arguments: dict[str, Any] = {"connect_args": {"connect_timeout": 60}}
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", **arguments)
     try:
         with engine.connect() as connection:

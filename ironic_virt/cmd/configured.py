@@ -106,16 +106,24 @@ class Configured(command.Command):
             files = config_files([*before, *parsed_args.config_files])
         except ValueError as error:
             self.refuse(f"--config-file {error}")
-        try:
+        with _packages_or_advice():
             from ironic_virt.compute.db import Database
             from ironic_virt.conf import database as options
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in _PACKAGES:
-                raise
-            raise exceptions.ExtrasMissing(error.name, "compute") from error
-        conf = options.load(files)
-        database = Database(conf, patient=False)
-        try:
-            yield conf, database
-        finally:
-            database.close()
+
+            conf = options.load(files)
+            database = Database(conf, patient=False)
+            try:
+                # Some are imported only when they are needed.
+                yield conf, database
+            finally:
+                database.close()
+
+
+@contextlib.contextmanager
+def _packages_or_advice() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _PACKAGES:
+            raise
+        raise exceptions.ExtrasMissing(error.name, "compute") from error

@@ -8,16 +8,15 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ironic_virt.cmd import arguments, output
+from ironic_virt.cmd import answered, output
 
 if TYPE_CHECKING:
     from ironic_virt import virt
 
 COLUMNS = ("type", "url", "host", "port", "path")
-_SECONDS = 60.0
 
 
-class UrlShow(output.ShowOne):
+class UrlShow(answered.Answered):
     """Switch a server's console on, and show where it is.
 
     A serial console is a bare TCP stream, for one at a time: who asks for it has it from
@@ -43,7 +42,6 @@ exit codes:
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of this command's options."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("server", metavar="<server>", help="Its name or ID.")
         kind = parser.add_mutually_exclusive_group()
         kind.add_argument(
             "--serial",
@@ -60,23 +58,14 @@ exit codes:
             dest="kind",
             help="The graphical console.",
         )
-        parser.add_argument(
-            "--timeout",
-            type=arguments.seconds,
-            default=_SECONDS,
-            metavar="SECONDS",
-            help=f"How long to wait for an answer (default: {_SECONDS:g}).",
-        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Ask for a console."""
-        with self.records(parsed_args) as database:
-            from ironic_virt.compute import consoles
+        from ironic_virt.compute import questions
 
-            address = consoles.ask(
-                database, parsed_args.server, parsed_args.kind, timeout=parsed_args.timeout
-            )
+        kinds = {"serial": questions.SERIAL_CONSOLE, "vnc": questions.VNC_CONSOLE}
+        address = self.answer(parsed_args, kinds[parsed_args.kind])
         shown = (address.kind, url(address), address.host, address.port, address.path)
         return output.one(dict(zip(COLUMNS, shown, strict=True)))
 

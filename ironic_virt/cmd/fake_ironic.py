@@ -6,6 +6,7 @@ Exits 0 on SIGTERM or SIGINT, 1 if it can't listen, 2 on bad arguments.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -125,6 +126,19 @@ def _parser() -> argparse.ArgumentParser:
     nodes.add_argument(
         "--traits", nargs="+", default=[], metavar="TRAIT", help="traits that all of them have"
     )
+    nodes.add_argument(
+        "--ports",
+        type=_argument(_count),
+        default=1,
+        metavar="N",
+        help="network ports of each (default: 1)",
+    )
+    nodes.add_argument(
+        "--console-interface",
+        choices=("no-console", "fake-graphical"),
+        help="with fake-graphical they have a VNC console, at which nothing listens",
+    )
+    nodes.add_argument("--nmi", action="store_true", help="they can be sent an NMI")
     span = _argument(settings.parse_span)
     times = parser.add_argument_group(
         "how long things take", "seconds: a number such as 5, or a range such as 5,30 (default: 0)"
@@ -195,6 +209,7 @@ def _make_fake(args: argparse.Namespace) -> Any:
         power_follows_deploy=True,
         network_interface=args.network_interface,
         token=args.auth,
+        supports_nmi=args.nmi,
         seed=args.seed,
     )
     for number in range(args.nodes):
@@ -203,6 +218,8 @@ def _make_fake(args: argparse.Namespace) -> Any:
             resource_class=args.resource_class[number % len(args.resource_class)],
             shard=f"shard-{number % args.shards + 1}" if args.shards else None,
             traits=args.traits,
+            ports=args.ports,
+            console_interface=args.console_interface,
         )
     return fake
 
@@ -259,7 +276,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _log_request(entry: Any) -> None:
     query = f"?{entry.query}" if entry.query else ""
     fault = f" ({entry.fault})" if entry.fault else ""
-    print(f"{entry.method} {entry.path}{query} {entry.status}{fault}", file=sys.stderr)
+    # The client gets its answer also when nobody reads these lines any more.
+    with contextlib.suppress(OSError):
+        print(f"{entry.method} {entry.path}{query} {entry.status}{fault}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ class Manage(shell.Shell):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``ironic-virt-manage`` with ``argv``, the process's own by default."""
-    return Manage().run(list(sys.argv[1:] if argv is None else argv))
+    return shell.run(Manage, argv)
 
 
 if __name__ == "__main__":

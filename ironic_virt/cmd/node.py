@@ -145,19 +145,10 @@ class Show(output.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Show a node."""
-        from ironic_virt.compute import errors
-
         with self.records(parsed_args) as database:
-            try:
-                node = database.compute_nodes.get(parsed_args.node)
-            except errors.ComputeNodeNotFound as error:
-                if not database.pools.list():
-                    raise
-                raise errors.ComputeNodeNotFound(
-                    parsed_args.node,
-                    "where Ironic picks the nodes, there are pools of them ('ironic-virt node "
-                    "list --pools')",
-                ) from error
+            from ironic_virt.compute.known_nodes import known_node
+
+            node = known_node(database, parsed_args.node)
         values = (
             *(node.available, output.Json(_capabilities(node)), node.cpu_arch),
             *(output.when(node.created_at), node.host, node.hypervisor_type),

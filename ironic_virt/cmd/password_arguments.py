@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import pathlib
 import sys
 from collections.abc import Callable
 from typing import TextIO
 
+from ironic_virt.cmd import files
 from ironic_virt.compute import passwords
 from ironic_virt.compute.errors import InvalidRequest
 
@@ -54,13 +54,12 @@ def given(
 
 
 def _read(file: str, stdin: TextIO) -> str:
-    try:
-        text = stdin.read() if file == "-" else pathlib.Path(file).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InvalidRequest(f"--password-file {file}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidRequest(f"--password-file {file}: this is no text in UTF-8") from error
-    return text.split("\n", 1)[0].removesuffix("\r")
+    # One character more than can be one, and the line's end.
+    most = passwords.LONGEST + 3
+    with files.opened(file, "--password-file", stdin) as stream:
+        # Of a terminal or a pipe no more is waited for than this line.
+        line = stream.readline(most)
+    return line.removesuffix("\n").removesuffix("\r")
 
 
 def _asked(stdin: TextIO, ask: Callable[[str], str]) -> str:

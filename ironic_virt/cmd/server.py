@@ -49,19 +49,18 @@ class List(output.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """List servers."""
         deleted = None if parsed_args.all else parsed_args.deleted
-        filtered = parsed_args.name is not None or parsed_args.status is not None
         with self.records(parsed_args) as database:
             found = database.instances.list(
                 parsed_args.host,
                 parsed_args.node,
+                name=parsed_args.name,
                 deleted=deleted,
-                limit=None if filtered else parsed_args.limit,
+                limit=parsed_args.limit if parsed_args.status is None else None,
             )
         wanted = [
             instance
             for instance in found
-            if parsed_args.name in (None, instance.display_name)
-            and parsed_args.status in (None, server_view.status(instance))
+            if parsed_args.status in (None, server_view.status(instance))
         ]
         row = server_view.long_row if parsed_args.long else server_view.list_row
         return output.table(self.columns(parsed_args), map(row, wanted[: parsed_args.limit]))

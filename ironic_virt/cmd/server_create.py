@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt import virt
-from ironic_virt.cmd import arguments, image_arguments, output, server_view, waiting
+from ironic_virt.cmd import (
+    arguments,
+    files,
+    image_arguments,
+    output,
+    server_view,
+    volume_arguments,
+    waiting,
+)
 from ironic_virt.compute.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -39,6 +47,7 @@ examples:
       --image https://images.example.org/debian.raw --image-checksum 8b1f...e0 \\
       --port 5e4f2c7a-6a4f-4a60-9a38-0a4d6a5d2f11 --key ~/.ssh/id_ed25519.pub
   ironic-virt server create --flavor gold --image file:///images/debian.raw --max 3 web
+  ironic-virt server create --flavor san --boot-volume root.json --volume data.json db
   ironic-virt server create --flavor gold --wait web -f value -c id \\
       --image 3f0c7c1e-4a3a-4d52-a0f6-0b7d1b0a4f0e
 
@@ -69,7 +78,8 @@ exit codes:
             type=arguments.name,
             help="What to choose a node by ('ironic-virt flavor list').",
         )
-        image_arguments.add_options(parser)
+        system = image_arguments.add_options(parser)
+        volume_arguments.add_options(parser, system)
         instance = parser.add_argument_group("the server")
         instance.add_argument(
             "--port",
@@ -103,6 +113,12 @@ exit codes:
             help="A property of the server, which stands on its config drive too (may be"
             " repeated).",
         )
+        instance.add_argument(
+            "--node",
+            metavar="<uuid>",
+            type=arguments.node_uuid,
+            help="Build it on this node or not at all. It has to fit the flavor and to be free.",
+        )
         number = parser.add_argument_group("how many")
         number.add_argument(
             "--min",
@@ -124,7 +140,9 @@ exit codes:
         """Create servers."""
         most = _most(parsed_args)
         self._check(parsed_args, most)
-        image = image_arguments.image(parsed_args)
+        # What a server is built from that has no image: Nova says it so, too.
+        image = image_arguments.image(parsed_args) if parsed_args.image else virt.ImageMeta("")
+        volumes = volume_arguments.given(parsed_args)
         user_data, public_key = _user_data(parsed_args), _key(parsed_args)
         with self.configured(parsed_args) as (conf, database):
             from ironic_virt.compute.db import records
@@ -136,10 +154,12 @@ exit codes:
                 flavor=database.flavors.get(parsed_args.flavor),
                 image=image,
                 ports=tuple(virt.Vif(port) for port in parsed_args.ports),
+                volumes=volumes,
                 user_data=user_data,
                 key_name=_key_name(parsed_args) if public_key else None,
                 public_key=public_key,
                 properties=parsed_args.properties,
+                requested_node=parsed_args.node,
             )
             requests = Requests(conf, database)
             asked = requests.create(wanted, least=parsed_args.min, most=most)
@@ -184,6 +204,8 @@ exit codes:
             self.refuse("argument --timeout: it goes with --wait")
         if parsed_args.key_name is not None and parsed_args.key is None:
             self.refuse("argument --key-name: it goes with --key")
+        if option := image_arguments.lone_option(parsed_args):
+            self.refuse(f"argument {option}: it goes with --image")
 
     def _wait(
         self, requests: Requests, asked: Sequence[Request], parsed_args: argparse.Namespace
@@ -222,7 +244,7 @@ def _without_node(asked: Sequence[Request], database: Database) -> dict[str, str
 
 def _user_data(parsed_args: argparse.Namespace) -> str | None:
     file = parsed_args.user_data
-    return None if file is None else _text(file, "--user-data")
+    return None if file is None else files.text(file, "--user-data")
 
 
 def _key_name(parsed_args: argparse.Namespace) -> str:
@@ -233,17 +255,8 @@ def _key(parsed_args: argparse.Namespace) -> str | None:
     file = parsed_args.key
     if file is None:
         return None
-    lines = _text(file, "--key").strip().splitlines()
+    lines = files.text(file, "--key").strip().splitlines()
     if len(lines) != 1 or not lines[0].startswith(_KEY_TYPES) or len(lines[0].split()) < 2:
         # Perhaps it is the private one: nothing of it is shown.
         raise InvalidRequest(f"--key {file}: this is no public SSH key in one line")
     return lines[0]
-
-
-def _text(file: str, option: str) -> str:
-    try:
-        return pathlib.Path(file).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InvalidRequest(f"{option} {file}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidRequest(f"{option} {file}: this is no text in UTF-8") from error

@@ -16,6 +16,7 @@ import argparse
 import difflib
 import gc
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -31,6 +32,8 @@ from ironic_virt.compute.errors import InvalidRequest
 
 LOG = logging.getLogger(__name__)
 
+# Tells of each error that it passes on, with a traceback.
+_SAID_AGAIN = "oslo_db.sqlalchemy.exc_filters"
 _CONSOLE_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -115,6 +118,8 @@ class Shell(app.App):
         console = logging.StreamHandler(self.stderr)
         console.setLevel(_CONSOLE_LEVELS[min(self.options.verbose_level, loudest)])
         console.setFormatter(logging.Formatter(self.CONSOLE_MESSAGE_FORMAT))
+        if not self.options.debug:
+            console.addFilter(lambda record: record.name != _SAID_AGAIN)
         handlers: list[logging.Handler] = [console]
         if self.options.log_file:
             # A path that can't be written to is an error of the command line.
@@ -142,6 +147,15 @@ class Shell(app.App):
         Its first run over all of that would take longer than most commands do.
         """
         gc.freeze()
+
+    def run(self, argv: list[str]) -> int:
+        """Run a command line to its end and return its exit code."""
+        for argument in argv:
+            if not argument.isascii() and not _is_text(argument):
+                # Neither a database nor Ironic could take it.
+                self.stderr.write(f"{self.NAME}: argument {argument!r} is no text in UTF-8\n")
+                return 2
+        return super().run(argv)
 
     def run_subcommand(self, argv: list[str]) -> int:
         """Find the command at the head of ``argv``, run it, return its exit code."""
@@ -194,9 +208,33 @@ def _complain_on_one_line(parser: argparse.ArgumentParser) -> None:
     parser.error = error  # type: ignore[method-assign]
 
 
+def _is_text(argument: str) -> bool:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def run(application: type[Shell], argv: Sequence[str] | None = None) -> int:
+    """Run an application.
+
+    :param argv: its arguments, the process's own by default.
+    :returns: the exit code.
+    """
+    for name in ("stdout", "stderr"):
+        # Closed by whoever wants to see none of it.
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    try:
+        return application().run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        return 130
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``ironic-virt`` with ``argv``, the process's own by default."""
-    return Shell().run(list(sys.argv[1:] if argv is None else argv))
+    return run(Shell, argv)
 
 
 if __name__ == "__main__":

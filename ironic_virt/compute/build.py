@@ -13,6 +13,7 @@ become is written down as soon as it is reserved.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from oslo_config import cfg
 from oslo_context import context as oslo_context
@@ -57,7 +58,12 @@ class Build:
             if placed is None:
                 return Result.ABORTED
             instance = placed
-            self._driver.spawn(context, instance, instance.image, [], None, None, instance.ports)
+            devices = self._block_devices(instance)
+            if devices is None:
+                return Result.ABORTED
+            self._driver.spawn(
+                *(context, instance, instance.image, [], None, None, instance.ports), devices
+            )
         except (exceptions.WaitCancelled, RecordsError):
             raise
         except exceptions.BuildAborted as error:
@@ -103,6 +109,10 @@ class Build:
             ) from error
         return dataclasses.replace(instance, node=node)
 
+    def _block_devices(self, instance: Instance) -> Sequence[virt.BlockDevice] | None:
+        """Its volumes and how to connect to them; ``None``: the build isn't wanted."""
+        return self._instances.block_devices(instance.uuid) if instance.volumes else ()
+
     def _succeeded(self, instance: Instance) -> Result:
         try:
             power_state = self._driver.get_info(instance).state
@@ -121,7 +131,7 @@ class Build:
 
     def _failed(self, instance: Instance, error: Exception) -> Result:
         try:
-            self._driver.failed_spawn_cleanup(instance)
+            self._driver.failed_spawn_cleanup(instance, instance.block_devices)
         except exceptions.WaitCancelled:
             raise
         except (*faults.OUT_OF_REACH, exceptions.NodeLocked) as trouble:
@@ -140,6 +150,12 @@ class Build:
             )
         if not _another_node_may_do(error):
             return self._fail(instance, error, faults.one_line(error))
+        if instance.requested_node is not None:
+            return self._fail(
+                instance,
+                error,
+                f"{faults.one_line(error)}. No other node is tried: this one was asked for",
+            )
         attempts = self._conf.scheduler.max_attempts
         if instance.attempts >= attempts:
             return self._fail(

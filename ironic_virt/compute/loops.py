@@ -67,8 +67,11 @@ class Loop:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while not self._stopped:
+        while True:
             self._woken.clear()
+            # Looked at after that: whoever stops it wakes it afterwards.
+            if self._stopped:
+                return
             try:
                 self._action()
             except self._fatal as error:

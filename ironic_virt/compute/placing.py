@@ -16,8 +16,9 @@ from oslo_config import cfg
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import FaultReport, Instance, Pool
 from ironic_virt.compute.errors import ClaimLost
+from ironic_virt.compute.known_nodes import known_node
 from ironic_virt.compute.states import TaskState
-from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike
+from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike, RecordList
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 from ironic_virt.scheduler.request import RequestSpec
 
@@ -48,6 +49,16 @@ def place(
 def candidates(database: Database) -> CandidateSource:
     """The free nodes of the services that are up and enabled, as the records have them."""
     return database.candidates
+
+
+def only(database: Database, node: str) -> CandidateSource:
+    """A node that somebody has chosen, if it is free and its service is up and enabled.
+
+    :raises ComputeNodeNotFound: there is no record of it.
+    """
+    usable = [one.host for one in database.services.list() if not one.disabled]
+    hosts = set(usable).intersection(database.services.up())
+    return RecordList([known_node(database, node)], hosts)
 
 
 class Placing:

@@ -66,10 +66,19 @@ class PowerChange:
         reached = (
             virt.PowerState.SHUTDOWN if task is TaskState.POWERING_OFF else virt.PowerState.RUNNING
         )
-        done = self._instances.finish(
-            instance.uuid, task, vm_state=VM_STATES[reached], power_state=reached
-        )
+        vm_state = VmState.ERROR if self._stays_in_error(instance) else VM_STATES[reached]
+        done = self._instances.finish(instance.uuid, task, vm_state=vm_state, power_state=reached)
         return Result.DONE if done else Result.ABORTED
+
+    def _stays_in_error(self, instance: Instance) -> bool:
+        """Whether an instance in error is so still: power alone makes no deployment whole."""
+        if instance.vm_state != VmState.ERROR:
+            return False
+        try:
+            return not self._driver.get_info(instance, use_cache=False).active
+        except exceptions.IronicVirtError as error:
+            LOG.debug("Instance %s stays in error: %s", instance.uuid, error)
+            return True
 
     def _change(
         self, context: oslo_context.RequestContext, task: TaskState, target: Instance

@@ -57,9 +57,7 @@ class PowerSync:
         :raises DatabaseUnreachable: the records can't be read or written.
         """
         self._look_for_strangers()
-        for instance in self._instances.list(host=self._host):
-            if instance.task_state is not None or instance.vm_state not in _SETTLED:
-                continue
+        for instance in self._instances.settled(self._host, _SETTLED):
             try:
                 power_state = self._driver.get_info(instance).state
             except exceptions.InstanceNotFound as error:
@@ -101,7 +99,7 @@ class PowerSync:
         if vm_state != instance.vm_state and self._restore():
             self._switch_back(instance, power_state, vm_state)
             return
-        if not self._instances.power_seen(instance.uuid, power_state, vm_state=vm_state):
+        if not self._instances.power_seen(instance, power_state, vm_state=vm_state):
             return
         LOG.warning(
             "Instance %s, node %s: its power state has changed from %s to %s; it is now %s",
@@ -114,7 +112,7 @@ class PowerSync:
     ) -> None:
         on = vm_state is VmState.STOPPED
         task = TaskState.POWERING_ON if on else TaskState.POWERING_OFF
-        if self._instances.switch_back(instance.uuid, power_state, vm_state, task):
+        if self._instances.switch_back(instance, power_state, vm_state, task):
             LOG.warning(
                 "Instance %s, node %s: somebody has switched the node %s; it is switched %s "
                 "again ([compute] power_sync_action)",

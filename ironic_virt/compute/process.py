@@ -29,7 +29,7 @@ def run(conf: cfg.ConfigOpts, version: str, *, leave: Callable[[int], Any] = os.
         try:
             # Nothing has begun yet that would have to be ended in order.
             with signals.interrupting():
-                database = Database(conf, patient=False)
+                database = Database(conf)
                 stack.callback(database.close)
                 database.open()
                 service = Service(conf, database, version=version, on_fatal=signals.fail)

@@ -62,6 +62,7 @@ class Rebuild:
             None,
             None,
             network_info=instance.ports,
+            block_device_info=instance.block_devices,
             preserve_ephemeral=wanted is not None and wanted.preserve_ephemeral,
         )
         if instance.vm_state == VmState.STOPPED:

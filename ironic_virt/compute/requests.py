@@ -12,9 +12,10 @@ It needs the database and no service, and may be used from any thread.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from oslo_config import cfg
 
@@ -22,7 +23,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.compute import flavors, passwords, states
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.errors import ClaimLost, InvalidRequest, RequestTimeout
-from ironic_virt.compute.placing import candidates, place
+from ironic_virt.compute.placing import candidates, only, place
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
@@ -114,12 +115,16 @@ class Requests:
         :raises InvalidExtraSpec: the flavor asks for something in an unknown form;
             nothing was written.
         :raises InstanceExists: the uuid is taken.
+        :raises ComputeNodeNotFound: there is no record of the node that is asked for.
         """
         most = least if most is None else most
         _check(wanted, least, most)
         for port in wanted.ports:
             if other := self._db.instances.instance_of_port(port.id):
                 raise InvalidRequest(f"instance {other} has the port {port.id}")
+        for volume in wanted.volumes:
+            if other := self._db.instances.instance_of_volume(volume.volume_id):
+                raise InvalidRequest(f"instance {other} has the volume {volume.volume_id}")
         flavors.check(wanted.flavor)
         spec = RequestSpec.from_flavor(
             wanted.flavor, instance_uuid=wanted.uuid, image=wanted.image
@@ -127,13 +132,15 @@ class Requests:
         scheduler = self._scheduler or FilterScheduler.from_conf(self._conf)
         self._scheduler = scheduler
         source = self._source or candidates(self._db)
+        if wanted.requested_node is not None:
+            source = only(self._db, wanted.requested_node)
         each = self._each(wanted, most)
         hosts: list[ComputeNodeLike] = []
         if most > 1:
             hosts, shortage = self._choose(scheduler, source, spec, least, most)
             if shortage is not None:
                 # Rather none than too few: nothing has been claimed yet.
-                return [self._failed(new, shortage) for new in each[:least]]
+                return [self._failed(new, shortage) for new in itertools.islice(each, least)]
         requests = []
         for number, new in enumerate(each):
             chosen = hosts[number] if number < len(hosts) else None
@@ -205,8 +212,10 @@ class Requests:
 
         :param vif: its id, as of a port in Neutron.
         :raises ConflictingRequest: the instance, or another one, has it already; or as above.
+        :raises InvalidRequest: no port has such an id.
         """
-        return self._ask(instance, TaskState.ATTACHING_INTERFACE, interface=virt.Vif(vif))
+        interface = virt.Vif(_checked_port(vif))
+        return self._ask(instance, TaskState.ATTACHING_INTERFACE, interface=interface)
 
     def detach_interface(self, instance: str, vif: str) -> Request:
         """Ask for a VIF to be detached from an instance.
@@ -214,6 +223,14 @@ class Requests:
         :raises ConflictingRequest: the instance doesn't have it; or as above.
         """
         return self._ask(instance, TaskState.DETACHING_INTERFACE, interface=virt.Vif(vif))
+
+    def trigger_crash_dump(self, instance: str) -> Request:
+        """Ask for an NMI, with which an instance's system writes a crash dump if it can.
+
+        It is sent once at most.  An outcome whose error says that it may have been sent
+        is not followed by another one; who wants one asks again.
+        """
+        return self._ask(instance, TaskState.TRIGGERING_CRASH_DUMP)
 
     # -- waiting --------------------------------------------------------------
 
@@ -265,18 +282,17 @@ class Requests:
 
     # -- within ---------------------------------------------------------------
 
-    def _each(self, wanted: records.NewInstance, count: int) -> list[records.NewInstance]:
+    def _each(self, wanted: records.NewInstance, count: int) -> Iterator[records.NewInstance]:
+        """So many instances, made when their turn comes: there may be far fewer nodes."""
         if count == 1:
-            return [self._identified(wanted, wanted.uuid)]
-        return [
-            self._identified(
-                dataclasses.replace(wanted, display_name=f"{wanted.display_name}-{number}")
-                if wanted.display_name
-                else wanted,
+            yield self._identified(wanted, wanted.uuid)
+            return
+        for number in range(1, count + 1):
+            name = f"{wanted.display_name}-{number}" if wanted.display_name else None
+            yield self._identified(
+                dataclasses.replace(wanted, display_name=name),
                 wanted.uuid if number == 1 else self._new_uuid(),
             )
-            for number in range(1, count + 1)
-        ]
 
     def _identified(self, new: records.NewInstance, uuid: str) -> records.NewInstance:
         request_id = new.request_id or f"req-{self._new_uuid()}"
@@ -325,7 +341,7 @@ class Requests:
         steps = "\n".join(
             f"{name}{f' ({wish})' if wish else ''}: {left} left" for name, wish, left in error.left
         )
-        fault = records.FaultReport(str(error), details=steps or None)
+        fault = records.FaultReport(str(error.of(new.uuid)), details=steps or None)
         return _created(self._db.instances.create_failed(new, fault), new)
 
     def _ask(
@@ -371,6 +387,12 @@ def has_failed(request: Request) -> bool:
     return request.instance.vm_state == VmState.ERROR
 
 
+def _checked_port(port: str) -> str:
+    if not 0 < len(port) <= _NAME_LENGTH:
+        raise InvalidRequest(f"a port's id has 1 to {_NAME_LENGTH} characters")
+    return port
+
+
 def _check(wanted: records.NewInstance, least: int, most: int) -> None:
     if not 1 <= least <= most:
         raise InvalidRequest(f"from {least} to {most} instances: that can't be")
@@ -378,9 +400,13 @@ def _check(wanted: records.NewInstance, least: int, most: int) -> None:
         raise InvalidRequest(f"the name is too long: at most {_NAME_LENGTH} characters")
     if wanted.ports and most > 1:
         raise InvalidRequest("several instances can't share ports: create them one by one")
-    ids = [port.id for port in wanted.ports]
+    if wanted.requested_node is not None and most > 1:
+        raise InvalidRequest("several instances can't have the same node: create one")
+    ids = [_checked_port(port.id) for port in wanted.ports]
     if len(set(ids)) != len(ids):
         raise InvalidRequest("a port is named twice")
+    if wanted.volumes and most > 1:
+        raise InvalidRequest("several instances can't share volumes: create them one by one")
     if wanted.user_data is not None and len(wanted.user_data) > LARGEST_USER_DATA:
         raise InvalidRequest(
             f"the user data has {len(wanted.user_data)} characters, more than {LARGEST_USER_DATA}"

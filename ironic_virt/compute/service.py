@@ -24,7 +24,7 @@ from oslo_log import log as logging
 
 from ironic_virt import conf as options
 from ironic_virt import exceptions, virt
-from ironic_virt.compute import consoles, interfaces, power, rescue
+from ironic_virt.compute import crash_dump, interfaces, power, questions, rescue
 from ironic_virt.compute.build import Build
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.delete import Delete
@@ -110,9 +110,9 @@ class Service:
         self._executors = [
             make_executor(conf.compute.max_concurrent_builds),
             make_executor(conf.compute.max_concurrent_tasks),
-            make_executor(consoles.THREADS),
+            make_executor(questions.THREADS),
         ]
-        self._consoles = consoles.Answers(self.host, self.driver, database, self._executors[2])
+        self._answers = questions.Answers(self.host, self.driver, database, self._executors[2])
         self._tasks = Tasks(
             lambda: database.instances.wanted(self.host),
             database.actions.list,
@@ -124,7 +124,13 @@ class Service:
                     self._executors[0],
                 ),
                 Pool(
-                    [TaskState.DELETING, *power.TASKS, *rescue.TASKS, *interfaces.TASKS],
+                    [
+                        TaskState.DELETING,
+                        *power.TASKS,
+                        *rescue.TASKS,
+                        *interfaces.TASKS,
+                        *crash_dump.TASKS,
+                    ],
                     conf.compute.max_concurrent_tasks,
                     self._executors[1],
                 ),
@@ -158,6 +164,7 @@ class Service:
             **dict.fromkeys(power.TASKS, change),
             **dict.fromkeys(rescue.TASKS, rescue.Rescue(self.driver, self._db)),
             **dict.fromkeys(interfaces.TASKS, interfaces.Interfaces(self.driver, self._db)),
+            **dict.fromkeys(crash_dump.TASKS, crash_dump.CrashDump(self.driver, self._db)),
         }
 
     def _loop(self, name: str, action: Callable[[], None], interval: Callable[[], float]) -> Loop:
@@ -266,7 +273,7 @@ class Service:
                 raise ServiceSuperseded(self.host)
             if self._clock() >= self._wait_until:
                 self._tasks.look()
-                self._consoles.look()
+                self._answers.look()
 
     def refresh(self) -> None:
         """Bring the nodes' records up to date."""

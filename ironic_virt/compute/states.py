@@ -37,6 +37,7 @@ class TaskState(enum.StrEnum):
     UNRESCUING = "unrescuing"
     ATTACHING_INTERFACE = "attaching-interface"
     DETACHING_INTERFACE = "detaching-interface"
+    TRIGGERING_CRASH_DUMP = "triggering-crash-dump"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,6 +78,9 @@ TRANSITIONS = {
         # From one that is rescued Ironic would not disconnect it.
         "detach_interface",
         frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
+    ),
+    TaskState.TRIGGERING_CRASH_DUMP: Transition(
+        "trigger_crash_dump", frozenset({VmState.ACTIVE, VmState.RESCUED, VmState.ERROR})
     ),
     TaskState.DELETING: Transition("delete", frozenset(VmState) - {VmState.DELETED}),
 }

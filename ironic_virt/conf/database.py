@@ -17,7 +17,6 @@ from oslo_db import options as oslo_options
 
 from ironic_virt import conf as all_options
 from ironic_virt import exceptions
-from ironic_virt.conf import service
 
 GROUP = "database"
 DEFAULT_CONNECTION = "sqlite:///$state_path/ironic-virt.sqlite"
@@ -34,8 +33,6 @@ _KEPT = (
     "pool_timeout",
     "max_retries",
     "retry_interval",
-    "db_max_retries",
-    "db_max_retry_interval",
     "connection_debug",
 )
 _CONNECTION_HELP = """
@@ -89,7 +86,7 @@ def load(config_files: Sequence[str], args: Sequence[str] = ()) -> cfg.ConfigOpt
     all_options.register_opts(conf)
     register_opts(conf)
     all_options.read(conf, config_files, args)
-    service.check(conf)
+    all_options.check_but_ironic(conf)
     check(conf)
     return conf
 

@@ -15,6 +15,9 @@ import pytest
 
 from tests.functional.demo_process import SECONDS, Demo, read_until
 
+# Ten commands, each a process of its own, on a host that may be busy.
+pytestmark = pytest.mark.timeout(900)
+
 QUICK = ("--deploy-time", "0.3")
 ENDLESS = ("--deploy-time", "600")
 

@@ -12,6 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +30,37 @@ from tests.crashing import CrashingChannel
 IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
 OTHER_IMAGE = virt.ImageMeta("https://images.example.test/b.raw", checksum="cd" * 16)
 FLAVOR = virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100)
+SECONDS = 180.0
+"""More than anything should take that is waited for."""
+
 SEEDS = itertools.count(1000)
 """Nodes of different tests must not have the same uuids."""
+
+
+_PATIENT = {
+    "api_max_retries": 180,
+    "timeout": 180,
+    "serial_console_state_timeout": 180,
+    "vnc_console_state_timeout": 180,
+    "allocation_timeout": 180,
+}
+"""Ironic may be slow where a test is not about that; the other waits are longer anyway."""
 
 
 def write_conf(directory: Path, ironic: real_ironic.RealIronic, **options: Any) -> Path:
     """An operator's file."""
     lines = ["[DEFAULT]", "host = compute1", "[ironic]", "auth_type = none"]
     lines += [f"endpoint_override = {ironic.url}", "api_retry_interval = 1"]
-    lines += [f"{name} = {value}" for name, value in options.items()]
+    lines += [f"{name} = {value}" for name, value in (_PATIENT | options).items()]
     path = directory / "ironic-virt.conf"
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+def flavor(**extra_specs: str) -> virt.Flavor:
+    """The flavor with extra specs; ``__`` stands for the colon in their names."""
+    specs = {name.replace("__", ":"): value for name, value in extra_specs.items()}
+    return dataclasses.replace(FLAVOR, extra_specs=specs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +142,8 @@ class _DyingService(Service):
     def __init__(self, config: Path, at: int, *, after: bool, starting: bool) -> None:
         options = conf.load([str(config)])
         started = at if starting else 0
-        self.channel = CrashingChannel(KeystoneChannel.from_conf(options), started, after)
+        channel = KeystoneChannel.from_conf(options)
+        self.channel = CrashingChannel(channel, started, after, every_poll=False)
         client = IronicClient(self.channel)
 
         def pause(condition: threading.Condition, seconds: float | None) -> None:
@@ -158,16 +179,20 @@ class Operator:
         self._url = ironic.url
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request that must succeed."""
-        answer = requests.request(
-            method,
-            f"{self._url}/v1{path}",
-            json=body,
-            headers={"X-OpenStack-Ironic-API-Version": "1.115"},
-            timeout=60,
-        )
-        answer.raise_for_status()
-        return answer.json() if answer.content else None
+        """Send a request that must succeed, as soon as nobody works on the node."""
+        deadline = time.monotonic() + SECONDS
+        while True:
+            answer = requests.request(
+                method,
+                f"{self._url}/v1{path}",
+                json=body,
+                headers={"X-OpenStack-Ironic-API-Version": "1.115"},
+                timeout=SECONDS,
+            )
+            if not _is_locked(answer) or time.monotonic() > deadline:
+                answer.raise_for_status()
+                return answer.json() if answer.content else None
+            time.sleep(0.1)
 
     def node(self, node: str) -> dict[str, Any]:
         """Everything of a node that doesn't change by itself."""
@@ -242,9 +267,13 @@ class Operator:
         """Ask for a provision state."""
         self.request("PUT", f"/nodes/{node}/states/provision", {"target": verb})
 
+    def at_rest(self, node: str) -> dict[str, Any]:
+        """The node when nobody works on it any more: what has changed is seen before that."""
+        return self.wait(node, lambda seen: True)
+
     def wait(self, node: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """The node as soon as it is as wanted and unlocked."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + SECONDS
         while True:
             seen = self.node(node)
             if wanted(seen) and seen["reservation"] is None:
@@ -255,3 +284,7 @@ class Operator:
     def wait_for_state(self, node: str, state: str) -> dict[str, Any]:
         """The node when it is in a provision state."""
         return self.wait(node, lambda seen: seen["provision_state"] == state)
+
+
+def _is_locked(answer: requests.Response) -> bool:
+    return answer.status_code == HTTPStatus.CONFLICT and "is locked by host" in answer.text

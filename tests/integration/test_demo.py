@@ -10,9 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from ironic_virt.testing import real_ironic
-from tests.functional.demo_process import Demo, read_until
+from tests.functional.demo_process import SECONDS, Demo, read_until
 
-SECONDS = 180.0
+# An Ironic is started, and then a dozen processes one after the other.
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture

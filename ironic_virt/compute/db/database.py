@@ -14,12 +14,12 @@ from ironic_virt.compute.db import schema
 from ironic_virt.compute.db.candidates import Candidates
 from ironic_virt.compute.db.claims import Claims
 from ironic_virt.compute.db.compute_nodes import ComputeNodes
-from ironic_virt.compute.db.consoles import Consoles
 from ironic_virt.compute.db.flavors import Flavors
 from ironic_virt.compute.db.history import Actions, Faults
 from ironic_virt.compute.db.instances import Instances
 from ironic_virt.compute.db.moves import Moves
 from ironic_virt.compute.db.pools import Pools
+from ironic_virt.compute.db.questions import Questions
 from ironic_virt.compute.db.services import Services
 from ironic_virt.compute.db.transactions import Transactions, utc_now
 from ironic_virt.conf import database
@@ -33,8 +33,8 @@ class Database:
 
     :param conf: with ``[DEFAULT]`` of a service and ``[database]`` registered
         (:func:`ironic_virt.conf.load_records`).
-    :param patient: wait for a database that is down; ``False``: one try, for a
-        command that somebody waits for.
+    :param patient: opening it waits for a database that is down; ``False``: one try,
+        for a command that somebody waits for.
     :param clock: the time that is written into records, aware.
     :param sleep: pauses between tries, in seconds.
     :raises InvalidConfiguration: ``[database] connection`` can't be used.
@@ -60,7 +60,7 @@ class Database:
         self.actions = Actions(transactions)
         self.faults = Faults(transactions)
         self.flavors = Flavors(transactions)
-        self.consoles = Consoles(transactions)
+        self.questions = Questions(transactions)
         self.moves = Moves(transactions, conf.service_down_time)
 
     @property

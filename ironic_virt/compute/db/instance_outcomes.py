@@ -16,6 +16,7 @@ from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import claims, history, instance_rows, models, records
+from ironic_virt.compute.db.holdings import ports, volumes
 from ironic_virt.compute.db.instance_rows import LIVE
 from ironic_virt.compute.db.transactions import Transactions
 from ironic_virt.compute.states import TaskState, VmState
@@ -27,6 +28,7 @@ _NO_PROGRESS: dict[str, Any] = {
     "progress_detail": None,
     "progress_at": None,
 }
+_INTERFACES = (TaskState.ATTACHING_INTERFACE, TaskState.DETACHING_INTERFACE)
 _STEP_LENGTH = 64
 _DETAIL_LENGTH = 255
 
@@ -76,6 +78,7 @@ class InstanceOutcomes:
             values.update(_replugged(connection, uuid, expected_task_state))
             if not _swap(connection, uuid, expected_task_state, now, values):
                 return False
+            _settle_ports(connection, uuid, expected_task_state)
             history.finish_actions(connection, uuid, now)
             return True
 
@@ -111,8 +114,11 @@ class InstanceOutcomes:
             host = connection.scalar(sa.select(_INSTANCE.host).where(_INSTANCE.uuid == uuid))
             if not _swap(connection, uuid, expected_task_state, now, values):
                 return False
+            _settle_ports(connection, uuid, expected_task_state)
             if release:
                 claims.release(connection, uuid, now)
+                ports.release(connection, uuid)
+                volumes.release(connection, uuid)
             history.finish_actions(connection, uuid, now, fault.message)
             history.add_fault(connection, uuid, host, fault, now)
             return True
@@ -205,6 +211,36 @@ class InstanceOutcomes:
         except db_exception.DBDuplicateEntry as exc:
             raise errors.ClaimLost(node, uuid) from exc
 
+    def begin_crash_dump(self, uuid: str, attempt: str) -> str | None:
+        """Write down that an NMI is about to be sent, unless that has been written before.
+
+        :param attempt: names this one; no other has this name.
+        :returns: the attempt that is written down now: this one, or an earlier one;
+            ``None``: something else is wanted by now.
+        """
+        wanted = (
+            *(LIVE, _INSTANCE.uuid == uuid),
+            _INSTANCE.task_state == TaskState.TRIGGERING_CRASH_DUMP,
+        )
+        attempted = _INSTANCE.crash_dump_attempt
+
+        def work(connection: sa.Connection) -> str | None:
+            now = self._transactions.now()
+            connection.execute(
+                sa.update(_INSTANCE)
+                .where(*wanted, attempted.is_(None))
+                .values(
+                    crash_dump_attempt=attempt,
+                    progress_step="injecting an NMI",
+                    progress_detail=None,
+                    progress_at=now,
+                    updated_at=now,
+                )
+            )
+            return connection.scalar(sa.select(attempted).where(*wanted))
+
+        return self._transactions.write(work)
+
     def deleted(self, uuid: str) -> bool:
         """Write down that nothing of the instance is left: its history stays.
 
@@ -226,23 +262,29 @@ class InstanceOutcomes:
         return self._transactions.write(work)
 
     def power_seen(
-        self, uuid: str, power_state: PowerState, *, vm_state: VmState | None = None
+        self, seen: records.Instance, power_state: PowerState, *, vm_state: VmState | None = None
     ) -> bool:
         """Write down what power state an instance has that nothing is wanted of.
 
-        :returns: ``False`` if something is wanted of it; nothing was changed.
+        :param seen: its record as it was before the power state was read.
+        :returns: ``False`` if something is wanted of it or has been since then; nothing was
+            changed.
         """
         values: dict[str, Any] = {"power_state": power_state}
         if vm_state is not None:
             values["vm_state"] = vm_state
         return self._transactions.write(
-            lambda connection: _swap(connection, uuid, None, self._transactions.now(), values)
+            lambda connection: _swap(
+                connection, seen.uuid, None, self._transactions.now(), values, seen=seen
+            )
         )
 
 
 def remove(connection: sa.Connection, uuid: str, now: datetime.datetime) -> records.Instance:
     """Delete an instance's record within a transaction; what is left is history."""
     claims.release(connection, uuid, now)
+    ports.release(connection, uuid)
+    volumes.release(connection, uuid)
     connection.execute(
         sa.update(_INSTANCE)
         .where(LIVE, _INSTANCE.uuid == uuid)
@@ -273,7 +315,7 @@ def _replugged(
     connection: sa.Connection, uuid: str, task_state: TaskState | None
 ) -> dict[str, Any]:
     """The ports of an instance when the one that was wanted has come or gone."""
-    if task_state not in (TaskState.ATTACHING_INTERFACE, TaskState.DETACHING_INTERFACE):
+    if task_state not in _INTERFACES:
         return {}
     statement = sa.select(_INSTANCE.ports, _INSTANCE.interface).where(LIVE, _INSTANCE.uuid == uuid)
     row = connection.execute(statement).one_or_none()
@@ -284,6 +326,13 @@ def _replugged(
     return {"ports": [*others, row.interface] if comes else others}
 
 
+def _settle_ports(connection: sa.Connection, uuid: str, task_state: TaskState | None) -> None:
+    """Give up the port that did not come, or is gone."""
+    if task_state in _INTERFACES:
+        has = connection.scalar(sa.select(_INSTANCE.ports).where(LIVE, _INSTANCE.uuid == uuid))
+        ports.release(connection, uuid, keep=[port["id"] for port in has or ()])
+
+
 def _swap(
     connection: sa.Connection,
     uuid: str,
@@ -291,17 +340,22 @@ def _swap(
     now: datetime.datetime,
     values: dict[str, Any],
     wanted: TaskState | None = None,
+    seen: records.Instance | None = None,
 ) -> bool:
     task = _INSTANCE.task_state
+    same = () if seen is None else instance_rows.unchanged(seen)
     swapped = connection.execute(
         sa.update(_INSTANCE)
         .where(LIVE, _INSTANCE.uuid == uuid, task == expected if expected else task.is_(None))
+        .where(*same)
         .values(
             **values,
             task_state=wanted,
             rebuild=sa.null() if wanted is None else _INSTANCE.rebuild,
             interface=sa.null() if wanted is None else _INSTANCE.interface,
             rescue_password=sa.null() if wanted is None else _INSTANCE.rescue_password,
+            crash_dump_attempt=sa.null() if wanted is None else _INSTANCE.crash_dump_attempt,
+            volume_connections=sa.null() if wanted is None else _INSTANCE.volume_connections,
             updated_at=now,
             **_NO_PROGRESS,
         )

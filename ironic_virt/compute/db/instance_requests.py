@@ -8,6 +8,7 @@ its node and its action, or not at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import sqlalchemy as sa
@@ -15,7 +16,8 @@ from oslo_db import exception as db_exception
 
 from ironic_virt import virt
 from ironic_virt.compute import errors, states
-from ironic_virt.compute.db import claims, history, instance_rows, models, ports, records
+from ironic_virt.compute.db import claims, history, instance_rows, models, records
+from ironic_virt.compute.db.holdings import ports, volumes
 from ironic_virt.compute.db.instance_outcomes import remove
 from ironic_virt.compute.db.transactions import Transactions
 from ironic_virt.compute.states import TaskState, VmState
@@ -46,6 +48,7 @@ class InstanceRequests:
         :param node: or a pool, to claim one of its places.
         :raises ClaimLost: the node isn't free any more, or has another owner now.
         :raises InstanceExists: the uuid is taken.
+        :raises InvalidRequest: another instance has one of its ports or volumes.
         """
         pool = node.name if isinstance(node, records.Pool) else None
 
@@ -69,12 +72,24 @@ class InstanceRequests:
                     created_at=now,
                 )
             )
+            ports.take(connection, new.uuid, [port.id for port in new.ports], now)
+            volumes.take(connection, new.uuid, [one.volume_id for one in new.volumes], now)
             _begin_create(connection, new, self._transactions)
             return instance_rows.get(connection, new.uuid)
 
         try:
             return self._transactions.write(work)
         except db_exception.DBDuplicateEntry:
+            for port in new.ports:
+                if other := self.instance_of_port(port.id, besides=new.uuid):
+                    raise errors.InvalidRequest(
+                        f"instance {other} has the port {port.id}"
+                    ) from None
+            for volume in new.volumes:
+                if other := self.instance_of_volume(volume.volume_id, besides=new.uuid):
+                    raise errors.InvalidRequest(
+                        f"instance {other} has the volume {volume.volume_id}"
+                    ) from None
             return self._earlier(new, node)
 
     def _earlier(self, new: records.NewInstance, node: Chosen) -> records.Instance:
@@ -96,9 +111,18 @@ class InstanceRequests:
         statement = sa.select(sa.exists().where(_INSTANCE.uuid == uuid))
         return bool(self._transactions.read(lambda connection: connection.scalar(statement)))
 
-    def instance_of_port(self, port: str) -> str | None:
-        """The uuid of the instance that has a port; ``None``: none has."""
-        return self._transactions.read(lambda connection: ports.holder(connection, port))
+    def instance_of_port(self, port: str, besides: str | None = None) -> str | None:
+        """The uuid of the instance that has a port; ``None``: none has.
+
+        :param besides: the uuid of an instance that doesn't count.
+        """
+        return self._transactions.read(lambda connection: ports.holder(connection, port, besides))
+
+    def instance_of_volume(self, volume: str, besides: str | None = None) -> str | None:
+        """The uuid of the instance that has a volume; otherwise as :meth:`instance_of_port`."""
+        return self._transactions.read(
+            lambda connection: volumes.holder(connection, volume, besides)
+        )
 
     def create_failed(
         self, new: records.NewInstance, fault: records.FaultReport
@@ -114,7 +138,10 @@ class InstanceRequests:
             now = self._transactions.now()
             connection.execute(
                 sa.insert(_INSTANCE).values(
-                    **_values(new), vm_state=VmState.ERROR, attempts=0, created_at=now
+                    **_values(new) | {"volume_connections": None},
+                    vm_state=VmState.ERROR,
+                    attempts=0,
+                    created_at=now,
                 )
             )
             _begin_create(connection, new, self._transactions)
@@ -163,14 +190,16 @@ class InstanceRequests:
                 raise errors.ConflictingRequest(uuid, reason)
             if task_state is not TaskState.DELETING and found.host is None:
                 raise errors.ConflictingRequest(uuid, "it is on no node; it can only be deleted")
+            if task_state is TaskState.REBUILDING and found.boots_from_volume:
+                raise errors.ConflictingRequest(
+                    uuid,
+                    "it boots from a volume, which Ironic can't rebuild; what is on the volume "
+                    "is changed in the storage that has it",
+                )
             if reason := _not_with(interface, task_state, found):
                 raise errors.ConflictingRequest(uuid, reason)
             if task_state is TaskState.ATTACHING_INTERFACE and interface is not None:
-                other = ports.holder(connection, interface.id, besides=uuid)
-                if other is not None:
-                    raise errors.ConflictingRequest(
-                        uuid, f"instance {other} has the interface {interface.id}"
-                    )
+                ports.take(connection, uuid, [interface.id], now)
             rebuild = None
             if task_state is TaskState.REBUILDING:
                 wanted = records.Rebuild(image or found.image, preserve_ephemeral)
@@ -193,6 +222,8 @@ class InstanceRequests:
                     rebuild=rebuild,
                     rescue_password=rescue_password,
                     interface=None if interface is None else records.plain(interface),
+                    crash_dump_attempt=None,
+                    volume_connections=None,
                     progress_step=None,
                     progress_detail=None,
                     progress_at=None,
@@ -203,34 +234,38 @@ class InstanceRequests:
                 return remove(connection, uuid, now)
             return instance_rows.get(connection, uuid)
 
-        return self._transactions.write(work)
+        try:
+            return self._transactions.write(work)
+        except db_exception.DBDuplicateEntry as exc:
+            raise errors.ConflictingRequest(uuid, self._whose(interface)) from exc
+
+    def _whose(self, interface: virt.Vif | None) -> str:
+        """Who has an interface that could not be had."""
+        port = interface.id if interface else "None"
+        other = self.instance_of_port(port)
+        return f"{f'instance {other}' if other else 'another instance'} has the interface {port}"
 
     def switch_back(
         self,
-        uuid: str,
+        seen: records.Instance,
         power_state: virt.PowerState,
         vm_state: VmState,
         task_state: TaskState,
     ) -> bool:
         """Write down that a node was switched on or off, and want the contrary.
 
-        :param vm_state: what its instance is by that, until the task is done.
-        :returns: ``False`` if something is wanted of it, or that is known; nothing was changed.
+        :param seen: its instance's record as it was before the power state was read.
+        :param vm_state: what the instance is by that, until the task is done.
+        :returns: ``False`` if something is wanted of it or has been since then; nothing was
+            changed.
         """
 
         def work(connection: sa.Connection) -> bool:
             now = self._transactions.now()
-            try:
-                found = instance_rows.get(connection, uuid, lock=True)
-            except errors.NoSuchInstance:
-                return False
-            if found.task_state is not None or found.vm_state == vm_state:
-                return False
-            action = states.TRANSITIONS[task_state].action
-            history.begin_action(connection, uuid, action, now)
-            connection.execute(
+            wanted = connection.execute(
                 sa.update(_INSTANCE)
-                .where(_INSTANCE.uuid == uuid)
+                .where(instance_rows.LIVE, _INSTANCE.uuid == seen.uuid)
+                .where(_INSTANCE.task_state.is_(None), *instance_rows.unchanged(seen))
                 .values(
                     vm_state=vm_state,
                     power_state=power_state,
@@ -238,7 +273,10 @@ class InstanceRequests:
                     updated_at=now,
                 )
             )
-            return True
+            if wanted.rowcount:
+                action = states.TRANSITIONS[task_state].action
+                history.begin_action(connection, seen.uuid, action, now)
+            return bool(wanted.rowcount)
 
         return self._transactions.write(work)
 
@@ -275,10 +313,12 @@ def _values(new: records.NewInstance) -> dict[str, Any]:
     return {
         "uuid": new.uuid,
         "display_name": new.display_name,
+        "requested_node": new.requested_node,
         "power_state": virt.PowerState.NOSTATE,
         "flavor": records.plain(new.flavor),
         "image": records.plain(new.image),
         "ports": [records.plain(port) for port in new.ports],
+        **_volumes(new.volumes),
         "user_data": new.user_data,
         "key_name": new.key_name,
         "public_key": new.public_key,
@@ -286,4 +326,16 @@ def _values(new: records.NewInstance) -> dict[str, Any]:
         "project_id": new.project_id,
         "user_id": new.user_id,
         "tried_nodes": [],
+    }
+
+
+def _volumes(devices: Sequence[virt.BlockDevice]) -> dict[str, Any]:
+    if not devices:
+        return {"volumes": None, "volume_connections": None}
+    ordered = sorted(devices, key=lambda device: device.boot_index)
+    return {
+        "volumes": [
+            {"volume_id": device.volume_id, "boot_index": device.boot_index} for device in ordered
+        ],
+        "volume_connections": [dict(device.connection_info) for device in ordered],
     }

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,6 +22,7 @@ _COLUMNS: tuple[Any, ...] = (
     _INSTANCE.host,
     _INSTANCE.node,
     _INSTANCE.pool,
+    _INSTANCE.requested_node,
     _INSTANCE.vm_state,
     _INSTANCE.task_state,
     _INSTANCE.power_state,
@@ -29,6 +30,7 @@ _COLUMNS: tuple[Any, ...] = (
     _INSTANCE.image,
     _INSTANCE.rebuild,
     _INSTANCE.ports,
+    _INSTANCE.volumes,
     _INSTANCE.interface,
     _INSTANCE.user_data,
     _INSTANCE.key_name,
@@ -48,6 +50,7 @@ _COLUMNS: tuple[Any, ...] = (
     _INSTANCE.deleted_at,
 )
 LIVE = _INSTANCE.deleted == 0
+_PAGE = 500
 
 
 class InstanceRows:
@@ -91,6 +94,7 @@ class InstanceRows:
         host: str | None = None,
         node: str | None = None,
         *,
+        name: str | None = None,
         deleted: bool | None = False,
         limit: int | None = None,
     ) -> Sequence[records.Instance]:
@@ -103,6 +107,8 @@ class InstanceRows:
             statement = statement.where(_INSTANCE.host == host)
         if node is not None:
             statement = statement.where(_INSTANCE.node == node)
+        if name is not None:
+            statement = statement.where(_INSTANCE.display_name == name)
         if deleted is not None:
             statement = statement.where(_INSTANCE.deleted != 0 if deleted else LIVE)
         return self._records(statement)
@@ -115,21 +121,44 @@ class InstanceRows:
             .order_by(_INSTANCE.id)
         )
 
+    def settled(
+        self, host: str, vm_states: Collection[str], *, page: int = _PAGE
+    ) -> Iterator[records.Instance]:
+        """A service's instances in these states of which nothing is wanted.
+
+        One after the other, the oldest first; what changes meanwhile may or may not be seen.
+
+        :param page: how many are read at a time.
+        """
+        last = 0
+        while True:
+            statement = (
+                sa.select(_INSTANCE.id, *_COLUMNS)
+                .where(LIVE, _INSTANCE.host == host, _INSTANCE.task_state.is_(None))
+                .where(_INSTANCE.vm_state.in_(vm_states), _INSTANCE.id > last)
+                .order_by(_INSTANCE.id)
+                .limit(page)
+            )
+            rows = self._rows(statement)
+            for row in rows:
+                yield record(row)
+            if len(rows) < page:
+                return
+            last = rows[-1].id
+
     def task_states(self, host: str) -> Mapping[str, str | None]:
         """What is wanted of each of a service's instances, by uuid."""
         statement = sa.select(_INSTANCE.uuid, _INSTANCE.task_state).where(
             LIVE, _INSTANCE.host == host
         )
-        rows = self._transactions.read(lambda connection: connection.execute(statement).all())
-        return {row.uuid: row.task_state for row in rows}
+        return {row.uuid: row.task_state for row in self._rows(statement)}
 
     def places(self, host: str) -> Mapping[str, str]:
         """Where each of a service's instances is: its pool, else its node, else ``""``."""
         statement = sa.select(_INSTANCE.uuid, _INSTANCE.pool, _INSTANCE.node).where(
             LIVE, _INSTANCE.host == host
         )
-        rows = self._transactions.read(lambda connection: connection.execute(statement).all())
-        return {row.uuid: row.pool or row.node or "" for row in rows}
+        return {row.uuid: row.pool or row.node or "" for row in self._rows(statement)}
 
     def hosts(self, uuids: Collection[str]) -> Mapping[str, str | None]:
         """The services that instances belong to, by uuid; one that isn't known is left out."""
@@ -167,6 +196,29 @@ class InstanceRows:
         statement = sa.select(_INSTANCE.rescue_password).where(LIVE, _INSTANCE.uuid == uuid)
         return self._transactions.read(lambda connection: connection.scalar(statement))
 
+    def crash_dump_attempt(self, uuid: str) -> str | None:
+        """Which attempt to send the NMI that is wanted has begun; ``None``: none has."""
+        statement = sa.select(_INSTANCE.crash_dump_attempt).where(LIVE, _INSTANCE.uuid == uuid)
+        return self._transactions.read(lambda connection: connection.scalar(statement))
+
+    def block_devices(self, uuid: str) -> tuple[virt.BlockDevice, ...] | None:
+        """An instance's volumes with all that it takes to connect to them; in no record.
+
+        :returns: ``None`` when it is not being built any more: that is forgotten then.
+        """
+        statement = sa.select(_INSTANCE.volumes, _INSTANCE.volume_connections).where(
+            LIVE, _INSTANCE.uuid == uuid
+        )
+        row = self._transactions.read(
+            lambda connection: connection.execute(statement).one_or_none()
+        )
+        if row is None or row.volume_connections is None:
+            return None
+        return tuple(
+            virt.BlockDevice(**volume, connection_info=info)
+            for volume, info in zip(row.volumes, row.volume_connections, strict=True)
+        )
+
     def names(self, uuids: Collection[str]) -> Mapping[str, str]:
         """What instances are called, by uuid; one that isn't known is left out."""
 
@@ -183,8 +235,10 @@ class InstanceRows:
         return self._transactions.read(work)
 
     def _records(self, statement: sa.Select[*tuple[Any, ...]]) -> Sequence[records.Instance]:
-        rows = self._transactions.read(lambda connection: connection.execute(statement).all())
-        return [record(row) for row in rows]
+        return [record(row) for row in self._rows(statement)]
+
+    def _rows(self, statement: sa.Select[*tuple[Any, ...]]) -> Sequence[Any]:
+        return self._transactions.read(lambda connection: connection.execute(statement).all())
 
 
 def get(
@@ -207,14 +261,21 @@ def get(
     return record(row)
 
 
+def unchanged(seen: records.Instance) -> tuple[sa.ColumnElement[bool], ...]:
+    """That an instance's row is still what a record was made of, but for its progress."""
+    return (_INSTANCE.vm_state == seen.vm_state, _INSTANCE.updated_at == seen.updated_at)
+
+
 def record(row: sa.Row[*tuple[Any, ...]]) -> records.Instance:
     """A row as the value that leaves this room."""
     values = dict(row._mapping)
+    values.pop("id", None)
     values["flavor"] = virt.Flavor(**values["flavor"])
     values["image"] = virt.ImageMeta(**values["image"])
     if values["rebuild"] is not None:
         values["rebuild"] = records.rebuild_from(values["rebuild"])
     values["ports"] = tuple(virt.Vif(**port) for port in values["ports"])
+    values["volumes"] = tuple(records.Volume(**one) for one in values["volumes"] or ())
     if values["interface"] is not None:
         values["interface"] = virt.Vif(**values["interface"])
     values["tried_nodes"] = tuple(values["tried_nodes"])

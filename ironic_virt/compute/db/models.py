@@ -173,6 +173,7 @@ class Instance(SoftDeleted, Base):
     host: orm.Mapped[str | None] = orm.mapped_column(_NAME)
     node: orm.Mapped[str | None] = orm.mapped_column(_UUID)
     pool: orm.Mapped[str | None] = orm.mapped_column(_NAME)
+    requested_node: orm.Mapped[str | None] = orm.mapped_column(_UUID)
     vm_state: orm.Mapped[str] = orm.mapped_column(sa.String(32))
     task_state: orm.Mapped[str | None] = orm.mapped_column(sa.String(32))
     power_state: orm.Mapped[int] = orm.mapped_column(sa.Integer)
@@ -183,7 +184,13 @@ class Instance(SoftDeleted, Base):
     rescue_password: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
     # Only while it is wanted that it comes or goes.
     interface: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
+    # Who has begun to send the NMI, only while that is wanted.
+    crash_dump_attempt: orm.Mapped[str | None] = orm.mapped_column(_UUID)
     ports: orm.Mapped[Any] = orm.mapped_column(types.Json)
+    # In the order of their boot indexes; ``None``: it has none.
+    volumes: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
+    # How to connect to each of them, with credentials; only while it is being built.
+    volume_connections: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
     user_data: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
     key_name: orm.Mapped[str | None] = orm.mapped_column(_NAME)
     public_key: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
@@ -197,6 +204,34 @@ class Instance(SoftDeleted, Base):
     tried_nodes: orm.Mapped[Any] = orm.mapped_column(types.Json)
     launched_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(types.UtcDateTime)
     terminated_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(types.UtcDateTime)
+
+
+class InstancePort(Base):
+    """A port that an instance has or is being given; gone when it has it no more."""
+
+    __tablename__ = "instance_ports"
+    __table_args__ = (
+        sa.UniqueConstraint("port_id", name="uniq_instance_ports_port_id"),
+        sa.Index("ix_instance_ports_instance_uuid", "instance_uuid"),
+        _MYSQL,
+    )
+
+    port_id: orm.Mapped[str] = orm.mapped_column(_NAME)
+    instance_uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
+
+
+class InstanceVolume(Base):
+    """A volume that an instance has; gone when it has it no more."""
+
+    __tablename__ = "instance_volumes"
+    __table_args__ = (
+        sa.UniqueConstraint("volume_id", name="uniq_instance_volumes_volume_id"),
+        sa.Index("ix_instance_volumes_instance_uuid", "instance_uuid"),
+        _MYSQL,
+    )
+
+    volume_id: orm.Mapped[str] = orm.mapped_column(_NAME)
+    instance_uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
 
 
 class InstanceAction(Base):
@@ -235,19 +270,19 @@ class InstanceFault(Base):
     details: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
 
 
-class ConsoleRequest(Base):
-    """Somebody waits to be told where an instance's console is; gone when they know it."""
+class Question(Base):
+    """Somebody waits to be told something of an instance or a node; gone when they know it."""
 
-    __tablename__ = "console_requests"
+    __tablename__ = "questions"
     __table_args__ = (
-        sa.UniqueConstraint("uuid", name="uniq_console_requests_uuid"),
+        sa.UniqueConstraint("uuid", name="uniq_questions_uuid"),
         _MYSQL,
     )
 
     uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
-    instance_uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
+    about: orm.Mapped[str] = orm.mapped_column(_UUID)
     kind: orm.Mapped[str] = orm.mapped_column(sa.String(16))
-    address: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
+    answer: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
     error: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
     answered: orm.Mapped[bool] = orm.mapped_column(sa.Boolean)
     expires_at: orm.Mapped[datetime.datetime] = orm.mapped_column(types.UtcDateTime)

@@ -201,7 +201,9 @@ class Pool:
 class NewInstance:
     """What somebody asks for, before there is a record of it.
 
+    :param volumes: with one of boot index 0, that is booted from, and not the image.
     :param user_data: the user's script or document; never logged.
+    :param requested_node: the uuid of the only node that will do.
     """
 
     uuid: str
@@ -209,6 +211,7 @@ class NewInstance:
     image: virt.ImageMeta
     display_name: str | None = None
     ports: tuple[virt.Vif, ...] = ()
+    volumes: tuple[virt.BlockDevice, ...] = dataclasses.field(default=(), hash=False)
     user_data: str | None = dataclasses.field(default=None, repr=False)
     key_name: str | None = None
     public_key: str | None = dataclasses.field(default=None, repr=False)
@@ -216,6 +219,18 @@ class NewInstance:
     project_id: str | None = None
     user_id: str | None = None
     request_id: str | None = None
+    requested_node: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Volume:
+    """A volume of an instance; how to connect to it is in no record.
+
+    :param boot_index: 0 is booted from.
+    """
+
+    volume_id: str
+    boot_index: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -236,10 +251,12 @@ class Instance:
     :param vm_state: what it is (:class:`~ironic_virt.compute.states.VmState`).
     :param task_state: what is wanted of it and not yet so.
     :param rebuild: what it is being rebuilt with; ``image`` is what it has until then.
+    :param volumes: in the order of their boot indexes.
     :param interface: what is being attached, and not yet in ``ports``, or detached, and
         still there.
     :param node: the uuid of its node; where Ironic picks that, only since it has.
     :param pool: the pool that it has a place of.
+    :param requested_node: the only node that would do for it; ``None``: any that fits.
     :param tried_nodes: uuids of the nodes that it was given up on, and names of the pools
         that had none for it.
     """
@@ -249,6 +266,7 @@ class Instance:
     host: str | None
     node: str | None
     pool: str | None
+    requested_node: str | None
     vm_state: str
     task_state: str | None
     power_state: int
@@ -256,6 +274,7 @@ class Instance:
     image: virt.ImageMeta
     rebuild: Rebuild | None
     ports: tuple[virt.Vif, ...]
+    volumes: tuple[Volume, ...]
     interface: virt.Vif | None
     user_data: str | None = dataclasses.field(repr=False)
     key_name: str | None
@@ -280,24 +299,36 @@ class Instance:
         return self.display_name or self.uuid
 
     @property
+    def block_devices(self) -> tuple[virt.BlockDevice, ...]:
+        """Its volumes as a driver takes them that needs not connect to them any more."""
+        return tuple(virt.BlockDevice(one.volume_id, one.boot_index, {}) for one in self.volumes)
+
+    @property
+    def boots_from_volume(self) -> bool:
+        """Whether it boots from one of its volumes, and has no image."""
+        return any(one.boot_index == 0 for one in self.volumes)
+
+    @property
     def is_deleted(self) -> bool:
         """Whether only its history is left."""
         return self.vm_state == VmState.DELETED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ConsoleRequest:
-    """Somebody waits to be told where an instance's console is.
+class Question:
+    """Somebody waits to be told something of an instance or a node.
 
-    :param kind: ``serial`` or ``vnc``.
-    :param answered: ``address`` or ``error`` says what came of it.
+    :param about: its uuid.
+    :param kind: the name of one of :mod:`ironic_virt.compute.questions`.
+    :param answered: ``answer`` or ``error`` says what came of it.
+    :param answer: in its JSON form; it may give a console to whoever knows it.
     """
 
     uuid: str
-    instance_uuid: str
+    about: str
     kind: str
     answered: bool = False
-    address: virt.ConsoleAddress | None = dataclasses.field(default=None, repr=False)
+    answer: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False, hash=False)
     error: str | None = None
 
 
@@ -365,10 +396,25 @@ def plain_rebuild(value: Rebuild) -> dict[str, Any]:
     return {"image": plain(value.image), "preserve_ephemeral": value.preserve_ephemeral}
 
 
-def plain(
-    value: virt.Flavor | virt.ImageMeta | virt.Vif | virt.ConsoleAddress,
-) -> dict[str, Any]:
-    """The JSON form of a flavor, an image, a port or a console's address."""
+def console_from(value: Mapping[str, Any]) -> virt.ConsoleAddress:
+    """A console's address from its JSON form."""
+    return virt.ConsoleAddress(**value)
+
+
+def diagnostics_from(value: Mapping[str, Any]) -> virt.InstanceDiagnostics:
+    """What a driver has to say of an instance's health, from its JSON form."""
+    state, macs = virt.PowerState(value["state"]), tuple(value["macs"])
+    return virt.InstanceDiagnostics(**{**value, "state": state, "macs": macs})
+
+
+Plain = virt.Flavor | virt.ImageMeta | virt.Vif | virt.ConsoleAddress | virt.InstanceDiagnostics
+"""What has a JSON form."""
+
+
+def plain(value: Plain | Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON form of a flavor, an image, a port, a console's address or diagnostics."""
+    if isinstance(value, Mapping):
+        return dict(value)
     fields = (field.name for field in dataclasses.fields(value))
     found = {name: getattr(value, name) for name in fields}
     return {

@@ -3,8 +3,9 @@
 """Short transactions that are tried again when the database asks for it.
 
 A transaction is a function of a connection.  It may run more than once: after a
-deadlock, or when the connection was lost, also in the middle of the commit.
-So its effect must be the same when it has happened already.
+deadlock here; and when the connection was lost, also in the middle of the commit,
+by whoever comes again with what it wants.  So its effect must be the same when it
+has happened already.
 
 Safe to use from any thread.  Duplicate keys come out as oslo.db's
 ``DBDuplicateEntry`` for the caller to translate, everything else that a
@@ -37,6 +38,7 @@ Work = Callable[[sa.Connection], T]
 _CONFLICTS = (db_exception.DBDeadlock, db_exception.DBConsistencyError)
 _CONFLICT_TRIES = 50
 _FIRST_PAUSE = 0.02
+_LONGEST_PAUSE = 1.0
 
 
 def utc_now() -> datetime.datetime:
@@ -47,8 +49,8 @@ def utc_now() -> datetime.datetime:
 class Transactions:
     """Runs transactions on one engine.
 
-    :param patient: wait for a database that is down or goes away, as
-        ``max_retries`` and ``db_max_retries`` say.  A command that somebody
+    :param patient: :meth:`reach` waits for a database that is down, as
+        ``max_retries`` and ``retry_interval`` say.  A command that somebody
         waits for sets ``False``: one try.
     :param clock: the time that is written into records.
     :param sleep: pauses between tries, in seconds.
@@ -97,26 +99,27 @@ class Transactions:
 
         :raises DatabaseUnreachable: it can't be reached.
         """
-        tries = self._options.max_retries if self._patient else 0
-        left = tries
-        while True:
-            try:
-                self._once(lambda connection: connection.scalar(sa.select(1)), writing=False)
-            except errors.DatabaseUnreachable as exc:
-                if left == 0:
-                    raise
-                left -= 1
-                LOG.warning("%s; trying again in %d s", exc, self._options.retry_interval)
-                self._sleep(self._options.retry_interval)
-            else:
-                return
+        left = self._options.max_retries if self._patient else 0
+        while (failure := self._unreachable()) is not None:
+            if left == 0:
+                raise failure
+            left -= 1
+            LOG.warning("%s; trying again in %d s", failure, self._options.retry_interval)
+            self._sleep(self._options.retry_interval)
+
+    def _unreachable(self) -> errors.DatabaseUnreachable | None:
+        try:
+            self._once(lambda connection: connection.scalar(sa.select(1)), writing=False)
+        except errors.DatabaseUnreachable as exc:
+            return exc
+        return None
 
     def dispose(self) -> None:
         """Close the connections; the next transaction opens new ones."""
         self.engine.dispose()
 
     def _run(self, work: Work[T], *, writing: bool) -> T:
-        conflicts = lost = 0
+        conflicts = 0
         while True:
             try:
                 return self._once(work, writing=writing)
@@ -124,15 +127,7 @@ class Transactions:
                 conflicts += 1
                 if conflicts > _CONFLICT_TRIES:
                     raise errors.DatabaseFailed(self.url, _reason(exc)) from exc
-                self._sleep(_pause(conflicts, 1.0))
-            except errors.DatabaseUnreachable as exc:
-                lost += 1
-                most = self._options.db_max_retries
-                if not self._patient or lost > most >= 0:
-                    raise
-                pause = _pause(lost, self._options.db_max_retry_interval)
-                LOG.warning("%s; trying again in %.1f s", exc, pause)
-                self._sleep(pause)
+            self._sleep(_pause(conflicts))
 
     def _once(self, work: Work[T], *, writing: bool) -> T:
         connected = False
@@ -153,8 +148,8 @@ class Transactions:
             raise kind(self.url, _reason(exc)) from exc
 
 
-def _pause(tries: int, most: float) -> float:
-    return random.uniform(0.5, 1.0) * min(_FIRST_PAUSE * 2.0 ** min(tries, 16), most)
+def _pause(tries: int) -> float:
+    return random.uniform(0.5, 1.0) * min(_FIRST_PAUSE * 2.0 ** min(tries, 16), _LONGEST_PAUSE)
 
 
 def _reason(error: BaseException) -> str:

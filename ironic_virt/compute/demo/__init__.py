@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``ironic-virt demo``: a compute service in memory, and one journey through the driver.
+"""``ironic-virt demo``: an Ironic and a compute service of their own, and one journey.
 
-It loads the driver as any compute service does, by an ini file and the entry
-point, and shows an instance's life from spawn to destroy on an Ironic of its
-own.  It keeps nothing and is no place to build a service on.
+The service is a process as any other, with an ini file and records in a directory that goes
+with it; the journey types the commands of a user and looks at the nodes in Ironic by itself.
 """

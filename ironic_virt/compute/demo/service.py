@@ -40,7 +40,7 @@ api_max_retries = 10
 api_retry_interval = 1
 inventory_sweep_interval = 0
 """
-_UP_SECONDS = 60.0
+_UP_SECONDS = 300.0
 _LOOK_SECONDS = 0.1
 
 

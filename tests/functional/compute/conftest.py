@@ -6,13 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from oslo_config import cfg
 
 from ironic_virt.compute.db import Database
 from ironic_virt.conf import database as database_options
+from ironic_virt.testing.fake_ironic import Conductor, Durations, FakeIronic, FakeIronicServer
 from tests import databases
+from tests.clock import StoppableClock
+from tests.functional.compute.processes import Compute, ComputeProcess
+from tests.functional.compute.reused import Reused
 from tests.functional.compute.stage import Clock
 
 
@@ -23,19 +28,46 @@ def database_server(request: pytest.FixtureRequest) -> Iterator[databases.Server
         yield server
 
 
+@pytest.fixture(scope="session")
+def reused(
+    database_server: databases.Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Reused]:
+    """Its databases that have their tables already."""
+    directory = tmp_path_factory.mktemp("tables")
+
+    def make_tables(url: str) -> None:
+        db = Database(_records_conf(directory, url), patient=False)
+        db.sync()
+        db.close()
+
+    reused = Reused(database_server, make_tables, directory)
+    yield reused
+    reused.close()
+
+
 @pytest.fixture
-def database_url(database_server: databases.Server, tmp_path: Path) -> Iterator[str]:
-    """The URL of an empty database."""
-    with database_server.fresh(tmp_path) as url:
+def database_url(
+    request: pytest.FixtureRequest,
+    database_server: databases.Server,
+    reused: Reused,
+    tmp_path: Path,
+) -> Iterator[str]:
+    """The URL of a database in which is nothing, for ``db`` but the tables."""
+    made = reused.database if "db" in request.fixturenames else database_server.fresh
+    with made(tmp_path) as url:
         yield url
 
 
 @pytest.fixture
 def database_conf(database_url: str, tmp_path: Path) -> cfg.ConfigOpts:
     """Options that name it, as a file has them."""
-    path = tmp_path / "records.conf"
+    return _records_conf(tmp_path, database_url)
+
+
+def _records_conf(directory: Path, url: str) -> cfg.ConfigOpts:
+    path = directory / "records.conf"
     path.write_text(
-        f"[DEFAULT]\nstate_path = {tmp_path}\n[database]\nconnection = {database_url}\n"
+        f"[DEFAULT]\nstate_path = {directory}\n[database]\nconnection = {url}\n"
         # A test's data need not survive a power cut.
         "sqlite_synchronous = false\n"
     )
@@ -52,6 +84,47 @@ def clock() -> Clock:
 def db(database_conf: cfg.ConfigOpts, clock: Clock) -> Iterator[Database]:
     """Records with their tables, and nothing in them."""
     db = Database(database_conf, patient=False, clock=clock)
-    db.sync()
     yield db.open()
     db.close()
+
+
+@pytest.fixture
+def durations() -> Durations:
+    """How long things take; a test may say otherwise."""
+    return Durations(deploy=0.2, undeploy=0.1, clean=0.2)
+
+
+@pytest.fixture
+def ironic_clock() -> StoppableClock:
+    """The clock of the fake Ironic."""
+    return StoppableClock()
+
+
+@pytest.fixture
+def server(durations: Durations, ironic_clock: StoppableClock) -> Iterator[FakeIronicServer]:
+    """A fake Ironic over HTTP, in real time."""
+    fake = FakeIronic(
+        clock=ironic_clock,
+        durations=durations,
+        conductors=tuple(Conductor(f"conductor-{group}", group) for group in ("", "one", "two")),
+        power_follows_deploy=True,
+        wait_states=True,
+    )
+    with FakeIronicServer(fake) as running:
+        yield running
+
+
+@pytest.fixture
+def compute(
+    tmp_path: Path, db: Database, database_url: str, server: FakeIronicServer
+) -> Iterator[Compute]:
+    """Make compute services on one Ironic and one database; they are killed at the end."""
+    made: list[ComputeProcess] = []
+
+    def make(host: str = "compute1", **sections: Any) -> ComputeProcess:
+        made.append(ComputeProcess(tmp_path, host, database_url, server.url, **sections))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.kill()

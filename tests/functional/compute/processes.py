@@ -23,7 +23,7 @@ from ironic_virt.compute.db import Database, records
 
 T = TypeVar("T")
 
-SECONDS = 60.0
+SECONDS = 120.0
 """More than anything here should take."""
 
 
@@ -140,6 +140,7 @@ class ComputeProcess:
             self._process.wait()
 
 
+Compute = Callable[..., ComputeProcess]
 FLAVOR = virt.Flavor("bm", extra_specs={"resources:CUSTOM_GOLD": "1"})
 IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
 
@@ -157,3 +158,17 @@ def create(db: Database, node: str, **fields: Any) -> str:
     new = records.NewInstance(uuid=new_uuid(), flavor=FLAVOR, image=IMAGE, **fields)
     db.instances.create_building(new, db.compute_nodes.get(node))
     return new.uuid
+
+
+def wait_for_nodes(db: Database, host: str, nodes: list[str]) -> None:
+    wait_for(
+        f"the records of the nodes of {host}",
+        lambda: set(db.compute_nodes.uuids(host)) == set(nodes),
+    )
+
+
+def wait_until(db: Database, uuid: str, vm_state: str) -> None:
+    wait_for(
+        f"instance {uuid} to be {vm_state}",
+        lambda: db.instances.get(uuid, deleted=True).vm_state == vm_state,
+    )

@@ -4,7 +4,11 @@
 
 ``python -m tests.functional.compute.racing CONFIG SEED TRIES``: picks nodes from a
 few candidates and claims them, each for an instance of its own, until there is none
-left or it has tried often enough.  Prints a line ``instance node`` for each win.
+left or it has tried often enough.  Prints a line ``instance node`` for each win, and
+``lost`` for each node that another has claimed meanwhile.
+
+The first candidates are looked up before it says that it is ready.  They are the same for all,
+and fewer than four: of four processes one loses at least, however they get their turns.
 """
 
 from __future__ import annotations
@@ -12,12 +16,16 @@ from __future__ import annotations
 import random
 import sys
 import uuid
+from collections.abc import Sequence
+from typing import Any
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database
 from ironic_virt.conf import database as options
 from ironic_virt.scheduler.candidates import CandidateQuery
 from tests.functional.compute.stage import Clock, new_instance
+
+CANDIDATES = 3
 
 
 def say(line: str) -> None:
@@ -32,10 +40,14 @@ def main() -> None:
     # All begin at the same nodes, so that they meet.
     start = random.Random(1)
     db = Database(options.load([path]), patient=False, clock=Clock()).open()
+
+    def look() -> Sequence[Any]:
+        return db.candidates.find(CandidateQuery(), CANDIDATES, random.Random(start.random()))
+
+    found = look()
     say("ready")
     sys.stdin.readline()
     for _ in range(int(tries)):
-        found = db.candidates.find(CandidateQuery(), 4, random.Random(start.random()))
         if not found:
             break
         new = new_instance(uuid=str(uuid.UUID(int=rng.getrandbits(128))), display_name=None)
@@ -45,6 +57,7 @@ def main() -> None:
             say("lost")
         else:
             say(f"{made.uuid} {made.node}")
+        found = look()
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def new_instance(**values: Any) -> records.NewInstance:
             "flavor": FLAVOR,
             "image": IMAGE,
             "display_name": "web",
-            "ports": (virt.Vif("vif-1", "52:54:00:12:34:56"),),
+            "ports": (virt.Vif(f"vif-{new_uuid()}", "52:54:00:12:34:56"),),
             "user_data": f"#!/bin/sh\n# {log_watch.secret('user-data')}\n",
             "key_name": "mine",
             "public_key": "ssh-ed25519 AAAA",

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,12 +18,12 @@ from tests.functional.compute.stage import free_node, register
 
 IMAGE = "--image file:///images/a.raw"
 NEW = "server create --flavor gold"
+NODE = "9d1c54a0-0000-4000-8000-000000000001"
 
 
 @pytest.fixture
 def db(database_conf: cfg.ConfigOpts) -> Iterator[Database]:
     db = Database(database_conf, patient=False)
-    db.sync()
     yield db.open()
     db.close()
 
@@ -42,6 +43,11 @@ def run(
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "private").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nsecret\n")
     (tmp_path / "large").write_text("x" * 70_000)
+    data = {"target_iqn": "iqn.a", "target_lun": 1, "auth_password": "secret"}
+    info = {"driver_volume_type": "iscsi", "data": data, "volume_id": "v1"}
+    (tmp_path / "portal").write_text(json.dumps(info))
+    data["target_portal"] = "192.0.2.5:3260"
+    (tmp_path / "v1").write_text(json.dumps(info))
     monkeypatch.chdir(tmp_path)
     run = Commands(tmp_path / "records.conf", capsys, monkeypatch)
     for name in ("twin", "twin"):
@@ -69,7 +75,7 @@ def state(db: Database) -> list[object]:
             "the following arguments are required: <server-name>, --fl",
         ),
         (f"{NEW} {IMAGE}", 2, "the following arguments are required: <server-name>"),
-        (f"{NEW} web", 2, "the following arguments are required: --image"),
+        (f"{NEW} web", 2, "one of the arguments --image --boot-volume is required"),
         (f"server create --flavor none {IMAGE} web", 1, "There is no flavor 'none'"),
         (f"{NEW} {IMAGE} web x", 2, "unrecognized arguments: x"),
         (f"{NEW} {IMAGE} web --nonsense", 2, "unrecognized arguments: --nonsense"),
@@ -96,6 +102,40 @@ def state(db: Database) -> list[object]:
         (f"{NEW} --image https://a/b web", 2, "the image https://a/b needs a checksum, or Ironic"),
         (f"{NEW} {IMAGE} web --image-checksum 1", 2, "the image checksum '1' is neither an MD5"),
         (f"{NEW} {IMAGE} web --image-format x", 2, "the image format 'x' is not known: use one"),
+        (
+            f"{NEW} {IMAGE} --boot-volume v1 web",
+            2,
+            "--boot-volume: not allowed with argument --im",
+        ),
+        (f"{NEW} --boot-volume v1 --image-format raw web", 2, "--image-format: it goes with --im"),
+        (
+            f"{NEW} --boot-volume missing web",
+            2,
+            "--boot-volume missing: No such file or directory",
+        ),
+        (f"{NEW} --boot-volume binary web", 2, "--boot-volume binary: this is no text in UTF-8"),
+        (f"{NEW} --boot-volume private web", 2, "--boot-volume private: this is no JSON (JSON is"),
+        (
+            f"{NEW} --boot-volume - --volume - web",
+            2,
+            "--volume -: standard input is only one file",
+        ),
+        (f"{NEW} --boot-volume v1 --volume v1 web", 2, "--volume v1: volume_id v1 is that of --b"),
+        (f"{NEW} --boot-volume v1 --max 2 web", 2, "several instances can't share volumes"),
+        (
+            f"{NEW} {IMAGE} --volume portal web",
+            2,
+            "--volume portal: data.target_portal is missing",
+        ),
+        (f"{NEW} {IMAGE} --node rack-1 web", 2, "argument --node: 'rack-1' is no UUID"),
+        (f"{NEW} {IMAGE} --node {NODE} web", 1, f"no compute node record for node {NODE}"),
+        (f"{NEW} {IMAGE} --node {NODE} --max 2 web", 2, "several instances can't have the same n"),
+        ("volume connector show", 2, "one of the arguments <server> --node is required"),
+        (f"volume connector show twin --node {NODE}", 2, "not allowed with argument"),
+        ("volume connector show none", 1, "There is no instance 'none'"),
+        (f"volume connector show --node {NODE}", 1, f"no compute node record for node {NODE}"),
+        ("volume connector show --node rack-1", 2, "argument --node: 'rack-1' is no UUID"),
+        ("volume connector show none --timeout 0", 2, "'0' is not a number of seconds"),
         ("server show none", 1, "There is no instance 'none'"),
         ("server show twin", 1, "2 instances are named 'twin': say which by uuid ("),
         ("server delete", 2, "the following arguments are required: <server>"),
@@ -130,6 +170,14 @@ def state(db: Database) -> list[object]:
         ("server add interface none v --timeout 5", 2, "--timeout: it goes with --wait"),
         ("server remove interface none v", 1, "There is no instance 'none'"),
         ("server remove interface none v w", 2, "unrecognized arguments: w"),
+        ("server dump create none", 1, "There is no instance 'none'"),
+        ("server dump create", 2, "the following arguments are required: <server>"),
+        ("server dump create twin", 1, "2 instances are named 'twin': say which by uuid ("),
+        ("server dump create none --timeout 5", 2, "--timeout: it goes with --wait"),
+        ("server diagnostics show none", 1, "There is no instance 'none'"),
+        ("server diagnostics show", 2, "the following arguments are required: <server>"),
+        ("server diagnostics show none --timeout 0", 2, "'0' is not a number of seconds"),
+        ("server diagnostics show none -c id", 2, "--column id: the columns are config_drive, dr"),
         ("server console url show none", 1, "There is no instance 'none'"),
         ("server console url show", 2, "the following arguments are required: <server>"),
         ("server console url show none --rdp", 2, "unrecognized arguments: --rdp"),
@@ -166,6 +214,8 @@ def state(db: Database) -> list[object]:
         ),
         ("flavor create", 2, "the following arguments are required: <flavor-name>"),
         ("flavor create gold", 1, "There is a flavor 'gold' already"),
+        (f"{NEW} {IMAGE} web --user-data /dev/zero", 2, "this has more than 1048576 characters"),
+        ("server rescue none --password-file /dev/zero", 2, "the password has more than 128"),
         ("flavor create x --ram lots", 2, "argument --ram: 'lots' is not a number from 0 to"),
         (
             "flavor create x --property resources:A=b",
@@ -199,6 +249,11 @@ def test_wrong_input_is_refused(
         ("[database]\nconnection = sqlite:////none/at/all\n", "can't be used: unable to open"),
         ("[database]\nconnection = sqlite:///{here}/empty\n", "ironic-virt-manage db sync"),
         ("[scheduler]\nenabled_filters = NoFilter\n", "NoFilter"),
+        (
+            "[DEFAULT]\nservice_down_time = long\n",
+            "Invalid configuration: [DEFAULT] service_down_time",
+        ),
+        ("[scheduler]\nmax_attempts = many\n", "Invalid configuration: [scheduler] max_attempts"),
     ],
 )
 def test_a_wrong_file_is_one_line(

@@ -260,12 +260,28 @@ def test_progress_is_shown_while_something_is_wanted_and_cut_to_what_fits(
 def test_a_power_state_is_written_only_while_nothing_is_wanted(
     db: Database, building: records.Instance
 ) -> None:
-    seen = virt.PowerState.SHUTDOWN
-    assert not db.instances.power_seen(building.uuid, seen, vm_state=VmState.STOPPED)
+    off = virt.PowerState.SHUTDOWN
+    assert not db.instances.power_seen(building, off, vm_state=VmState.STOPPED)
     db.instances.finish(building.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
-    assert db.instances.power_seen(building.uuid, seen, vm_state=VmState.STOPPED)
+    assert not db.instances.power_seen(building, off, vm_state=VmState.STOPPED), "it was busy"
+    seen = db.instances.get(building.uuid)
+    assert db.instances.power_seen(seen, off, vm_state=VmState.STOPPED)
     found = db.instances.get(building.uuid)
-    assert (found.power_state, found.vm_state) == (seen, VmState.STOPPED)
+    assert (found.power_state, found.vm_state) == (off, VmState.STOPPED)
+
+
+def test_the_settled_instances_of_a_service_are_read_page_by_page(db: Database) -> None:
+    register(db, "one")
+    wanted = []
+    for _ in range(5):
+        new = new_instance()
+        db.instances.create_building(new, free_node(db, "one"))
+        db.instances.finish(new.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
+        wanted.append(new.uuid)
+    busy = wanted.pop(2)
+    db.instances.request(busy, TaskState.REBOOTING)
+    found = db.instances.settled("one", [VmState.ACTIVE, VmState.STOPPED], page=2)
+    assert [one.uuid for one in found] == wanted
 
 
 def test_a_name_finds_its_instance_unless_several_have_it(

@@ -18,7 +18,7 @@ from ironic_virt.compute.db import Database, models, records
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.scheduler.candidates import CandidateQuery
 from tests.functional.compute.stage import FLAVOR, free_node, new_instance, register
-from tests.functional.compute.test_db_claims import start
+from tests.functional.compute.test_db_claims import SECONDS, start
 
 PROCESSES = 4
 HOST = "one"
@@ -235,7 +235,7 @@ def test_processes_that_race_for_places_never_take_too_many(
     start(racers)
     lines = []
     for process in racers:
-        said, _ = process.communicate(timeout=120)
+        said, _ = process.communicate(timeout=SECONDS)
         assert process.returncode == 0
         lines += said.splitlines()
     assert [line for line in lines if line.startswith("most")] == []

@@ -14,7 +14,10 @@ from alembic.runtime import migration
 from oslo_config import cfg
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import Database, models, schema
+from ironic_virt.compute.db import Database, engine, models, schema
+
+SECONDS = 240
+"""More than anything here should take."""
 
 
 @pytest.fixture
@@ -75,6 +78,26 @@ def test_tables_that_somebody_else_does_not_finish_are_not_waited_for_for_ever(
     empty.close()
 
 
+def test_who_gets_the_lock_next_sees_that_the_tables_are_there(
+    empty: Database, database_conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if empty._transactions.engine.dialect.name != engine.MYSQL:
+        pytest.skip("Only in MariaDB are tables there before the transaction's end")
+    seen: list[str | None] = []
+    unlock = schema._unlock
+
+    def look_then(connection: sa.Connection) -> None:
+        unlock(connection)
+        after = Database(database_conf, patient=False)
+        seen.append(after.version())
+        after.close()
+
+    monkeypatch.setattr(schema, "_unlock", look_then)
+    empty.sync()
+    assert seen == [empty.needed_version]
+    empty.close()
+
+
 def test_several_who_make_the_tables_at_once_get_along(database_conf: cfg.ConfigOpts) -> None:
     failures: list[BaseException] = []
     barrier = threading.Barrier(4)
@@ -82,7 +105,7 @@ def test_several_who_make_the_tables_at_once_get_along(database_conf: cfg.Config
     def run() -> None:
         db = Database(database_conf)
         try:
-            barrier.wait(30)
+            barrier.wait(SECONDS)
             db.sync()
             db.open()
         except BaseException as error:
@@ -90,9 +113,10 @@ def test_several_who_make_the_tables_at_once_get_along(database_conf: cfg.Config
         finally:
             db.close()
 
-    threads = [threading.Thread(target=run) for _ in range(4)]
+    threads = [threading.Thread(target=run, daemon=True) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(SECONDS)
     assert failures == []
+    assert not any(thread.is_alive() for thread in threads)

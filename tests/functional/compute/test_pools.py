@@ -16,8 +16,14 @@ from ironic_virt import virt
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.requests import Requests
 from ironic_virt.compute.states import TaskState
-from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer, RealClock
-from tests.functional.compute.processes import IMAGE, ComputeProcess, new_uuid, wait_for
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
+from tests.clock import StoppableClock
+from tests.functional.compute.processes import (
+    IMAGE,
+    ComputeProcess,
+    new_uuid,
+    wait_for,
+)
 
 HOSTS = ("compute1", "compute2", "compute3")
 EACH = 20
@@ -43,10 +49,10 @@ def kinds() -> dict[str, set[str]]:
 
 
 @pytest.fixture
-def server(kinds: dict[str, set[str]]) -> Iterator[FakeIronicServer]:
+def server(kinds: dict[str, set[str]], ironic_clock: StoppableClock) -> Iterator[FakeIronicServer]:
     """A fake Ironic over HTTP."""
     fake = FakeIronic(
-        clock=RealClock(),
+        clock=ironic_clock,
         durations=Durations(deploy=(0.5, 2.0), undeploy=0.2, clean=0.5),
         power_follows_deploy=True,
     )
@@ -99,12 +105,14 @@ def test_sixty_at_once_get_nodes_of_the_right_kind_whoever_dies_and_one_more_get
     db: Database,
     database_conf: cfg.ConfigOpts,
     server: FakeIronicServer,
+    ironic_clock: StoppableClock,
     services: list[ComputeProcess],
     kinds: dict[str, set[str]],
 ) -> None:
     wait_for("all pools", lambda: free(db) == [EACH] * len(HOSTS) * len(KINDS))
     assert Counter(one.host for one in db.compute_nodes.list()) == dict.fromkeys(HOSTS, 1)
     asking = Requests(database_conf, db)
+    ironic_clock.stop()
     wanted = [kind for _ in range(EACH) for kind in KINDS]
     with concurrent.futures.ThreadPoolExecutor(6) as clients:
         asked = list(clients.map(lambda kind: asking.create(new(kind))[0], wanted))
@@ -117,6 +125,7 @@ def test_sixty_at_once_get_nodes_of_the_right_kind_whoever_dies_and_one_more_get
     )
     dying.kill()
     assert any(one.task_state for one in db.instances.list(host=dying.host)), "it died too late"
+    ironic_clock.go_on()
     dying.started()
     of_kind = dict(zip((one.instance.uuid for one in asked), wanted, strict=True))
     wait_for(

@@ -6,81 +6,36 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
 from oslo_config import cfg
 
-from ironic_virt.compute import consoles
-from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import ConsoleRequest
+from ironic_virt.compute import questions
+from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.errors import NoConsole
 from ironic_virt.compute.states import TaskState
-from ironic_virt.testing.fake_ironic import Conductor, Durations, FakeIronicServer
+from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
 from ironic_virt.virt import ConsoleAddress
 from tests import log_watch
+from tests.clock import StoppableClock
+from tests.functional.compute.commands import Commands
 from tests.functional.compute.processes import (
     SECONDS,
+    Compute,
     ComputeProcess,
     create,
     new_uuid,
     wait_for,
+    wait_for_nodes,
+    wait_until,
 )
+from tests.ports import reserved_port
 
-Compute = Callable[..., ComputeProcess]
-LONG = 3.0
 PASSWORD = log_watch.secret("rescue-password")
 GOLD = {"resource_class": "gold", "ports": 1}
-
-
-@pytest.fixture
-def durations() -> Durations:
-    """How long things take; a test may say otherwise."""
-    return Durations(deploy=LONG, undeploy=0.1, clean=0.2)
-
-
-@pytest.fixture
-def server(durations: Durations) -> Iterator[FakeIronicServer]:
-    """A fake Ironic over HTTP, in real time."""
-    conductors = tuple(Conductor(f"conductor-{group}", group) for group in ("", "one", "two"))
-    with FakeIronicServer(
-        durations=durations, conductors=conductors, power_follows_deploy=True, wait_states=True
-    ) as running:
-        yield running
-
-
-@pytest.fixture
-def compute(
-    tmp_path: Path, db: Database, database_url: str, server: FakeIronicServer
-) -> Iterator[Compute]:
-    """Make compute services on one Ironic and one database; they are killed at the end."""
-    made: list[ComputeProcess] = []
-
-    def make(host: str = "compute1", **sections: Any) -> ComputeProcess:
-        made.append(ComputeProcess(tmp_path, host, database_url, server.url, **sections))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.kill()
-
-
-def wait_for_nodes(db: Database, host: str, nodes: list[str]) -> None:
-    wait_for(
-        f"the records of the nodes of {host}",
-        lambda: set(db.compute_nodes.uuids(host)) == set(nodes),
-    )
-
-
-def wait_until(db: Database, uuid: str, vm_state: str) -> None:
-    wait_for(
-        f"instance {uuid} to be {vm_state}",
-        lambda: db.instances.get(uuid, deleted=True).vm_state == vm_state,
-    )
 
 
 def deployments(server: FakeIronicServer, verb: str = "active") -> list[str]:
@@ -96,26 +51,28 @@ def wait_for_deployment(server: FakeIronicServer, node: str) -> None:
     wait_for(f"{node} to be deployed", lambda: node in deployments(server))
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@pytest.fixture
+def metrics_port() -> Iterator[int]:
+    with reserved_port() as port:
+        yield port
 
 
 # -- ends -------------------------------------------------------------------------
 
 
 def test_sigterm_lets_what_is_in_flight_end_and_begins_nothing(
-    compute: Compute, db: Database, server: FakeIronicServer
+    compute: Compute, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
 ) -> None:
     first, second = nodes = server.fake.add_nodes(2, **GOLD)
     service = compute().started()
     wait_for_nodes(db, "compute1", nodes)
+    ironic_clock.stop()
     in_flight = create(db, first)
     wait_for_deployment(server, first)
     service.signal(signal.SIGTERM)
     service.wait_for_text("Waiting up to")
     too_late = create(db, second)
+    ironic_clock.go_on()
     assert service.wait() == 0
     assert db.instances.get(in_flight).vm_state == "active"
     assert db.instances.get(too_late).task_state == "spawning"
@@ -123,11 +80,12 @@ def test_sigterm_lets_what_is_in_flight_end_and_begins_nothing(
 
 
 def test_what_is_not_done_in_time_is_taken_up_by_the_next_process(
-    compute: Compute, db: Database, server: FakeIronicServer
+    compute: Compute, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
 ) -> None:
     nodes = server.fake.add_nodes(1, **GOLD)
     service = compute(DEFAULT={"graceful_shutdown_timeout": 0}).started()
     wait_for_nodes(db, "compute1", nodes)
+    ironic_clock.stop()
     uuid = create(db, nodes[0])
     wait_for_deployment(server, nodes[0])
     service.signal(signal.SIGTERM)
@@ -135,17 +93,19 @@ def test_what_is_not_done_in_time_is_taken_up_by_the_next_process(
     assert server.fake.node(nodes[0])["provision_state"] == "deploying"
     assert db.instances.get(uuid).task_state == "spawning"
     service.started()
+    ironic_clock.go_on()
     wait_until(db, uuid, "active")
     assert deployments(server) == nodes
     assert db.faults.latest(uuid) is None
 
 
 def test_a_second_sigterm_ends_it_at_once(
-    compute: Compute, db: Database, server: FakeIronicServer
+    compute: Compute, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
 ) -> None:
     nodes = server.fake.add_nodes(1, **GOLD)
     service = compute(DEFAULT={"graceful_shutdown_timeout": 3600}).started()
     wait_for_nodes(db, "compute1", nodes)
+    ironic_clock.stop()
     uuid = create(db, nodes[0])
     wait_for_deployment(server, nodes[0])
     service.signal(signal.SIGTERM)
@@ -167,41 +127,45 @@ def test_sigterm_ends_a_start_that_waits_for_ironic(
 
 
 def test_a_power_cut_in_mid_deployment_costs_nothing_but_time(
-    compute: Compute, db: Database, server: FakeIronicServer
+    compute: Compute, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
 ) -> None:
     nodes = server.fake.add_nodes(1, **GOLD)
     service = compute().started()
     wait_for_nodes(db, "compute1", nodes)
+    ironic_clock.stop()
     uuid = create(db, nodes[0])
     wait_for_deployment(server, nodes[0])
     service.kill()
     assert db.instances.get(uuid).task_state == "spawning"
     service.started()
+    ironic_clock.go_on()
     wait_until(db, uuid, "active")
     assert deployments(server) == nodes
 
 
-@pytest.mark.parametrize("durations", [Durations(deploy=0.1, undeploy=LONG, clean=0.2)])
 def test_a_power_cut_in_mid_delete_costs_nothing_but_time(
-    compute: Compute, db: Database, server: FakeIronicServer
+    compute: Compute, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
 ) -> None:
     nodes = server.fake.add_nodes(1, **GOLD)
     service = compute().started()
     wait_for_nodes(db, "compute1", nodes)
     uuid = create(db, nodes[0])
     wait_until(db, uuid, "active")
+    ironic_clock.stop()
     db.instances.request(uuid, TaskState.DELETING)
     wait_for("the tear down", lambda: deployments(server, "deleted"))
     service.kill()
+    assert db.instances.get(uuid).task_state == "deleting"
     service.started()
+    ironic_clock.go_on()
     wait_until(db, uuid, "deleted")
     assert deployments(server, "deleted") == nodes
     wait_for("the node to be free", lambda: db.compute_nodes.get(nodes[0]).available)
 
 
-@pytest.mark.parametrize("durations", [Durations(deploy=0.1, rescue=LONG, unrescue=LONG)])
+@pytest.mark.parametrize("durations", [Durations(deploy=0.1, rescue=0.1, unrescue=0.1)])
 def test_a_power_cut_in_mid_rescue_costs_nothing_but_time(
-    compute: Compute, db: Database, server: FakeIronicServer
+    compute: Compute, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
 ) -> None:
     nodes = server.fake.add_nodes(1, **GOLD)
     service = compute(DEFAULT={"debug": True}).started()
@@ -213,11 +177,13 @@ def test_a_power_cut_in_mid_rescue_costs_nothing_but_time(
         (TaskState.UNRESCUING, "unrescue", "active"),
     ):
         password = PASSWORD if task is TaskState.RESCUING else None
+        ironic_clock.stop()
         db.instances.request(uuid, task, rescue_password=password)
         wait_for(verb, lambda verb=verb: deployments(server, verb))  # type: ignore[misc]
         service.kill()
         assert db.instances.get(uuid).task_state == task
         service.started()
+        ironic_clock.go_on()
         wait_until(db, uuid, becomes)
         assert db.instances.rescue_password(uuid) is None
     assert {
@@ -244,19 +210,63 @@ def test_a_console_that_was_asked_for_is_told_of_after_a_power_cut(
     # On the service's own clock, by which requests expire.
     asking = Database(database_conf, patient=False).open()
     request = new_uuid()
-    asking.consoles.ask(request, uuid, "serial", 3600)
+    asking.questions.ask(request, uuid, "serial", 3600)
     service.started()
 
-    def answer() -> ConsoleRequest | None:
-        found = asking.consoles.get(request)
+    def answer() -> records.Question | None:
+        found = asking.questions.get(request)
         return found if found is not None and found.answered else None
 
-    assert wait_for("an answer", answer).address == ConsoleAddress("serial", "127.0.0.1", 10023)
+    there = records.plain(ConsoleAddress("serial", "127.0.0.1", 10023))
+    assert wait_for("an answer", answer).answer == there
     assert server.fake.node(nodes[0])["console_enabled"]
-    assert consoles.ask(asking, uuid, "serial", timeout=SECONDS).port == 10023
+    assert questions.ask(asking, uuid, questions.SERIAL_CONSOLE, timeout=SECONDS).port == 10023
     with pytest.raises(NoConsole, match="is of type 'socat', and 'vnc' is wanted"):
-        consoles.ask(asking, uuid, "vnc", timeout=SECONDS)
+        questions.ask(asking, uuid, questions.VNC_CONSOLE, timeout=SECONDS)
     asking.close()
+
+
+def test_diagnostics_are_shown(
+    compute: Compute,
+    db: Database,
+    server: FakeIronicServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hardware = {"cpus": 8, "memory_mb": 16384, "local_gb": 100, "cpu_arch": "x86_64"}
+    node = server.fake.add_node(**GOLD, properties=hardware)
+    service = compute().started()
+    wait_for_nodes(db, "compute1", [node])
+    uuid = create(db, node, display_name="web")
+    wait_until(db, uuid, "active")
+    run = Commands(service.config, capsys, monkeypatch)
+    told = run.json("server", "diagnostics", "show", "web")
+    (nic,) = told.pop("nic_details")
+    uptime = told.pop("uptime")
+    assert uptime is None or uptime >= 0
+    assert told == {
+        "config_drive": True,
+        "driver": "ironic",
+        "hypervisor": "ironic",
+        "memory_details": {"maximum": 16384},
+        "num_cpus": 8,
+        "num_nics": 1,
+        "state": "running",
+    }
+    drawn = run.ok("server", "diagnostics", "show", uuid)
+    assert f"| nic_details    | {nic['mac_address']} " in drawn
+    assert "| memory_details | 16384 MiB " in drawn
+    # Ironic's own words, and whose node it is about.
+    server.fake.faults.status(403, "GET", "/ports", body="not for you", count=None)
+    result = run("server", "diagnostics", "show", "web")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith(f"Instance {uuid}")
+    assert node in result.err
+    assert "not for you" in result.err
+    service.kill()
+    result = run("server", "diagnostics", "show", "web", "--timeout", "0.3")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith(f"Instance {uuid}, node {node}: compute service compute1")
 
 
 # -- what happens meanwhile -------------------------------------------------------
@@ -320,13 +330,13 @@ def test_a_node_that_another_service_has_is_left_alone_with_one_warning(
     first = compute("compute1").started()
     wait_for_nodes(db, "compute1", nodes)
     second = compute("compute2").started()
-    second.wait_for_text("the records give it to host compute1", 2)
+    second.wait_for_text("the records give them to host compute1")
     mine = server.fake.add_node(**GOLD)
     wait_for("a further node", lambda: len(_owners(db, [*nodes, mine])) == 3)
     uuid = create(db, nodes[0])
     wait_until(db, uuid, "active")
     assert _owners(db, nodes) == dict.fromkeys(nodes, "compute1")
-    assert second.text().count("the records give it to host compute1") <= 3
+    assert second.text().count(" to host compute1; ") <= 2
     assert all(one.running for one in (first, second))
 
 
@@ -335,11 +345,17 @@ def _owners(db: Database, nodes: list[str]) -> dict[str, str]:
 
 
 def test_a_second_process_of_the_same_name_ends_the_first(
-    compute: Compute, db: Database, server: FakeIronicServer, tmp_path: Path, database_url: str
+    compute: Compute,
+    db: Database,
+    server: FakeIronicServer,
+    ironic_clock: StoppableClock,
+    tmp_path: Path,
+    database_url: str,
 ) -> None:
     nodes = server.fake.add_nodes(1, **GOLD)
     first = compute().started()
     wait_for_nodes(db, "compute1", nodes)
+    ironic_clock.stop()
     uuid = create(db, nodes[0])
     wait_for_deployment(server, nodes[0])
     other = tmp_path / "other"
@@ -349,6 +365,7 @@ def test_a_second_process_of_the_same_name_ends_the_first(
         second.started()
         assert first.wait() == 1
         assert first.text().splitlines()[-1].count("Another process has taken over") == 1
+        ironic_clock.go_on()
         wait_until(db, uuid, "active")
         assert deployments(server) == nodes, "neither undid what the other did"
         assert second.running
@@ -373,15 +390,16 @@ def test_an_ironic_that_goes_away_is_said_once_and_again_when_it_is_back(
     assert service.text().count("Traceback") == 0
 
 
-def test_metrics_are_offered(compute: Compute, db: Database, server: FakeIronicServer) -> None:
+def test_metrics_are_offered(
+    compute: Compute, db: Database, server: FakeIronicServer, metrics_port: int
+) -> None:
     nodes = server.fake.add_nodes(3, **GOLD)
-    port = free_port()
-    service = compute(compute={"metrics_port": port}).started()
+    service = compute(compute={"metrics_port": metrics_port}).started()
     wait_for_nodes(db, "compute1", nodes)
     wait_until(db, create(db, nodes[0]), "active")
 
     def shown() -> str:
-        return requests.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
+        return requests.get(f"http://127.0.0.1:{metrics_port}/metrics", timeout=10).text
 
     wait_for(
         "the metrics",
@@ -404,6 +422,9 @@ def test_log_lines_can_be_json(compute: Compute, db: Database, server: FakeIroni
     wait_for_nodes(db, "compute1", nodes)
     uuid = create(db, nodes[0], request_id="req-1")
     wait_until(db, uuid, "active")
+    # Only then is its last line whole.
+    service.signal(signal.SIGTERM)
+    assert service.wait() == 0
     lines = [json.loads(line) for line in service.text().splitlines()]
     ours = [line for line in lines if line.get("context", {}).get("request_id") == "req-1"]
     assert ours

@@ -206,6 +206,7 @@ def test_clients_at_once_never_get_a_node_twice(
         ({"display_name": "x" * 254}, (1, 10), "the name is too long"),
         ({"ports": (virt.Vif("a"),)}, (1, 2), "can't share ports"),
         ({"ports": (virt.Vif("a"), virt.Vif("a"))}, (1, 1), "named twice"),
+        ({"ports": (virt.Vif("a" * 256),)}, (1, 1), "a port's id has 1 to 255 characters"),
         ({"user_data": "x" * 65537}, (1, 1), "the user data has 65537 characters"),
     ],
 )

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -69,7 +70,7 @@ def test_a_wrong_command_line_is_refused() -> None:
         ({"scheduler": {"enabled_filters": "Nonsense"}}, 2, "Nonsense"),
         ({"database": {"connection": "oracle://x/y"}}, 2, "[database] connection"),
         (
-            {"database": {"connection": "mysql+pymysql://root@127.0.0.1:1/x"}},
+            {"database": {"connection": "mysql+pymysql://root@127.0.0.1:1/x", "max_retries": 0}},
             1,
             "The database mysql+pymysql://root@127.0.0.1:1/x can't be used",
         ),
@@ -114,6 +115,30 @@ def test_a_database_without_tables_is_refused_with_what_to_do(
     (line,) = errors(result)
     assert "ironic-virt-manage db sync" in line
     assert result.returncode == 1
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_database_that_is_down_is_waited_for(
+    server: FakeIronicServer, tmp_path: Path, comes: bool
+) -> None:
+    place = tmp_path / "later"
+    service = ComputeProcess(
+        *(tmp_path, "compute1", f"sqlite:///{place}/records.sqlite", server.url),
+        # However long the test takes to see that it tries again.
+        database={"retry_interval": 1, "max_retries": -1},
+    )
+    service.start()
+    try:
+        service.wait_for_text("unable to open database file; trying again in 1 s")
+        if comes:
+            place.mkdir()
+            assert service.wait() == 1
+            assert "ironic-virt-manage db sync" in service.text()
+        else:
+            service.signal(signal.SIGTERM)
+            assert service.wait() == 0
+    finally:
+        service.kill()
 
 
 def test_a_port_that_is_taken_is_said(

@@ -19,8 +19,15 @@ from ironic_virt.compute.states import TaskState
 from ironic_virt.scheduler.candidates import ComputeNodeLike
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 from ironic_virt.scheduler.request import RequestSpec
-from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer, RealClock
-from tests.functional.compute.processes import FLAVOR, IMAGE, ComputeProcess, new_uuid, wait_for
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
+from tests.clock import StoppableClock
+from tests.functional.compute.processes import (
+    FLAVOR,
+    IMAGE,
+    ComputeProcess,
+    new_uuid,
+    wait_for,
+)
 
 HOSTS = ("compute1", "compute2", "compute3")
 GROUPS = ("one", "two", "three")
@@ -30,10 +37,10 @@ BROKEN = 8
 
 
 @pytest.fixture
-def server() -> Iterator[FakeIronicServer]:
+def server(ironic_clock: StoppableClock) -> Iterator[FakeIronicServer]:
     """A fake Ironic over HTTP, some of whose nodes fail to deploy."""
     fake = FakeIronic(
-        clock=RealClock(),
+        clock=ironic_clock,
         durations=Durations(deploy=(1.0, 4.0), undeploy=0.2, clean=0.5),
         power_follows_deploy=True,
     )
@@ -89,6 +96,7 @@ def test_a_power_cut_loses_nothing_and_nothing_is_used_twice(
     db: Database,
     database_conf: cfg.ConfigOpts,
     server: FakeIronicServer,
+    ironic_clock: StoppableClock,
     services: list[ComputeProcess],
 ) -> None:
     nodes = INSTANCES + SPARE
@@ -96,6 +104,7 @@ def test_a_power_cut_loses_nothing_and_nothing_is_used_twice(
         "the records of all nodes",
         lambda: sum(len(db.compute_nodes.uuids(host)) for host in HOSTS) == nodes,
     )
+    ironic_clock.stop()
     with concurrent.futures.ThreadPoolExecutor(4) as clients:
         wanted = list(clients.map(lambda _: create(db, database_conf), range(INSTANCES)))
     dying = services[1]
@@ -112,6 +121,7 @@ def test_a_power_cut_loses_nothing_and_nothing_is_used_twice(
     dying.kill()
     in_the_middle = [one for one in db.instances.list(host=dying.host) if one.task_state]
     assert in_the_middle, "it died too late to mean anything"
+    ironic_clock.go_on()
     dying.started()
     wait_for(
         "all instances to be built or not",

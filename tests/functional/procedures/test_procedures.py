@@ -14,6 +14,9 @@ from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer
 from tests.functional.procedures import pages, stories
 from tests.functional.procedures.site import Site
 
+# Some thirty commands, each a process of its own, on a host that may be busy.
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest.fixture
 def ironic() -> Iterator[FakeIronicServer]:

@@ -2,9 +2,13 @@
 
 """Arguments of ``ironic-virt-fake-ironic``; serving is tested over HTTP elsewhere."""
 
+import io
+import sys
+
 import pytest
 
 from ironic_virt.cmd import fake_ironic
+from ironic_virt.testing.fake_ironic import FakeIronic
 
 
 def test_the_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,3 +41,14 @@ def test_bad_arguments_exit_2_and_say_why(
         fake_ironic.main(arguments)
     assert exited.value.code == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_a_request_is_answered_when_nobody_reads_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError
+
+    fake = FakeIronic()
+    fake.requests.listener = fake_ironic._log_request
+    monkeypatch.setattr(sys, "stderr", Closed())
+    assert fake.handle("GET", "/v1/nodes").status == 200

@@ -103,6 +103,7 @@ def test_an_interrupt_and_a_closed_pipe_end_as_shells_expect(
         (["thing", "raise", "nothing", "--nonsense"], "unrecognized arguments: --nonsense"),
         (["thing", "raise", "anything"], "invalid choice: 'anything'"),
         (["--log-file", "/nowhere/at/all", "thing", "raise", "nothing"], "No such file"),
+        (["thing", "raise", "\udcff"], "argument '\\udcff' is no text in UTF-8"),
     ],
 )
 def test_a_wrong_command_line_is_2_and_says_what_is_wrong(
@@ -150,6 +151,39 @@ def test_a_log_file_gets_what_the_console_does_not(
     assert run("--log-file", str(log), "thing", "raise", "nothing") == 0
     assert "asked for nothing" in log.read_text()
     assert capsys.readouterr().err == ""
+
+
+def test_what_a_library_says_again_is_shown_with_debug_only(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def shown(*options: str) -> str:
+        assert run(*options, "thing", "raise", "nothing") == 0
+        logging.getLogger("oslo_db.sqlalchemy.exc_filters").error("said again")
+        logging.getLogger().handlers.clear()
+        return capsys.readouterr().err
+
+    assert shown() == ""
+    assert "said again" in shown("--debug")
+
+
+@pytest.mark.parametrize(
+    ("closed", "argv", "code"), [("stdout", ["help", "node", "list"], 0), ("stderr", ["xyz"], 2)]
+)
+def test_a_stream_that_is_closed_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, closed: str, argv: list[str], code: int
+) -> None:
+    monkeypatch.setattr(sys, closed, None)
+    assert shell.main(argv) == code
+
+
+def test_an_interrupt_before_there_is_a_command_is_one_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(_self: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shell.Shell, "__init__", interrupted)
+    assert shell.main([]) == 130
 
 
 def test_the_installed_module_runs_as_a_program() -> None:

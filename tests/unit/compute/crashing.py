@@ -18,7 +18,7 @@ PARTS = (
     "actions",
     "faults",
     "candidates",
-    "consoles",
+    "questions",
 )
 
 

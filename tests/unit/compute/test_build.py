@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import virt
+from ironic_virt.compute.db import records
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
@@ -172,6 +173,22 @@ def test_a_node_that_somebody_took_is_left_alone_and_another_one_serves(
     assert stage.state(uuid) == ("active", None)
     assert stage.instance(uuid).node != nodes[0]
     assert fake.node(nodes[0])["instance_uuid"] == "6d2b4f02-0000-4000-8000-00000000beef"
+
+
+def test_what_was_rescued_before_it_was_written_down_is_not_lost(
+    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+) -> None:
+    uuid = stage.create(nodes[0])
+    instance = stage.instance(uuid)
+    # A service that died when the node was active, and an operator who could not know.
+    stage.ironic.driver.spawn(None, instance, instance.image, [], None, None)
+    fake.set_node(nodes[0], provision_state="rescue")
+    stage.look()
+    assert stage.state(uuid) == ("active", None)
+    assert (fake.node(nodes[0])["provision_state"], fake.node(nodes[0])["instance_uuid"]) == (
+        "rescue",
+        uuid,
+    )
 
 
 def test_an_ironic_that_is_away_is_waited_for(
@@ -374,6 +391,23 @@ def test_power_is_as_asked_for(
         stage.look()
     now = stage.instance(uuid)
     assert (now.vm_state, now.task_state, now.power_state) == (vm_state, None, power_state)
+
+
+@pytest.mark.parametrize(
+    ("provision_state", "vm_state"),
+    [("active", "active"), ("deploy failed", "error"), ("rescue", "error")],
+)
+def test_a_hard_reboot_ends_an_error_only_where_the_node_is_active(
+    stage: ServiceStage, nodes: list[str], provision_state: str, vm_state: str
+) -> None:
+    uuid = stage.create(nodes[0])
+    stage.look()
+    stage.db.instances.fail(uuid, None, records.FaultReport("the rebuild failed"))
+    stage.fake.set_node(nodes[0], provision_state=provision_state)
+    stage.db.instances.request(uuid, TaskState.REBOOTING_HARD)
+    stage.look()
+    assert stage.state(uuid) == (vm_state, None)
+    assert stage.db.actions.list(uuid)[-1].message is None
 
 
 def test_a_power_change_that_fails_leaves_the_instance_as_it_was(

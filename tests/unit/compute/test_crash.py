@@ -23,6 +23,14 @@ MOST_CALLS = 200
 MOST_ROUNDS = 6
 PASSWORD = "correct horse"
 VIF = "9d1c54a0-0000-4000-8000-000000000001"
+VOLUMES = tuple(
+    virt.BlockDevice(
+        f"volume-{index}",
+        index,
+        {"driver_volume_type": "iscsi", "data": {"target_iqn": "iqn.a", "auth_password": "p"}},
+    )
+    for index in range(2)
+)
 WITH: dict[TaskState, dict[str, Any]] = {
     TaskState.RESCUING: {"rescue_password": PASSWORD},
     TaskState.ATTACHING_INTERFACE: {"interface": virt.Vif(VIF)},
@@ -58,6 +66,7 @@ class Deaths:
         self,
         *tasks: TaskState,
         prepare: Callable[[FakeIronic, str], None] = no_preparation,
+        volumes: tuple[virt.BlockDevice, ...] = (),
     ) -> Iterator[Dying]:
         """Die in the last of these tasks of an instance, and be started again.
 
@@ -69,14 +78,17 @@ class Deaths:
         for at in range(1, MOST_CALLS):
             shutil.copyfile(self._directory / "empty", self._directory / "records.sqlite")
             fake = FakeIronic(durations=DURATIONS, power_follows_deploy=True)
-            nodes = fake.add_nodes(3, resource_class="gold", ports=1)
+            storage = {"storage_interface": "external"} if volumes else {}
+            nodes = fake.add_nodes(
+                3, resource_class="gold", ports=1, driver_info={"takes_nmi": True}, **storage
+            )
             death = Death(at)
             dying = ServiceStage(
                 fake,
                 conf,
                 wrap=lambda database, it=death: CrashingRecords(database, it),  # type: ignore[misc]
             ).begin()
-            uuid = dying.create(nodes[0])
+            uuid = dying.create(nodes[0], volumes=volumes)
             prepare(fake, nodes[0])
             for task in tasks[1:]:
                 dying.look()
@@ -125,6 +137,12 @@ def check_whole(stage: ServiceStage, uuid: str, where: str) -> None:
         assert node.available == (node.uuid != found.node), where
 
 
+def volumes_on(stage: ServiceStage) -> list[tuple[str, str]]:
+    """All that Ironic has: the node and the volume."""
+    found = sorted(stage.fake.bm.store.targets, key=lambda row: row.boot_index)
+    return [(row.node.uuid, row.volume_id) for row in found]
+
+
 def test_a_build_goes_on(deaths: Deaths) -> None:
     for where, again, uuid in deaths(TaskState.SPAWNING):
         assert again.state(uuid) == ("active", None), where
@@ -161,6 +179,32 @@ def test_a_delete_goes_on(deaths: Deaths) -> None:
         assert again.instance(uuid).node is not None, "history keeps it"
         stage_nodes = [node["uuid"] for node in again.fake.nodes()]
         again.nobody_has(stage_nodes)
+
+
+@pytest.mark.parametrize("prepare", [no_preparation, node_fails])
+def test_a_build_with_volumes_goes_on(
+    deaths: Deaths, prepare: Callable[[FakeIronic, str], None]
+) -> None:
+    for where, again, uuid in deaths(TaskState.SPAWNING, prepare=prepare, volumes=VOLUMES):
+        assert again.state(uuid) == ("active", None), where
+        assert volumes_on(again) == [
+            (again.instance(uuid).node, one.volume_id) for one in VOLUMES
+        ], where
+        assert again.db.instances.block_devices(uuid) is None, where
+        check_whole(again, uuid, where)
+
+
+def test_no_volume_is_left_of_a_build_that_failed(deaths: Deaths) -> None:
+    for where, again, uuid in deaths(TaskState.SPAWNING, prepare=image_fails, volumes=VOLUMES):
+        assert again.state(uuid) == ("error", None), where
+        assert volumes_on(again) == [], where
+        check_whole(again, uuid, where)
+
+
+def test_no_volume_is_left_of_an_instance_that_is_deleted(deaths: Deaths) -> None:
+    for where, again, uuid in deaths(TaskState.SPAWNING, TaskState.DELETING, volumes=VOLUMES):
+        assert again.state(uuid) == ("deleted", None), where
+        assert volumes_on(again) == [], where
 
 
 def test_powering_off_goes_on(deaths: Deaths) -> None:
@@ -207,3 +251,18 @@ def test_an_interface_goes(deaths: Deaths) -> None:
         assert found.ports == (), where
         assert again.ironic.trace(str(found.node))["vifs"] == [], where
         check_whole(again, uuid, where)
+
+
+def test_an_nmi_is_never_sent_twice(deaths: Deaths) -> None:
+    told = set()
+    for where, again, uuid in deaths(TaskState.SPAWNING, TaskState.TRIGGERING_CRASH_DUMP):
+        assert again.state(uuid) == ("active", None), where
+        sent = [entry.status for entry in again.fake.requests.matching("PUT", "/inject_nmi$")]
+        fault = again.db.faults.latest(uuid)
+        if fault is not None:
+            assert "may have been injected or not" in fault.message, where
+        told.add((len(sent), fault is None))
+        assert again.db.instances.crash_dump_attempt(uuid) is None, where
+        check_whole(again, uuid, where)
+    # Died before it was noted; between the note and the NMI; after the NMI; at the very end.
+    assert told == {(1, True), (0, False), (1, False)}

@@ -134,3 +134,18 @@ def test_an_interval_that_cannot_be_read_leaves_the_former_one(
         start(rounds, interval)
         rounds.wait_for(3)
     assert "'often' is no number" in caplog.text
+
+
+def test_a_loop_that_is_stopped_just_before_a_round_ends_at_once() -> None:
+    rounds = Rounds()
+    loop = Loop("test", rounds, lambda: FOREVER)
+
+    class StoppedJustNow(threading.Event):
+        def clear(self) -> None:
+            loop.stop()
+            super().clear()
+
+    loop._woken = StoppedJustNow()
+    loop.start()
+    assert loop.join(PATIENCE)
+    assert rounds.count == 0

@@ -2,9 +2,12 @@
 
 """What somebody did to a node is taken over into the instance's record."""
 
+import dataclasses
+
 import pytest
 
 from ironic_virt import virt
+from ironic_virt.compute.power_sync import PowerSync
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
@@ -174,9 +177,30 @@ def test_what_was_seen_and_what_is_wanted_are_written_at_once(
     stage: ServiceStage, instance: str
 ) -> None:
     off, stopped, on = virt.PowerState.SHUTDOWN, VmState.STOPPED, TaskState.POWERING_ON
-    assert stage.db.instances.switch_back(instance, off, stopped, on)
+    seen = stage.instance(instance)
+    assert stage.db.instances.switch_back(seen, off, stopped, on)
     assert stage.state(instance) == ("stopped", "powering-on")
-    assert not stage.db.instances.switch_back(instance, off, stopped, on)
+    assert not stage.db.instances.switch_back(seen, off, stopped, on)
     stage.look()
     assert stage.state(instance) == ("active", None)
-    assert not stage.db.instances.switch_back("none", off, stopped, on)
+    gone = dataclasses.replace(seen, uuid="none")
+    assert not stage.db.instances.switch_back(gone, off, stopped, on)
+
+
+@pytest.mark.parametrize("restore", [False, True])
+def test_what_was_done_while_the_power_state_was_read_is_not_overwritten(
+    stage: ServiceStage, instance: str, monkeypatch: pytest.MonkeyPatch, restore: bool
+) -> None:
+    driver = stage.ironic.driver
+    sync = PowerSync(stage.service.host, driver, stage.db, restore=lambda: restore)
+
+    def rescued_meanwhile(_instance: object) -> virt.InstanceInfo:
+        monkeypatch.undo()
+        stage.fake.advance(1)
+        stage.db.instances.request(instance, TaskState.RESCUING, rescue_password="correct horse")
+        stage.look()
+        return virt.InstanceInfo(virt.PowerState.SHUTDOWN)
+
+    monkeypatch.setattr(driver, "get_info", rescued_meanwhile)
+    sync.sync()
+    assert stage.state(instance) == ("rescued", None)

@@ -31,6 +31,7 @@ def test_a_delete_is_always_taken(vm_state: VmState, task_state: TaskState | Non
             TaskState.DETACHING_INTERFACE,
             {VmState.ACTIVE, VmState.STOPPED, VmState.ERROR},
         ),
+        (TaskState.TRIGGERING_CRASH_DUMP, {VmState.ACTIVE, VmState.RESCUED, VmState.ERROR}),
         (TaskState.UNRESCUING, {VmState.RESCUED, VmState.ERROR}),
     ],
 )
@@ -48,7 +49,7 @@ def test_nobody_asks_for_a_build_of_what_there_is() -> None:
 
 def test_what_is_rescued_has_to_be_unrescued_first() -> None:
     taken = {TaskState.UNRESCUING, TaskState.DELETING}
-    taken |= {TaskState.ATTACHING_INTERFACE}
+    taken |= {TaskState.ATTACHING_INTERFACE, TaskState.TRIGGERING_CRASH_DUMP}
     for wanted in set(TaskState) - taken - {TaskState.SPAWNING}:
         assert "unrescue it first" in (refusal(wanted, VmState.RESCUED, None) or ""), wanted
     assert "unrescue it" not in (refusal(TaskState.REBOOTING, VmState.STOPPED, None) or "")

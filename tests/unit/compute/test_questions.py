@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Stories of consoles in the reference service: who asks, who answers, what is kept."""
+"""Stories of questions to the reference service: who asks, who answers, what is kept."""
 
 from __future__ import annotations
 
@@ -11,15 +11,25 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_virt import exceptions, virt
-from ironic_virt.compute import consoles
-from ironic_virt.compute.db import models
-from ironic_virt.compute.errors import ConflictingRequest, NoConsole, NoSuchInstance
+from ironic_virt.compute import questions
+from ironic_virt.compute.db import models, records
+from ironic_virt.compute.errors import (
+    ConflictingRequest,
+    NoConsole,
+    NoDiagnostics,
+    NoSuchInstance,
+)
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import ServiceStage
 
 SERIAL = virt.ConsoleAddress("serial", "192.0.2.8", 8013)
+KINDS: dict[str, questions.Kind[Any]] = {
+    "serial": questions.SERIAL_CONSOLE,
+    "vnc": questions.VNC_CONSOLE,
+    "diagnostics": questions.DIAGNOSTICS,
+}
 VNC = virt.ConsoleAddress("vnc", "192.0.2.8", 6080, "/x", "http://192.0.2.8/vnc?token=s3cret")
 
 
@@ -54,7 +64,7 @@ def asked(stage: ServiceStage, monkeypatch: pytest.MonkeyPatch) -> list[tuple[st
 
 
 def answers(stage: ServiceStage, serial: Callable[..., Any], vnc: Callable[..., Any]) -> None:
-    stage.service._consoles._consoles = {"serial": serial, "vnc": vnc}
+    stage.service._answers._answers = {"serial": serial, "vnc": vnc}
 
 
 def ask(stage: ServiceStage, instance: str, kind: str = "serial", **more: Any) -> Any:
@@ -64,12 +74,12 @@ def ask(stage: ServiceStage, instance: str, kind: str = "serial", **more: Any) -
         "clock": stage.fake.clock.now,
         "sleep": lambda _seconds: stage.service.look(),
     }
-    return consoles.ask(stage.db, instance, kind, **(rounds | more))
+    return questions.ask(stage.db, instance, KINDS[kind], **(rounds | more))
 
 
 def kept(stage: ServiceStage) -> int:
     with stage.db._transactions.engine.connect() as connection:
-        counted = sa.select(sa.func.count()).select_from(models.ConsoleRequest)
+        counted = sa.select(sa.func.count()).select_from(models.Question)
         return int(connection.scalar(counted) or 0)
 
 
@@ -95,11 +105,11 @@ def test_an_address_is_neither_logged_nor_shown(
     caplog.set_level("DEBUG")
     assert ask(stage, uuid, "vnc") == VNC
     request = "9d1c54a0-0000-4000-8000-000000000001"
-    stage.db.consoles.ask(request, uuid, "vnc", 60)
+    stage.db.questions.ask(request, uuid, "vnc", 60)
     stage.look()
-    answered = stage.db.consoles.get(request)
+    answered = stage.db.questions.get(request)
     assert answered is not None
-    assert answered.address == VNC
+    assert answered.answer == records.plain(VNC)
     assert "s3cret" not in caplog.text + repr(answered)
 
 
@@ -108,7 +118,7 @@ def test_it_is_asked_for_once_and_answered_whatever_else_is_wanted(
 ) -> None:
     stage.fake.faults.status(503, "PUT", "/states/power$", count=None)
     stage.db.instances.request(uuid, TaskState.POWERING_OFF)
-    stage.db.consoles.ask("9d1c54a0-0000-4000-8000-000000000001", uuid, "serial", 3600)
+    stage.db.questions.ask("9d1c54a0-0000-4000-8000-000000000001", uuid, "serial", 3600)
     for _ in range(3):
         stage.service.look()
     assert stage.state(uuid) == ("active", "powering-off")
@@ -121,16 +131,16 @@ def test_what_was_read_before_the_answer_is_not_answered_twice(
     asked: list[tuple[str, str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage.db.consoles.ask("9d1c54a0-0000-4000-8000-000000000001", uuid, "serial", 60)
-    wanted = stage.db.consoles.wanted("compute1")
-    answering = stage.service._consoles
+    stage.db.questions.ask("9d1c54a0-0000-4000-8000-000000000001", uuid, "serial", 60)
+    wanted = stage.db.questions.wanted("compute1")
+    answering = stage.service._answers
 
     def a_moment_ago(_host: str) -> Any:
         if not asked:
             answering._answer(wanted[0])
         return wanted
 
-    monkeypatch.setattr(stage.db.consoles, "wanted", a_moment_ago)
+    monkeypatch.setattr(stage.db.questions, "wanted", a_moment_ago)
     stage.service.look()
     assert len(asked) == 1
 
@@ -167,7 +177,7 @@ def test_a_service_that_is_down_is_named_at_once(
 def test_without_an_answer_in_time_nothing_is_left_to_be_done(
     stage: ServiceStage, uuid: str, asked: list[tuple[str, str]]
 ) -> None:
-    with pytest.raises(NoConsole, match="compute1 has not said within 30 s"):
+    with pytest.raises(NoConsole, match="compute1 has said nothing of its serial console"):
         ask(stage, uuid, sleep=lambda _seconds: stage.fake.advance(20))
     stage.look()
     assert asked == []
@@ -177,7 +187,7 @@ def test_what_nobody_has_come_for_is_deleted(
     stage: ServiceStage, uuid: str, asked: list[tuple[str, str]]
 ) -> None:
     for number, look in ((1, True), (2, False)):
-        stage.db.consoles.ask(f"9d1c54a0-0000-4000-8000-00000000000{number}", uuid, "vnc", 60)
+        stage.db.questions.ask(f"9d1c54a0-0000-4000-8000-00000000000{number}", uuid, "vnc", 60)
         if look:
             stage.look()
     assert kept(stage) == 2
@@ -208,13 +218,54 @@ def test_the_next_process_answeringwhat_the_last_one_did_not(
 
     answers(stage, stops, stops)
     request = "9d1c54a0-0000-4000-8000-000000000001"
-    stage.db.consoles.ask(request, uuid, "serial", 3600)
+    stage.db.questions.ask(request, uuid, "serial", 3600)
     stage.look()
     again = set_stage().begin()
     answers(again, lambda *_: SERIAL, lambda *_: VNC)
     again.fake.advance(60)
     again.look()
-    answered = again.db.consoles.get(request)
+    answered = again.db.questions.get(request)
     assert answered is not None
-    assert answered.address == SERIAL
-    assert not stage.db.consoles.answer(request, VNC), "it was answered"
+    assert answered.answer == records.plain(SERIAL)
+    assert not stage.db.questions.answer(request, records.plain(VNC)), "it was answered"
+
+
+# -- diagnostics --------------------------------------------------------------
+
+
+def test_diagnostics_are_what_the_driver_says(stage: ServiceStage, uuid: str) -> None:
+    told = ask(stage, "web", "diagnostics")
+    assert told == stage.ironic.driver.get_instance_diagnostics(stage.instance(uuid))
+    assert told.state is virt.PowerState.RUNNING
+    assert isinstance(told.macs, tuple)
+    assert kept(stage) == 0
+
+
+def test_diagnostics_of_what_is_off_are_there_too(stage: ServiceStage, uuid: str) -> None:
+    stage.fake.set_node(str(stage.instance(uuid).node), power_state="power off")
+    told = ask(stage, uuid, "diagnostics")
+    assert (told.state, told.uptime) == (virt.PowerState.SHUTDOWN, None)
+
+
+def test_why_there_are_no_diagnostics_is_told_with_the_node(
+    stage: ServiceStage, uuid: str
+) -> None:
+    node = str(stage.instance(uuid).node)
+    stage.fake.faults.status(403, "GET", "/ports", body="not for you", count=None)
+    with pytest.raises(NoDiagnostics, match="not for you") as caught:
+        ask(stage, uuid, "diagnostics")
+    assert caught.value.node == node
+    assert node in str(caught.value)
+    stage.fake.faults.clear()
+    stage.fake.set_node(node, instance_uuid=None)
+    with pytest.raises(NoDiagnostics, match=f"Instance {uuid}, node {node}: "):
+        ask(stage, uuid, "diagnostics")
+    assert kept(stage) == 0
+    stage.fake.advance(3600)
+    with pytest.raises(NoDiagnostics, match=f"node {node}: .* is down; nobody else knows"):
+        ask(stage, uuid, "diagnostics")
+
+
+def test_a_text_that_names_the_node_is_not_made_to_name_it_twice() -> None:
+    node = "9d1c54a0-0000-4000-8000-000000000001"
+    assert str(NoDiagnostics("i", f"Node {node} is gone", node=node)).count(node) == 1

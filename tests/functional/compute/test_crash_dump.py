@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt server dump create``, carried out by ``ironic-virt-compute``, killed or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_virt.compute.db import Database
+from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
+from tests import killed
+from tests.functional.compute.commands import Commands
+from tests.functional.compute.processes import (
+    Compute,
+    ComputeProcess,
+    create,
+    wait_for,
+    wait_for_nodes,
+    wait_until,
+)
+
+UNKNOWN = "may have been injected or not; it was not sent a second time"
+AT = "PUT /nodes/UUID/management/inject_nmi"
+
+
+@pytest.fixture
+def durations() -> Durations:
+    """Short ones."""
+    return Durations(deploy=0.1, undeploy=0.1, clean=0.1)
+
+
+@pytest.fixture
+def node(server: FakeIronicServer) -> str:
+    """A node that takes an NMI."""
+    return server.fake.add_node(resource_class="gold", ports=1, driver_info={"takes_nmi": True})
+
+
+@pytest.fixture
+def service(compute: Compute, db: Database, node: str) -> ComputeProcess:
+    """A compute service that runs, and has a server ``web`` on the node."""
+    started = compute().started()
+    wait_for_nodes(db, "compute1", [node])
+    wait_until(db, create(db, node, display_name="web"), "active")
+    return started
+
+
+@pytest.fixture
+def run(
+    service: ComputeProcess, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Commands:
+    return Commands(service.config, capsys, monkeypatch)
+
+
+def injected(server: FakeIronicServer) -> int:
+    """How many NMIs the hardware has had."""
+    return [entry.status for entry in server.fake.requests.matching("PUT", "/inject_nmi$")].count(
+        204
+    )
+
+
+def ended(db: Database) -> str:
+    """How the last thing that was asked of ``web`` has ended: its error, or ``""``."""
+    uuid = db.instances.get("web").uuid
+    action = wait_for(
+        "its end",
+        lambda: next((one for one in db.actions.list(uuid)[-1:] if one.finish_time), None),
+    )
+    assert action.action == "trigger_crash_dump"
+    return action.message or ""
+
+
+def test_one_is_sent(run: Commands, server: FakeIronicServer, service: ComputeProcess) -> None:
+    result = run("server", "dump", "create", "--wait", "web", "-f", "json")
+    assert result.code == 0, result.err
+    assert result.err.startswith("Sending an NMI to web ...\n")
+    assert (result.json["name"], result.json["OS-EXT-STS:task_state"]) == ("web", None)
+    assert injected(server) == 1
+    events = run.json("server", "event", "list", "web")
+    assert (events[0]["Action"], events[0]["Result"]) == ("trigger_crash_dump", "Success")
+    assert "an NMI was injected" in service.text()
+
+
+def test_why_none_is_sent_is_told(
+    run: Commands, server: FakeIronicServer, node: str, db: Database
+) -> None:
+    server.fake.set_node(node, driver_info={})
+    result = run("-q", "server", "dump", "create", "--wait", "web", "-f", "json")
+    assert result.code == 1
+    assert result.err.startswith(f"Server web: Node {node}, instance ")
+    assert "does not support inject_nmi" in result.err
+    assert result.json["status"] == "ACTIVE"
+    server.fake.set_node(node, driver_info={"takes_nmi": True}, power_state="power off")
+    result = run("-q", "server", "dump", "create", "--wait", "web")
+    # It is refused at once when the service has seen that it is off.
+    assert result.code == 1
+    assert "is powered off" in result.err or "it is stopped" in result.err
+    assert result.err.count("\n") == 1
+    assert injected(server) == 0
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_service_that_is_killed_at_it_leaves_one_at_most(
+    run: Commands,
+    server: FakeIronicServer,
+    service: ComputeProcess,
+    db: Database,
+    after: bool,
+) -> None:
+    service.kill()
+    asked = run.json("server", "dump", "create", "web")
+    assert asked["OS-EXT-STS:task_state"] == "triggering-crash-dump"
+    assert killed.run_compute(service.config, killed.Point(AT, after=after)).killed
+    assert injected(server) == after
+    assert db.instances.get("web").task_state == "triggering-crash-dump"
+    service.started()
+    assert UNKNOWN in ended(db)
+    assert injected(server) == after
+    result = run("server", "event", "list", "web", "--long", "-f", "json")
+    assert UNKNOWN in result.json[0]["Message"]
+    # Whoever asks again means it.
+    assert run("server", "dump", "create", "--wait", "web").code == 0
+    assert injected(server) == after + 1
+
+
+def test_a_service_that_is_killed_before_it_has_begun_sends_one_later(
+    run: Commands, server: FakeIronicServer, service: ComputeProcess, db: Database
+) -> None:
+    service.kill()
+    run.ok("server", "dump", "create", "web")
+    look = killed.Point("GET /nodes", number=2)
+    assert killed.run_compute(service.config, look).killed
+    assert db.instances.crash_dump_attempt(db.instances.get("web").uuid) is None
+    service.started()
+    assert ended(db) == ""
+    assert injected(server) == 1
+
+
+@pytest.mark.parametrize("strike", ["lose_reply", "reset"])
+def test_a_lost_reply_is_not_followed_by_a_second_one(
+    run: Commands, server: FakeIronicServer, strike: str
+) -> None:
+    getattr(server.fake.faults, strike)("PUT", "inject_nmi")
+    result = run("-q", "server", "dump", "create", "--wait", "web")
+    assert result.code == 1
+    assert "may have been injected or not" in result.err
+    assert "Ask again if no dump comes" in result.err
+    assert len(server.fake.requests.matching("PUT", "/inject_nmi$")) == 1
+
+
+def test_a_node_that_is_locked_is_waited_for(run: Commands, server: FakeIronicServer) -> None:
+    server.fake.faults.status(409, "PUT", "inject_nmi", body="Node x is locked by host y", count=2)
+    assert run("server", "dump", "create", "--wait", "web").code == 0
+    assert injected(server) == 1

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Ports belong to one instance each, whoever asks for them and at whatever moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from ironic_virt import virt
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import Database, models, records
+from ironic_virt.compute.db.holdings import ports
+from ironic_virt.compute.requests import Requests
+from ironic_virt.compute.states import TaskState, VmState
+from tests.functional.compute.stage import free_node, new_instance, register
+
+FAULT = records.FaultReport("no")
+ATTACHING, DETACHING = TaskState.ATTACHING_INTERFACE, TaskState.DETACHING_INTERFACE
+
+
+@pytest.fixture
+def other_db(database_conf: cfg.ConfigOpts, db: Database) -> Iterator[Database]:
+    """The same records, with connections of somebody else's."""
+    other = Database(database_conf, patient=False, clock=db.now).open()
+    yield other
+    other.close()
+
+
+def active(db: Database, *ids: str) -> str:
+    """An instance with these ports that is active, on a node of its own."""
+    register(db, "one")
+    new = new_instance(ports=tuple(map(virt.Vif, ids)))
+    uuid = db.instances.create_building(new, free_node(db, "one")).uuid
+    assert db.instances.finish(uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
+    return uuid
+
+
+def attach(db: Database, uuid: str, port: str) -> None:
+    db.instances.request(uuid, ATTACHING, interface=virt.Vif(port))
+
+
+def held(db: Database) -> dict[str, str]:
+    """The instance of each port."""
+    port = models.InstancePort
+    with db._transactions.engine.connect() as connection:
+        rows = connection.execute(sa.select(port.port_id, port.instance_uuid)).all()
+    return {row.port_id: row.instance_uuid for row in rows}
+
+
+def test_a_port_is_held_from_the_request_until_it_is_gone(db: Database) -> None:
+    uuid = active(db, "a")
+    attach(db, uuid, "b")
+    assert held(db) == {"a": uuid, "b": uuid}
+    db.instances.finish(uuid, ATTACHING, vm_state=VmState.ACTIVE)
+    db.instances.request(uuid, DETACHING, interface=virt.Vif("a"))
+    assert held(db) == {"a": uuid, "b": uuid}
+    db.instances.fail(uuid, DETACHING, FAULT, vm_state=VmState.ACTIVE)
+    assert held(db) == {"a": uuid, "b": uuid}
+    db.instances.request(uuid, DETACHING, interface=virt.Vif("a"))
+    db.instances.finish(uuid, DETACHING, vm_state=VmState.ACTIVE)
+    assert held(db) == {"b": uuid}
+    attach(db, uuid, "c")
+    db.instances.fail(uuid, ATTACHING, FAULT, vm_state=VmState.ACTIVE)
+    assert held(db) == {"b": uuid}
+    db.instances.request(uuid, TaskState.DELETING)
+    assert held(db) == {"b": uuid}
+    db.instances.deleted(uuid)
+    assert held(db) == {}
+
+
+LATER = (
+    "DROP TABLE instance_volumes",
+    "ALTER TABLE instances DROP COLUMN volumes",
+    "ALTER TABLE instances DROP COLUMN volume_connections",
+    "ALTER TABLE instances DROP COLUMN requested_node",
+    "ALTER TABLE questions RENAME COLUMN about TO instance_uuid",
+)
+"""Takes back what came after the key."""
+
+
+def test_ports_from_before_the_key_are_taken_over(db: Database) -> None:
+    first, second = active(db, "a"), active(db, "b")
+    attach(db, first, "c")
+    nowhere = db.instances.create_failed(new_instance(ports=(virt.Vif("d"),)), FAULT).uuid
+    gone = active(db, "e")
+    db.instances.request(gone, TaskState.DELETING)
+    db.instances.deleted(gone)
+    with db._transactions.engine.begin() as connection:
+        # Nothing kept them from having one port.
+        connection.execute(
+            sa.update(models.Instance)
+            .where(models.Instance.uuid == second)
+            .values(ports=[{"id": "a", "address": None}, {"id": "b", "address": None}])
+        )
+        models.InstancePort.__table__.drop(connection)  # type: ignore[attr-defined]
+        for later in LATER:
+            connection.execute(sa.text(later))
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0006'"))
+    db.sync()
+    assert held(db) == {"a": first, "b": second, "c": first}
+    assert db.instances.get(nowhere).ports[0].id == "d"
+
+
+def test_what_could_not_be_built_holds_no_port(db: Database) -> None:
+    register(db, "one")
+    new = new_instance(ports=(virt.Vif("a"),))
+    db.instances.create_building(new, free_node(db, "one"))
+    assert held(db) == {"a": new.uuid}
+    assert db.instances.fail(new.uuid, TaskState.SPAWNING, FAULT, release=True)
+    assert held(db) == {}
+    assert active(db, "a")
+
+
+def test_a_port_that_a_delete_kept_from_coming_is_free_when_all_is_gone(db: Database) -> None:
+    uuid = active(db)
+    attach(db, uuid, "a")
+    db.instances.request(uuid, TaskState.DELETING)
+    # It may be attached just now.
+    assert held(db) == {"a": uuid}
+    db.instances.deleted(uuid)
+    assert held(db) == {}
+
+
+def test_of_two_creates_at_once_one_gets_the_port(
+    database_conf: cfg.ConfigOpts,
+    db: Database,
+    other_db: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    register(db, "one")
+    nodes = [free_node(db, "one") for _ in range(2)]
+    first = new_instance(ports=(virt.Vif("a"),))
+    second = new_instance(ports=(virt.Vif("b"), virt.Vif("a")))
+    create = db.instances.create_building
+
+    def after_the_other(*args: Any) -> records.Instance:
+        # It has found the port free; now comes the other one, as a whole.
+        monkeypatch.undo()
+        other_db.instances.create_building(first, nodes[0])
+        return create(*args)
+
+    monkeypatch.setattr(db.instances, "create_building", after_the_other)
+    with pytest.raises(errors.InvalidRequest, match=f"instance {first.uuid} has the port a"):
+        Requests(database_conf, db).create(second)
+    assert [one.uuid for one in db.instances.list()] == [first.uuid]
+    assert held(db) == {"a": first.uuid}
+    claims = {node.instance_uuid for node in db.compute_nodes.list()}
+    assert claims == {first.uuid, None}, "and nothing is left of the other one"
+
+
+def test_of_two_who_attach_at_once_one_gets_the_port(
+    db: Database, other_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if db._transactions.is_sqlite:
+        pytest.skip("SQLite lets one transaction write at a time: none comes in between")
+    first, second = active(db), active(db)
+    look = ports.holder
+
+    def before_the_other(connection: sa.Connection, *args: Any, **more: Any) -> str | None:
+        found = look(connection, *args, **more)
+        # In the midst of our transaction, which has found the port free.
+        monkeypatch.undo()
+        attach(other_db, first, "a")
+        return found
+
+    monkeypatch.setattr(ports, "holder", before_the_other)
+    with pytest.raises(
+        errors.ConflictingRequest, match=f"{second}: instance {first} has the interface a"
+    ):
+        attach(db, second, "a")
+    assert held(db) == {"a": first}
+    assert db.instances.get(second).task_state is None
+    assert db.instances.get(first).task_state == ATTACHING
+
+
+def test_a_create_whose_commit_was_lost_has_its_own_ports(db: Database) -> None:
+    register(db, "one")
+    node = free_node(db, "one")
+    new = new_instance(ports=(virt.Vif("a"),))
+    made = db.instances.create_building(new, node)
+    assert db.instances.create_building(new, node) == made
+    assert held(db) == {"a": new.uuid}
