@@ -384,9 +384,17 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
             self._driver.reboot(context, instance, None, reboot_type)
 
     def power_off(self, instance: Any, timeout: int = 0, retry_interval: int = 0) -> None:
-        """Power off, softly first if there is a timeout."""
+        """Power off, softly first if there is a timeout.
+
+        Nova does it before a rescue, too, for which Ironic itself sees to the power; so
+        then a node that is never powered off is no failure.
+        """
         with self._acting(Doing.POWER_OFF, instance):
-            self._driver.power_off(instance, timeout, retry_interval)
+            try:
+                self._driver.power_off(instance, timeout, retry_interval)
+            except exceptions.PowerOffDisabled:
+                if instance.task_state != task_states.RESCUING:
+                    raise
 
     def power_on(
         self,

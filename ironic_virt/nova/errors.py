@@ -249,6 +249,9 @@ def translated(doing: Doing, instance: Any = None) -> Iterator[None]:
     except exceptions.InstanceNotFound as error:
         # Nova asks of what may be gone, and says so itself.
         raise translate(error, doing, instance) from error
+    except exceptions.BuildAborted as error:
+        LOG.info("Ended %s: %s", doing.value, error, instance=instance)
+        raise translate(error, doing, instance) from error
     except exceptions.IronicVirtError as error:
         LOG.error("Failed %s: %s", doing.value, error, instance=instance)
         raise translate(error, doing, instance) from error

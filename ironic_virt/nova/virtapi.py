@@ -145,11 +145,20 @@ class NovaVirtAPI(virt.VirtAPI):
     # -- a build --------------------------------------------------------------
 
     def abort_reason(self, instance: Any) -> str | None:
-        """Whether the instance is being deleted, or has been given up."""
+        """Whether the instance is being deleted, or has been given up.
+
+        As long as the records can't be asked, nobody has said so: a conductor that is away
+        for a while must not end what is being deployed.
+        """
         try:
             instance.refresh()
         except exception.InstanceNotFound:
             return "the server was deleted meanwhile"
+        except Exception as exc:
+            LOG.warning(
+                "Whether it is still wanted can't be asked: %s. Going on", exc, instance=instance
+            )
+            return None
         if instance.task_state in _OF_SERVERS_IN_ERROR_TOO:
             return None
         if instance.task_state == task_states.DELETING:
@@ -172,8 +181,10 @@ class NovaVirtAPI(virt.VirtAPI):
                 raise error
         except exception.InstanceActionNotFound as missing:
             LOG.debug("Why instance %s failed was not noted: %s", instance.uuid, missing)
-        except type(error):
-            pass
+        except Exception as other:
+            # What Nova does next depends on the error itself, whatever becomes of the note.
+            if other is not error:
+                LOG.warning("Why instance %s failed was not noted: %s", instance.uuid, other)
 
     def config_drive(
         self,

@@ -11,14 +11,19 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ironic_virt.testing import real_ironic
 from tests.nova import figures
 
-_LONGEST = 600
-"""Seconds for one test; ten servers take less than one minute where nothing else runs."""
+_LONGEST = 1200
+"""Seconds for one test; ten servers take less than one minute where nothing else runs.
+
+More than the longest wait: what that has seen says more than where the threads are."""
+
+_FIGURES = "figures"
 
 os.environ.setdefault("OS_NOVA_DISABLE_EVENTLET_PATCHING", "1")
 
@@ -69,6 +74,18 @@ def slow_ironic(progress) -> Iterator[real_ironic.RealIronic]:
         options, database=real_ironic.MARIADB, progress=progress
     ) as ironic:
         yield ironic
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand over the figures of a process of pytest-xdist."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[_FIGURES] = figures.packed()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take them; a process that has crashed has none."""
+    figures.unpack(getattr(node, "workeroutput", {}).get(_FIGURES, ()))
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

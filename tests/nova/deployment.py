@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from unittest import mock
 
 import openstack.proxy
 import requests
+import sqlalchemy
 from keystoneauth1 import loading
 from nova import conf as nova_conf
 from nova import utils
@@ -35,7 +37,15 @@ IMAGE = "155d900f-4e14-4e4c-a73d-069cbf4541e6"
 OTHER_IMAGE = "a2459075-d96c-40d5-893e-577ff92e721c"
 SEEDS = itertools.count(5000)
 RESOURCE_CLASS = "baremetal-gold"
-_PATIENCE = 120.0
+_PATIENCE = 300.0
+_LONG = 600
+"""Seconds after which Nova gives somebody else up; its defaults are a minute."""
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_PAUSE_BY_LOOK = 6
+"""How many times longer than a look took is the pause after it: the Nova that is looked at
+through its API works in this process, and looks would take most of it."""
+_GONE = (204, 404)
+_LOCKED = "is locked by host"
 _get_endpoint = openstack.proxy.Proxy.get_endpoint
 
 
@@ -43,6 +53,14 @@ def _endpoint_of_ironic(proxy: Any, *args: Any, **kwargs: Any) -> Any:
     if proxy.service_type == "baremetal":
         return _get_endpoint(proxy, *args, **kwargs)
     return mock.MagicMock()
+
+
+def _shut_down(service: Any) -> None:
+    """Here and now.  Nova has a thread do it, and its tests don't wait for that.
+
+    Its last act is to take the pools of threads away, from the next test if it is late.
+    """
+    service.manager.graceful_shutdown(0)
 
 
 class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase):
@@ -67,12 +85,16 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         stack = contextlib.ExitStack()
         self.addCleanup(stack.close)
         stack.enter_context(cells.without_a_lock())
+        # Whatever else this machine is busy with, nobody is taken for dead: a service is down
+        # when a test says so.  The scheduler reads it when it starts.
+        self.flags(service_down_time=_LONG)
         super().setUp()
+        self.flags(rpc_response_timeout=_LONG)
+        self.stub_out("nova.service.Service._run_manager_graceful_shutdown", _shut_down)
 
     def start_nova(self, ironic: real_ironic.RealIronic, **options: Any) -> None:
         """Point ``[ironic]`` to a real one; no compute runs yet."""
         self._ironic = ironic
-        self._http = requests.Session()
         CONF.register_opts(loading.get_auth_plugin_conf_options("none"), group="ironic")
         self.flags(auth_type="none", endpoint_override=ironic.url, group="ironic")
         # The driver does this itself, but only when it is loaded.
@@ -96,22 +118,31 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         stack = contextlib.ExitStack()
         self.addCleanup(stack.close)
         stack.enter_context(self.counted.counting())
-        self.flavor_id = self._create_flavor(
+        self.flavor_id = self.make_flavor()
+
+    def placement_url(self) -> str:
+        """Where Placement is."""
+        return self.placement.fixture.endpoint
+
+    def make_flavor(self, *, ephemeral: int = 0, **extra_specs: str) -> str:
+        """A flavor that asks for one of the nodes.
+
+        :param ephemeral: GiB of the ephemeral disk.
+        :param extra_specs: further ones, with ``__`` for a colon.
+        """
+        return self._create_flavor(
             memory_mb=16384,
             vcpu=8,
             disk=100,
-            ephemeral=0,
+            ephemeral=ephemeral,
             extra_spec={
                 "resources:CUSTOM_BAREMETAL_GOLD": "1",
                 "resources:VCPU": "0",
                 "resources:MEMORY_MB": "0",
                 "resources:DISK_GB": "0",
+                **{name.replace("__", ":"): value for name, value in extra_specs.items()},
             },
         )
-
-    def placement_url(self) -> str:
-        """Where Placement is."""
-        return self.placement.fixture.endpoint
 
     def make_nodes(self, count: int, **fields: Any) -> list[str]:
         """Nodes that no other scenario has, removed at the end."""
@@ -125,28 +156,61 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         return nodes
 
     def _remove(self, nodes: list[str]) -> None:
-        # Maintenance lets a node go from any state.
+        """Return when they are gone: the next scenario's compute would find them."""
         for node in nodes:
-            self.ironic("PUT", f"/nodes/{node}/maintenance", {})
-            self.ironic("PATCH", f"/nodes/{node}", [{"op": "remove", "path": "/instance_uuid"}])
-            self.ironic("DELETE", f"/nodes/{node}")
+            self.until(lambda node=node: self._removed(node), lambda code: code in _GONE)
+
+    def _removed(self, node: str) -> int:
+        # Maintenance lets a node go from any state.
+        self._asked("PUT", f"/nodes/{node}/maintenance", {})
+        self._asked("PATCH", f"/nodes/{node}", [{"op": "remove", "path": "/instance_uuid"}])
+        return self._asked("DELETE", f"/nodes/{node}").status_code
 
     # -- somebody else on Ironic ----------------------------------------------
 
     def ironic(self, method: str, path: str, body: Any = None) -> Any:
-        """A request of an operator's."""
-        answer = self._http.request(
-            method,
-            f"{self._ironic.url}/v1{path}",
-            json=body,
-            headers={"X-OpenStack-Ironic-API-Version": "latest"},
-            timeout=60,
-        )
+        """A request of an operator's, who asks again while something is done to the node."""
+        answer = self._asked(method, path, body)
+        assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
+
+    def _asked(self, method: str, path: str, body: Any = None) -> requests.Response:
+        def ask() -> requests.Response:
+            # Ironic ends a connection that nobody uses, perhaps when we are just about to.
+            return requests.request(
+                method,
+                f"{self._ironic.url}/v1{path}",
+                json=body,
+                headers={"X-OpenStack-Ironic-API-Version": "latest"},
+                timeout=_PATIENCE,
+            )
+
+        # A node is shown in its new state before Ironic lets go of it.
+        return self.until(
+            ask, lambda answer: answer.status_code != 409 or _LOCKED not in answer.text
+        )
 
     def node(self, uuid: str) -> dict[str, Any]:
         """A node as it is."""
         return self.ironic("GET", f"/nodes/{uuid}")
+
+    def kept_by_ironic(self, node: str) -> dict[str, Any]:
+        """A node's ``instance_info`` as its conductor has it; the API hides some of it."""
+        engine = sqlalchemy.create_engine(self._ironic.database_url)
+        self.addCleanup(engine.dispose)
+        statement = sqlalchemy.text("SELECT instance_info FROM nodes WHERE uuid = :node")
+        with engine.connect() as connection:
+            (text,) = connection.execute(statement, {"node": node}).one()
+        kept: dict[str, Any] = json.loads(text)
+        return kept
+
+    def set_on_node(self, node: str, **fields: Any) -> None:
+        """Set fields of a node, as an operator does."""
+        patch = [
+            {"op": "add", "path": f"/{name}", "value": value} for name, value in fields.items()
+        ]
+        answer = self.ironic("PATCH", f"/nodes/{node}", patch)
+        assert {name: answer.get(name) for name in fields} == fields, answer
 
     def wait_for_node(self, uuid: str, state: str) -> dict[str, Any]:
         """A node when it is in a provision state and unlocked."""
@@ -176,12 +240,10 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         with utils.temporary_mutation(self.api, microversion=microversion):
             self.act(server, rebuild={"imageRef": image})
 
-    def say_image_type(self, node: str) -> None:
+    def say_image_type(self, node: str, kind: str = "whole-disk") -> None:
         """Say what Ironic can't ask Glance, as there is none; it rebuilds nothing else."""
         path = "/instance_info/image_type"
-        self.ironic(
-            "PATCH", f"/nodes/{node}", [{"op": "add", "path": path, "value": "whole-disk"}]
-        )
+        self.ironic("PATCH", f"/nodes/{node}", [{"op": "add", "path": path, "value": kind}])
 
     def server(self, server: dict[str, Any]) -> dict[str, Any]:
         """A server as it is."""
@@ -201,6 +263,10 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
     def delete(self, server: dict[str, Any]) -> None:
         """Delete a server, and wait until it is gone."""
         self.api.delete_server(server["id"])
+        self.wait_until_gone(server)
+
+    def wait_until_gone(self, server: dict[str, Any]) -> None:
+        """Return when Nova shows a server no more."""
         self.until(self.api.get_servers, lambda seen: server["id"] not in {s["id"] for s in seen})
 
     def node_of(self, server: dict[str, Any]) -> str:
@@ -221,13 +287,23 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
     def until(self, look: Callable[[], Any], done: Callable[[Any], bool]) -> Any:
         """What is seen when it is as wanted."""
         deadline = time.monotonic() + _PATIENCE
-        while not done(seen := look()):
-            assert time.monotonic() < deadline, seen
-            time.sleep(0.05)
-        return seen
+        while True:
+            began = time.monotonic()
+            if done(seen := look()):
+                return seen
+            now = time.monotonic()
+            assert now < deadline, seen
+            pause = max(_SHORTEST_PAUSE, _PAUSE_BY_LOOK * (now - began))
+            time.sleep(min(pause, _LONGEST_PAUSE))
 
     @contextlib.contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Measure a step of a scenario."""
+    def step(self, name: str, node: str | None = None) -> Iterator[None]:
+        """Measure a step of a scenario.
+
+        :param node: that Ironic has to have let go of before, since a request that meets its
+            lock is sent again.
+        """
+        if node is not None:
+            self.until(lambda: self.node(node), lambda seen: seen["reservation"] is None)
         with self.counted.measuring(self.driver, name):
             yield

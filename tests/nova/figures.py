@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Any
 from unittest import mock
 
 import requests
@@ -38,6 +39,17 @@ class Figure:
 
 
 _taken: dict[tuple[str, str], Figure] = {}
+
+
+def packed() -> list[tuple[str, str, dict[str, float]]]:
+    """What this process has taken, in a form that goes from one process to another."""
+    return [(*key, dataclasses.asdict(figure)) for key, figure in _taken.items()]
+
+
+def unpack(figures: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
+    """Add what another process has :func:`packed`."""
+    for step, driver, fields in figures:
+        _taken[step, driver] = Figure(**fields)
 
 
 class Requests:

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import threading
 from collections.abc import Callable
 from typing import Self
 
 import requests
+
+from tests.ports import reserved_port
 
 _DROPPED = frozenset({"connection", "content-encoding", "content-length", "transfer-encoding"})
 
@@ -25,6 +28,7 @@ class Proxy:
     def __init__(self, url: str) -> None:
         self._ironic = url
         self._port = 0
+        self._stack = contextlib.ExitStack()
         self._server: http.server.ThreadingHTTPServer | None = None
         self.fails: Callable[[str], bool] = lambda path: False
 
@@ -34,11 +38,14 @@ class Proxy:
         return f"http://127.0.0.1:{self._port}"
 
     def __enter__(self) -> Self:
+        # Nobody else is given it during a pause.
+        self._port = self._stack.enter_context(reserved_port())
         self.start()
         return self
 
     def __exit__(self, *raised: object) -> None:
         self.stop()
+        self._stack.close()
 
     def start(self) -> None:
         """Listen, again where it listened before."""
@@ -54,7 +61,6 @@ class Proxy:
                 pass
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", self._port), Handler)
-        self._port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def stop(self) -> None:
@@ -76,7 +82,7 @@ class Proxy:
             data=body,
             # With the host that was asked for, which Ironic makes links of.
             headers=dict(handler.headers),
-            timeout=60,
+            timeout=300,
         )
         handler.send_response(answer.status_code)
         for name, value in answer.headers.items():

@@ -15,7 +15,7 @@ def test_a_quick_run_measures_both_drivers() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout)

@@ -10,7 +10,7 @@ from nova import context, objects
 
 from tests.nova.deployment import Deployment
 
-_PATIENCE = 30.0
+_PATIENCE = 300.0
 
 
 class TestCells(Deployment):

@@ -14,7 +14,6 @@ from typing import Any
 
 import fixtures
 import pytest
-import sqlalchemy
 from nova import utils
 
 from ironic_virt.testing import real_ironic
@@ -27,7 +26,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 USER_DATA = "#!/bin/sh\necho told by the user who booted the server\n"
+NEW_USER_DATA = "#!/bin/sh\necho told by the user who rebuilt the server\n"
 PASSWORD = "only-the-server-may-know"
+NEW_PASSWORD = "only-the-rebuilt-server-may-know"
 FILE = "/etc/motd"
 _VOLUME_NAME = slice(16 * 2048 + 40, 16 * 2048 + 72)
 """Where an ISO 9660 image has its own name (ECMA-119, 8.4)."""
@@ -54,17 +55,6 @@ class ConfigDrive(Deployment):
         super().setUp()
         self.start_nova(self._real)
 
-    def kept_by_ironic(self, node: str) -> dict[str, Any]:
-        """A node's ``instance_info`` as its conductor has it; the API hides some of it."""
-        engine = sqlalchemy.create_engine(self._real.database_url)
-        self.addCleanup(engine.dispose)
-        with engine.connect() as connection:
-            (text,) = connection.execute(
-                sqlalchemy.text("SELECT instance_info FROM nodes WHERE uuid = :node"),
-                {"node": node},
-            ).one()
-        return json.loads(text)
-
     def image_on(self, node: str) -> bytes:
         """The image that an agent would put on the node."""
         kept = self.kept_by_ironic(node)["configdrive"]
@@ -79,14 +69,16 @@ class ConfigDrive(Deployment):
         """What is in OpenStack's newest directory of it, but for what is random."""
         image = Path(self.useFixture(fixtures.TempDir()).path, "image")
         image.write_bytes(self.image_on(node))
-        found = {}
-        for name in ("meta_data.json", "network_data.json", "vendor_data2.json", "user_data"):
-            path = f"/openstack/latest/{name}"
-            arguments = ["isoinfo", "-R", "-i", str(image), "-x", path]
-            text = subprocess.run(arguments, capture_output=True, check=True).stdout.decode()
-            found[name] = json.loads(text) if text and name.endswith("json") else text
+        names = ("meta_data.json", "network_data.json", "vendor_data2.json", "user_data")
+        found = {name: self.document(image, name) for name in names}
         assert found["meta_data.json"].pop("random_seed")
         return found
+
+    def document(self, image: Path, name: str) -> Any:
+        """One of the documents on an image."""
+        arguments = ["isoinfo", "-R", "-i", str(image), "-x", f"/openstack/latest/{name}"]
+        text = subprocess.run(arguments, capture_output=True, check=True).stdout.decode()
+        return json.loads(text) if text and name.endswith("json") else text
 
     def boot_with_drive(self, networks: Any, **more: Any) -> dict[str, Any]:
         """Ask for a server that is told much."""
@@ -151,6 +143,55 @@ class ConfigDrive(Deployment):
         for secret in (PASSWORD, kept[:60] if isinstance(kept, str) else "told by the user"):
             assert secret not in log
 
+    def test_a_rebuild_brings_a_new_one(self) -> None:
+        (node,) = self.make_nodes(1)
+        server = self.boot_with_drive([{"port": self.neutron.port_1["id"]}])
+        self.wait_for(server, "ACTIVE")
+        self.say_image_type(node)
+        asked = {
+            "imageRef": OTHER_IMAGE,
+            "user_data": base64.b64encode(NEW_USER_DATA.encode()).decode(),
+            "adminPass": NEW_PASSWORD,
+            "metadata": {"colour": "blue"},
+        }
+        with utils.temporary_mutation(self.api, microversion="2.92"):
+            self.act(server, rebuild=asked)
+        self.wait_for(server, "ACTIVE")
+        told = self.documents(node)
+        assert told["user_data"] == NEW_USER_DATA
+        assert told["meta_data.json"]["meta"] == {"colour": "blue"}
+        assert told["meta_data.json"]["admin_pass"] == NEW_PASSWORD
+        assert told["meta_data.json"]["uuid"] == server["id"]
+        log = self.stdlog.logger.output
+        assert node in log
+        for secret in (PASSWORD, NEW_PASSWORD, "told by the user"):
+            assert secret not in log
+
+    def test_injected_files_are_on_an_image_of_novas(self) -> None:
+        (node,) = self.make_nodes(1)
+        content = b"hello, and welcome"
+        personality = [{"path": FILE, "contents": base64.b64encode(content).decode()}]
+        port = {"port": self.neutron.port_1["id"]}
+        with utils.temporary_mutation(self.api, microversion="2.56"):
+            server = self.boot_with_drive([port], personality=personality)
+        self.wait_for(server, "ACTIVE")
+        assert isinstance(self.kept_by_ironic(node)["configdrive"], str)
+        assert content in self.image_on(node)
+        (file,) = self.documents(node)["meta_data.json"]["files"]
+        assert file["path"] == FILE
+
+    def test_what_an_operator_tells_all_servers_is_on_it(self) -> None:
+        path = Path(self.useFixture(fixtures.TempDir()).path, "vendor.json")
+        path.write_text(json.dumps({"mirror": "http://mirror.example.org"}))
+        self.flags(vendordata_jsonfile_path=str(path), group="api")
+        (node,) = self.make_nodes(1)
+        self.wait_for(self.boot_with_drive([{"port": self.neutron.port_1["id"]}]), "ACTIVE")
+        image = Path(self.useFixture(fixtures.TempDir()).path, "image")
+        image.write_bytes(self.image_on(node))
+        assert self.document(image, "vendor_data.json") == {"mirror": "http://mirror.example.org"}
+        static = self.documents(node)["vendor_data2.json"]["static"]
+        assert static == {"mirror": "http://mirror.example.org"}
+
 
 class TestConfigDriveInTree(ConfigDrive):
     """Nova's own driver."""
@@ -175,18 +216,6 @@ class TestConfigDrive(ConfigDrive):
         self.flags(mkisofs_cmd="a-program-that-is-not-there")
         self.wait_for(self.boot_with_drive("none"), "ACTIVE")
         assert self.kept_by_ironic(node)["configdrive"]["user_data"] == USER_DATA
-
-    def test_injected_files_make_it_an_image_of_novas(self) -> None:
-        (node,) = self.make_nodes(1)
-        content = b"hello, and welcome"
-        personality = [{"path": FILE, "contents": base64.b64encode(content).decode()}]
-        with utils.temporary_mutation(self.api, microversion="2.56"):
-            server = self.boot_with_drive("none", personality=personality)
-        self.wait_for(server, "ACTIVE")
-        assert isinstance(self.kept_by_ironic(node)["configdrive"], str)
-        assert content in self.image_on(node)
-        (file,) = self.documents(node)["meta_data.json"]["files"]
-        assert file["path"] == FILE
 
     def test_a_rebuild_for_which_none_can_be_made_leaves_the_server_as_it_is(self) -> None:
         (node,) = self.make_nodes(1)

@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from nova import utils
+from nova import context, objects, utils
+from nova.compute import rpcapi
 from nova.tests.functional.api import client
 
 from ironic_virt.testing import real_ironic
@@ -24,6 +27,8 @@ pytestmark = pytest.mark.skipif(
 
 VNC = {"protocol": "vnc", "type": "novnc"}
 SERIAL = {"protocol": "serial", "type": "serial"}
+PATIENCE = 300.0
+"""Seconds that somebody at a line waits to be told something."""
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -38,7 +43,12 @@ class Consoles(Deployment):
 
     def setUp(self) -> None:
         super().setUp()
-        self.start_nova(self._real)
+        # By default 10 s, in which Ironic and socat have to get their turn.
+        self.start_nova(
+            self._real,
+            serial_console_state_timeout=int(PATIENCE),
+            vnc_console_state_timeout=int(PATIENCE),
+        )
         self.flags(enabled=True, group="serial_console")
         self.flags(enabled=True, group="vnc")
 
@@ -73,6 +83,12 @@ class Consoles(Deployment):
         assert told["instance_uuid"] == server["id"]
         return told["host"], told["port"]
 
+    def may_connect(self, server: dict[str, Any], which: dict[str, str], port: int) -> bool:
+        """What a proxy is told before it connects whoever has a token to a port."""
+        admin = context.get_admin_context()
+        instance = objects.Instance.get_by_uuid(admin, server["id"])
+        return rpcapi.ComputeAPI().validate_console_port(admin, instance, str(port), which["type"])
+
     def switch_on(self, node: str) -> None:
         """Switch a console on, as an operator does."""
         self.ironic("PUT", f"/nodes/{node}/states/console", {"enabled": True})
@@ -91,15 +107,39 @@ class Consoles(Deployment):
         with_screen, with_line = self.servers_on(screen, line)
         with self.step("VNC console"):
             assert self.console(with_screen, VNC) == ("192.0.2.1", 5900)
+        assert self.may_connect(with_screen, VNC, 5900)
+        assert not self.may_connect(with_screen, VNC, 5901)
         self.wait_for_console(screen)
         self.switch_on(line)
-        with socket.create_connection(("127.0.0.1", port), timeout=60) as somebody:
-            assert bmc.GREETING.encode() in somebody.recv(100)
+        with self.connected(port) as somebody:
             with self.step("serial console, taken"):
                 assert self.console(with_line, SERIAL) == ("127.0.0.1", port)
             assert is_over(somebody)
-        with socket.create_connection(("127.0.0.1", port), timeout=60) as user:
-            assert bmc.GREETING.encode() in user.recv(100)
+        assert self.may_connect(with_line, SERIAL, port)
+        assert not self.may_connect(with_line, SERIAL, port + 1)
+        with self.connected(port):
+            pass
+
+    @contextlib.contextmanager
+    def connected(self, port: int) -> Iterator[socket.socket]:
+        """A session on a line, which has said who it is.
+
+        Ironic says that a console is on when its program runs, and not only when that listens.
+        """
+
+        def connect() -> socket.socket | None:
+            try:
+                return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+            except ConnectionRefusedError:
+                return None
+
+        with self.until(connect, bool) as session:
+            told = b""
+            while bmc.GREETING.encode() not in told:
+                more = session.recv(100)
+                assert more, told
+                told += more
+            yield session
 
 
 def is_over(session: socket.socket) -> bool:
@@ -136,5 +176,5 @@ class TestConsoles(Consoles):
         # It was switched on for that, and is of no use.
         self.wait_for_console(node, on=False)
         assert self.console(server, SERIAL) == ("127.0.0.1", port)
-        with socket.create_connection(("127.0.0.1", port), timeout=60) as user:
-            assert bmc.GREETING.encode() in user.recv(100)
+        with self.connected(port):
+            pass

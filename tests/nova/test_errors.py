@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from nova import exception, objects
 from nova.compute import utils as compute_utils
@@ -49,6 +51,8 @@ def reasons(kind: type[exceptions.IronicVirtError]) -> exceptions.IronicVirtErro
             return exceptions.MicroversionNotSupported("shards", "1.82", "1.50")
         case exceptions.OperationNotSupported:
             return exceptions.OperationNotSupported("volumes")
+        case exceptions.InvalidExtraSpec:
+            return exceptions.InvalidExtraSpec("flavor gold", "steps", "7", "a list")
         case _ if issubclass(kind, exceptions.NodeError):
             return kind(NODE, UUID, "this is why")
         case _:
@@ -101,6 +105,21 @@ def test_a_server_that_is_being_deleted_is_no_failed_build(doing: Doing) -> None
     error = exceptions.BuildAborted(NODE, UUID, "the server is being deleted")
     told = translate(error, doing, INSTANCE)
     assert isinstance(told, exception.UnexpectedDeletingTaskStateError)
+
+
+def test_only_what_has_failed_is_an_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with (
+        pytest.raises(exception.UnexpectedDeletingTaskStateError),
+        translated(Doing.SPAWN, INSTANCE),
+    ):
+        raise exceptions.BuildAborted(NODE, UUID, "the server is being deleted")
+    with pytest.raises(exception.InstanceDeployFailure), translated(Doing.SPAWN, INSTANCE):
+        raise exceptions.DeployFailed(NODE, UUID, "the disk is gone")
+    told = {record.levelname: record.message for record in caplog.records}
+    assert set(told) == {"INFO", "ERROR"}
+    assert "Ended deploying" in told["INFO"]
+    assert "Failed deploying" in told["ERROR"]
 
 
 @pytest.mark.parametrize(
@@ -197,11 +216,16 @@ def test_a_user_reads_the_reason_whatever_was_being_done(doing: Doing) -> None:
 
 def test_every_error_has_a_translation_for_all_that_is_done() -> None:
     def kinds(kind):
-        yield kind
+        # A private one is of a public kind, or what several of them share.
+        if not kind.__name__.startswith("_"):
+            yield kind
         for one in kind.__subclasses__():
             yield from kinds(one)
 
-    roots = (exceptions.NodeError, exceptions.IronicError)
+    roots = (
+        *(exceptions.NodeError, exceptions.IronicError, exceptions.InstanceNotFound),
+        *(exceptions.OperationNotSupported, exceptions.InvalidExtraSpec),
+    )
     for kind in {one for root in roots for one in kinds(root)}:
         for doing in Doing:
             assert isinstance(translate(reasons(kind), doing, INSTANCE), exception.NovaException)

@@ -107,9 +107,7 @@ class HalfAList(Services):
 
     def setUp(self) -> None:
         super().setUp()
-        proxy = self.proxy = Proxy(self._real.url)
-        proxy.start()
-        self.addCleanup(proxy.stop)
+        proxy = self.proxy = self.enterContext(Proxy(self._real.url))
         self.start_nova(self._real, endpoint_override=proxy.url, api_max_retries=1)
         self.nodes = self.make_nodes(5)
         # Ours would ask for changes only.
@@ -173,19 +171,7 @@ class Refused(Services):
         self.start_nova(self._real, api_retry_interval=1)
         (node,) = self.make_nodes(1, traits=["CUSTOM_GPU"])
         self.start_compute("compute1")
-        self.flavor_id = self._create_flavor(
-            memory_mb=16384,
-            vcpu=8,
-            disk=100,
-            ephemeral=0,
-            extra_spec={
-                "resources:CUSTOM_BAREMETAL_GOLD": "1",
-                "resources:VCPU": "0",
-                "resources:MEMORY_MB": "0",
-                "resources:DISK_GB": "0",
-                "trait:CUSTOM_GPU": "required",
-            },
-        )
+        self.flavor_id = self.make_flavor(trait__CUSTOM_GPU="required")
         self.ironic("DELETE", f"/nodes/{node}/traits/CUSTOM_GPU")
         server = self.wait_for(self.boot(), "ERROR")
         self.wait_for_node(node, "available")

@@ -50,7 +50,7 @@ class Interfaces(Deployment):
         first = self.neutron.port_1["id"]
         server = self.boot(networks=[{"port": first}])
         self.wait_for(server, "ACTIVE")
-        with self.step("attach an interface"):
+        with self.step("attach an interface", node):
             second = self.attach(server)
         assert self.vifs(node) == self.interfaces(server) == sorted([first, second])
         before = self.all_ports()
@@ -61,7 +61,7 @@ class Interfaces(Deployment):
         assert self.all_ports() == before
         assert self.vifs(node) == self.interfaces(server) == sorted([first, second])
         self.look_at_the_refusal(server)
-        with self.step("detach an interface"):
+        with self.step("detach an interface", node):
             self.api.detach_interface(server["id"], second)
             self.until(lambda: self.interfaces(server), lambda seen: seen == [first])
         assert self.vifs(node) == [first]
@@ -70,6 +70,21 @@ class Interfaces(Deployment):
         assert self.vifs(node) == []
         # Whoever is bound before Ironic says so might reach the agent on the node.
         assert self.bound_to == []
+
+    def test_a_port_that_somebody_deletes_comes_off_the_node(self) -> None:
+        (node,) = self.make_nodes(1, ports=2)
+        self.start_service("compute", "compute1")
+        first = self.neutron.port_1["id"]
+        server = self.boot(networks=[{"port": first}])
+        self.wait_for(server, "ACTIVE")
+        second = self.attach(server)
+        assert self.vifs(node) == sorted([first, second])
+        self.neutron.delete_port(second)
+        # So Neutron tells Nova.
+        event = {"name": "network-vif-deleted", "server_uuid": server["id"], "tag": second}
+        self.api.create_server_external_events([event])
+        self.until(lambda: self.vifs(node), lambda seen: seen == [first])
+        self.delete(server)
 
     def test_a_build_on_a_node_without_a_port(self) -> None:
         (bare,) = self.make_nodes(1, ports=0)

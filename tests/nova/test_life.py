@@ -11,6 +11,9 @@ from ironic_virt.testing import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import IMAGE, OTHER_IMAGE, Deployment
 
+RUNNING = 1
+PASSWORD = "correct horse battery"
+
 
 class Life(Deployment):
     """What both drivers go through."""
@@ -37,21 +40,26 @@ class Life(Deployment):
         assert self.node_of(server) == node
         there = self.node(node)
         assert (there["provision_state"], there["instance_uuid"]) == ("active", server["id"])
-        with self.step("reboot, soft"):
-            self.act(server, reboot={"type": "SOFT"})
-            self.wait_for(server, "ACTIVE")
-        with self.step("reboot, hard"):
-            self.act(server, reboot={"type": "HARD"})
-            self.wait_for(server, "ACTIVE")
-        with self.step("stop"):
+        # Fake hardware is off after a deployment.
+        assert there["power_state"] == "power off"
+        for kind in ("SOFT", "HARD"):
+            sent = len(self.counted.log)
+            with self.step(f"reboot, {kind.lower()}", node):
+                self.act(server, reboot={"type": kind})
+                self.wait_for(server, "ACTIVE")
+            asked = [line for line in self.counted.log[sent:] if line.startswith("ironic PUT")]
+            assert asked == [f"ironic PUT /v1/nodes/{node}/states/power"]
+            assert self.node(node)["power_state"] == "power on"
+            assert self.server(server)["OS-EXT-STS:power_state"] == RUNNING
+        with self.step("stop", node):
             self.act(server, **{"os-stop": None})
             self.wait_for(server, "SHUTOFF")
         assert self.node(node)["power_state"] == "power off"
-        with self.step("start"):
+        with self.step("start", node):
             self.act(server, **{"os-start": None})
             self.wait_for(server, "ACTIVE")
         assert self.node(node)["power_state"] == "power on"
-        with self.step("delete"):
+        with self.step("delete", node):
             self.delete(server)
         assert self.wait_for_node(node, "available")["instance_uuid"] is None
 
@@ -62,13 +70,13 @@ class Life(Deployment):
         self.wait_for(server, "ACTIVE")
         self.say_image_type(node)
         before = self.node(node)
-        with self.step("rebuild, API 2.92"):
+        with self.step("rebuild, API 2.92", node):
             self.rebuild(server, IMAGE)
             self.wait_for(server, "ACTIVE")
         there = self.node(node)
         assert (there["provision_state"], there["instance_uuid"]) == ("active", server["id"])
         assert there["provision_updated_at"] != before["provision_updated_at"]
-        with self.step("stop, and rebuild, API 2.92"):
+        with self.step("stop, and rebuild, API 2.92", node):
             self.act(server, **{"os-stop": None})
             self.wait_for(server, "SHUTOFF")
             self.rebuild(server)
@@ -86,18 +94,26 @@ class Life(Deployment):
         self.start_service("compute", "compute1")
         server = self.boot()
         self.wait_for(server, "ACTIVE")
-        with self.step("rescue"):
-            self.act(server, rescue={"adminPass": "correct horse"})
+        with self.step("rescue", node):
+            self.act(server, rescue={"adminPass": PASSWORD})
             self.wait_for(server, "RESCUE")
         there = self.node(node)
         assert (there["provision_state"], there["instance_uuid"]) == ("rescue", server["id"])
         assert there["instance_info"]["rescue_password"] == "******"
-        with self.step("unrescue"):
+        assert self.kept_by_ironic(node)["rescue_password"] == PASSWORD
+        with self.step("unrescue", node):
             self.act(server, unrescue=None)
             self.wait_for(server, "ACTIVE")
         assert self.node(node)["provision_state"] == "active"
-        self.act(server, rescue=None)
+        # The rescue system is Ironic's: an image of the user's changes nothing.
+        self.act(server, rescue={"rescue_image_ref": OTHER_IMAGE})
         self.wait_for(server, "RESCUE")
+        there = self.node(node)
+        assert (there["provision_state"], there["instance_uuid"]) == ("rescue", server["id"])
+        assert there["instance_info"]["image_source"] == IMAGE
+        # Nova makes a password where its user gives none.
+        assert self.kept_by_ironic(node)["rescue_password"] not in (None, "", PASSWORD)
+        assert PASSWORD not in self.stdlog.logger.output
         self.delete(server)
         self.wait_for_node(node, "available")
 
@@ -112,7 +128,7 @@ class Life(Deployment):
         told = self.node(node)["instance_info"]
         assert told["project_id"] == self.server(server)["tenant_id"]
         assert self.neutron.port_1["fixed_ips"][0]["ip_address"] in told["fixed_ips"]
-        with self.step("delete with a network"):
+        with self.step("delete with a network", node):
             self.delete(server)
         self.wait_for_node(node, "available")
         assert self.ironic("GET", f"/nodes/{node}/vifs")["vifs"] == []
@@ -137,7 +153,7 @@ class SlowLife(Deployment):
         with self.step(ONE):
             server = self.boot()
             self.wait_for(server, "ACTIVE")
-        with self.step(ONE_DELETED):
+        with self.step(ONE_DELETED, node):
             self.delete(server)
         self.wait_for_node(node, "available")
 
@@ -232,11 +248,17 @@ Compared = dict[str, tuple[figures.Figure, figures.Figure]]
 
 
 def test_no_step_takes_more_requests_to_ironic(compared: Compared) -> None:
-    """Where in-tree changes a node without a look at it, ours looks, and less often later."""
+    """Where in-tree changes a node without a look at it, ours looks, and less often later.
+
+    Of several servers at once nobody can say which request is a look: how many there are in
+    all is compared where a deployment takes 20 s.
+    """
     more = {
         step: (theirs, ours)
         for step, (theirs, ours) in compared.items()
-        if ours.steps > theirs.steps and not (step in UNSEEN and ours.ironic < theirs.ironic)
+        if step != MANY
+        and ours.steps > theirs.steps
+        and not (step in UNSEEN and ours.ironic < theirs.ironic)
     }
     assert more == {}
 
@@ -261,12 +283,17 @@ def test_no_step_takes_more_requests_to_placement(compared: Compared) -> None:
     assert more == {}
 
 
-@pytest.mark.parametrize("step", [ONE, MANY])
-def test_a_deployment_of_20_s_takes_half_the_requests(compared: Compared, step: str) -> None:
+@pytest.mark.parametrize(("step", "servers"), [(ONE, 1), (MANY, COUNT)])
+def test_a_deployment_of_20_s_takes_half_the_requests(
+    compared: Compared, step: str, servers: int
+) -> None:
     theirs, ours = compared[step]
+    steps = servers * compared[ONE][0].steps
     # Where Ironic was slower for us than for them, they would have looked more often, too.
     longer = max(1.0, ours.seconds / theirs.seconds)
-    assert ours.ironic <= (theirs.steps + theirs.looks * longer) / 2
+    # On a busy machine a look takes its time, and they come to fewer than one in 2 s.
+    looks = max((theirs.ironic - steps) * longer, servers * ours.seconds / 2)
+    assert ours.ironic <= (steps + looks) / 2
 
 
 def test_what_counts_as_a_look() -> None:

@@ -8,7 +8,6 @@ import json
 from typing import Any
 
 import pytest
-import sqlalchemy
 from nova import context, objects
 from nova.virt.ironic import driver as in_tree
 
@@ -41,16 +40,6 @@ class TestNetworkData(Deployment):
             self.ironic("POST", "/ports", port)
         return made["uuid"]
 
-    def told(self, node: str) -> dict[str, Any]:
-        """The network data on a node's config drive, as its conductor has it."""
-        engine = sqlalchemy.create_engine(self._real.database_url)
-        self.addCleanup(engine.dispose)
-        statement = sqlalchemy.text("SELECT instance_info FROM nodes WHERE uuid = :node")
-        with engine.connect() as connection:
-            (text,) = connection.execute(statement, {"node": node}).one()
-        found: dict[str, Any] = json.loads(text)["configdrive"]["network_data"]
-        return found
-
     def test_it_is_what_novas_own_driver_says(self) -> None:
         (node,) = self.make_nodes(1, ports=1)
         options = {"miimon": "100", "xmit_hash_policy": "layer3+4"}
@@ -68,7 +57,7 @@ class TestNetworkData(Deployment):
         expected = theirs._get_network_metadata(
             theirs._get_node(node), instance.get_network_info()
         )
-        told = self.told(node)
+        told = self.kept_by_ironic(node)["configdrive"]["network_data"]
         assert told == json.loads(json.dumps(expected))
         assert sorted(link["type"] for link in told["links"]) == ["bond"] * 2 + ["phy"] * 5
         modes = {

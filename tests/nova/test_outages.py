@@ -58,7 +58,8 @@ class Outages(Services):
             (node,) = self.make_nodes(1)
             compute = self.start_compute("compute1")
             server = self.boot_at("compute1", node)
-            # Fake hardware is off after a deployment.
+            # Fake hardware is off after a deployment.  With so few tries nobody waits for a lock.
+            self.wait_for_node(node, "active")
             self.reboot(server)
             before = self.records()
             compute.stop()
@@ -72,6 +73,7 @@ class Outages(Services):
             assert self.records() == before
             assert compute.manager.driver.get_available_nodes() == [node]
             self.reboot(server)
+            self.wait_for_node(node, "active")
             self.delete(server)
             self.wait_for_node(node, "available")
 

@@ -40,7 +40,12 @@ class TestPools(Deployment):
         )
         super().setUp()
         self.start_nova(
-            self._real, api_retry_interval=1, node_selection="ironic", capacity="total"
+            self._real,
+            api_retry_interval=1,
+            node_selection="ironic",
+            capacity="total",
+            # Sixty want one at the same time.
+            allocation_timeout=600,
         )
         self.flags(max_attempts=5, group="scheduler")
         # Equal hosts would be taken in the same order each time.
@@ -86,7 +91,7 @@ class TestPools(Deployment):
         nodes = self.ironic("GET", "/nodes?associated=true&fields=uuid,instance_uuid")["nodes"]
         return {one["instance_uuid"]: one["uuid"] for one in nodes}
 
-    @pytest.mark.timeout(900, method="thread")
+    @pytest.mark.timeout(1800, method="thread")
     def test_sixty_servers_at_once(self) -> None:
         computes = [self.start_service("compute", host) for host in COMPUTES]
         providers = {one["name"]: one["uuid"] for one in self._get_all_providers()}
@@ -122,7 +127,8 @@ class TestPools(Deployment):
 
         for server in servers:
             self.api.delete_server(server)
-        self.until(self.api.get_servers, lambda seen: not seen)
+        for server in servers:
+            self.wait_until_gone({"id": server})
         for node in set().union(*self.kinds.values()):
             assert self.wait_for_node(node, "available")["instance_uuid"] is None
         assert self.allocations() == []

@@ -48,5 +48,6 @@ class TestNoAllocations(Deployment):
         assert self.wait_for_node(node, "available")["instance_uuid"] is None
         lines = self.stdlog.logger.output.splitlines()
         told = [line for line in lines if "ironic_virt" in line and "WARNING" in line]
-        assert len(told) == 1, told
-        assert "Ironic speaks API version 1.51 and has allocations only from 1.52 on" in told[0]
+        # Others may be of an Ironic that is slow to answer.
+        why = "Ironic speaks API version 1.51 and has allocations only from 1.52 on"
+        assert len([line for line in told if why in line]) == 1, told

@@ -54,13 +54,7 @@ class Switching(Deployment):
                 one["uuid"]: self._get_provider_inventory(one["uuid"]) for one in providers
             },
             "traits": {
-                one["uuid"]: sorted(
-                    trait
-                    for trait in self._get_provider_traits(one["uuid"])
-                    # Capabilities are the driver's own, and ours has fewer yet.
-                    if not trait.startswith("COMPUTE_")
-                )
-                for one in providers
+                one["uuid"]: sorted(self._get_provider_traits(one["uuid"])) for one in providers
             },
             "allocations": {
                 server["id"]: self._get_allocations_by_server_uuid(server["id"])
@@ -96,7 +90,8 @@ class Switching(Deployment):
         assert self.without_generations(self.records(servers)) == self.without_generations(before)
         for server in servers:
             self.api.delete_server(server["id"])
-        self.until(self.api.get_servers, lambda seen: not seen)
+        for server in servers:
+            self.wait_until_gone(server)
         for node in nodes:
             assert self.wait_for_node(node, "available")["instance_uuid"] is None
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import uuid
 from typing import Any
+from unittest import mock
 
+import oslo_messaging
 import pytest
-from nova import context
+from nova import context, objects
 
 from ironic_virt import exceptions
 from ironic_virt.sharding.policy import Policy
@@ -74,6 +76,40 @@ class Trouble(Deployment):
         self.delete(server)
         assert self.node(wrong)["instance_uuid"] == self.stranger
 
+    def test_the_records_cannot_be_asked_while_a_server_is_deployed(self) -> None:
+        driver = self.compute.manager.driver
+        spawn = driver.spawn
+        lost = oslo_messaging.MessagingTimeout("the conductor does not answer")
+
+        def spawn_meanwhile(*args: Any, **kwargs: Any) -> None:
+            with mock.patch.object(objects.Instance, "refresh", side_effect=lost):
+                spawn(*args, **kwargs)
+
+        driver.spawn = spawn_meanwhile
+        server = self.boot()
+        self.look_at_the_build(server)
+        self.delete(server)
+
+    def look_at_the_build(self, server: dict[str, Any]) -> None:
+        """What becomes of it."""
+        raise NotImplementedError
+
+    def test_a_rescue_that_fails_on_the_node(self) -> None:
+        server = self.boot()
+        self.wait_for(server, "ACTIVE")
+        node = self.node_of(server)
+        self.set_on_node(node, driver_info={"fails": {"rescue": "the ramdisk has no network"}})
+        self.act(server, rescue={"adminPass": PASSWORD})
+        failed = self.wait_for(server, "ERROR")
+        self.look_at_the_rescue(failed["fault"]["message"], self.node(node))
+        self.set_on_node(node, driver_info={})
+        self.delete(server)
+        self.wait_for_node(node, "available")
+
+    def look_at_the_rescue(self, told: str, node: dict[str, Any]) -> None:
+        """What the server's user learns of a rescue that fails, and how the node is left."""
+        raise NotImplementedError
+
     def boot_where_one_is(self, what: str) -> tuple[dict[str, Any], str, str]:
         """Boot while the node that the scheduler takes first is not free any more."""
         self.stranger = str(uuid.uuid4())
@@ -110,12 +146,27 @@ class TestTroubleInTree(Trouble):
     __test__ = True
     driver = figures.IN_TREE
 
+    def look_at_the_build(self, server: dict[str, Any]) -> None:
+        self.wait_for(server, "ERROR")
+
+    def look_at_the_rescue(self, told: str, node: dict[str, Any]) -> None:
+        assert node["provision_state"] == "rescue failed"
+        assert "own system" not in told
+
 
 class TestTrouble(Trouble):
     """Ours, and what only ours does."""
 
     __test__ = True
     driver = figures.OURS
+
+    def look_at_the_build(self, server: dict[str, Any]) -> None:
+        self.wait_for(server, "ACTIVE")
+
+    def look_at_the_rescue(self, told: str, node: dict[str, Any]) -> None:
+        assert node["provision_state"] == "active"
+        assert "the instance runs its own system" in told
+        assert "the ramdisk has no network" in told
 
     def test_a_deployment_that_fails_is_undone_and_told_of(self) -> None:
         first, second = self.nodes

@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import uuid
+from unittest import mock
 
+import oslo_messaging
 from nova import conf as nova_conf
 from nova import context as nova_context
-from nova import objects, test
-from nova.compute import vm_states
+from nova import exception, objects, test
+from nova.compute import task_states, vm_states
 
 from ironic_virt.nova.virtapi import NovaVirtAPI
 from tests.nova import cases
@@ -41,6 +43,35 @@ class TestInstances(cases.UnderPytest, test.TestCase):
         instance.create()
         found: str = instance.uuid
         return found
+
+    def test_a_build_goes_on_while_the_records_cannot_be_asked(self) -> None:
+        instance = objects.Instance.get_by_uuid(self._context, self.there)
+        lost = oslo_messaging.MessagingTimeout("the conductor does not answer")
+        with mock.patch.object(objects.Instance, "refresh", side_effect=lost):
+            assert self.records.abort_reason(instance) is None
+        assert "the conductor does not answer" in self.stdlog.logger.output
+        instance.task_state = task_states.DELETING
+        instance.save()
+        assert self.records.abort_reason(instance) == "the server is being deleted"
+        objects.Instance.get_by_uuid(self._context, self.there).destroy()
+        assert self.records.abort_reason(instance) == "the server was deleted meanwhile"
+
+    def test_why_something_failed_is_noted_or_told_to_the_log(self) -> None:
+        why = exception.NovaException("the switch is down")
+        # The server has no action to note it with.
+        context = nova_context.RequestContext("u", "p", request_id="req-1")
+        instance = objects.Instance.get_by_uuid(self._context, self.there)
+        self.records.note_failure(context, instance, why)
+        lost = oslo_messaging.MessagingTimeout("the conductor does not answer")
+        with mock.patch.object(objects.InstanceActionEvent, "event_start", side_effect=lost):
+            self.records.note_failure(context, instance, why)
+        assert "was not noted: the conductor does not answer" in self.stdlog.logger.output
+        objects.InstanceAction.action_start(context, self.there, "create")
+        self.records.note_failure(context, instance, why)
+        action = objects.InstanceAction.get_by_request_id(context, self.there, "req-1")
+        (event,) = objects.InstanceActionEventList.get_by_action(context, action.id)
+        assert (event.event, event.result) == ("compute_ironic_deploy", "Error")
+        assert event.details == "the switch is down"
 
     def test_what_can_be_restored_exists(self) -> None:
         assert self.records.existing_instances(self.all) == {self.there, self.soft_deleted}

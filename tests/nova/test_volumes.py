@@ -93,6 +93,23 @@ class Volumes(Deployment):
         self.check_what_is_left()
         assert not self.cinder.volume_to_attachment[ROOT]
 
+    def test_a_server_that_boots_from_a_volume_is_not_rebuilt(self) -> None:
+        server = self.boot(imageRef="", block_device_mapping_v2=[disk(ROOT, 0)])
+        self.wait_for(server, "ACTIVE")
+        # Ironic lets go of the node a little later than Nova is done.
+        before, sent = self.wait_for_node(self.storage_node, "active"), len(self.counted.log)
+        self.rebuild(server, IMAGE, microversion="2.93")
+        self.look_at_the_refusal(server)
+        asked = [line for line in self.counted.log[sent:] if line.startswith("ironic ")]
+        assert {line.split()[1] for line in asked} <= {"GET"}
+        assert self.node(self.storage_node) == before
+        assert self.targets() == [(0, ROOT)]
+        self.delete(server)
+
+    def look_at_the_refusal(self, server: dict[str, Any]) -> None:
+        """What becomes of a server that can't be rebuilt."""
+        raise NotImplementedError
+
     def check_what_is_left(self) -> None:
         """See what the node still has of the server's volumes."""
         raise NotImplementedError
@@ -103,6 +120,10 @@ class TestVolumesInTree(Volumes):
 
     __test__ = True
     driver = figures.IN_TREE
+
+    def look_at_the_refusal(self, server: dict[str, Any]) -> None:
+        failed = self.wait_for(server, "ERROR")
+        assert "volume backed" in failed["fault"]["message"]
 
     def check_what_is_left(self) -> None:
         """Of Nova's own driver anything: it doesn't wait until cleaning lets go of the node."""
@@ -120,9 +141,24 @@ class TestVolumes(Volumes):
 
     __test__ = True
 
+    def look_at_the_refusal(self, server: dict[str, Any]) -> None:
+        self.until(
+            lambda: self.told_by_the_events(server),
+            lambda told: "rebuilding an instance that boots from a volume" in told,
+        )
+        self.wait_for(server, "ACTIVE")
+
     def check_what_is_left(self) -> None:
         """Nothing."""
         assert self.targets() == []
+
+    def test_a_build_that_is_refused_gives_its_volumes_back(self) -> None:
+        self.flavor_id = self.make_flavor(ironic__deploy_steps="7")
+        server = self.boot(imageRef="", block_device_mapping_v2=[disk(ROOT, 0)])
+        failed = self.wait_for(server, "ERROR")
+        assert "ironic:deploy_steps" in failed["fault"]["message"]
+        assert not self.cinder.volume_to_attachment[ROOT]
+        self.delete(server)
 
     def test_two_volumes_for_data_and_no_more_at_run_time(self) -> None:
         disks = [disk(volume, -1) for volume in DATA]

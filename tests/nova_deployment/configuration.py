@@ -19,6 +19,9 @@ Sections = dict[str, dict[str, Any]]
 ADMIN = "admin"
 """The user, the project and the token of everybody."""
 
+_LONG = 600
+"""Seconds; longer than anything takes here, also on a busy machine."""
+
 _PIPELINE = re.compile(r"\bauthtoken ")
 
 
@@ -95,6 +98,9 @@ def _nova(endpoints: Endpoints, directory: Path, host: str) -> Sections:
             "state_path": directory,
             "transport_url": endpoints.broker,
             "report_interval": 1,
+            # Nobody is taken for dead for being slow.
+            "service_down_time": _LONG,
+            "rpc_response_timeout": _LONG,
         },
         "oslo_concurrency": {"lock_path": directory / "locks"},
         "placement": {

@@ -24,8 +24,9 @@ from tests.nova_deployment import configuration, figures
 from tests.nova_deployment.broker import broker
 from tests.nova_deployment.figures import Steps
 from tests.nova_deployment.people import Operator, User
-from tests.nova_deployment.processes import Program, free_port, listens, wait_for
+from tests.nova_deployment.processes import Program, listens, wait_for
 from tests.nova_deployment.stand_ins import StandInGlance
+from tests.ports import reserved_port
 
 SHARDS = {"compute-a": "a", "compute-b": "b"}
 """Each compute service and its shard."""
@@ -105,7 +106,8 @@ class Deployment:
             rabbitmq = pool.submit(enter, broker(self._logs))
             started = pool.submit(enter, ironic)
             urls = {name: enter(server.fresh(self._directory)) for name in _DATABASES}
-        ports = {name: free_port() for name in _APPLICATIONS}
+        # Until they are listened at, the schemas are made.
+        ports = {name: enter(reserved_port()) for name in _APPLICATIONS}
         placement = f"http://127.0.0.1:{ports['placement']}"
         self._endpoints = configuration.Endpoints(
             broker=rabbitmq.result(),

@@ -18,8 +18,8 @@ from ironic_virt.testing.real_ironic.processes import ServerProcess
 
 T = TypeVar("T")
 
-SECONDS = 240.0
-"""More than anything here should take."""
+SECONDS = 480.0
+"""More than anything here should take, whatever else the machine is busy with."""
 
 _WIDTH = 240
 _TROUBLE = re.compile(r" (WARNING|ERROR|CRITICAL) |Traceback|^\S*(Error|Exception)\b")

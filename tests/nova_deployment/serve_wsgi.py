@@ -16,6 +16,10 @@ from typing import Any
 from cheroot import wsgi
 
 _THREADS = 16
+_QUEUE = 100
+# By default it ends a connection after 10 s, the period in which nova-compute uses its own: now
+# and then just when the next request comes.
+_IDLE_SECONDS = 600
 
 
 def main(module: str, port: str, user: str) -> None:
@@ -34,7 +38,13 @@ def main(module: str, port: str, user: str) -> None:
         }
         return application(environ, start_response)
 
-    wsgi.Server(("127.0.0.1", int(port)), known, numthreads=_THREADS).start()
+    wsgi.Server(
+        ("127.0.0.1", int(port)),
+        known,
+        numthreads=_THREADS,
+        request_queue_size=_QUEUE,
+        timeout=_IDLE_SECONDS,
+    ).start()
 
 
 if __name__ == "__main__":

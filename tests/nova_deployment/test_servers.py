@@ -14,8 +14,9 @@ import pytest
 from tests.nova_deployment.deployment import SHARDS, Deployment
 from tests.nova_deployment.processes import wait_for
 
-# Some wait for ten deployments at a time, and for what Nova does only now and then.
-pytestmark = pytest.mark.timeout(600)
+# Some wait for twenty deployments at a time, and for what Nova does only now and then.  More than
+# their waits together: what those have seen says more than where a thread is.
+pytestmark = pytest.mark.timeout(2400)
 
 SERVERS = 20
 # Nova tears them down one after the other.

@@ -148,7 +148,6 @@ class Bridge:
         params: Any = None,
         json: Any = None,
         version: str | None = None,
-        timeout: float | None = None,
     ) -> Answer:
         """See :meth:`Channel.send`."""
         self._requests += 1
