@@ -39,7 +39,8 @@ class ProvisionStates(SphinxDirective):
             for what, listed in read["methods"][name].items()
             for state in listed
         }
-        lines = [".. list-table::", "   :header-rows: 1", "   :stub-columns: 1", ""]
+        lines = [".. list-table::", "   :class: wide", "   :header-rows: 1"]
+        lines += ["   :stub-columns: 1", ""]
         lines += _row(["provision state", *(_heading(name) for name in names)])
         for state in read["states"]:
             lines += _row([state, *(cells[name, state] for name in names)])
