@@ -33,6 +33,16 @@ help: ## Show this list
 	| while IFS=$$'\t' read -r target text; do printf '  %-16s %s\n' "$$target" "$$text"; done
 	@printf '\nVariables: PYTHON (an interpreter), JOBS (test processes), PYTEST_ARGS,\n  BENCH_ARGS, IRONIC (of demo).\n'
 
+# $(call copy_of_checkout,DIRECTORY): what git knows of it, as it is here, and git's own part.
+# What a build leaves beside its sources hides the installed metadata, for as long as it is
+# there, from tests that run in the checkout meanwhile.
+define copy_of_checkout
+	@rm -rf $(1)
+	@mkdir -p $(1)
+	@git ls-files -z | tar -c --null --ignore-failed-read -T - | tar -x --no-same-owner -C $(1)
+	@cp -R .git $(1)/.git
+endef
+
 .PHONY: demo
 demo: $(DEMO)/.made-$(DIGEST) ## Build three servers on a fake Ironic; IRONIC=real: on a real one
 	$(DEMO)/bin/ironic-virt demo$(if $(filter-out fake,$(IRONIC)), --ironic $(IRONIC))
@@ -47,7 +57,7 @@ conformance: $(DEV)/.made-$(DIGEST) ## Ask the fake and the real Ironic the same
 
 .PHONY: integration
 integration: $(DEV)/.made-$(DIGEST) ## Run the tests that need the real Ironic and MariaDB
-	$(DEV)/bin/python -m pytest tests/integration $(PYTEST_ARGS)
+	$(DEV)/bin/python -m pytest -n 2 --dist loadfile tests/integration $(PYTEST_ARGS)
 
 .PHONY: databases
 databases: $(DEV)/.made-$(DIGEST) ## Run the tests of the records on MariaDB and PostgreSQL
@@ -56,13 +66,14 @@ databases: $(DEV)/.made-$(DIGEST) ## Run the tests of the records on MariaDB and
 
 .PHONY: nova
 nova: $(NOVA)/.made-$(DIGEST) ## Run the driver in the real Nova, beside Nova's own; prints what both take
-	$(NOVA)/bin/python -m pytest tests/nova $(PYTEST_ARGS)
+	$(NOVA)/bin/python -m pytest -n 2 --dist loadfile tests/nova $(PYTEST_ARGS)
 
 .PHONY: nova-deployment
 nova-deployment: $(DEPLOYMENT)/.made-$(DIGEST) ## Run the built wheel in a Nova of several processes
 	rm -rf $(DEPLOYMENT)/dist
-	$(NOVA)/bin/python -m build --wheel --outdir $(DEPLOYMENT)/dist >/dev/null
-	rm -rf build *.egg-info
+	$(call copy_of_checkout,$(DEPLOYMENT)/source)
+	$(NOVA)/bin/python -m build --wheel --outdir $(DEPLOYMENT)/dist $(DEPLOYMENT)/source >/dev/null
+	rm -rf $(DEPLOYMENT)/source
 	$(PIP_FOR_DEPLOYMENT) --force-reinstall $(DEPLOYMENT)/dist/*.whl
 	$(DEPLOYMENT)/bin/python -m pytest tests/nova_deployment $(PYTEST_ARGS)
 
@@ -93,9 +104,10 @@ bench: $(BENCH)/.made-$(DIGEST) ## Measure against Nova's in-tree driver
 
 .PHONY: dist
 dist: $(DEV)/.made-$(DIGEST) ## Build the sdist and the wheel into dist/
-	rm -rf dist build
-	$(DEV)/bin/python -m build
-	rm -rf build *.egg-info
+	rm -rf dist
+	$(call copy_of_checkout,$(ENVS)/source)
+	$(DEV)/bin/python -m build --outdir dist $(ENVS)/source
+	rm -rf $(ENVS)/source
 
 .PHONY: dist-check
 dist-check: dist ## Install the wheel in an empty environment and run it there

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Running lanes one after the other, none of which can keep the others from running, and two
-# such rows of lanes at once.
+# Running lanes one after the other, none of which can keep the others from running, and
+# several such rows of lanes at once.
 #
 # To be sourced by bash, with LOGS set to a directory.  LANE_LIMIT and TOTAL_LIMIT are the
 # seconds that one lane may take and all of them together, LANE_GRACE those that what a lane
 # has left behind gets to end by itself.
 
-LANE_LIMIT=${LANE_LIMIT:-1800}
+LANE_LIMIT=${LANE_LIMIT:-2400}
 TOTAL_LIMIT=${TOTAL_LIMIT:-4800}
 LANE_GRACE=${LANE_GRACE:-20}
 LANES_BEGAN=$SECONDS
 SUMMARY=()
 FAILED=0
+# The rows of lanes beside: what they write begins with this, by process id.
+BESIDE=()
 
 heading() {
     printf '\n===== %s =====\n' "$1"
@@ -97,26 +99,32 @@ lane() {
 #
 # What they print comes when they are all done; as it comes it is in LOGS.
 beside() {
-    rm -f "$LOGS/beside.summary"
+    local row="$LOGS/$1"
+    rm -f "$row.summary"
     (
         SUMMARY=() FAILED=0
         "$@"
-        printf '%s\n' "${SUMMARY[@]}" >"$LOGS/beside.summary"
+        printf '%s\n' "${SUMMARY[@]}" >"$row.summary"
         exit "$FAILED"
-    ) >"$LOGS/beside.log" 2>&1 &
-    BESIDE=$!
+    ) >"$row.row" 2>&1 &
+    BESIDE[$!]=$row
 }
 
 # rejoin: wait for the lanes beside, show what they have printed, and take over their verdicts.
 rejoin() {
-    wait "$BESIDE" || FAILED=1
-    cat "$LOGS/beside.log"
-    if [[ -e $LOGS/beside.summary ]]; then
-        mapfile -t -O "${#SUMMARY[@]}" SUMMARY <"$LOGS/beside.summary"
-    else
-        FAILED=1
-        SUMMARY+=("the lanes beside broke off; see $LOGS/beside.log")
-    fi
+    local pid row
+    for pid in "${!BESIDE[@]}"; do
+        row=${BESIDE[pid]}
+        wait "$pid" || FAILED=1
+        cat "$row.row"
+        if [[ -e $row.summary ]]; then
+            mapfile -t -O "${#SUMMARY[@]}" SUMMARY <"$row.summary"
+        else
+            FAILED=1
+            SUMMARY+=("${row##*/}: the lanes beside broke off; see $row.row")
+        fi
+    done
+    BESIDE=()
 }
 
 # summary: one line for each lane; fails if one of them has.

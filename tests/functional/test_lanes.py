@@ -11,14 +11,18 @@ from pathlib import Path
 
 import psutil
 
+from tests.functional.compute.processes import wait_for
+
 ROOT = Path(__file__).parents[2]
-# As a server that a test has started: in a session of its own, with our output.
+# As a server that a test has started: in a session of its own, with our output.  Once it
+# hangs, its time is up: what timeout(1) has set a timer for is sent to it.
 HANGS = """
-import faulthandler, pathlib, subprocess, sys, threading
+import faulthandler, os, pathlib, signal, subprocess, sys, threading
 faulthandler.enable()
 server = subprocess.Popen(["sleep", "600"], start_new_session=True)
 pathlib.Path(sys.argv[1]).write_text(str(server.pid))
 def waits_for_ever():
+    os.kill(os.getppid(), signal.SIGALRM)
     threading.Event().wait()
 threading.Thread(target=waits_for_ever).start()
 """
@@ -50,18 +54,25 @@ def test_a_lane_that_hangs_fails_and_the_next_one_runs(tmp_path: Path) -> None:
     done = run(
         f"lane hangs $PYTHON {program} {pid}; lane next echo here I am; summary",
         tmp_path,
-        LANE_LIMIT="5",
+        LANE_LIMIT="600",
         LANE_GRACE="1",
     )
     assert done.returncode == 1, done.stderr
     hangs, following, _ = done.stdout.split("===== summary =====")[1].strip().splitlines()
     assert hangs.split()[:2] == ["hangs", "FAILED"]
-    assert "not done after 5 s" in hangs
+    assert "not done after 600 s" in hangs
     assert following.split()[:2] == ["next", "passed"]
     assert "in waits_for_ever" in (tmp_path / "hangs.log").read_text()
     assert "here I am" in (tmp_path / "next.log").read_text()
     assert "left behind, killed: sleep 600" in done.stdout
-    assert has_ended(int(pid.read_text()))
+    left_behind = int(pid.read_text())
+    wait_for("the end of what was left behind", lambda: has_ended(left_behind))
+
+
+def test_a_lane_gets_no_more_than_its_time(tmp_path: Path) -> None:
+    done = run("lane endless sleep 600; summary", tmp_path, LANE_LIMIT="1")
+    assert done.returncode == 1, done.stderr
+    assert "not done after 1 s" in done.stdout
 
 
 def test_a_lane_that_fails_keeps_its_last_word(tmp_path: Path) -> None:
@@ -114,6 +125,32 @@ def test_a_failure_beside_is_a_failure(tmp_path: Path) -> None:
         ["bad", "FAILED"],
         ["good", "passed"],
     ]
+
+
+def test_rows_beside_run_at_the_same_time_and_each_is_in_the_summary(tmp_path: Path) -> None:
+    # Each waits for what the next one writes, in a ring.
+    rows = "".join(
+        f"row{mine}() {{ lane l{mine} bash -c"
+        f" 'echo >$LOGS/t{mine}; until [ -e $LOGS/t{following} ]; do :; done'; }};"
+        f" {how}row{mine};"
+        for mine, following, how in ((1, 2, "beside "), (2, 3, "beside "), (3, 1, ""))
+    )
+    done = run(f"{rows} rejoin; summary", tmp_path, LANE_LIMIT="60")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.split("===== summary =====")[1].strip().splitlines()
+    assert sorted(line.split()[0] for line in lines[:3]) == ["l1", "l2", "l3"]
+    assert {line.split()[1] for line in lines[:3]} == {"passed"}
+
+
+def test_a_failure_in_one_of_the_rows_beside_is_a_failure(tmp_path: Path) -> None:
+    for bad in ("one", "two"):
+        verdicts = {"one": "true", "two": "true"} | {bad: "false"}
+        rows = "".join(f"{r}() {{ lane {r} {v}; }}; beside {r};" for r, v in verdicts.items())
+        done = run(f"{rows} lane here true; rejoin; summary", tmp_path)
+        assert done.returncode == 1, done.stderr
+        lines = done.stdout.split("===== summary =====")[1].strip().splitlines()
+        failed = [line.split()[0] for line in lines[:3] if line.split()[1] == "FAILED"]
+        assert failed == [bad]
 
 
 def test_lanes_beside_that_break_off_are_a_failure(tmp_path: Path) -> None:
