@@ -10,7 +10,7 @@ from typing import Any
 
 from ironic_virt.cmd import answered, arguments, output
 
-COLUMNS = (*("host", "initiator", "ip", "multipath", "os_type", "platform", "wwnns", "wwpns"),)
+COLUMNS = ("host", "initiator", "ip", "multipath", "os_type", "platform", "wwnns", "wwpns")
 _LISTS = ("wwnns", "wwpns")
 
 

@@ -4,9 +4,8 @@
 
 Its driver knows where the instance's console is, which has to be switched on first, what
 Ironic has to say of the instance's health, and what a storage must know of a node to let it
-have volumes.  A question waits in the records for as
-long as somebody waits for the answer.  One that was not answered when the service died is
-answered by its next process.
+have volumes.  A question waits in the records for as long as somebody waits for the answer.
+One that was not answered when the service died is answered by its next process.
 
 :meth:`Answers.look` is for one thread at a time; answers are found in others.
 """
@@ -77,10 +76,10 @@ NODE_CONNECTOR: Kind[dict[str, Any]] = Kind(
 )
 """Of a node, be it free or not; the others are of instances."""
 
-_KINDS: tuple[Kind[Any], ...] = (
-    *(SERIAL_CONSOLE, VNC_CONSOLE, DIAGNOSTICS, CONNECTOR, NODE_CONNECTOR),
-)
-_WORDS = {kind.name: kind.words for kind in _KINDS}
+_WORDS = {
+    kind.name: kind.words
+    for kind in (SERIAL_CONSOLE, VNC_CONSOLE, DIAGNOSTICS, CONNECTOR, NODE_CONNECTOR)
+}
 
 
 def ask(

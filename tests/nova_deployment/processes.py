@@ -38,14 +38,6 @@ def wait_for(what: str, look: Callable[[], T | None], seconds: float = SECONDS) 
     return found
 
 
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 that was free just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
 def listens(port: int) -> bool:
     """Whether something on 127.0.0.1 takes connections at a port."""
     with socket.socket() as probe:

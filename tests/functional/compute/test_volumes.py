@@ -21,7 +21,13 @@ from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicSer
 from tests import log_watch
 from tests.clock import StoppableClock
 from tests.functional.compute.commands import Commands
-from tests.functional.compute.processes import Compute, ComputeProcess, wait_for
+from tests.functional.compute.processes import (
+    Compute,
+    ComputeProcess,
+    wait_for,
+    wait_for_nodes,
+    wait_until,
+)
 from tests.integration.services import Operator
 
 PASSWORD = log_watch.secret("chap-password")
@@ -63,7 +69,7 @@ def node(server: FakeIronicServer) -> str:
 def service(compute: Compute, db: Database, node: str) -> ComputeProcess:
     """A compute service that has it."""
     process = compute(DEFAULT={"debug": True}).started()
-    wait_for("the node's record", lambda: node in db.compute_nodes.uuids("compute1"))
+    wait_for_nodes(db, "compute1", [node])
     return process
 
 
@@ -109,10 +115,6 @@ def targets(server: FakeIronicServer) -> list[tuple[str, int, str, str]]:
         (row.node.uuid, row.boot_index, row.volume_id, row.extra[MARK])
         for row in server.fake.bm.store.targets
     )
-
-
-def wait_until_active(db: Database, uuid: str) -> None:
-    wait_for(f"instance {uuid} to be active", lambda: db.instances.get(uuid).vm_state == "active")
 
 
 def test_a_server_boots_from_a_volume_and_nothing_secret_is_shown(
@@ -180,10 +182,10 @@ def test_of_a_build_that_was_killed_no_volume_is_left(
     service.started()
     ironic_clock.go_on()
     if not deleted:
-        wait_until_active(db, uuid)
+        wait_until(db, uuid, "active")
         assert targets(server) == [(node, 0, "root", uuid)]
         run.ok("server", "delete", "db")
-    wait_for("its end", lambda: db.instances.get(uuid, deleted=True).vm_state == "deleted")
+    wait_until(db, uuid, "deleted")
     assert targets(server) == []
     assert server.fake.node(node)["instance_uuid"] is None
 
@@ -192,7 +194,7 @@ def test_a_storage_is_told_of_the_node_on_which_a_server_is_built_then(
     run: Commands, db: Database, server: FakeIronicServer, node: str, describe: Describe
 ) -> None:
     other = server.fake.add_node(resource_class="gold", ports=1)
-    wait_for("the other node's record", lambda: other in db.compute_nodes.uuids("compute1"))
+    wait_for_nodes(db, "compute1", [node, other])
     connector = run.json("volume", "connector", "show", "--node", node)
     assert connector == {
         "host": server.fake.node(node)["name"] or node,
@@ -206,12 +208,12 @@ def test_a_storage_is_told_of_the_node_on_which_a_server_is_built_then(
     }
     create = (*CREATE, "--boot-volume", describe("root"), "--node", node, "db")
     uuid = run.json(*create)["id"]
-    wait_until_active(db, uuid)
+    wait_until(db, uuid, "active")
     assert db.instances.get(uuid).node == node
     told = run.ok("volume", "connector", "show", "db", "-f", "value", "-c", "initiator")
     assert told == f"{IQN}\n"
     run.ok("server", "delete", "db")
-    wait_for("its end", lambda: db.instances.get(uuid, deleted=True).vm_state == "deleted")
+    wait_until(db, uuid, "deleted")
 
 
 def test_a_volume_that_a_server_has_is_refused_to_others(
