@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -535,12 +536,20 @@ def test_the_list_of_commands_needs_none_of_the_databases_packages() -> None:
 
 
 @pytest.mark.parametrize("missing", ["sqlalchemy", "oslo_db", "alembic"])
-def test_without_the_extra_a_command_says_what_to_install(missing: str) -> None:
+def test_without_the_extra_a_command_says_what_to_install(missing: str, tmp_path: Path) -> None:
+    # Where the user has a database already, no table is made, and alembic is not missed.
+    config = tmp_path / "embedded.conf"
+    config.write_text(f"[DEFAULT]\nstate_path = {tmp_path / 'state'}\n")
     code = (
         f"import sys\nsys.modules[{missing!r}] = None\n"
         "from ironic_virt.cmd import shell\nsys.exit(shell.main(['server', 'list']))"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "IRONIC_VIRT_CONFIG_FILE": str(config)},
+    )
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.count("\n") == 1
     assert "pip install 'ironic-virt[compute]'" in result.stderr
