@@ -268,7 +268,7 @@ makes the image when it deploys.
 
 An image is sent in any case for what JSON can't carry (injected files, user data that
 is no text), to an Ironic with API version 1.55 or older, and for vendor data to one
-with 1.58 or older. On this host it takes ``genisoimage``, ``mkisofs`` or ``xorrisofs``.
+with 1.58 or older. No program is run for it.
 """,
     ),
     cfg.ListOpt(

@@ -1,56 +1,84 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Making an ISO 9660 image of files, as Ironic's conductor makes one of a config drive."""
+"""Makes an ISO 9660 image of files, with the names that cloud-init and its like look for.
+
+The image has the names three times: as Rock Ridge, which Linux reads, as Joliet, which
+Windows reads, and in the narrow form of ISO 9660, which everything else reads.  Ironic's
+conductor and Nova make theirs with ``genisoimage -J -r``; a reader finds the same in ours.
+No program is run.
+"""
 
 from __future__ import annotations
 
 import base64
 import gzip
-import subprocess
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
-
-PROGRAMS = ("genisoimage", "mkisofs", "xorrisofs")
-"""These take the same arguments; the first that is installed is used."""
+import io
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
 
 LABEL = "config-2"
 """What cloud-init and its like look for."""
 
-_ARGUMENTS = ("-quiet", "-J", "-r", "-l", "-ldots", "-allow-lowercase", "-allow-multidot")
-_TIMEOUT = 300.0
-_LONGEST_TEXT = 300
+# Interchange level 3 of ISO 9660: 31 characters, of which a version is two.
+_LEVEL = 3
+_LONGEST = 24
+_ROCK_RIDGE = "1.09"
+# Rock Ridge's modes are those of ``genisoimage -r``: all may read, nobody may write.
+_FILE_MODE = 0o100444
+_DIRECTORY_MODE = 0o040555
 
 
 class NotMade(Exception):
     """There is no image; the text says why, and has nothing of its contents."""
 
 
-def _run(arguments: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(arguments, capture_output=True, timeout=_TIMEOUT, check=False)
-
-
-def build(
-    files: Mapping[str, bytes],
-    *,
-    run: Callable[[Sequence[str]], subprocess.CompletedProcess[bytes]] = _run,
-) -> str:
-    """An image of files.
+def build(files: Mapping[str, bytes]) -> str:
+    """Return an image of files, gzipped, in base64.
 
     :param files: contents by path, without a leading slash.
-    :returns: the image, gzipped, in base64.
-    :raises NotMade: no program for it is installed, or it failed.
+    :raises NotMade: a path leads out of the image, or has no place in one.
     """
-    with tempfile.TemporaryDirectory(prefix="ironic-virt-") as directory:
-        tree, image = Path(directory, "tree"), Path(directory, "image")
-        tree.mkdir()
-        for path, content in files.items():
-            file = tree.joinpath(_inside(path))
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
-        _make(image, tree, run)
-        packed = gzip.compress(image.read_bytes(), mtime=0)
+    packed = gzip.compress(image(files), mtime=0)
     return base64.b64encode(packed).decode("ascii")
+
+
+def image(files: Mapping[str, bytes]) -> bytes:
+    """Return an image of files as it is.
+
+    :raises NotMade: a path leads out of the image, or has no place in one.
+    """
+    # Few servers have an image of their own; those that have none need not load this.
+    import pycdlib
+    from pycdlib.pycdlibexception import PyCdlibException
+
+    made = pycdlib.PyCdlib()
+    try:
+        made.new(interchange_level=_LEVEL, vol_ident=LABEL, joliet=_LEVEL, rock_ridge=_ROCK_RIDGE)
+        names = _Names()
+        for path, content in files.items():
+            parts = _inside(path)
+            for directory in reversed(parts.parents[:-1]):
+                if directory not in names:
+                    made.add_directory(
+                        names.add(directory),
+                        rr_name=directory.name,
+                        joliet_path=f"/{directory}",
+                        file_mode=_DIRECTORY_MODE,
+                    )
+            made.add_fp(
+                io.BytesIO(content),
+                len(content),
+                f"{names.add(parts)}.;1",
+                rr_name=parts.name,
+                joliet_path=f"/{parts}",
+                file_mode=_FILE_MODE,
+            )
+        written = io.BytesIO()
+        made.write_fp(written)
+        return written.getvalue()
+    except PyCdlibException as exc:
+        raise NotMade(f"the files have no place in an ISO 9660 image: {exc}") from exc
 
 
 def _inside(path: str) -> PurePosixPath:
@@ -60,20 +88,24 @@ def _inside(path: str) -> PurePosixPath:
     return parts
 
 
-def _make(
-    image: Path,
-    tree: Path,
-    run: Callable[[Sequence[str]], subprocess.CompletedProcess[bytes]],
-) -> None:
-    for program in PROGRAMS:
-        try:
-            done = run([program, "-o", str(image), *_ARGUMENTS, "-V", LABEL, str(tree)])
-        except FileNotFoundError:
-            continue
-        except (OSError, subprocess.SubprocessError) as exc:
-            raise NotMade(f"{program} could not be run ({type(exc).__name__})") from exc
-        if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip()[-_LONGEST_TEXT:]
-            raise NotMade(f"{program} failed with status {done.returncode}: {said}")
-        return
-    raise NotMade(f"none of {', '.join(PROGRAMS)} is installed on this host; install one of them")
+class _Names:
+    """Paths in the narrow form: capitals, digits and underscores, each name once."""
+
+    def __init__(self) -> None:
+        self._narrow = {PurePosixPath(): ""}
+        self._taken: set[str] = set()
+
+    def __contains__(self, path: PurePosixPath) -> bool:
+        return path in self._narrow
+
+    def add(self, path: PurePosixPath) -> str:
+        """Return a path's narrow form; its parent has been added before."""
+        base = self._narrow[path.parent] + "/"
+        plain = re.sub(r"[^A-Z0-9_]", "_", path.name.upper())[:_LONGEST]
+        found, number = base + plain, 0
+        while found in self._taken:
+            number += 1
+            found = f"{base}{plain}_{number}"
+        self._taken.add(found)
+        self._narrow[path] = found
+        return found

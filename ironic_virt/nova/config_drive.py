@@ -8,7 +8,8 @@ can't know is which port of the node has which VIF: Ironic does.
 Ironic takes metadata, user data, network data and vendor data as JSON and makes an image
 with ``openstack/2012-08-10`` and ``openstack/latest`` of them.  Nova's own image also has
 other versions, injected files, and metadata in the form of EC2.  A server for which these
-say more gets Nova's own image.
+say more gets an image of all of Nova's files.  No program is run for it, unless ``[DEFAULT]
+config_drive_format`` is ``vfat``: then Nova makes the image.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import virt
-from ironic_virt.driver import Link
+from ironic_virt.driver import Link, iso_image
 from ironic_virt.driver.network_data import with_links
 
 LOG = logging.getLogger(__name__)
 
 _LATEST = "/openstack/latest/"
+_ISO = "iso9660"
 
 
 def is_wanted(instance: Any) -> bool:
@@ -64,13 +66,13 @@ def build(
     )
     if why := _why_no_json(conf, instance, metadata):
         LOG.info("The config drive is sent as an image: %s", why, instance=instance)
-        return virt.ConfigDrive(iso_gzip_base64=_image(metadata))
+        return virt.ConfigDrive(iso_gzip_base64=_image(conf, metadata))
     return virt.ConfigDrive(
         meta_data=_document(metadata, "meta_data.json"),
         user_data=metadata.userdata_raw,
         network_data=_document(metadata, "network_data.json"),
         vendor_data=_document(metadata, "vendor_data2.json"),
-        make_iso=functools.partial(_image, metadata),
+        make_iso=functools.partial(_image, conf, metadata),
     )
 
 
@@ -78,7 +80,7 @@ def _why_no_json(conf: cfg.ConfigOpts, instance: Any, metadata: Any) -> str | No
     """Why only Nova's own image will do; ``None`` if Ironic's will too."""
     if metadata.content:
         return "it has files"
-    if conf.config_drive_format != "iso9660":
+    if conf.config_drive_format != _ISO:
         return f"[DEFAULT] config_drive_format is {conf.config_drive_format}"
     if instance.flavor.ephemeral_gb or instance.flavor.swap:
         # Where they are, cloud-init reads in the metadata of EC2's form.
@@ -97,8 +99,14 @@ def _document(metadata: Any, name: str) -> dict[str, Any]:
     return found
 
 
-def _image(metadata: Any) -> str:
-    """Nova's own image, gzipped, in base64."""
+def _image(conf: cfg.ConfigOpts, metadata: Any) -> str:
+    """An image of Nova's own files, gzipped, in base64."""
+    if conf.config_drive_format == _ISO:
+        # Nova would run ``[DEFAULT] mkisofs_cmd``, which may not be installed.
+        files = metadata.metadata_for_config_drive()
+        return iso_image.build(
+            {path: text.encode() if isinstance(text, str) else text for path, text in files}
+        )
     with tempfile.TemporaryDirectory(prefix="ironic-virt-") as directory:
         image = Path(directory, "config-drive")
         with configdrive.ConfigDriveBuilder(instance_md=metadata) as builder:
