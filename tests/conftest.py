@@ -9,14 +9,24 @@ from typing import Any
 
 import pytest
 
-from tests import log_watch
+from tests import flaky, log_watch
 
 _TABLE = "table"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what CI asks for."""
+    parser.addoption(
+        flaky.OPTION,
+        action="store_true",
+        help="run what failed once more, by itself; what passes then is named, and is no failure",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch the logs."""
+    """Watch the logs, and the failures."""
     log_watch.LogWatch.begin(config)
+    flaky.SecondTry.begin(config)
 
 
 @pytest.fixture
