@@ -53,11 +53,12 @@ test: $(DEV)/.made-$(DIGEST) ## Run the unit and functional tests
 
 .PHONY: conformance
 conformance: $(DEV)/.made-$(DIGEST) ## Ask the fake and the real Ironic the same questions
-	$(DEV)/bin/python -m pytest -n 2 tests/conformance $(PYTEST_ARGS)
+	$(DEV)/bin/python -m pytest -n 2 -p no:randomly tests/conformance $(PYTEST_ARGS)
 
 .PHONY: integration
 integration: $(DEV)/.made-$(DIGEST) ## Run the tests that need the real Ironic and MariaDB
-	$(DEV)/bin/python -m pytest -n 2 --dist loadfile tests/integration $(PYTEST_ARGS)
+	$(DEV)/bin/python -m pytest -n 2 --dist loadfile -p no:randomly tests/integration \
+		$(PYTEST_ARGS)
 
 .PHONY: databases
 databases: $(DEV)/.made-$(DIGEST) ## Run the tests of the records on MariaDB and PostgreSQL
@@ -76,6 +77,12 @@ nova-deployment: $(DEPLOYMENT)/.made-$(DIGEST) ## Run the built wheel in a Nova 
 	rm -rf $(DEPLOYMENT)/source
 	$(PIP_FOR_DEPLOYMENT) --force-reinstall $(DEPLOYMENT)/dist/*.whl
 	$(DEPLOYMENT)/bin/python -m pytest tests/nova_deployment $(PYTEST_ARGS)
+
+.PHONY: nightly
+nightly: export IRONIC_VIRT_TEST_DEPTH := nightly
+nightly: ## Run every lane whole, with long histories and all databases: hours
+	$(MAKE) --keep-going lint docs test databases conformance integration nova \
+		nova-deployment dist-check
 
 .PHONY: lint
 lint: $(DEV)/.made-$(DIGEST) ## Check style, types and which room imports which

@@ -68,9 +68,20 @@ show_the_end() {
     wait "$SHOWN_UNTIL" "$SHOWING" || true
 }
 
-# lane NAME COMMAND...: run it, show its output, and keep its last word for the summary.
+# timed FILE COMMAND...: run it, and write the seconds of processor time that it took to a file.
+#
+# Servers in sessions of their own, which nobody waits for, are not counted.
+timed() {
+    local file=$1 status=0 TIMEFORMAT='%U %S'
+    shift
+    { time "$@" 2>&3 || status=$?; } 3>&2 2>"$file"
+    return "$status"
+}
+
+# lane NAME COMMAND...: run it, show its output, and keep its last word for the summary: what
+# it took, on the wall and of the processors, and which tests were flaky.
 lane() {
-    local name=$1 began=$SECONDS limit=$LANE_LIMIT status=0 verdict=passed words
+    local name=$1 began=$SECONDS limit=$LANE_LIMIT status=0 verdict=passed words cpu=0 test
     local left=$((TOTAL_LIMIT - (SECONDS - LANES_BEGAN))) mark="$1-$$"
     local log="$LOGS/$name.log"
     shift
@@ -78,7 +89,8 @@ lane() {
     ((left >= limit)) || limit=$left
     if ((limit > 0)); then
         show "$log" "$limit"
-        CI_LANE=$mark limited "$limit" "$@" >"$log" 2>&1 || status=$?
+        CI_LANE=$mark timed "$log.cpu" limited "$limit" "$@" >"$log" 2>&1 || status=$?
+        cpu=$(awk '{ s += $1 + $2 } END { printf "%d", s }' "$log.cpu")
         end_all "$mark" >>"$log"
         show_the_end
         words=$(grep -E '^=+ .* in [0-9.]+s.* =+$' "$log" | tail -n 1 || true)
@@ -91,7 +103,11 @@ lane() {
         verdict=FAILED words="not begun: the lanes before it have taken $TOTAL_LIMIT s"
     fi
     [[ $verdict == passed ]] || FAILED=1
-    SUMMARY+=("$(printf '%-15s %-7s %5d s  %s' "$name" "$verdict" $((SECONDS - began)) "$words")")
+    SUMMARY+=("$(printf '%-15s %-7s %5d s, cpu %5d s  %s' "$name" "$verdict" \
+        $((SECONDS - began)) "$cpu" "$words")")
+    while read -r _ test; do
+        SUMMARY+=("    flaky: $test")
+    done < <(grep -s '^flaky: ' "$log")
     printf -- '----- %s: %s after %d s\n' "$name" "$verdict" $((SECONDS - began))
 }
 

@@ -20,6 +20,21 @@ from tests.functional.compute.processes import Compute, ComputeProcess
 from tests.functional.compute.reused import Reused
 from tests.functional.compute.stage import Clock
 
+_BY_DAY_ON_SERVERS = ("test_db_", "test_manage_db", "test_pools", "test_three_services")
+"""What runs on MariaDB and PostgreSQL by day: statements, schema, races, power cuts."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the rest to the night; SQLite has all of it by day."""
+    for item in items:
+        kind = getattr(item, "callspec", None) and item.callspec.params.get("database_server")
+        if (
+            Path(__file__).parent in item.path.parents
+            and kind not in {None, databases.SQLITE}
+            and not item.path.name.startswith(_BY_DAY_ON_SERVERS)
+        ):
+            item.add_marker(pytest.mark.nightly)
+
 
 @pytest.fixture(scope="session", params=databases.selected())
 def database_server(request: pytest.FixtureRequest) -> Iterator[databases.Server]:
