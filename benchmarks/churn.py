@@ -29,7 +29,9 @@ def run(
     rounds: int, progress: Progress, *, nodes: int = NODES, shares: Sequence[float] = SHARES
 ) -> Outcome:
     """Measure both sides at each share of changed nodes."""
-    measured = {share: {"ours": [], "peer": []} for share in shares}
+    measured: dict[float, dict[str, list[Figures]]] = {
+        share: {"ours": [], "peer": []} for share in shares
+    }
     with refresh.fleet(nodes, progress) as stage:
         stage.pass_time(refresh.MINUTE, round(nodes * HEADLINE))
         stage.refresh_all(0)

@@ -154,7 +154,7 @@ def _fill(path: str, nodes: int) -> None:
 def fresh(kind: str, nodes: int, rounds: int, progress: Callable[[str], None]) -> list[Figures]:
     """Rounds of one claim by a fresh client each."""
     progress(f"Writing the records of {nodes} nodes on {kind}")
-    found = []
+    found: list[Figures] = []
     with filled(kind, nodes) as path:
         for number in range(1, rounds + 1):
             with Side("benchmarks.claims:Client", path=path) as client:

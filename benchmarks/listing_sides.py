@@ -96,7 +96,9 @@ class Ours(Lister):
 
     def touch(self) -> None:
         """See :meth:`Lister.touch`."""
-        next(self.client.node_pages(fields=NODE_FIELDS, page_size=1))
+        from ironic_virt.baremetal.lists import NodeFilter
+
+        next(self.client.lists.pages(NodeFilter(), fields=NODE_FIELDS, page_size=1))
 
     def list_nodes(self) -> list[Any]:
         """See :meth:`Lister.list_nodes`."""

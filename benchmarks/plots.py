@@ -71,7 +71,7 @@ def draw(plot: Plot, content: Mapping[str, Any], directory: pathlib.Path) -> lis
     import matplotlib
     from matplotlib.figure import Figure
 
-    settings = {
+    settings: dict[Any, Any] = {
         "svg.hashsalt": plot.name,
         "font.family": "DejaVu Sans",
         "font.size": 10,
