@@ -8,12 +8,11 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 ENVS := .envs
-# An environment is named after its extras and stamped with a digest of the
+# An environment is named after what it is for and stamped with a digest of the
 # files that say what it holds: a checkout that only touches them keeps it.
 DIGEST := $(shell cat setup.py setup.cfg pyproject.toml | cksum | cut -d' ' -f1)
 DEV := $(ENVS)/dev
 DEMO := $(ENVS)/demo
-BENCH := $(ENVS)/bench
 NOVA := $(ENVS)/nova
 DEPLOYMENT := $(ENVS)/nova-deployment
 IN_DEV := PATH="$(CURDIR)/$(DEV)/bin:$$PATH"
@@ -106,8 +105,8 @@ sample: $(DEV)/.made-$(DIGEST) ## Write the sample configuration file from the o
 	$(DEV)/bin/oslo-config-generator --config-file etc/oslo-config-generator/ironic-virt.conf
 
 .PHONY: bench
-bench: $(BENCH)/.made-$(DIGEST) ## Measure against Nova's in-tree driver
-	$(BENCH)/bin/python -m benchmarks --table $(BENCH_ARGS)
+bench: $(NOVA)/.made-$(DIGEST) ## Measure against Nova's in-tree driver
+	$(NOVA)/bin/python -m benchmarks --table $(BENCH_ARGS)
 
 .PHONY: dist
 dist: $(DEV)/.made-$(DIGEST) ## Build the sdist and the wheel into dist/
@@ -165,11 +164,9 @@ $(DEV)/.made-$(DIGEST):
 $(DEMO)/.made-$(DIGEST):
 	$(call environment,demo)
 
-$(BENCH)/.made-$(DIGEST):
-	$(call environment,bench)
-
+# Of the tests with Nova and of the benchmarks.
 $(NOVA)/.made-$(DIGEST):
-	$(call environment,nova-test)
+	$(call environment,bench)
 
 # Nova's programs, and what they need from the environment above; into this one goes our
 # wheel, as into an operator's.

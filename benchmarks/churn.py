@@ -26,13 +26,18 @@ UNITS = {what: f"{unit} for one refresh" for what, unit in refresh.WHAT.items()}
 
 
 def run(
-    rounds: int, progress: Progress, *, nodes: int = NODES, shares: Sequence[float] = SHARES
+    rounds: int,
+    progress: Progress,
+    *,
+    nodes: int = NODES,
+    page: int = refresh.PAGE,
+    shares: Sequence[float] = SHARES,
 ) -> Outcome:
     """Measure both sides at each share of changed nodes."""
     measured: dict[float, dict[str, list[Figures]]] = {
         share: {"ours": [], "peer": []} for share in shares
     }
-    with refresh.fleet(nodes, progress) as stage:
+    with refresh.fleet(nodes, progress, page=page) as stage:
         stage.pass_time(refresh.MINUTE, round(nodes * HEADLINE))
         stage.refresh_all(0)
         stage.compare()
@@ -61,8 +66,8 @@ def run(
 
 
 def quick(progress: Progress) -> Outcome:
-    """The same, with few nodes."""
-    return run(1, progress, nodes=1000)
+    """The same, with few nodes, of which none or few change."""
+    return run(1, progress, shares=(0.0, HEADLINE), **refresh.FEW)
 
 
 def _round(stage: refresh.Stage, changes: int, names: Sequence[str]) -> dict[str, Figures]:

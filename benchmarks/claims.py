@@ -108,11 +108,10 @@ def wanted(number: int) -> Any:
 
 
 @contextlib.contextmanager
-def filled(kind: str, nodes: int) -> Iterator[str]:
-    """Records of so many free nodes on a database of a kind; the ini file that names it."""
+def filled(server: databases.Server, nodes: int) -> Iterator[str]:
+    """Records of so many free nodes in a database of their own; the ini file that names it."""
     with contextlib.ExitStack() as stack:
         directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server = stack.enter_context(databases.server(kind))
         url = stack.enter_context(server.fresh(directory))
         path = directory / "ironic-virt.conf"
         path.write_text(
@@ -151,11 +150,14 @@ def _fill(path: str, nodes: int) -> None:
             opened.compute_nodes.save(host, listed)
 
 
-def fresh(kind: str, nodes: int, rounds: int, progress: Callable[[str], None]) -> list[Figures]:
+def fresh(
+    server: databases.Server, nodes: int, rounds: int, progress: Callable[[str], None]
+) -> list[Figures]:
     """Rounds of one claim by a fresh client each."""
+    kind = server.kind
     progress(f"Writing the records of {nodes} nodes on {kind}")
     found: list[Figures] = []
-    with filled(kind, nodes) as path:
+    with filled(server, nodes) as path:
         for number in range(1, rounds + 1):
             with Side("benchmarks.claims:Client", path=path) as client:
                 client.call("ready")
@@ -168,32 +170,35 @@ def fresh(kind: str, nodes: int, rounds: int, progress: Callable[[str], None]) -
     return found
 
 
-def race(kind: str, nodes: int, progress: Callable[[str], None]) -> dict[str, float]:
+def race(
+    server: databases.Server, nodes: int, clients: int, progress: Callable[[str], None]
+) -> dict[str, float]:
     """As many instances as nodes, asked for by several clients at once.
 
     :returns: how many clients, nodes and instances there were, and the seconds.
     :raises AssertionError: an instance got no node, or a node was given twice.
     """
-    share = nodes // CLIENTS
-    with filled(kind, share * CLIENTS) as path, contextlib.ExitStack() as stack:
-        clients = [
+    share = nodes // clients
+    with filled(server, share * clients) as path, contextlib.ExitStack() as stack:
+        sides = [
             stack.enter_context(
                 Side("benchmarks.claims:Client", path=path, first=first, instances=share)
             )
-            for first in range(0, share * CLIENTS, share)
+            for first in range(0, share * clients, share)
         ]
-        for client in clients:
-            client.call("ready")
+        for side in sides:
+            side.call("ready")
         begun = time.perf_counter()
-        with ThreadPoolExecutor(CLIENTS) as pool:
-            answers = pool.map(lambda client: client.call("race"), clients)
+        with ThreadPoolExecutor(clients) as pool:
+            answers = pool.map(lambda side: side.call("race"), sides)
             given = [node for found in answers for node in found]
         took = time.perf_counter() - begun
-        _check(path, given, share * CLIENTS)
+        _check(path, given, share * clients)
     progress(
-        f"{kind}: {CLIENTS} clients had {len(given)} instances in {took:.1f} s, no node twice"
+        f"{server.kind}: {clients} clients had {len(given)} instances in {took:.1f} s, "
+        "no node twice"
     )
-    return {"clients": CLIENTS, "instances": len(given), "seconds": round(took, 1)}
+    return {"clients": clients, "instances": len(given), "seconds": round(took, 1)}
 
 
 def _check(path: str, given: list[str], nodes: int) -> None:

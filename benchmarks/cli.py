@@ -11,6 +11,7 @@ Exit codes: 0 all were run and did what is required, 1 one fell short or failed,
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import pathlib
 import sys
@@ -18,7 +19,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks import plots, registry, results, table
+from benchmarks import ironic, plots, registry, results, table
 
 FEWEST_ROUNDS = 3
 FEWEST_NODES = 4
@@ -44,13 +45,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     more = {} if arguments.nodes is None else {"nodes": arguments.nodes}
     rows: list[table.Row] = []
     well = True
-    for benchmark in chosen:
-        if arguments.redraw:
-            _redraw(benchmark, arguments.results or RECORDED)
-        elif arguments.quick:
-            well = _quick(benchmark, arguments.results, rows, more) and well
-        else:
-            well = _run(benchmark, arguments, rows, more) and well
+    with ironic.kept() if arguments.quick else contextlib.nullcontext():
+        for benchmark in chosen:
+            if arguments.redraw:
+                _redraw(benchmark, arguments.results or RECORDED)
+            elif arguments.quick:
+                well = _quick(benchmark, arguments.results, rows, more) and well
+            else:
+                well = _run(benchmark, arguments, rows, more) and well
     if rows:
         print(table.text(rows), file=sys.stdout if arguments.table else sys.stderr, flush=True)
     return 0 if well else 1

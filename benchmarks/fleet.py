@@ -37,11 +37,12 @@ class Fleet:
     """The fake Ironic and its nodes, a quarter of them with an instance.
 
     :param nodes: how many.
+    :param page: the most of them in an answer.
     """
 
-    def __init__(self, nodes: int, seed: str = "fleet") -> None:
+    def __init__(self, nodes: int, seed: str = "fleet", page: int = 1000) -> None:
         self._rng = random.Random(seed)
-        self._fake = FakeIronic(journal_size=10_000)
+        self._fake = FakeIronic(journal_size=10_000, max_limit=page)
         self._uuids = [self._add(number) for number in range(nodes)]
         self._instances: dict[str, str] = {}
         for uuid_ in self._uuids[::4]:

@@ -23,6 +23,8 @@ from benchmarks.rounds import Figures
 from benchmarks.side import Side
 
 NODES = 100_000
+PAGE = 1000
+"""The most nodes in an answer; a fleet that fits on few pages is never swept."""
 MINUTE = 60.0
 CHURNS = (0.0, 0.001, 0.01)
 UNITS = (
@@ -51,9 +53,9 @@ UNITS = (
 )
 
 
-def run(rounds: int, progress: Progress, *, nodes: int = NODES) -> Outcome:
+def run(rounds: int, progress: Progress, *, nodes: int = NODES, page: int = PAGE) -> Outcome:
     """Measure; see the module."""
-    with _fleet(nodes, progress) as fleet:
+    with _fleet(nodes, page, progress) as fleet:
         found = [_round(fleet, nodes, number, progress) for number in range(1, rounds + 1)]
     return Outcome(
         "inventory",
@@ -66,13 +68,13 @@ def run(rounds: int, progress: Progress, *, nodes: int = NODES) -> Outcome:
 
 def quick(progress: Progress) -> Outcome:
     """The same with few nodes, once."""
-    return run(1, progress, nodes=500)
+    return run(1, progress, nodes=500, page=100)
 
 
 @contextlib.contextmanager
-def _fleet(nodes: int, progress: Progress) -> Iterator[Side]:
+def _fleet(nodes: int, page: int, progress: Progress) -> Iterator[Side]:
     progress(f"Making {nodes:,} nodes")
-    with Side("benchmarks.inventory_sides:Fleet", nodes=nodes) as fleet:
+    with Side("benchmarks.inventory_sides:Fleet", nodes=nodes, page=page) as fleet:
         fleet.call("url")
         yield fleet
 

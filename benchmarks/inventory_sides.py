@@ -33,11 +33,12 @@ class Fleet:
     All is derived from a seed: the same calls make the same fleet.
 
     :param nodes: how many.
+    :param page: the most of them in an answer.
     """
 
-    def __init__(self, nodes: int) -> None:
+    def __init__(self, nodes: int, page: int = 1000) -> None:
         self._rng = random.Random("inventory")
-        self._fake = FakeIronic(journal_size=1000)
+        self._fake = FakeIronic(journal_size=1000, max_limit=page)
         self._uuids = [self._add(number) for number in range(nodes)]
         # Every node has been changed since it was enrolled, by and by.
         for number, node in enumerate(self._uuids):

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
+from benchmarks import ironic
 from benchmarks.registry import Progress
 from benchmarks.results import Outcome
 from benchmarks.rounds import Figures, joined, take_turns
@@ -58,19 +59,19 @@ _KINDS = [
 _TRAITS = ("CUSTOM_GOLD", "CUSTOM_NVME", "HW_CPU_X86_AVX2")
 
 
-def run(rounds: int, progress: Progress) -> Outcome:
+def run(rounds: int, progress: Progress, *, nodes: int = NODES) -> Outcome:
     """Measure both sides; see the module."""
-    with _ironic(progress) as ironic:
-        times = _times(ironic.url, rounds, progress)
-        memory = _memory(ironic.url, rounds, progress)
-        version = ironic.version
+    with _fleet(nodes, progress) as found:
+        times = _times(found.url, nodes, rounds, progress)
+        memory = _memory(found.url, nodes, rounds, progress)
+        version = found.version
     return Outcome(
         "listing",
         ours=joined(times["ours"], memory["ours"]),
         peer=joined(times["peer"], memory["peer"]),
         units=UNITS,
         setting={
-            "nodes": NODES,
+            "nodes": nodes,
             "ironic": version,
             "nova": metadata.version("nova"),
             "openstacksdk": metadata.version("openstacksdk"),
@@ -78,12 +79,17 @@ def run(rounds: int, progress: Progress) -> Outcome:
     )
 
 
+def quick(progress: Progress) -> Outcome:
+    """The same with few nodes, once."""
+    return run(1, progress, nodes=24)
+
+
 @contextlib.contextmanager
-def _ironic(progress: Progress) -> Iterator[real_ironic.RealIronic]:
+def _fleet(nodes: int, progress: Progress) -> Iterator[real_ironic.RealIronic]:
     """A real Ironic with the nodes, a quarter of them deployed."""
-    with real_ironic.RealIronic(progress=progress) as ironic:
-        progress(f"Making {NODES} nodes")
-        (first,) = real_ironic.create_nodes(ironic, 1, real_ironic.NodeTemplate(traits=_TRAITS))
+    with ironic.without_nodes(progress) as found:
+        progress(f"Making {nodes} nodes")
+        (first,) = real_ironic.create_nodes(found, 1, real_ironic.NodeTemplate(traits=_TRAITS))
         rng = random.Random("listing")
 
         def differences(number: int) -> dict[str, Any]:
@@ -100,18 +106,18 @@ def _ironic(progress: Progress) -> Iterator[real_ironic.RealIronic]:
                 }
             return columns
 
-        real_ironic.clone_nodes(ironic, first, NODES - 1, differences=differences)
-        yield ironic
+        real_ironic.clone_nodes(found, first, nodes - 1, differences=differences)
+        yield found
 
 
-def _times(url: str, rounds: int, progress: Progress) -> dict[str, list[Figures]]:
+def _times(url: str, nodes: int, rounds: int, progress: Progress) -> dict[str, list[Figures]]:
     with contextlib.ExitStack() as stack:
         sides = {
             name: stack.enter_context(Side(target, url=url)) for name, target in SIDES.items()
         }
         # The warm-up: connections, imports, caches; and both must see the same.
         seen = {name: side.call("content") for name, side in sides.items()}
-        if seen["ours"] != seen["peer"] or seen["ours"]["nodes"] != NODES:
+        if seen["ours"] != seen["peer"] or seen["ours"]["nodes"] != nodes:
             raise AssertionError(f"the sides don't list the same nodes: {seen}")
 
         def report(number: int, name: str, figures: Figures) -> None:
@@ -124,11 +130,11 @@ def _times(url: str, rounds: int, progress: Progress) -> dict[str, list[Figures]
         return take_turns(timed, rounds, report)
 
 
-def _memory(url: str, rounds: int, progress: Progress) -> dict[str, list[Figures]]:
+def _memory(url: str, nodes: int, rounds: int, progress: Progress) -> dict[str, list[Figures]]:
     def measure(target: str) -> Figures:
         with Side(target, url=url) as side:
             found: dict[str, float] = side.call("memory")
-        return {name: value / NODES for name, value in found.items()}
+        return {name: value / nodes for name, value in found.items()}
 
     def report(number: int, name: str, figures: Figures) -> None:
         progress(f"round {number} of {rounds}, {name}: {figures['memory']:.0f} bytes a node")

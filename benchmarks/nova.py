@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
+from benchmarks import ironic
 from benchmarks.fleet import KINDS, TRAITS
 from benchmarks.registry import Progress
 from benchmarks.results import Outcome
@@ -35,7 +36,6 @@ SCHEDULER, IRONIC = "scheduler", "ironic"
 
 _CLASSES = tuple(f"baremetal.kind-{kind}" for kind in range(4))
 _SIDE = "benchmarks.nova_sides:Compute"
-_VERSION = {"X-OpenStack-Ironic-API-Version": "1.115"}
 _WHAT = {
     "wall": "seconds on the wall",
     "cpu": "seconds of processor time of the whole process",
@@ -78,7 +78,7 @@ def run(
                     f"{figures['steady_wall']:.2f} s for a refresh, of which the driver has "
                     f"{figures['driver_wall'] * 1000:.0f} ms"
                 )
-        ironic = stage.version
+        version = stage.version
     return Outcome(
         benchmark,
         ours=found["ours"],
@@ -88,7 +88,7 @@ def run(
             "nodes": nodes,
             "changes before each refresh": stage.changes,
             "node_selection": node_selection,
-            "ironic": ironic,
+            "ironic": version,
         }
         | {name: metadata.version(name) for name in ("nova", "openstack-placement")},
     )
@@ -151,30 +151,26 @@ def fleet(nodes: int, progress: Progress) -> Iterator[Fleet]:
     """A real Ironic with so many nodes."""
     import requests
 
-    with real_ironic.RealIronic(progress=progress) as ironic, requests.Session() as session:
+    with ironic.without_nodes(progress) as found, requests.Session() as session:
         progress(f"Making {nodes:,} nodes")
         template = real_ironic.NodeTemplate(
             properties=KINDS[0], resource_class=_class(0), traits=TRAITS
         )
-        (first,) = real_ironic.create_nodes(ironic, 1, template)
+        (first,) = real_ironic.create_nodes(found, 1, template)
 
         def differences(number: int) -> Mapping[str, Any]:
             # The first node is there already.
             kind = (number + 1) % len(_CLASSES)
             return {"properties": KINDS[kind], "resource_class": _class(kind)}
 
-        clones = real_ironic.clone_nodes(ironic, first, nodes - 1, differences=differences)
-
-        def send(method: str, path: str) -> None:
-            url = ironic.url + path
-            session.request(method, url, headers=_VERSION, json={}, timeout=60).raise_for_status()
+        clones = real_ironic.clone_nodes(found, first, nodes - 1, differences=differences)
 
         yield Fleet(
             [first, *clones],
-            ironic.url,
-            ironic.version,
-            put=lambda path: send("PUT", path),
-            delete=lambda path: send("DELETE", path),
+            found.url,
+            found.version,
+            put=lambda path: ironic.send(session, "PUT", found.url + path),
+            delete=lambda path: ironic.send(session, "DELETE", found.url + path),
         )
 
 

@@ -24,6 +24,11 @@ from benchmarks.rounds import Figures
 from benchmarks.side import Side
 
 NODES = 10_000
+PAGE = 1000
+"""The most nodes in an answer; a fleet that fits on few pages is never swept."""
+
+FEW = {"nodes": 400, "page": 100}
+"""A small fleet that is refreshed like a large one."""
 CHURN = 0.01
 MINUTE = 60.0
 REFRESHES = 10
@@ -48,11 +53,11 @@ UNITS = {f"{when}_{what}": f"{WHAT[what]} {_WHEN[when]}" for when in _WHEN for w
 UNITS |= {what: f"{unit} for one refresh" for what, unit in WHAT.items()}
 
 
-def run(rounds: int, progress: Progress, *, nodes: int = NODES) -> Outcome:
+def run(rounds: int, progress: Progress, *, nodes: int = NODES, page: int = PAGE) -> Outcome:
     """Measure both sides; a round is a period."""
     changes = round(nodes * CHURN)
     periods: dict[str, list[list[Figures]]] = {"ours": [], "peer": []}
-    with fleet(nodes, progress) as stage:
+    with fleet(nodes, progress, page=page) as stage:
         # The warm-up: connections, imports, caches; and both must see the same.
         stage.pass_time(MINUTE, changes)
         stage.refresh_all(0)
@@ -87,7 +92,7 @@ def run(rounds: int, progress: Progress, *, nodes: int = NODES) -> Outcome:
 
 def quick(progress: Progress) -> Outcome:
     """The same, with few nodes and one period."""
-    return run(1, progress, nodes=300)
+    return run(1, progress, **FEW)
 
 
 class Stage:
@@ -148,11 +153,17 @@ class Stage:
 
 
 @contextlib.contextmanager
-def fleet(nodes: int, progress: Progress, names: Sequence[str] = tuple(SIDES)) -> Iterator[Stage]:
+def fleet(
+    nodes: int,
+    progress: Progress,
+    names: Sequence[str] = tuple(SIDES),
+    *,
+    page: int = PAGE,
+) -> Iterator[Stage]:
     """A fleet, and sides that have not refreshed yet."""
     progress(f"Making {nodes:,} nodes")
     with contextlib.ExitStack() as stack:
-        server = stack.enter_context(Side("benchmarks.fleet:Fleet", nodes=nodes))
+        server = stack.enter_context(Side("benchmarks.fleet:Fleet", nodes=nodes, page=page))
         url = server.call("url")
         sides = {name: stack.enter_context(Side(SIDES[name], url=url)) for name in names}
         yield Stage(server, sides)

@@ -3,9 +3,9 @@
 """Which benchmarks there are.
 
 A benchmark is a module with ``run(rounds, progress)``, which returns an
-:class:`~benchmarks.results.Outcome`, and perhaps with ``quick(progress)``, which
-measures less.  It is imported when it is run, so that listing the benchmarks needs
-none of their peers.
+:class:`~benchmarks.results.Outcome`, and ``quick(progress)``, which measures less.
+It is imported when it is run, so that listing the benchmarks needs none of their
+peers.
 """
 
 from __future__ import annotations
@@ -61,10 +61,8 @@ class Benchmark:
     def quick(self, progress: Progress, **more: Any) -> Outcome:
         """See that it can be run: measure little, once.  The figures mean nothing."""
         module = importlib.import_module(self.module)
-        if hasattr(module, "quick"):
-            outcome: Outcome = module.quick(progress, **more, **self.arguments)
-            return outcome
-        return self.run(1, progress, **more)
+        outcome: Outcome = module.quick(progress, **more, **self.arguments)
+        return outcome
 
 
 NODE_SELECTION = {"scheduler": "nova", "ironic": "nova-ironic"}

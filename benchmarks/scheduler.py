@@ -31,6 +31,7 @@ from benchmarks.registry import Progress
 from benchmarks.results import Outcome, Point
 from benchmarks.rounds import Figures, joined, take_turns
 from benchmarks.side import Side
+from tests import databases
 
 SIZES = (1000, 10_000, 100_000)
 RACING = 1000
@@ -46,14 +47,22 @@ UNITS = {
 
 
 def run(
-    rounds: int, progress: Progress, *, sizes: Sequence[int] = SIZES, racing: int = RACING
+    rounds: int,
+    progress: Progress,
+    *,
+    sizes: Sequence[int] = SIZES,
+    racing: int = RACING,
+    clients: int = claims.CLIENTS,
 ) -> Outcome:
     """Measure both sides with each number of nodes; see the module."""
     points = [_point(nodes, rounds, progress) for nodes in sizes]
     largest = points[-1]
     nodes = int(largest.at)
-    fresh = [claims.fresh(kind, nodes, rounds, progress) for kind in claims.KINDS_OF_DATABASE]
-    races = {kind: claims.race(kind, racing, progress) for kind in claims.KINDS_OF_DATABASE}
+    fresh, races = [], {}
+    for kind in claims.KINDS_OF_DATABASE:
+        with databases.server(kind) as server:
+            fresh.append(claims.fresh(server, nodes, rounds, progress))
+            races[kind] = claims.race(server, racing, clients, progress)
     return Outcome(
         "scheduler",
         ours=joined(largest.ours, *fresh),
@@ -72,7 +81,7 @@ def run(
 
 def quick(progress: Progress) -> Outcome:
     """The same with few nodes, once."""
-    return run(1, progress, sizes=(60, 600), racing=24)
+    return run(1, progress, sizes=(60,), racing=8, clients=2)
 
 
 def _point(nodes: int, rounds: int, progress: Progress) -> Point:

@@ -38,9 +38,15 @@ UNITS = {
 } | {"memory": "bytes that the process grows by with its first refresh"}
 
 
-def run(rounds: int, progress: Progress, *, sizes: Sequence[int] = SIZES) -> Outcome:
+def run(
+    rounds: int,
+    progress: Progress,
+    *,
+    sizes: Sequence[int] = SIZES,
+    page: int = refresh.PAGE,
+) -> Outcome:
     """Measure both sides at each size."""
-    points = [_point(nodes, rounds, progress) for nodes in sizes]
+    points = [_point(nodes, page, rounds, progress) for nodes in sizes]
     largest = points[-1]
     return Outcome(
         "sizes",
@@ -55,15 +61,15 @@ def run(rounds: int, progress: Progress, *, sizes: Sequence[int] = SIZES) -> Out
 
 
 def quick(progress: Progress) -> Outcome:
-    """The same, with small fleets only."""
-    return run(1, progress, sizes=(50, 500))
+    """The same, with a small fleet only."""
+    return run(1, progress, sizes=(refresh.FEW["nodes"],), page=refresh.FEW["page"])
 
 
-def _point(nodes: int, rounds: int, progress: Progress) -> Point:
+def _point(nodes: int, page: int, rounds: int, progress: Progress) -> Point:
     measured: dict[str, list[Figures]] = {"ours": [], "peer": []}
     for number in range(1, rounds + 1):
         names = ["ours", "peer"] if nodes < LONGEST or number == 1 else ["ours"]
-        with refresh.fleet(nodes, progress, names) as stage:
+        with refresh.fleet(nodes, progress, names, page=page) as stage:
             stage.pass_time(refresh.MINUTE, round(nodes * CHURN))
             for name in names if number % 2 else reversed(names):
                 figures = _ours(stage, nodes) if name == "ours" else _peer(stage, nodes)

@@ -111,20 +111,34 @@ def figures(requests: int, delays: Sequence[float]) -> Figures:
 
 
 class Tally:
-    """Counts requests by whose they are."""
+    """Counts requests by whose they are.
+
+    :ivar strays: those that are nobody's.
+    :ivar changes: those that change something, since the tally was made.
+    """
 
     def __init__(self, owners: Mapping[str, str]) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
         self.strays: list[str] = []
+        self.changes: list[str] = []
         self._owners = owners
         self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Count from now on."""
+        with self._lock:
+            self.counts.clear()
+            self.strays.clear()
 
     def add(self, entry: Entry) -> None:
         """A request was answered."""
         owner = whose(entry.path, entry.query, self._owners)
+        request = f"{entry.method} {entry.path}?{entry.query}"
         with self._lock:
+            if entry.method != "GET":
+                self.changes.append(request)
             if owner is None:
-                self.strays.append(f"{entry.method} {entry.path}?{entry.query}")
+                self.strays.append(request)
             else:
                 self.counts[owner] += 1
 
@@ -134,14 +148,15 @@ class Tally:
 
 def run(rounds: int, progress: Progress) -> Outcome:
     """Measure both sides; see the module."""
-    found = _measure(SIZES, rounds, SECONDS, progress)
-    found |= _measure((LARGE,), 1, SECONDS, progress)
+    found = _measure(SIZES, rounds, SECONDS, SETTLE, progress)
+    found |= _measure((LARGE,), 1, SECONDS, SETTLE, progress)
     return _outcome(found, QUOTED, SECONDS)
 
 
 def quick(progress: Progress) -> Outcome:
     """The same, with few and short deployments."""
-    return _outcome(_measure((1, 10), 1, (4.0, 8.0), progress), 10, (4.0, 8.0))
+    seconds = (2.0, 3.0)
+    return _outcome(_measure((3,), 1, seconds, 0.5, progress), 3, seconds)
 
 
 def _outcome(
@@ -177,7 +192,11 @@ class _Service(NamedTuple):
 
 
 def _measure(
-    sizes: Sequence[int], rounds: int, seconds: tuple[float, float], progress: Progress
+    sizes: Sequence[int],
+    rounds: int,
+    seconds: tuple[float, float],
+    settle: float,
+    progress: Progress,
 ) -> dict[int, dict[str, list[Figures]]]:
     """All rounds by size and side; all sizes and both sides wait at the same time."""
     found: dict[int, dict[str, list[Figures]]] = {
@@ -194,7 +213,7 @@ def _measure(
         }
         for number in range(1, rounds + 1):
             wave = _Wave(server, services, number, seconds)
-            for service, of_round in wave.figures().items():
+            for service, of_round in wave.figures(settle).items():
                 found[service.size][service.name].append(of_round)
                 progress(
                     f"round {number} of {rounds}, {service.name}, {service.size} deployments: "
@@ -241,19 +260,25 @@ class _Wave:
             pairs.append((instance, node))
         return pairs
 
-    def figures(self) -> dict[_Service, Figures]:
-        """Let it run."""
-        for service, side in self._services.items():
-            side.call("begin", self._nodes[service])
-        time.sleep(SETTLE)
+    def figures(self, settle: float) -> dict[_Service, Figures]:
+        """Let it run.
+
+        :param settle: seconds from when all wait to when time begins to run for the nodes.
+        """
         owners = {service.shard: service.shard for service in self._services}
         for service, pairs in self._nodes.items():
             owners |= {word: service.shard for pair in pairs for word in pair}
         tally = Tally(owners)
         self._fake.requests.listener = tally.add
+        for service, side in self._services.items():
+            side.call("begin", self._nodes[service])
+        time.sleep(settle)
+        tally.begin()
         active = self._live()
         returned = {service: side.call("returned") for service, side in self._services.items()}
         self._fake.requests.listener = None
+        if tally.changes:
+            raise AssertionError(f"who only waits changes nothing: {tally.changes[:3]}")
         if tally.strays:
             raise AssertionError(f"nobody knows whose these requests are: {tally.strays[:3]}")
         return {

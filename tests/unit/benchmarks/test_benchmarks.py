@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import json
 import os
@@ -187,6 +188,7 @@ def benchmarks(monkeypatch: pytest.MonkeyPatch) -> dict[str, registry.Benchmark]
     for name, run in runs.items():
         module = type(sys)(f"{__name__}.{name}")
         module.run = run  # type: ignore[attr-defined]
+        module.quick = functools.partial(run, 1)  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, f"{__name__}.{name}", module)
     monkeypatch.setattr(registry, "BENCHMARKS", found)
     return found
@@ -305,5 +307,7 @@ def test_what_can_not_be_done_is_refused(
 
 @pytest.mark.parametrize("benchmark", registry.BENCHMARKS.values(), ids=registry.BENCHMARKS)
 def test_a_registered_benchmark_can_be_run(benchmark: registry.Benchmark) -> None:
-    assert callable(importlib.import_module(benchmark.module).run)
+    module = importlib.import_module(benchmark.module)
+    assert callable(module.run)
+    assert callable(module.quick)
     assert benchmark.required or benchmark.limits
