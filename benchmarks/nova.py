@@ -49,6 +49,7 @@ _WHAT = {
 }
 _START = "for the start of nova-compute on empty records"
 _STEADY = f"for update_available_resource: the median of {REFRESHES}"
+_AT_WORK = ("driver_cpu", "database_queries", "ironic_requests", "placement_requests")
 _STEADY_NAMES = {"wall": "steady_wall", "cpu": "steady_cpu"}
 UNITS = {f"start_{name}": f"{unit} {_START}" for name, unit in _WHAT.items()} | {
     _STEADY_NAMES.get(name, name): f"{unit} {_STEADY}" for name, unit in _WHAT.items()
@@ -192,7 +193,11 @@ def _round(stage: Fleet, number: int, node_selection: str) -> dict[str, Figures]
                 steady[name].append(sides[name].call("refresh"))
         for name in names:
             compare(name, sides[name].call("offered"), stage.offered())
-    return {name: figures_of(started[name], steady[name]) for name in started}
+    found: dict[str, Figures] = {}
+    for name, start in started.items():
+        found[name] = figures_of(start, steady[name])
+        see_all_at_work(name, found[name])
+    return found
 
 
 def compare(side: str, offered: Mapping[str, int], free: Mapping[str, int]) -> None:
@@ -202,6 +207,16 @@ def compare(side: str, offered: Mapping[str, int], free: Mapping[str, int]) -> N
     """
     if {name: count for name, count in offered.items() if count} != free:
         raise AssertionError(f"Placement offers {offered} by {side}, but what is free is {free}")
+
+
+def see_all_at_work(side: str, figures: Figures) -> None:
+    """See that what is watched has been at work, in the start and in the refreshes.
+
+    :raises AssertionError: something was not seen at work, perhaps as it has another name now.
+    """
+    for name in (*_AT_WORK, *(f"start_{name}" for name in _AT_WORK)):
+        if not figures[name] > 0:
+            raise AssertionError(f"{name} of {side} is {figures[name]}")
 
 
 def figures_of(start: Figures, refreshes: Sequence[Figures]) -> dict[str, float]:

@@ -181,6 +181,14 @@ def test_a_side_by_which_placement_offers_something_else_has_no_figures(
     nova.compare("ours", {"CUSTOM_A": 1, "CUSTOM_B": 0}, {"CUSTOM_A": 1})
 
 
+def test_a_side_of_which_a_part_was_not_seen_at_work_has_no_figures() -> None:
+    figures = nova.figures_of(measured(1), [measured(1)])
+    nova.see_all_at_work("ours", figures)
+    for name in ("driver_cpu", "start_placement_requests"):
+        with pytest.raises(AssertionError, match=f"{name} of ours is 0"):
+            nova.see_all_at_work("ours", figures | {name: 0})
+
+
 # -- figures ------------------------------------------------------------------------
 
 

@@ -69,6 +69,17 @@ def test_what_is_nobody_s_is_kept_and_not_counted() -> None:
     assert tally.strays == ["GET /v1/drivers?limit=1"]
 
 
+def test_what_changes_something_is_kept_also_from_before_the_counting() -> None:
+    tally = waiting.Tally(OWNERS)
+    for method, path in (("GET", "/v1"), ("PATCH", f"/v1/nodes/{NODE}")):
+        tally.add(Entry(method, path, "", "1.82", None, 200, None, 0.0))
+    tally.begin()
+    tally.add(Entry("GET", f"/v1/nodes/{NODE}", "", "1.82", None, 200, None, 0.0))
+    assert dict(tally.counts) == {"ours-2": 1}
+    assert not tally.strays
+    assert tally.changes == [f"PATCH /v1/nodes/{NODE}?"]
+
+
 # -- what is told -------------------------------------------------------------------
 
 
