@@ -1,0 +1,432 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The fault proxy before a fake Ironic, as a plain client feels it."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import requests
+from werkzeug.datastructures import Headers
+
+from ironic_virt.testing.fake_ironic import FakeIronicServer
+from ironic_virt.testing.fault_proxy import (
+    Body,
+    Delay,
+    Drip,
+    Edit,
+    Fault,
+    FaultProxy,
+    Hang,
+    Malform,
+    MaxVersion,
+    Omit,
+    Redirect,
+    Request,
+    ResetAfter,
+    ResetBefore,
+    Rule,
+    Status,
+    Truncate,
+)
+
+SECONDS = 60
+"""More than anything here should take."""
+
+VERSION = "X-OpenStack-Ironic-API-Version"
+MAX_VERSION = "X-OpenStack-Ironic-API-Maximum-Version"
+
+pytest_plugins = ["ironic_virt.testing.fixtures"]
+
+
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "fault-proxy"]
+
+
+@pytest.fixture
+def proxy(fake_ironic_server: FakeIronicServer) -> Iterator[FaultProxy]:
+    with FaultProxy(fake_ironic_server.url) as proxy:
+        yield proxy
+    assert threads() == []
+
+
+class Client:
+    """A session at the proxy, with JSON for answers."""
+
+    def __init__(self, proxy: FaultProxy) -> None:
+        self._url = proxy.url
+        self.session = requests.Session()
+        self.session.headers[VERSION] = "1.82"
+
+    def ask(self, method: str, path: str, **options: Any) -> requests.Response:
+        options.setdefault("timeout", SECONDS)
+        return self.session.request(method, self._url + path, **options)
+
+    def get(self, path: str, **options: Any) -> Any:
+        answer = self.ask("GET", path, **options)
+        answer.raise_for_status()
+        return answer.json()
+
+
+@pytest.fixture
+def client(proxy: FaultProxy) -> Iterator[Client]:
+    client = Client(proxy)
+    with client.session:
+        yield client
+
+
+@pytest.fixture
+def node(fake_ironic_server: FakeIronicServer) -> str:
+    return fake_ironic_server.fake.add_node(name="it")
+
+
+def passed(proxy: FaultProxy) -> list[tuple[str, str, int, str | None]]:
+    return [(row.method, row.path, row.status, row.fault) for row in proxy.requests]
+
+
+RACK = [{"op": "add", "path": "/extra/rack", "value": "12"}]
+
+
+def rack(server: FakeIronicServer) -> Any:
+    return server.fake.node("it")["extra"].get("rack")
+
+
+def test_requests_pass_and_are_recorded(proxy: FaultProxy, client: Client, node: str) -> None:
+    assert client.get("/v1/nodes?fields=uuid,name")["nodes"][0]["uuid"] == node
+    patched = client.ask("PATCH", f"/v1/nodes/{node}", json=RACK)
+    assert patched.json()["extra"] == {"rack": "12"}
+    assert patched.headers["x-openstack-request-id"].startswith("req-")
+    assert client.ask("PUT", f"/v1/nodes/{node}/maintenance").status_code == 202
+    assert client.ask("DELETE", f"/v1/nodes/{node}/maintenance").content == b""
+    assert client.ask("GET", "/v1/nodes/none").status_code == 404
+    assert client.ask("HEAD", "/v1/nodes").content == b""
+    assert [row.status for row in proxy.requests][:5] == [200, 200, 202, 202, 404]
+    first, second = list(proxy.requests)[:2]
+    assert (first.path, first.query, first.version) == ("/v1/nodes", "fields=uuid,name", "1.82")
+    assert second.body == RACK
+
+
+def test_links_lead_back_to_the_proxy(
+    fake_ironic_server: FakeIronicServer, proxy: FaultProxy, client: Client
+) -> None:
+    uuids = fake_ironic_server.fake.add_nodes(3)
+    page = client.get("/v1/nodes?limit=2")
+    assert page["next"].startswith(f"{proxy.url}/v1/nodes?")
+    rest = client.session.get(page["next"], timeout=SECONDS).json()["nodes"]
+    assert {row["uuid"] for row in [*page["nodes"], *rest]} == set(uuids)
+    assert len(proxy.requests) == 2
+    made = client.ask("POST", "/v1/nodes", json={"driver": "fake-hardware"})
+    assert made.headers["Location"].startswith(f"{proxy.url}/v1/nodes/")
+
+
+def test_a_large_body_passes_both_ways(
+    fake_ironic_server: FakeIronicServer, client: Client, node: str
+) -> None:
+    large = "x" * 3_000_000
+    patch = [{"op": "add", "path": "/extra/large", "value": large}]
+    assert client.ask("PATCH", f"/v1/nodes/{node}", json=patch).json()["extra"]["large"] == large
+    assert fake_ironic_server.fake.node(node)["extra"]["large"] == large
+
+
+def test_a_target_that_is_not_there_is_a_bad_gateway() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        with FaultProxy(f"http://127.0.0.1:{nobody.getsockname()[1]}") as proxy:
+            answer = requests.get(f"{proxy.url}/v1", timeout=SECONDS)
+    assert answer.status_code == 502
+    assert "got no answer from http://127.0.0.1:" in answer.text
+
+
+def test_a_reset_before_has_no_effect(
+    fake_ironic_server: FakeIronicServer, proxy: FaultProxy, client: Client, node: str
+) -> None:
+    proxy.add(ResetBefore(), "PATCH", times=1)
+    with pytest.raises(requests.ConnectionError, match="reset by peer"):
+        client.ask("PATCH", f"/v1/nodes/{node}", json=RACK)
+    assert rack(fake_ironic_server) is None
+    client.ask("PATCH", f"/v1/nodes/{node}", json=RACK)
+    assert rack(fake_ironic_server) == "12"
+    path = f"/v1/nodes/{node}"
+    assert passed(proxy) == [("PATCH", path, 0, "reset-before"), ("PATCH", path, 200, None)]
+
+
+def test_a_reset_after_leaves_the_effect(
+    fake_ironic_server: FakeIronicServer, proxy: FaultProxy, client: Client, node: str
+) -> None:
+    proxy.add(ResetAfter(), "PATCH")
+    with pytest.raises(requests.ConnectionError, match="reset by peer"):
+        client.ask("PATCH", f"/v1/nodes/{node}", json=RACK)
+    assert rack(fake_ironic_server) == "12"
+    assert passed(proxy) == [("PATCH", f"/v1/nodes/{node}", 200, "reset-after")]
+
+
+@pytest.mark.parametrize("sent", [None, 5])
+def test_a_truncated_body_breaks_off(proxy: FaultProxy, client: Client, sent: int | None) -> None:
+    rule = proxy.add(Truncate(sent), path="/v1/nodes")
+    got = "5" if sent else r"\d+"
+    with pytest.raises(
+        requests.exceptions.ChunkedEncodingError, match=rf"IncompleteRead\({got} bytes read"
+    ):
+        client.get("/v1/nodes")
+    proxy.rules.remove(rule)
+    assert client.get("/v1/nodes")["nodes"] == []
+
+
+def test_a_dripping_body_comes_byte_by_byte(proxy: FaultProxy, client: Client) -> None:
+    slow = proxy.add(Drip(3600), times=1)
+    with client.ask("GET", "/v1/nodes", stream=True, timeout=0.2) as answer:
+        assert answer.raw.read(1) == b"{"
+        with pytest.raises(Exception, match="timed out"):
+            answer.raw.read(1)
+    assert slow.hits == 1
+    proxy.add(Drip(0))
+    assert client.get("/v1/nodes") == {"nodes": []}
+
+
+def test_a_delayed_request_is_passed_on_later(
+    fake_ironic_server: FakeIronicServer, proxy: FaultProxy, client: Client, node: str
+) -> None:
+    proxy.add(Delay(3600), "PATCH")
+    with pytest.raises(requests.ReadTimeout):
+        client.ask("PATCH", f"/v1/nodes/{node}", json=RACK, timeout=0.1)
+    assert rack(fake_ironic_server) is None
+    proxy.rules.clear()
+    proxy.add(Delay(0.001), "PATCH")
+    client.ask("PATCH", f"/v1/nodes/{node}", json=RACK)
+    assert rack(fake_ironic_server) == "12"
+
+
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_hanging_request_holds_up_nobody_until_it_is_released(
+    fake_ironic_server: FakeIronicServer,
+    proxy: FaultProxy,
+    client: Client,
+    node: str,
+    applied: bool,
+) -> None:
+    hang = Hang(applied=applied)
+    rule = proxy.add(hang, "PATCH")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(
+            requests.patch, f"{proxy.url}/v1/nodes/{node}", json=RACK, timeout=SECONDS
+        )
+        assert rule.wait(timeout=SECONDS)
+        assert client.get("/v1/nodes")["nodes"][0]["uuid"] == node
+        assert not waiting.done()
+        assert ("PATCH", f"/v1/nodes/{node}", 0, "hang") in passed(proxy)
+        if not applied:
+            assert rack(fake_ironic_server) is None
+        hang.release()
+        assert waiting.result(SECONDS).status_code == 200
+    assert rack(fake_ironic_server) == "12"
+
+
+@pytest.mark.parametrize("fault", [Hang(), Delay(3600)], ids=lambda fault: fault.kind)
+def test_closing_ends_what_waits_and_passes_nothing_on(
+    fake_ironic_server: FakeIronicServer, fault: Fault
+) -> None:
+    with FaultProxy(fake_ironic_server.url) as proxy, ThreadPoolExecutor(1) as pool:
+        rule = proxy.add(fault)
+        waiting = pool.submit(requests.get, f"{proxy.url}/v1/nodes", timeout=SECONDS)
+        assert rule.wait(timeout=SECONDS)
+        proxy.stop()
+        with pytest.raises(requests.ConnectionError):
+            waiting.result(SECONDS)
+    assert threads() == []
+    assert len(fake_ironic_server.fake.requests) == 0
+    assert passed(proxy) == [("GET", "/v1/nodes", 0, fault.kind)]
+
+
+def test_closing_ends_a_dripping_body(fake_ironic_server: FakeIronicServer) -> None:
+    with FaultProxy(fake_ironic_server.url) as proxy:
+        proxy.add(Drip(3600))
+        answer = requests.get(f"{proxy.url}/v1/nodes", stream=True, timeout=SECONDS)
+        proxy.stop()
+        with answer, pytest.raises(requests.exceptions.ChunkedEncodingError):
+            _ = answer.content
+    assert threads() == []
+
+
+def test_closing_ends_requests_that_the_target_does_not_answer(
+    fake_ironic_server: FakeIronicServer,
+) -> None:
+    struck = threading.Event()
+    fake_ironic_server.fake.faults.hang()
+    fake_ironic_server.fake.requests.listener = lambda entry: struck.set()
+    with FaultProxy(fake_ironic_server.url) as proxy, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(requests.get, f"{proxy.url}/v1/nodes", timeout=SECONDS)
+        assert struck.wait(SECONDS)
+        proxy.stop()
+        with pytest.raises(requests.ConnectionError):
+            waiting.result(SECONDS)
+
+
+def test_away_it_refuses_connections_and_comes_back_where_it_was(
+    proxy: FaultProxy, client: Client
+) -> None:
+    url = proxy.url
+    assert client.get("/v1/nodes") == {"nodes": []}
+    with proxy.away(), pytest.raises(requests.ConnectionError, match="refused"):
+        client.get("/v1/nodes")
+    assert proxy.url == url
+    assert client.get("/v1/nodes") == {"nodes": []}
+
+
+@pytest.mark.parametrize(
+    ("options", "location"),
+    [
+        ({}, "http://elsewhere.invalid/v1/nodes?shard=a"),
+        ({"keep_query": False}, "http://elsewhere.invalid/v1/nodes"),
+        ({"keep_path": False, "status": 301}, "http://elsewhere.invalid"),
+    ],
+)
+def test_a_redirect_leads_elsewhere(
+    proxy: FaultProxy, client: Client, options: Any, location: str
+) -> None:
+    proxy.add(Redirect("http://elsewhere.invalid", **options))
+    answer = client.ask("GET", "/v1/nodes?shard=a", allow_redirects=False)
+    assert answer.status_code == options.get("status", 307)
+    assert answer.headers["Location"] == location
+
+
+def test_a_status_has_headers_and_an_error_of_ironics_shape(
+    fake_ironic_server: FakeIronicServer, proxy: FaultProxy, client: Client
+) -> None:
+    proxy.add(Status(503, "no conductor", {"Retry-After": "5"}), times=1)
+    proxy.add(Status(401, {"error": "who?"}), times=1)
+    proxy.add(Status(502, b"<html>"), times=1)
+    answer = client.ask("GET", "/v1/nodes")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+    assert json.loads(answer.json()["error_message"])["faultstring"] == "no conductor"
+    assert client.ask("GET", "/v1/nodes").json() == {"error": "who?"}
+    assert client.ask("GET", "/v1/nodes").content == b"<html>"
+    assert [row.fault for row in proxy.requests] == ["status"] * 3
+    assert len(fake_ironic_server.fake.requests) == 0
+
+
+def test_an_older_api_server(
+    fake_ironic_server: FakeIronicServer, proxy: FaultProxy, client: Client, node: str
+) -> None:
+    proxy.add(MaxVersion("1.72"))
+    refused = client.ask("GET", "/v1/nodes")
+    assert (refused.status_code, refused.headers[MAX_VERSION]) == (406, "1.72")
+    assert "[1.1, 1.72]" in refused.text
+    assert len(fake_ironic_server.fake.requests) == 0
+    for header in ({VERSION: "latest"}, {"OpenStack-API-Version": "baremetal latest"}):
+        latest = client.ask("GET", f"/v1/nodes/{node}", headers=header)
+        assert latest.headers[VERSION] == latest.headers[MAX_VERSION] == "1.72"
+        assert "shard" not in latest.json()
+    for path in ("/", "/v1", "/v1/"):
+        client.session.headers[VERSION] = "1.72"
+        document = client.get(path)
+        found = document["version"] if path != "/" else document["default_version"]
+        assert (found["min_version"], found["version"]) == ("1.1", "1.72")
+    assert document["id"] == "v1"
+
+
+def doubled(document: Any) -> Any:
+    return {**document, "nodes": document["nodes"] * 2}
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (Omit("name"), [{"uuid": "UUID"}]),
+        (Malform("name", 42), [{"uuid": "UUID", "name": 42}]),
+        (Edit(doubled), [{"uuid": "UUID", "name": "it"}] * 2),
+        (Body({"nodes": []}), []),
+    ],
+    ids=lambda value: getattr(value, "kind", ""),
+)
+def test_what_ironic_says_is_changed(
+    proxy: FaultProxy, client: Client, node: str, fault: Fault, expected: Any
+) -> None:
+    proxy.add(fault)
+    rows = client.get("/v1/nodes?fields=uuid,name")["nodes"]
+    for row in rows:
+        row.pop("links", None)
+    assert rows == json.loads(json.dumps(expected).replace("UUID", node))
+
+
+def test_a_field_of_a_single_resource_is_changed_and_a_body_need_not_be_json(
+    proxy: FaultProxy, client: Client, node: str
+) -> None:
+    proxy.add(Omit("instance_uuid"))
+    assert "instance_uuid" not in client.get(f"/v1/nodes/{node}")
+    proxy.add(Body(b"no JSON"))
+    assert client.ask("GET", "/v1/nodes").content == b"no JSON"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "struck"),
+    [
+        ({"times": 2}, [1, 2]),
+        ({"after": 3}, [4, 5, 6, 7, 8, 9]),
+        ({"every": 3}, [3, 6, 9]),
+        ({"after": 2, "every": 3, "times": 1}, [5]),
+        ({"rate": 0}, []),
+    ],
+)
+def test_a_rule_counts(
+    proxy: FaultProxy, client: Client, conditions: Any, struck: list[int]
+) -> None:
+    rule = proxy.add(Status(503), "GET", r"/nodes\?marker=", **conditions)
+    answers = []
+    for _ in range(9):
+        answers.append(client.ask("GET", "/v1/nodes?marker=a").status_code)
+        assert client.ask("GET", "/v1/nodes").status_code == 200
+    assert [number for number, status in enumerate(answers, 1) if status == 503] == struck
+    assert (rule.matches, rule.hits) == (9, len(struck))
+
+
+def test_a_rate_strikes_the_same_requests_with_the_same_seed() -> None:
+    request = Request("GET", "/v1/nodes", Headers(), b"")
+
+    def run(seed: int) -> list[int]:
+        rule = Rule(Status(503), rate=0.3, seed=seed)
+        return [number for number in range(200) if rule.strikes(request)]
+
+    assert run(7) == run(7) != run(8)
+    assert 40 < len(run(7)) < 80
+
+
+def test_faults_add_up_and_a_rule_is_asked_when_the_request_gets_to_it(
+    proxy: FaultProxy, client: Client, node: str
+) -> None:
+    proxy.add(MaxVersion("1.82"))
+    once = proxy.add(Status(503), times=1)
+    lost = proxy.add(ResetAfter(), when=lambda request: request.method == "PATCH")
+    assert client.ask("PATCH", f"/v1/nodes/{node}", json=RACK).status_code == 503
+    assert (once.hits, lost.matches) == (1, 0)
+    with pytest.raises(requests.ConnectionError):
+        client.ask("PATCH", f"/v1/nodes/{node}", json=RACK)
+    assert client.ask("GET", "/v1/nodes").headers[MAX_VERSION] == "1.82"
+    assert [row.fault for row in proxy.requests] == [
+        "max-version+status",
+        "max-version+reset-after",
+        "max-version",
+    ]
+
+
+@pytest.mark.parametrize(
+    "conditions", [{"after": -1}, {"every": 0}, {"rate": 1.1}, {"times": -1}], ids=str
+)
+def test_a_condition_out_of_range_is_refused(conditions: Any) -> None:
+    with pytest.raises(ValueError, match="rate is from 0 to 1"):
+        Rule(Hang(), **conditions)
+
+
+def test_many_clients_at_once(proxy: FaultProxy, client: Client, node: str) -> None:
+    rule = proxy.add(Status(503), every=2)
+
+    def ask(_: int) -> int:
+        return requests.get(f"{proxy.url}/v1/nodes/{node}", timeout=SECONDS).status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(40)))
+    assert (answers.count(200), answers.count(503), rule.hits) == (20, 20, 20)
+    assert len(proxy.requests) == 40
