@@ -260,7 +260,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: stop.set())
     fake = _make_fake(args)
     if not args.quiet:
-        fake.requests.listener = _log_request
+        fake.requests.listener = log_request
     server = FakeIronicServer(fake, host=args.host, port=args.port, threads=args.threads)
     try:
         server.start()
@@ -273,7 +273,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _log_request(entry: Any) -> None:
+def log_request(entry: Any) -> None:
+    """Print a request with its answer, in one line."""
     query = f"?{entry.query}" if entry.query else ""
     fault = f" ({entry.fault})" if entry.fault else ""
     # The client gets its answer also when nobody reads these lines any more.

@@ -14,8 +14,8 @@ from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
 EXAMPLES = pathlib.Path(__file__).parents[2] / "doc" / "source" / "examples"
 
 
-@pytest.mark.parametrize("name", ["fake_in_process.py", "fake_over_http.py"])
-def test_an_example_of_the_fake_ironic(name: str) -> None:
+@pytest.mark.parametrize("name", ["fake_in_process.py", "fake_over_http.py", "fault_proxy.py"])
+def test_an_example_of_the_test_support(name: str) -> None:
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")
 
 

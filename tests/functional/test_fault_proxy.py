@@ -3,7 +3,10 @@
 """The fault proxy before a fake Ironic, as a plain client feels it."""
 
 import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -126,7 +129,7 @@ def test_links_lead_back_to_the_proxy(
 def test_a_large_body_passes_both_ways(
     fake_ironic_server: FakeIronicServer, client: Client, node: str
 ) -> None:
-    large = "x" * 3_000_000
+    large = "x" * 1_000_000
     patch = [{"op": "add", "path": "/extra/large", "value": large}]
     assert client.ask("PATCH", f"/v1/nodes/{node}", json=patch).json()["extra"]["large"] == large
     assert fake_ironic_server.fake.node(node)["extra"]["large"] == large
@@ -430,3 +433,34 @@ def test_many_clients_at_once(proxy: FaultProxy, client: Client, node: str) -> N
         answers = list(pool.map(ask, range(40)))
     assert (answers.count(200), answers.count(503), rule.hits) == (20, 20, 20)
     assert len(proxy.requests) == 40
+
+
+def test_the_command_serves_until_it_is_told_to_stop(
+    fake_ironic_server: FakeIronicServer,
+) -> None:
+    command = [sys.executable, "-m", "ironic_virt.cmd.fault_proxy", "--json"]
+    rules = ["--rule", "hang method=POST", "--rule", "status=503 path=/v1/nodes times=1"]
+    with subprocess.Popen(
+        [*command, "--target", fake_ironic_server.url, *rules],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            url = json.loads(process.stdout.readline())["url"]
+            answers = [requests.get(f"{url}/v1/nodes", timeout=SECONDS) for _ in range(2)]
+            assert [answer.status_code for answer in answers] == [503, 200]
+            with pytest.raises(requests.ReadTimeout):
+                requests.post(f"{url}/v1/nodes", timeout=0.1)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SECONDS) == 0
+            log = process.stderr.read()
+        finally:
+            process.kill()
+    assert log.splitlines() == [
+        "GET /v1/nodes 503 (status)",
+        "GET /v1/nodes 200",
+        "POST /v1/nodes 0 (hang)",
+    ]

@@ -26,6 +26,8 @@ class FaultProxy:
     :param host: address to listen on.
     :param port: 0 for any free one.
     :param timeout: seconds that the target may take for each step of an answer.
+    :param remember: how many requests to keep in the record; None for all.
+    :raises ValueError: if the target is no URL.
     :raises OSError: from :meth:`start`, if it can't listen there.
     :ivar rules: in the order in which they apply; the first is next to the client.
     :ivar requests: what passed, each when its answer is sent, and a request that hangs when it
@@ -35,10 +37,18 @@ class FaultProxy:
     """
 
     def __init__(
-        self, target: str, *, host: str = "127.0.0.1", port: int = 0, timeout: float = 300
+        self,
+        target: str,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        timeout: float = 300,
+        remember: int | None = None,
     ) -> None:
+        if not re.match(r"https?://[^/]", target):
+            raise ValueError(f"{target!r} is not an http or https URL")
         self.rules = Rules()
-        self.requests = Journal()
+        self.requests = Journal(remember)
         self._target = target.rstrip("/")
         self._links = re.compile(re.escape(self._target.encode()) + rb'(?=[/"?])')
         self._address = (host, port)

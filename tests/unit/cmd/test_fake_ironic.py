@@ -49,6 +49,6 @@ def test_a_request_is_answered_when_nobody_reads_its_line(monkeypatch: pytest.Mo
             raise BrokenPipeError
 
     fake = FakeIronic()
-    fake.requests.listener = fake_ironic._log_request
+    fake.requests.listener = fake_ironic.log_request
     monkeypatch.setattr(sys, "stderr", Closed())
     assert fake.handle("GET", "/v1/nodes").status == 200
