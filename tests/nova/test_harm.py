@@ -11,8 +11,8 @@ import openstack.exceptions
 import pytest
 
 from ironic_virt.testing import real_ironic
+from ironic_virt.testing.fault_proxy import FaultProxy, Status
 from tests.nova import figures
-from tests.nova.proxy import Proxy
 from tests.nova.services import Services
 
 CHANGES = tuple(f"ironic {method}" for method in ("POST", "PUT", "PATCH", "DELETE"))
@@ -107,21 +107,14 @@ class HalfAList(Services):
 
     def setUp(self) -> None:
         super().setUp()
-        proxy = self.proxy = self.enterContext(Proxy(self._real.url))
+        proxy = self.proxy = self.enterContext(FaultProxy(self._real.url))
         self.start_nova(self._real, endpoint_override=proxy.url, api_max_retries=1)
         self.nodes = self.make_nodes(5)
         # Ours would ask for changes only.
         self.compute = self.start_compute("compute1", inventory_full_resync_period=0)
         self.before = self.records()
         assert set(self.before) == set(self.nodes)
-        self.failed: list[str] = []
-        proxy.fails = self.is_a_second_page
-
-    def is_a_second_page(self, path: str) -> bool:
-        if "marker=" in path:
-            self.failed.append(path)
-            return True
-        return False
+        self.second_page = proxy.add(Status(500), path="marker=")
 
 
 class TestHalfAListInTree(HalfAList):
@@ -133,7 +126,7 @@ class TestHalfAListInTree(HalfAList):
     def test_the_periodic_task_ends_in_an_error(self) -> None:
         with pytest.raises(openstack.exceptions.HttpException):
             self.refresh(self.compute)
-        assert self.failed
+        assert self.second_page.hits
         assert self.records() == self.before
 
 
@@ -145,14 +138,14 @@ class TestHalfAList(HalfAList):
 
     def test_the_former_list_stays_in_force(self) -> None:
         self.refresh(self.compute)
-        assert self.failed
+        assert self.second_page.hits
         assert set(self.compute.manager.driver.get_available_nodes()) == set(self.nodes)
         assert self.records() == self.before
         gone = self.nodes[0]
         self.ironic("DELETE", f"/nodes/{gone}")
         self.refresh(self.compute)
         assert self.records() == self.before
-        self.proxy.fails = lambda path: False
+        self.proxy.rules.clear()
         self.refresh(self.compute)
         assert set(self.records()) == set(self.nodes) - {gone}
 

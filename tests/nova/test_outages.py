@@ -9,8 +9,8 @@ from keystoneauth1.exceptions import DiscoveryFailure
 from nova import context
 
 from ironic_virt.testing import real_ironic
+from ironic_virt.testing.fault_proxy import FaultProxy
 from tests.nova import figures
-from tests.nova.proxy import Proxy
 from tests.nova.services import Services
 
 
@@ -53,7 +53,7 @@ class Outages(Services):
 
     def restart_without_ironic(self) -> None:
         """A service that has a server starts while Ironic is away; then Ironic comes back."""
-        with Proxy(self._real.url) as proxy:
+        with FaultProxy(self._real.url) as proxy:
             self.start_nova(self._real, endpoint_override=proxy.url, api_max_retries=1)
             (node,) = self.make_nodes(1)
             compute = self.start_compute("compute1")
@@ -63,12 +63,11 @@ class Outages(Services):
             self.reboot(server)
             before = self.records()
             compute.stop()
-            proxy.stop()
-            compute = self.start_compute("compute1")
-            self.refresh(compute)
-            assert self.records() == before
-            assert self.server(server)["OS-EXT-STS:power_state"] == RUNNING
-            proxy.start()
+            with proxy.away():
+                compute = self.start_compute("compute1")
+                self.refresh(compute)
+                assert self.records() == before
+                assert self.server(server)["OS-EXT-STS:power_state"] == RUNNING
             self.refresh(compute)
             assert self.records() == before
             assert compute.manager.driver.get_available_nodes() == [node]
