@@ -16,7 +16,7 @@ import pytest
 import requests
 from werkzeug.datastructures import Headers
 
-from ironic_virt.testing.fake_ironic import FakeIronicServer
+from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer
 from ironic_virt.testing.fault_proxy import (
     Body,
     Delay,
@@ -29,10 +29,12 @@ from ironic_virt.testing.fault_proxy import (
     MaxVersion,
     Omit,
     Redirect,
+    Reply,
     Request,
     ResetAfter,
     ResetBefore,
     Rule,
+    Rules,
     Status,
     Truncate,
 )
@@ -421,6 +423,21 @@ def test_faults_add_up_and_a_rule_is_asked_when_the_request_gets_to_it(
 def test_a_condition_out_of_range_is_refused(conditions: Any) -> None:
     with pytest.raises(ValueError, match="rate is from 0 to 1"):
         Rule(Hang(), **conditions)
+
+
+def test_rules_need_no_sockets() -> None:
+    fake = FakeIronic()
+    rules = Rules()
+    rules.add(Rule(ResetAfter(), "POST", times=1))
+    request = Request("POST", "/v1/nodes", Headers(), b'{"driver": "fake-hardware"}')
+
+    def send(request: Request) -> Reply:
+        reply = fake.handle(request.method, request.path, body=request.body)
+        return Reply(reply.status, Headers(reply.headers), reply.body)
+
+    replies = [rules.carry_out(request, send) for _ in range(2)]
+    assert [(reply.status, reply.reset) for reply in replies] == [(201, True), (201, False)]
+    assert len(fake.nodes()) == 2
 
 
 def test_many_clients_at_once(proxy: FaultProxy, client: Client, node: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from ironic_virt.testing.fake_ironic.journal import Entry, Journal
 from ironic_virt.testing.fault_proxy import server
-from ironic_virt.testing.fault_proxy.exchange import Closing, Reply, Request
+from ironic_virt.testing.fault_proxy.exchange import Reply, Request
 from ironic_virt.testing.fault_proxy.faults import Fault, Hang
 from ironic_virt.testing.fault_proxy.rules import Rule, Rules
 
@@ -128,25 +128,27 @@ class FaultProxy:
 
     def _reply_to(self, request: Request, connections: server.Connections) -> Reply:
         faults: list[Fault] = []
+        hangs = False
 
         def struck(fault: Fault) -> None:
+            nonlocal hangs
             faults.append(fault)
-            if isinstance(fault, Hang):
+            if isinstance(fault, Hang) and not hangs:
+                hangs = True
                 self._record(request, 0, faults)
 
         def send(request: Request) -> Reply:
             reply = server.send(self._target, request, connections, self._timeout)
             return self._linked(reply)
 
+        status = 0
         try:
             reply = self.rules.carry_out(request, send, struck)
-        except Closing:
-            reply = None
-        if not any(isinstance(fault, Hang) for fault in faults):
-            self._record(request, reply.status if reply is not None else 0, faults)
-        if reply is None:
-            raise Closing
-        return reply
+            status = reply.status
+            return reply
+        finally:
+            if not hangs:
+                self._record(request, status, faults)
 
     def _linked(self, reply: Reply) -> Reply:
         """The target's answer with links to the proxy."""

@@ -148,10 +148,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(head + sent)
         else:
             self.wfile.write(head)
-            for byte in sent:
-                self.wfile.write(bytes([byte]))
-                if self.server.closing.wait(reply.pause):
+            for place, byte in enumerate(sent):
+                if place and self.server.closing.wait(reply.pause):
                     raise Closing
+                self.wfile.write(bytes([byte]))
         if reply.sent is not None:
             self.close_connection = True
 
