@@ -182,12 +182,16 @@ def test_a_truncated_body_breaks_off(proxy: FaultProxy, client: Client, sent: in
 
 
 def test_a_dripping_body_comes_byte_by_byte(proxy: FaultProxy, client: Client) -> None:
-    slow = proxy.add(Drip(3600), times=1)
-    with client.ask("GET", "/v1/nodes", stream=True, timeout=0.2) as answer:
-        assert answer.raw.read(1) == b"{"
-        with pytest.raises(Exception, match="timed out"):
-            answer.raw.read(1)
-    assert slow.hits == 1
+    proxy.add(Drip(3600), times=1)
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=SECONDS) as raw:
+        raw.sendall(b"GET /v1/nodes HTTP/1.1\r\nHost: x\r\n\r\n")
+        got = b""
+        while not got.endswith(b"\r\n\r\n"):
+            got += raw.recv(1)
+        assert raw.recv(100) == b"{"
+        raw.settimeout(0.05)
+        with pytest.raises(TimeoutError):
+            raw.recv(100)
     proxy.add(Drip(0))
     assert client.get("/v1/nodes") == {"nodes": []}
 
@@ -197,7 +201,7 @@ def test_a_delayed_request_is_passed_on_later(
 ) -> None:
     proxy.add(Delay(3600), "PATCH")
     with pytest.raises(requests.ReadTimeout):
-        client.ask("PATCH", f"/v1/nodes/{node}", json=RACK, timeout=0.1)
+        client.ask("PATCH", f"/v1/nodes/{node}", json=RACK, timeout=(SECONDS, 0.05))
     assert rack(fake_ironic_server) is None
     proxy.rules.clear()
     proxy.add(Delay(0.001), "PATCH")
@@ -206,28 +210,36 @@ def test_a_delayed_request_is_passed_on_later(
 
 
 @pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.parametrize("cleared", [False, True])
 def test_a_hanging_request_holds_up_nobody_until_it_is_released(
     fake_ironic_server: FakeIronicServer,
     proxy: FaultProxy,
     client: Client,
     node: str,
     applied: bool,
+    cleared: bool,
 ) -> None:
     hang = Hang(applied=applied)
     rule = proxy.add(hang, "PATCH")
+    arrived = threading.Event()
+    fake = fake_ironic_server.fake
+    fake.requests.listener = lambda entry: arrived.set() if entry.method == "PATCH" else None
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(
             requests.patch, f"{proxy.url}/v1/nodes/{node}", json=RACK, timeout=SECONDS
         )
-        assert rule.wait(timeout=SECONDS)
+        assert (arrived.wait(SECONDS) if applied else rule.wait(timeout=SECONDS)) is True
         assert client.get("/v1/nodes")["nodes"][0]["uuid"] == node
         assert not waiting.done()
         assert ("PATCH", f"/v1/nodes/{node}", 0, "hang") in passed(proxy)
-        if not applied:
-            assert rack(fake_ironic_server) is None
-        hang.release()
+        assert arrived.is_set() == applied
+        if cleared:
+            proxy.rules.clear()
+        else:
+            hang.release()
         assert waiting.result(SECONDS).status_code == 200
     assert rack(fake_ironic_server) == "12"
+    assert len(fake.requests.matching("PATCH")) == 1
 
 
 @pytest.mark.parametrize("fault", [Hang(), Delay(3600)], ids=lambda fault: fault.kind)
@@ -457,27 +469,32 @@ def test_the_command_serves_until_it_is_told_to_stop(
 ) -> None:
     command = [sys.executable, "-m", "ironic_virt.cmd.fault_proxy", "--json"]
     rules = ["--rule", "hang method=POST", "--rule", "status=503 path=/v1/nodes times=1"]
-    with subprocess.Popen(
-        [*command, "--target", fake_ironic_server.url, *rules],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with (
+        subprocess.Popen(
+            [*command, "--target", fake_ironic_server.url, *rules],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+        ThreadPoolExecutor(1) as pool,
+    ):
         try:
             assert process.stdout is not None
             assert process.stderr is not None
             url = json.loads(process.stdout.readline())["url"]
-            answers = [requests.get(f"{url}/v1/nodes", timeout=SECONDS) for _ in range(2)]
-            assert [answer.status_code for answer in answers] == [503, 200]
-            with pytest.raises(requests.ReadTimeout):
-                requests.post(f"{url}/v1/nodes", timeout=0.1)
+            for _ in range(2):
+                requests.get(f"{url}/v1/nodes", timeout=SECONDS)
+            hanging = pool.submit(requests.post, f"{url}/v1/nodes", timeout=SECONDS)
+            log = [process.stderr.readline() for _ in range(3)]
             process.send_signal(signal.SIGTERM)
             assert process.wait(SECONDS) == 0
-            log = process.stderr.read()
+            assert process.stderr.read() == ""
+            with pytest.raises(requests.ConnectionError):
+                hanging.result(SECONDS)
         finally:
             process.kill()
-    assert log.splitlines() == [
-        "GET /v1/nodes 503 (status)",
-        "GET /v1/nodes 200",
-        "POST /v1/nodes 0 (hang)",
+    assert log == [
+        "GET /v1/nodes 503 (status)\n",
+        "GET /v1/nodes 200\n",
+        "POST /v1/nodes 0 (hang)\n",
     ]
