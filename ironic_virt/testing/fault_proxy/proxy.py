@@ -31,7 +31,7 @@ class FaultProxy:
     :raises OSError: from :meth:`start`, if it can't listen there.
     :ivar rules: in the order in which they apply; the first is next to the client.
     :ivar requests: what passed, each when its answer is sent, and a request that hangs when it
-        begins to.  ``status`` is the target's, also if a fault kept it from the client, and 0
+        begins to.  ``status`` is the answer's, also if a fault kept it from the client, and 0
         if there was none; ``fault`` has the kinds of all faults that struck, with ``+`` between
         them.
     """
@@ -74,6 +74,7 @@ class FaultProxy:
         return self.rules.add(Rule(fault, method, path, **conditions))
 
     def start(self) -> Self:
+        """Listen; ``with`` does it."""
         # Held for the time away, so that nobody else is given the port.
         self._holder = socket.socket()
         self._holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
