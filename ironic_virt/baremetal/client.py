@@ -13,6 +13,7 @@ server's message, the node and the request id.
 from __future__ import annotations
 
 import copy
+import functools
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -214,11 +215,7 @@ class IronicClient:
         )
 
     def _one_node_version(self) -> tuple[str, str]:
-        optional = {
-            name: feature for name, feature in _FIELD_FEATURES.items() if self.has(feature)
-        }
-        version = self.versions.carrying(*optional.values())
-        return str(version), ",".join((*_ONE_NODE_FIELDS, *optional))
+        return _one_node_version(self.versions)
 
     # -- nodes, changed -------------------------------------------------------
 
@@ -439,3 +436,13 @@ def _vif_ids(answer: Answer, path: str, node: str) -> list[str]:
 
 def _quoted(part: str) -> str:
     return urllib.parse.quote(part, safe="")
+
+
+@functools.lru_cache(maxsize=8)
+def _one_node_version(versions: ServerVersions) -> tuple[str, str]:
+    """The version and the fields that a single node is asked for with."""
+    optional = {
+        name: feature for name, feature in _FIELD_FEATURES.items() if versions.has(feature)
+    }
+    version = versions.carrying(*optional.values())
+    return str(version), ",".join((*_ONE_NODE_FIELDS, *optional))
