@@ -8,9 +8,18 @@ from typing import Any, NoReturn
 import hypothesis
 import pytest
 
-# How long an example takes says more of the machine than of the code.
+from tests import depth
+
 hypothesis.settings.register_profile(
-    "ironic_virt", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "ironic_virt",
+    # How long an example takes says more of the machine than of the code.
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    max_examples=depth.choose(40, 1000),
+    # A nightly run looks for what nobody has found yet; what it finds, it prints.
+    derandomize=depth.choose(True, False),
+    database=None,
+    print_blob=True,
 )
 hypothesis.settings.load_profile("ironic_virt")
 

@@ -15,22 +15,20 @@ import random
 from typing import Any
 
 import pytest
-import requests
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
-from keystoneauth1 import adapter, session
-from keystoneauth1.noauth import NoAuth
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import changes, resync
 from ironic_virt.baremetal.client import IronicClient, NodeFilter
-from ironic_virt.baremetal.connection import KeystoneChannel
 from ironic_virt.baremetal.inventory import Inventory
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.resync import Resync
 from ironic_virt.baremetal.retry import RetryPolicy
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
+from tests import depth
+from tests.in_process import InProcessChannel
 
 SEED_VARIABLE = "IRONIC_VIRT_TEST_SEED"
 SEED = int(os.environ.get(SEED_VARIABLE, "20261121"))
@@ -45,12 +43,8 @@ PICK = st.integers(min_value=0, max_value=1000)
 
 
 def client_of(fake: FakeIronic) -> IronicClient:
-    http = requests.Session()
-    http.mount(URL, fake.adapter())
-    ksa = session.Session(auth=NoAuth(endpoint=URL), session=http)
-    channel = KeystoneChannel(adapter.Adapter(ksa, endpoint_override=URL))
     retry = RetryPolicy(0, 0.0, clock=fake.clock.now, sleep=fake.advance, rng=random.Random(0))
-    return IronicClient(channel, retry)
+    return IronicClient(InProcessChannel(fake, URL), retry)
 
 
 @seed(SEED)
@@ -99,8 +93,6 @@ class Histories(RuleBasedStateMachine):
         self.inventory = Inventory(
             self.resync.list_nodes, changes=self.resync.changes, clock=self.fake.clock.now
         )
-        self.http = requests.Session()
-        self.http.mount(URL, self.fake.adapter())
         if born:
             self.inventory.refresh()
 
@@ -143,10 +135,9 @@ class Histories(RuleBasedStateMachine):
     @rule(pick=PICK, verb=st.sampled_from(["active", "deleted", "manage", "provide"]))
     def transition(self, pick: int, verb: str) -> None:
         if (uuid := self._node(pick)) is not None:
-            self.http.put(
-                f"{URL}/v1/nodes/{uuid}/states/provision",
-                json={"target": verb},
-                headers={"X-OpenStack-Ironic-API-Version": "1.82"},
+            path = f"/nodes/{uuid}/states/provision"
+            InProcessChannel(self.fake, URL).send(
+                "PUT", path, json={"target": verb}, version="1.82"
             )
 
     @rule(seconds=st.sampled_from([0.4, 1, 7, 60]))
@@ -378,12 +369,10 @@ class TestHistories(Histories.TestCase):  # type: ignore[misc, name-defined]
     """As many histories as a seed gives; a failure says which one it was."""
 
     settings = settings(
-        max_examples=220,
+        max_examples=depth.choose(60, 1000),
         stateful_step_count=14,
-        database=None,
         # Shrinking a failure can take minutes; the history that is printed is short enough.
         phases=[Phase.explicit, Phase.generate],
-        deadline=None,
         suppress_health_check=list(HealthCheck),
     )
 

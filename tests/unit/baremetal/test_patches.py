@@ -100,12 +100,7 @@ def really_applied(node: dict[str, Any], patch: list[dict[str, Any]]) -> dict[st
     return result
 
 
-@settings(
-    derandomize=True,
-    deadline=None,
-    max_examples=60,
-    suppress_health_check=[HealthCheck.filter_too_much],
-)
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(NODES, PATCHES)
 def test_what_has_been_applied_is_seen_to_be(
     node: dict[str, Any], patch: list[dict[str, Any]]
@@ -115,12 +110,7 @@ def test_what_has_been_applied_is_seen_to_be(
     assert patch_is_applied(after or {}, patch)
 
 
-@settings(
-    derandomize=True,
-    deadline=None,
-    max_examples=60,
-    suppress_health_check=[HealthCheck.filter_too_much],
-)
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(NODES, PATCHES)
 def test_what_is_seen_as_applied_would_change_nothing(
     node: dict[str, Any], patch: list[dict[str, Any]]

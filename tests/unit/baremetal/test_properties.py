@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ironic_virt.baremetal.properties import Properties, parse_properties
+from tests import depth
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ JSON = st.recursive(
 NAMES = st.sampled_from(["cpus", "memory_mb", "local_gb", "cpu_arch", "capabilities", "other"])
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(max_examples=depth.choose(200, 2000))
 @given(JSON | st.dictionaries(NAMES, JSON, max_size=6))
 def test_whatever_was_entered_is_read_or_named(data: Any) -> None:
     found = parse_properties(data)

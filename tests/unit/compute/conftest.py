@@ -2,12 +2,16 @@
 
 """Fixtures for stories about the compute service."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
+from oslo_config import cfg
 
+from ironic_virt.compute.db import engine
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.compute.service_stage import ServiceStage, empty_records, make_conf
 
@@ -22,12 +26,35 @@ def fake() -> FakeIronic:
     return FakeIronic(durations=DURATIONS, power_follows_deploy=True)
 
 
+@pytest.fixture(scope="session")
+def engines_by_url() -> dict[sa.URL, sa.Engine]:
+    """One engine for each database: with it, statements are compiled once and not again."""
+    return {}
+
+
 @pytest.fixture
-def records(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a database without any records."""
-    template = tmp_path_factory.getbasetemp() / "template" / "records.template"
-    empty_records(template, tmp_path)
-    return tmp_path
+def records(
+    tmp_path_factory: pytest.TempPathFactory,
+    engines_by_url: dict[sa.URL, sa.Engine],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    """A directory with a database without any records, and with nothing else."""
+    make_engine = engine.make_engine
+
+    def shared_engine(conf: cfg.ConfigOpts) -> sa.Engine:
+        url = engine.connection_url(conf)
+        if url not in engines_by_url:
+            engines_by_url[url] = make_engine(conf)
+        return engines_by_url[url]
+
+    base = tmp_path_factory.getbasetemp()
+    # The same path for each test: it is the engine's.
+    directory = base / "records"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    empty_records(base / "template" / "records.template", directory)
+    monkeypatch.setattr(engine, "make_engine", shared_engine)
+    return directory
 
 
 @pytest.fixture

@@ -4,10 +4,21 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
+from oslo_config import cfg
+
 from ironic_virt.baremetal.connection import Answer, Channel
-from tests.crashing import CrashingChannel
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests import depth
+from tests.crashing import Crash, CrashingChannel
+from tests.unit.compute.service_stage import ServiceStage
+
+MOST_ROUNDS = 6
 
 PARTS = (
     "services",
@@ -27,11 +38,13 @@ class Death:
 
     It dies before a call; to die after one is to die before the next.
 
-    :param at: the call at which it dies, counted from 1 after :meth:`begin`.
+    :param at: the call at which it dies, counted from 1 after :meth:`begin`; 0: never.
+    :param on_call: called before each of these calls.
     """
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int = 0, on_call: Callable[[], None] = lambda: None) -> None:
         self._at = at
+        self._on_call = on_call
         self._calls = 0
         self._channel: CrashingChannel | None = None
 
@@ -45,6 +58,7 @@ class Death:
         if self._channel is not None:
             self._channel.check()
             self._calls += 1
+            self._on_call()
             if self._calls == self._at:
                 self._channel.died_at = name
                 self._channel.dead = True
@@ -86,3 +100,97 @@ class _Part:
             return self._death.call(f"{self._name}.{name}", method, *args, **kwargs)
 
         return call
+
+
+Dying = tuple[str, ServiceStage, str]
+
+
+class Deaths:
+    """Every service that died during a task: at the first call, the second, ...
+
+    To die before a call is no other case than to die before the one before, if nothing
+    has changed in between, neither in the records nor in Ironic.  Such a call is left
+    out, unless the run is a nightly one.
+
+    :param directory: the one of the records, which are empty.
+    """
+
+    def __init__(self, directory: Path, conf: cfg.ConfigOpts) -> None:
+        self._directory = directory
+        self._conf = conf
+        shutil.copyfile(directory / "records.sqlite", directory / "empty")
+
+    def __call__(
+        self, make_fake: Callable[[], FakeIronic], begin: Callable[[ServiceStage], str]
+    ) -> Iterator[Dying]:
+        """Die in a task, and be started again.
+
+        :param begin: wants a task of a service, and returns the instance's uuid.
+        :returns: where it died, the service after its restart and some rounds, the
+            instance.
+        """
+        for at in self._points(make_fake, begin):
+            fake = self._new_world(make_fake)
+            stage, uuid, crash = self._life(fake, begin, Death(at))
+            assert crash is not None, f"it should have died at call {at}"
+            stage.db.close()
+            again = ServiceStage(fake, self._conf).begin()
+            for _ in range(MOST_ROUNDS):
+                again.look()
+                if again.instance(uuid).task_state is None:
+                    break
+                again.fake.advance(60)
+                again.service.report()
+            yield f"died at call {at}, {crash}", again, uuid
+            again.end()
+
+    def _points(
+        self, make_fake: Callable[[], FakeIronic], begin: Callable[[ServiceStage], str]
+    ) -> Iterable[int]:
+        """The calls to die at, found in a life in which it does not die."""
+        fake = self._new_world(make_fake)
+        path = self._directory / "records.sqlite"
+        points: list[int] = []
+        calls, before = 0, None
+
+        def look() -> None:
+            nonlocal calls, before
+            calls += 1
+            (version,) = watching.execute("PRAGMA data_version").fetchone()
+            changes = sum(entry.method != "GET" for entry in fake.requests)
+            now = (version, changes, fake.nodes(), fake.allocations())
+            if now != before:
+                points.append(calls)
+            before = now
+
+        watching = sqlite3.connect(path, check_same_thread=False)
+        try:
+            stage, _, crash = self._life(fake, begin, Death(on_call=look))
+        finally:
+            watching.close()
+        stage.db.close()
+        assert crash is None
+        assert len(points) > 2, "it should be able to die in between"
+        return depth.choose(points, range(1, calls + 1))
+
+    def _new_world(self, make_fake: Callable[[], FakeIronic]) -> FakeIronic:
+        shutil.copyfile(self._directory / "empty", self._directory / "records.sqlite")
+        return make_fake()
+
+    def _life(
+        self, fake: FakeIronic, begin: Callable[[ServiceStage], str], death: Death
+    ) -> tuple[ServiceStage, str, Crash | None]:
+        stage = ServiceStage(
+            fake, self._conf, wrap=lambda database: CrashingRecords(database, death)
+        ).begin()
+        uuid = begin(stage)
+        fake.requests.clear()
+        death.begin(stage.ironic.channel)
+        try:
+            stage.look()
+            stage.look()
+        except Crash as crash:
+            return stage, uuid, crash
+        finally:
+            stage.ironic.driver.cleanup_host("compute1")
+        return stage, uuid, None

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,10 @@ import pytest
 from ironic_virt import virt
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.crashing import Crash
+from tests.unit.compute import crashing
 from tests.unit.compute.conftest import DURATIONS
-from tests.unit.compute.crashing import CrashingRecords, Death
 from tests.unit.compute.service_stage import ServiceStage, make_conf
 
-MOST_CALLS = 200
-MOST_ROUNDS = 6
 PASSWORD = "correct horse"
 VIF = "9d1c54a0-0000-4000-8000-000000000001"
 VOLUMES = tuple(
@@ -38,7 +34,6 @@ WITH: dict[TaskState, dict[str, Any]] = {
 }
 
 Story = Callable[[ServiceStage, str], None]
-Dying = tuple[str, ServiceStage, str]
 
 
 def no_preparation(fake: FakeIronic, node: str) -> None:
@@ -54,67 +49,37 @@ def image_fails(fake: FakeIronic, node: str) -> None:
 
 
 class Deaths:
-    """Every service that died during a task: at the first call, the second, ...
-
-    Ends with the first call at which it no longer dies.
-    """
+    """Every service that died during a task of an instance, started again."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self._deaths = crashing.Deaths(directory, make_conf(directory))
 
     def __call__(
         self,
         *tasks: TaskState,
         prepare: Callable[[FakeIronic, str], None] = no_preparation,
         volumes: tuple[virt.BlockDevice, ...] = (),
-    ) -> Iterator[Dying]:
-        """Die in the last of these tasks of an instance, and be started again.
+    ) -> Iterator[crashing.Dying]:
+        """Die in the last of these tasks of an instance."""
 
-        :returns: where it died, the service after its restart and some rounds, the
-            instance.
-        """
-        conf = make_conf(self._directory)
-        shutil.copyfile(self._directory / "records.sqlite", self._directory / "empty")
-        for at in range(1, MOST_CALLS):
-            shutil.copyfile(self._directory / "empty", self._directory / "records.sqlite")
+        def make_fake() -> FakeIronic:
             fake = FakeIronic(durations=DURATIONS, power_follows_deploy=True)
             storage = {"storage_interface": "external"} if volumes else {}
-            nodes = fake.add_nodes(
+            fake.add_nodes(
                 3, resource_class="gold", ports=1, driver_info={"takes_nmi": True}, **storage
             )
-            death = Death(at)
-            dying = ServiceStage(
-                fake,
-                conf,
-                wrap=lambda database, it=death: CrashingRecords(database, it),  # type: ignore[misc]
-            ).begin()
-            uuid = dying.create(nodes[0], volumes=volumes)
-            prepare(fake, nodes[0])
+            return fake
+
+        def begin(stage: ServiceStage) -> str:
+            node = stage.fake.nodes()[0]["uuid"]
+            uuid = stage.create(node, volumes=volumes)
+            prepare(stage.fake, node)
             for task in tasks[1:]:
-                dying.look()
-                dying.db.instances.request(uuid, task, **WITH.get(task, {}))
-            fake.requests.clear()
-            death.begin(dying.ironic.channel)
-            try:
-                dying.look()
-                dying.look()
-            except Crash as crash:
-                dying.db.close()
-                again = ServiceStage(fake, conf).begin()
-                for _ in range(MOST_ROUNDS):
-                    again.look()
-                    if again.instance(uuid).task_state is None:
-                        break
-                    again.fake.advance(60)
-                    again.service.report()
-                yield f"died at call {at}, {crash}", again, uuid
-                again.end()
-            else:
-                assert at > 5, "it should have died in between"
-                return
-            finally:
-                dying.ironic.driver.cleanup_host("compute1")
-        pytest.fail("it never came to an end")
+                stage.look()
+                stage.db.instances.request(uuid, task, **WITH.get(task, {}))
+            return uuid
+
+        return self._deaths(make_fake, begin)
 
 
 @pytest.fixture

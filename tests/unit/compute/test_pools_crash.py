@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,17 +11,12 @@ import pytest
 
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.crashing import Crash
+from tests.unit.compute import crashing
 from tests.unit.compute.conftest import DURATIONS
-from tests.unit.compute.crashing import CrashingRecords, Death
 from tests.unit.compute.service_stage import ServiceStage, make_conf
 
-MOST_CALLS = 200
-MOST_ROUNDS = 6
 NODES = 2
 POOL = "gold@compute1"
-
-Dying = tuple[str, ServiceStage, str]
 
 
 def no_preparation(fake: FakeIronic) -> None:
@@ -40,50 +34,27 @@ def no_node_is_left(fake: FakeIronic) -> None:
 
 
 @pytest.fixture
-def deaths(records: Path) -> Callable[..., Iterator[Dying]]:
-    """Every service that died during a task, started again: see ``test_crash``."""
+def deaths(records: Path) -> Callable[..., Iterator[crashing.Dying]]:
+    """Every service that died during a task of an instance, started again."""
+    every = crashing.Deaths(records, make_conf(records, ironic={"node_selection": "ironic"}))
 
     def each(
         *tasks: TaskState, prepare: Callable[[FakeIronic], None] = no_preparation
-    ) -> Iterator[Dying]:
-        conf = make_conf(records, ironic={"node_selection": "ironic"})
-        shutil.copyfile(records / "records.sqlite", records / "empty")
-        for at in range(1, MOST_CALLS):
-            shutil.copyfile(records / "empty", records / "records.sqlite")
+    ) -> Iterator[crashing.Dying]:
+        def make_fake() -> FakeIronic:
             fake = FakeIronic(durations=DURATIONS, power_follows_deploy=True)
             fake.add_nodes(NODES, resource_class="gold", ports=1)
-            death = Death(at)
-            dying = ServiceStage(
-                fake,
-                conf,
-                wrap=lambda database, it=death: CrashingRecords(database, it),  # type: ignore[misc]
-            ).begin()
-            uuid = dying.create_in(POOL)
-            prepare(fake)
+            return fake
+
+        def begin(stage: ServiceStage) -> str:
+            uuid = stage.create_in(POOL)
+            prepare(stage.fake)
             for task in tasks[1:]:
-                dying.look()
-                dying.db.instances.request(uuid, task)
-            death.begin(dying.ironic.channel)
-            try:
-                dying.look()
-                dying.look()
-            except Crash as crash:
-                dying.db.close()
-                again = ServiceStage(fake, conf).begin()
-                for _ in range(MOST_ROUNDS):
-                    again.look()
-                    if again.instance(uuid).task_state is None:
-                        break
-                    again.fake.advance(60)
-                    again.service.report()
-                yield f"died at call {at}, {crash}", again, uuid
-                again.end()
-            else:
-                assert at > 5, "it should have died in between"
-                return
-            finally:
-                dying.ironic.driver.cleanup_host("compute1")
-        pytest.fail("it never came to an end")
+                stage.look()
+                stage.db.instances.request(uuid, task)
+            return uuid
+
+        return every(make_fake, begin)
 
     return each
 
@@ -107,7 +78,7 @@ def check_whole(stage: ServiceStage, uuid: str, where: str) -> None:
     assert (pool.used, pool.free) == (int(live), usable), where
 
 
-Deaths = Callable[..., Iterator[Dying]]
+Deaths = Callable[..., Iterator[crashing.Dying]]
 
 
 def test_a_build_goes_on(deaths: Deaths) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,15 +13,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ironic_virt import virt
-from ironic_virt.compute.db import records
+from ironic_virt.compute.db.records import NewInstance
 from ironic_virt.compute.requests import Requests
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
+from tests import depth
 from tests.unit.compute.conftest import DURATIONS
 from tests.unit.compute.service_stage import (
     IMAGE,
     ServiceStage,
-    empty_records,
     make_conf,
     new_uuid,
 )
@@ -105,7 +106,7 @@ class Site:
         stage = next(iter(self.stages.values()))
         if name == "build":
             wants = {f"resources:CUSTOM_{str(what).upper()}": "1"}
-            new = records.NewInstance(new_uuid(), virt.Flavor("bm", extra_specs=wants), IMAGE)
+            new = NewInstance(new_uuid(), virt.Flavor("bm", extra_specs=wants), IMAGE)
             Requests(stage.conf, stage.db).create(new)
         elif instances := stage.db.instances.list():
             one = instances[int(what) % len(instances)]
@@ -165,24 +166,19 @@ class Site:
 
 
 @pytest.mark.parametrize("capacity", ["own", "total", "share"])
-def test_what_is_reported_free_is_free(
-    capacity: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    template = tmp_path_factory.getbasetemp() / "template" / "records.template"
+def test_what_is_reported_free_is_free(capacity: str, records: Path) -> None:
+    shutil.copyfile(records / "records.sqlite", records / "empty")
 
     @settings(
-        max_examples=8,
-        deadline=None,
-        derandomize=True,
-        database=None,
+        max_examples=depth.choose(4, 30),
         # To find a shorter story would take many times as long.
         phases=[Phase.generate],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
     @given(steps=STEPS)
     def story(steps: list[tuple[str, str | int]]) -> None:
-        empty_records(template, tmp_path)
-        site = Site(tmp_path, capacity)
+        shutil.copyfile(records / "empty", records / "records.sqlite")
+        site = Site(records, capacity)
         try:
             for name, what in steps:
                 site.step(name, what)

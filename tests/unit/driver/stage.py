@@ -16,20 +16,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import requests
-from keystoneauth1 import adapter, session
-from keystoneauth1.noauth import NoAuth
 from oslo_config import cfg
 
 from ironic_virt import conf as ironic_virt_conf
 from ironic_virt import virt
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.connection import KeystoneChannel
 from ironic_virt.baremetal.retry import RetryPolicy
 from ironic_virt.baremetal.watcher import Watcher
 from ironic_virt.driver import IronicDriver
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.crashing import CrashingChannel
+from tests.in_process import InProcessChannel
 
 URL = "http://ironic.test"
 INSTANCE = "6d2b4f02-0000-4000-8000-000000000001"
@@ -194,12 +191,7 @@ class Stage:
     stopping: bool = False
 
     def __post_init__(self) -> None:
-        http = requests.Session()
-        # It would look through the environment for proxies at each request.
-        http.trust_env = False
-        http.mount(URL, self.fake.adapter())
-        ksa = session.Session(auth=NoAuth(endpoint=URL), session=http)
-        channel = KeystoneChannel(adapter.Adapter(ksa, endpoint_override=URL))
+        channel = InProcessChannel(self.fake, URL)
         self.channel = CrashingChannel(channel, self.crash_at, self.crash_after)
         clock = self.fake.clock.now
         retry = RetryPolicy(

@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_virt import virt
@@ -161,7 +161,6 @@ def test_without_candidates_it_says_what_left_none() -> None:
 TRAITS = ("CUSTOM_A", "CUSTOM_B", "CUSTOM_C")
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
 @given(
     st.lists(st.sets(st.sampled_from(TRAITS)), min_size=1, max_size=8),
     st.sets(st.sampled_from(TRAITS)),

@@ -17,6 +17,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import Properties
 from ironic_virt.driver import pools
 from ironic_virt.driver.pools import Capacity, Pool, Recorded, pool_name, pools_of
+from tests import depth
 
 PLAIN = ("gold", frozenset[str]())
 GPU = ("gold", frozenset({"CUSTOM_GPU"}))
@@ -296,7 +297,7 @@ def free_by_kind(reported: dict[str, Pool]) -> Counter[Any]:
     return +found
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
+@settings(max_examples=depth.choose(100, 1000))
 @given(events)
 def test_what_services_report_as_free_is_what_is_free(history: list[tuple[Any, ...]]) -> None:
     world = World()

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ironic_virt.testing.fake_ironic import FakeIronic
+from tests import depth
 from tests.unit.driver.stage import Service, Stage, make_conf
 
 HOSTS = ["compute1", "compute2", "compute3"]
@@ -86,7 +87,7 @@ class Peers:
         self.fake.set_node(node, conductor_group="rack2" if group == "rack1" else "rack1")
 
 
-@settings(deadline=None, max_examples=200, print_blob=True)
+@settings(max_examples=depth.choose(60, 1000))
 @given(steps=STEPS)
 def test_each_node_has_one_owner_once_all_have_refreshed(
     steps: list[tuple[str, object]],

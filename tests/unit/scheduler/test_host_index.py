@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ironic_virt.scheduler.candidates import CandidateQuery, RecordList, Span
 from ironic_virt.scheduler.host_index import HostIndex
+from tests import depth
 from tests.unit.scheduler.records import Record, SharedRecord
 
 HOSTS = ["c1", "c2", "c3"]
@@ -150,7 +151,7 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestHistories.settings = settings(max_examples=depth.choose(15, 300), stateful_step_count=20)
 
 
 def test_small_ones_come_first() -> None:
