@@ -145,6 +145,7 @@ def _client(conf: cfg.ConfigOpts) -> IronicClient:
     from ironic_virt import conf as options
     from ironic_virt.baremetal.client import IronicClient
 
+    options.register_opts(conf)
     options.check(conf)
     return IronicClient.from_conf(conf)
 

@@ -6,6 +6,9 @@ Whoever needs options is given a :class:`oslo_config.cfg.ConfigOpts`:
 :func:`register_opts` adds ours to it, :func:`check` reads every one of them
 once, so that a wrong value is an error at start and not in the middle of a
 deployment.
+
+Those of ``[ironic]`` bring keystoneauth1 with them, which takes long to import; a command
+that only reads records does without.
 """
 
 from __future__ import annotations
@@ -16,16 +19,23 @@ from typing import Any
 from oslo_config import cfg
 
 from ironic_virt import exceptions
-from ironic_virt.conf import compute, ironic, scheduler, service
+from ironic_virt.conf import compute, scheduler, service
 
-__all__ = ["check", "check_but_ironic", "load", "read", "register_opts"]
+__all__ = ["check", "check_but_ironic", "load", "read", "register_but_ironic", "register_opts"]
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register the options of each group of ours; harmless when done twice."""
+    from ironic_virt.conf import ironic
+
+    register_but_ironic(conf)
+    ironic.register_opts(conf)
+
+
+def register_but_ironic(conf: cfg.ConfigOpts) -> None:
+    """The same for who asks nothing of Ironic."""
     compute.register_opts(conf)
     service.register_opts(conf)
-    ironic.register_opts(conf)
     scheduler.register_opts(conf)
 
 
@@ -88,6 +98,8 @@ def check(conf: cfg.ConfigOpts) -> None:
 
     :raises InvalidConfiguration: naming the first option with a wrong value.
     """
+    from ironic_virt.conf import ironic
+
     check_but_ironic(conf)
     _read_each(ironic.GROUP, conf[ironic.GROUP], ironic.all_options(conf))
     ironic.check_auth(conf)

@@ -77,13 +77,13 @@ def check(conf: cfg.ConfigOpts) -> None:
 def load(config_files: Sequence[str], args: Sequence[str] = ()) -> cfg.ConfigOpts:
     """Read ini files for who needs the records and no driver.
 
-    Every option is registered, and nothing is asked of ``[ironic]``.
+    Every option is registered but those of ``[ironic]``.
 
     :param config_files: paths; a later file overrides an earlier one.
     :raises InvalidConfiguration: a file can't be read, or a value is wrong.
     """
     conf = cfg.ConfigOpts()
-    all_options.register_opts(conf)
+    all_options.register_but_ironic(conf)
     register_opts(conf)
     all_options.read(conf, config_files, args)
     all_options.check_but_ironic(conf)

@@ -6,19 +6,16 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from ironic_virt.compute.demo.errors import DemoFailed
 from ironic_virt.compute.demo.interrupts import Interrupts
+from ironic_virt.compute.demo.preloaded import Preloaded, Started
 from ironic_virt.compute.progress.display import Display
 
 PROGRAM = "ironic-virt"
 ENVIRONMENT = "IRONIC_VIRT_CONFIG_FILE"
-# The console script calls the same function; it needs not be on the PATH.
-_MODULE = (sys.executable, "-m", "ironic_virt.cmd.shell")
-
 # How long an interrupted command may take to end, in seconds.
 _GRACE = 5.0
 
@@ -26,6 +23,7 @@ _GRACE = 5.0
 class Commands:
     """Runs ``ironic-virt``.  In the main thread only.
 
+    :param preloaded: starts it.
     :param stream: where commands write, both what they print and their progress.
     :param environ: with the ini file that they read, in :data:`ENVIRONMENT`.
     :param meanwhile: is called again and again while a command runs.
@@ -33,6 +31,7 @@ class Commands:
 
     def __init__(
         self,
+        preloaded: Preloaded,
         display: Display,
         interrupts: Interrupts,
         stream: TextIO,
@@ -40,6 +39,7 @@ class Commands:
         *,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
+        self._preloaded = preloaded
         self._display = display
         self._interrupts = interrupts
         self._stream = stream
@@ -55,14 +55,8 @@ class Commands:
         line = shlex.join((PROGRAM, *argv))
         self._display.command(line)
         self._stream.flush()
-        process = subprocess.Popen(
-            [*_MODULE, *argv],
-            stdin=subprocess.DEVNULL,
-            stdout=self._stream,
-            stderr=self._stream,
-            env=self._environ,
-            # A Ctrl-C is for us alone; we then end it.
-            start_new_session=True,
+        process = self._preloaded.start(
+            argv, stdout=self._stream, stderr=self._stream, environ=self._environ
         )
         self._interrupts.before_leaving(process.kill)
         try:
@@ -80,7 +74,7 @@ class Commands:
             )
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: Started) -> None:
     process.terminate()
     try:
         process.wait(_GRACE)

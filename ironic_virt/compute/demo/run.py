@@ -27,6 +27,7 @@ from ironic_virt.compute.demo.commands import ENVIRONMENT, Commands
 from ironic_virt.compute.demo.errors import Interrupted
 from ironic_virt.compute.demo.interrupts import Interrupts
 from ironic_virt.compute.demo.journey import Journey
+from ironic_virt.compute.demo.preloaded import Preloaded
 from ironic_virt.compute.demo.report import Report
 from ironic_virt.compute.progress import display as displays
 from ironic_virt.compute.progress.board import Board
@@ -122,6 +123,8 @@ class _Run:
         began = report.clock()
         board = Board(report.clock)
         with _directory(self.interrupts) as directory, contextlib.ExitStack() as stack:
+            # Meanwhile Ironic and the service start.
+            preloaded = stack.enter_context(Preloaded())
             with report.timed("start"):
                 server = stack.enter_context(self._started(board))
             self.interrupts.check()
@@ -149,7 +152,7 @@ class _Run:
             )
             display.command(f"export {ENVIRONMENT}={config}")
             commands = Commands(
-                *(display, self.interrupts, self.stream),
+                *(preloaded, display, self.interrupts, self.stream),
                 {**self.environ, ENVIRONMENT: str(config)},
                 meanwhile=compute.check,
             )

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -20,6 +18,8 @@ from typing import Any, TypeVar
 
 from ironic_virt import virt
 from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.demo.preloaded import Started
+from tests.preloaded import COMPUTE, preloaded
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class ComputeProcess:
             },
         }
         self.configure(**sections)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Started | None = None
 
     def configure(self, **sections: dict[str, Any]) -> None:
         """Write options into its file, beside those that are there; ``None`` takes one out."""
@@ -81,16 +81,12 @@ class ComputeProcess:
     def start(self, *argv: str) -> ComputeProcess:
         """Start it."""
         with self.log.open("ab") as log:
-            # The console script calls the same function.
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "ironic_virt.cmd.compute"),
-                    *("--config-file", str(self.config), *argv),
-                ],
-                stdin=subprocess.DEVNULL,
+            self._process = preloaded().start(
+                ["--config-file", str(self.config), *argv],
                 stdout=log,
                 stderr=log,
-                start_new_session=True,
+                environ=os.environ,
+                module=COMPUTE,
             )
         return self
 

@@ -17,11 +17,11 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests import preloaded
 from tests.functional.compute.processes import wait_for
 from tests.functional.procedures.pages import Command, File, steps
 
@@ -29,8 +29,10 @@ ETC = "/etc/ironic-virt"
 _HERE = Path(__file__).parent
 _SECONDS = 600
 _SCRIPTS = {
-    "ironic-virt": "ironic_virt.cmd.shell",
-    "ironic-virt-manage": "ironic_virt.cmd.manage",
+    "ironic-virt": preloaded.COMMAND,
+    "ironic-virt-manage": preloaded.MANAGE,
+    "ironic-virt-compute": preloaded.COMPUTE,
+    "baremetal": preloaded.BAREMETAL,
 }
 
 
@@ -54,19 +56,13 @@ class Site:
             path.mkdir()
         shutil.copy(_HERE / "systemctl", self._bin)
         for name, module in _SCRIPTS.items():
-            script = self._bin / name
-            script.write_text(f'#!/bin/sh\nexec "$PYTHON" -m {module} "$@"\n')
-            script.chmod(0o755)
+            preloaded.write_script(self._bin / name, module)
         self._records = database_url.removeprefix("sqlite:///")
         self._transcript: list[str] = []
         self._environment = {
             **os.environ,
-            "PATH": os.pathsep.join(
-                [str(self._bin), str(Path(sys.executable).parent), os.environ["PATH"]]
-            ),
+            "PATH": os.pathsep.join([str(self._bin), os.environ["PATH"]]),
             "HOME": str(self._home),
-            "PYTHON": sys.executable,
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
             "CONFIG": str(self.etc),
             "IRONIC_VIRT_CONFIG_FILE": str(self.etc / "ironic-virt.conf"),
             "OS_AUTH_TYPE": "none",
@@ -192,6 +188,7 @@ inventory_sweep_interval = 0
                 cwd=self._home,
                 env=self._environment,
                 timeout=_SECONDS,
+                pass_fds=[preloaded.channel()],
                 check=False,
             ).returncode
         if code:

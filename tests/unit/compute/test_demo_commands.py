@@ -2,10 +2,12 @@
 
 """How the demo types commands."""
 
+import contextlib
 import io
 import os
 import pathlib
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 from ironic_virt.compute.demo.commands import Commands
 from ironic_virt.compute.demo.errors import DemoFailed, Interrupted
 from ironic_virt.compute.demo.interrupts import Interrupts
+from ironic_virt.compute.demo.preloaded import Preloaded, Started
 from ironic_virt.compute.progress.display import PlainDisplay
 
 
@@ -29,25 +32,35 @@ def written(stream: Any) -> str:
     return str(stream.read())
 
 
-def commands(stream: Any, interrupts: Interrupts) -> Commands:
-    return Commands(PlainDisplay(stream), interrupts, stream, os.environ)
+@pytest.fixture(scope="module")
+def preloaded() -> Iterator[Preloaded]:
+    with Preloaded() as preloaded:
+        yield preloaded
 
 
-def test_a_command_is_shown_as_typed_and_followed_by_what_it_prints(stream: Any) -> None:
+def commands(preloaded: Preloaded, stream: Any, interrupts: Interrupts) -> Commands:
+    return Commands(preloaded, PlainDisplay(stream), interrupts, stream, os.environ)
+
+
+def test_a_command_is_shown_as_typed_and_followed_by_what_it_prints(
+    preloaded: Preloaded, stream: Any
+) -> None:
     with Interrupts() as interrupts:
-        commands(stream, interrupts)("help", "server create")
+        commands(preloaded, stream, interrupts)("help", "server create")
     lines = written(stream).splitlines()
     assert lines[:2] == ["", "$ ironic-virt help 'server create'"]
     assert lines[2].startswith("usage: ironic-virt server create")
 
 
-def test_one_that_fails_is_named_after_what_it_said(stream: Any) -> None:
+def test_one_that_fails_is_named_after_what_it_said(preloaded: Preloaded, stream: Any) -> None:
     with Interrupts() as interrupts, pytest.raises(DemoFailed, match=r"server create.* code 2"):
-        commands(stream, interrupts)("server", "create", "web")
+        commands(preloaded, stream, interrupts)("server", "create", "web")
     assert "arguments are required" in written(stream)
 
 
-def test_a_signal_ends_the_command_before_it_is_passed_on(stream: Any) -> None:
+def test_a_signal_ends_the_command_before_it_is_passed_on(
+    preloaded: Preloaded, stream: Any
+) -> None:
     waited: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -56,6 +69,61 @@ def test_a_signal_ends_the_command_before_it_is_passed_on(stream: Any) -> None:
         time.sleep(0)
 
     with Interrupts(sleep=sleep) as interrupts, pytest.raises(Interrupted):
-        commands(stream, interrupts)("--help")
+        commands(preloaded, stream, interrupts)("--help")
     assert len(waited) == 1
     assert "usage" not in written(stream)
+
+
+def test_a_command_is_a_process_like_any_other(
+    preloaded: Preloaded, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / "it.conf"
+    config.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
+    said = []
+    for environ in (
+        {"IRONIC_VIRT_CONFIG_FILE": "it.conf"},
+        {"IRONIC_VIRT_CONFIG_FILE": "not.conf"},
+    ):
+        with (tmp_path / "out").open("w+") as out, (tmp_path / "err").open("w+") as err:
+            argv = ("server", "list", "-f", "json")
+            process = preloaded.start(argv, stdout=out, stderr=err, environ=environ)
+            code = process.wait()
+            assert process.poll() == code
+            said.append((code, written(out), written(err)))
+    assert said[0] == (0, "[]\n", "")
+    assert said[1][:2] == (2, "")
+    assert "not.conf: No such file" in said[1][2]
+
+
+def test_a_command_that_is_killed_is_told_so_and_the_next_one_runs(
+    preloaded: Preloaded, stream: Any
+) -> None:
+    def start(*argv: str) -> Started:
+        return preloaded.start(argv, stdout=stream, stderr=stream, environ=os.environ)
+
+    # Its output is a pipe that nobody reads, so it can't end by itself.
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(theirs, b"x" * 4096):
+            pass
+    os.set_blocking(theirs, True)
+    with os.fdopen(theirs, "w") as full, os.fdopen(ours):
+        process = preloaded.start(("--help",), stdout=full, stderr=full, environ=os.environ)
+        assert process.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.01)
+        assert start("--version").wait() == 0
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        process.kill()
+    assert start("--version").wait() == 0
+    assert written(stream).count("ironic-virt ") == 2
+
+
+def test_who_starts_commands_ends_with_its_caller(stream: Any) -> None:
+    with Preloaded() as preloaded:
+        pass
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        preloaded.start((), stdout=stream, stderr=stream, environ=os.environ)

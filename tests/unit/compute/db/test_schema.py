@@ -26,3 +26,13 @@ def test_a_service_starts_without_alembic() -> None:
     look = "import ironic_virt.compute.process, sys; print('alembic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_records_are_read_without_what_talks_to_ironic() -> None:
+    look = (
+        "import ironic_virt.compute.db, ironic_virt.conf.database, sys\n"
+        "ironic_virt.conf.database.load([])\n"
+        "print(sorted({'keystoneauth1', 'requests'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
