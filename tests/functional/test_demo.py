@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import depth
 from tests.functional.demo_process import SECONDS, Demo, read_until
 
 # Ten commands, each a process of its own, on a host that may be busy.
@@ -73,9 +74,10 @@ def test_json_is_all_there_is_on_standard_output(demo: Demo) -> None:
     demo.assert_nothing_left()
 
 
-@pytest.mark.parametrize(
-    ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-)
+SIGNALS = [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+
+
+@pytest.mark.parametrize(("signum", "code"), depth.choose(SIGNALS[:1], SIGNALS))
 def test_a_signal_in_mid_deployment_ends_it_and_leaves_nothing(
     demo: Demo, signum: signal.Signals, code: int
 ) -> None:
@@ -143,7 +145,10 @@ def test_on_a_terminal_it_draws_and_gives_the_cursor_back(demo: Demo) -> None:
     demo.assert_nothing_left()
 
 
-@pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+PLAIN = [{"NO_COLOR": "1"}, {"TERM": "dumb"}]
+
+
+@pytest.mark.parametrize("environ", depth.choose(PLAIN[:1], PLAIN))
 def test_who_wants_no_colour_gets_plain_lines(demo: Demo, environ: dict[str, str]) -> None:
     code, drawn = on_terminal(demo, b": deploying", **environ)
     assert code == 130

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import log_watch
+from tests import depth, log_watch
 from tests.log_sink import sitecustomize
 
 ROOT = Path(__file__).parents[2]
@@ -40,18 +41,26 @@ IN_BASE64 = "base64.b64encode(b'ab' + log_watch.secret('x').encode()).decode()"
 PACKED = "base64.b64encode(gzip.compress(log_watch.secret('x').encode())).decode()"
 
 
-@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
-@pytest.mark.parametrize(
-    ("told", "status"),
-    [("'nothing'", 0), ("log_watch.secret('x')", 1), (IN_BASE64, 1), (PACKED, 1)],
-    ids=["nothing", "secret", "base64", "gzipped"],
-)
-@pytest.mark.parametrize(
-    "workers", [(), ("-p", "xdist.plugin", "-n", "2")], ids=["alone", "xdist"]
-)
-def test_a_secret_in_a_log_fails_the_run(
-    tmp_path: Path, told: str, status: int, elsewhere: bool, workers: tuple[str, ...]
-) -> None:
+TOLD = {
+    "nothing": ("'nothing'", 0),
+    "secret": ("log_watch.secret('x')", 1),
+    "base64": (IN_BASE64, 1),
+    "gzipped": (PACKED, 1),
+}
+ALL = list(itertools.product(TOLD, ("here", "elsewhere"), ("alone", "xdist")))
+# Each value of each of the three, and each form of a secret where it is hardest to find.
+FEW = [
+    ("nothing", "here", "xdist"),
+    ("secret", "here", "alone"),
+    *((form, "elsewhere", "xdist") for form in ("secret", "base64", "gzipped")),
+]
+
+
+@pytest.mark.parametrize(("form", "where", "how"), depth.choose(FEW, ALL))
+def test_a_secret_in_a_log_fails_the_run(tmp_path: Path, form: str, where: str, how: str) -> None:
+    told, status = TOLD[form]
+    elsewhere = where == "elsewhere"
+    workers = ("-p", "xdist.plugin", "-n", "1") if how == "xdist" else ()
     (tmp_path / "conftest.py").write_text(_CONFTEST)
     (tmp_path / "test_it.py").write_text(_TEST.format(told=told, elsewhere=elsewhere))
     # Other plugins have nothing to do there, and take longest to import.

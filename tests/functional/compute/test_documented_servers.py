@@ -16,13 +16,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import preloaded
 from tests.ports import reserved_port
 
 PAGE = pathlib.Path(__file__).parents[3] / "doc" / "source" / "user" / "servers.rst"
 # Some thirty commands, each a process of its own, on a host that may be busy.
 SECONDS = 840
 PROGRAMS = {
-    "ironic-virt": "ironic_virt.cmd.shell",
     "ironic-virt-compute": "ironic_virt.cmd.compute",
     "ironic-virt-fake-ironic": "ironic_virt.cmd.fake_ironic",
 }
@@ -62,6 +62,8 @@ def programs(tmp_path: pathlib.Path) -> pathlib.Path:
     for name, module in PROGRAMS.items():
         (directory / name).write_text(f'#!/bin/sh\nexec {sys.executable} -m {module} "$@"\n')
         (directory / name).chmod(0o755)
+    # What is typed often; the others are seen to start as a reader starts them.
+    preloaded.write_script(directory / "ironic-virt", preloaded.COMMAND)
     return directory
 
 
@@ -96,6 +98,7 @@ def run(
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        pass_fds=[preloaded.channel()],
     )
     yield process
     # With job control, each job is a process group of its own in this session.

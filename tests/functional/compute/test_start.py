@@ -16,6 +16,7 @@ import pytest
 
 from ironic_virt.compute.db import Database
 from ironic_virt.testing.fake_ironic import FakeIronicServer
+from tests import preloaded
 from tests.functional.compute.processes import SECONDS, ComputeProcess, wait_for
 
 
@@ -27,13 +28,7 @@ def server() -> Iterator[FakeIronicServer]:
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "ironic_virt.cmd.compute", *argv],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    return preloaded.run(preloaded.COMPUTE, *argv)
 
 
 def errors(result: subprocess.CompletedProcess[str]) -> list[str]:
@@ -50,7 +45,14 @@ def test_help_and_version_are_given() -> None:
     helped = run("--help")
     assert helped.returncode == 0
     assert "--config-file" in helped.stdout
-    version = run("--version")
+    # Not preloaded, as an operator starts it.
+    version = subprocess.run(
+        [sys.executable, "-m", preloaded.COMPUTE, "--version"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
     assert version.returncode == 0
     assert version.stdout.startswith("ironic-virt-compute ")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Three services on one database, sixty instances at once, and a power cut in the middle."""
+"""Three services on one database, dozens of instances, and a power cut in the middle."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ironic_virt.scheduler.candidates import ComputeNodeLike
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 from ironic_virt.scheduler.request import RequestSpec
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
+from tests import depth
 from tests.clock import StoppableClock
 from tests.functional.compute.processes import (
     FLAVOR,
@@ -31,9 +32,9 @@ from tests.functional.compute.processes import (
 
 HOSTS = ("compute1", "compute2", "compute3")
 GROUPS = ("one", "two", "three")
-INSTANCES = 60
+INSTANCES = depth.choose(24, 60)
 SPARE = 6
-BROKEN = 8
+BROKEN = depth.choose(4, 8)
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def server(ironic_clock: StoppableClock) -> Iterator[FakeIronicServer]:
     """A fake Ironic over HTTP, some of whose nodes fail to deploy."""
     fake = FakeIronic(
         clock=ironic_clock,
-        durations=Durations(deploy=(1.0, 4.0), undeploy=0.2, clean=0.5),
+        durations=Durations(deploy=depth.choose((0.3, 1.0), (1.0, 4.0)), undeploy=0.2, clean=0.5),
         power_follows_deploy=True,
     )
     for number in range(INSTANCES + SPARE):
