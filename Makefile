@@ -48,7 +48,8 @@ demo: $(DEMO)/.made-$(DIGEST) ## Build three servers on a fake Ironic; IRONIC=re
 
 .PHONY: test
 test: $(DEV)/.made-$(DIGEST) ## Run the unit and functional tests
-	$(DEV)/bin/python -m pytest -n $(JOBS) tests/unit tests/functional $(PYTEST_ARGS)
+	$(DEV)/bin/python -m pytest -n $(JOBS) --dist worksteal tests/unit tests/functional \
+		$(PYTEST_ARGS)
 
 .PHONY: conformance
 conformance: $(DEV)/.made-$(DIGEST) ## Ask the fake and the real Ironic the same questions

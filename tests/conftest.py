@@ -25,8 +25,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Watch the logs, and the failures."""
+    config.addinivalue_line("markers", "long: takes seconds, and so begins before the others")
     log_watch.LogWatch.begin(config)
     flaky.SecondTry.begin(config)
+
+
+# The last one: whoever shuffles tests has done so.
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long, so that no core is idle at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 @pytest.fixture

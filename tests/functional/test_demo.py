@@ -17,7 +17,7 @@ from tests import depth
 from tests.functional.demo_process import SECONDS, Demo, read_until
 
 # Ten commands, each a process of its own, on a host that may be busy.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 QUICK = ("--deploy-time", "0.3")
 ENDLESS = ("--deploy-time", "600")

@@ -112,6 +112,7 @@ def run(
     process.wait()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_its_commands_lead_to_a_server_and_back(run: subprocess.Popen[str]) -> None:
     out, _ = run.communicate(timeout=SECONDS)

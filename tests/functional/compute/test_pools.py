@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Three services without shards serve the same sixty nodes: Ironic picks among them."""
+"""Three services without shards serve the same nodes: Ironic picks among them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.requests import Requests
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
+from tests import depth
 from tests.clock import StoppableClock
 from tests.functional.compute.processes import (
     IMAGE,
@@ -26,7 +27,7 @@ from tests.functional.compute.processes import (
 )
 
 HOSTS = ("compute1", "compute2", "compute3")
-EACH = 20
+EACH = depth.choose(8, 20)
 KINDS: dict[str, dict[str, object]] = {
     "gold": {"resource_class": "gold"},
     "gpu": {"resource_class": "gold", "traits": ["CUSTOM_GPU"]},
@@ -53,7 +54,7 @@ def server(kinds: dict[str, set[str]], ironic_clock: StoppableClock) -> Iterator
     """A fake Ironic over HTTP."""
     fake = FakeIronic(
         clock=ironic_clock,
-        durations=Durations(deploy=(0.5, 2.0), undeploy=0.2, clean=0.5),
+        durations=Durations(deploy=depth.choose((0.2, 0.6), (0.5, 2.0)), undeploy=0.2, clean=0.5),
         power_follows_deploy=True,
     )
     for kind, fields in KINDS.items():
@@ -101,7 +102,8 @@ def carriers(server: FakeIronicServer) -> dict[str, str]:
     }
 
 
-def test_sixty_at_once_get_nodes_of_the_right_kind_whoever_dies_and_one_more_gets_none(
+@pytest.mark.long
+def test_dozens_at_once_get_nodes_of_the_right_kind_whoever_dies_and_one_more_gets_none(
     db: Database,
     database_conf: cfg.ConfigOpts,
     server: FakeIronicServer,

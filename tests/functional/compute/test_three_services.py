@@ -93,6 +93,7 @@ def create(db: Database, conf: cfg.ConfigOpts) -> str:
         return db.instances.create_failed(new, records.FaultReport(str(nowhere))).uuid
 
 
+@pytest.mark.long
 def test_a_power_cut_loses_nothing_and_nothing_is_used_twice(
     db: Database,
     database_conf: cfg.ConfigOpts,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
-from tests import deaths
+from tests import deaths, depth
 from tests.integration.services import Operator
 
 DURATIONS = Durations(allocate=0.2, deploy=0.4, undeploy=0.1, clean=0.2)
@@ -35,9 +35,13 @@ def site(tmp_path: Path) -> Iterator[deaths.Site]:
             )
 
         ironic: Any = SimpleNamespace(url=server.url)
-        yield deaths.Site(server.url, Operator(ironic), make_nodes, tmp_path, deployments)
+        yield deaths.Site(
+            *(server.url, Operator(ironic), make_nodes, tmp_path, deployments),
+            after_looks=depth.choose(False, True),
+        )
 
 
+@pytest.mark.long
 def test_in_a_spawn(site: deaths.Site, show: Callable[[list[str]], None]) -> None:
     rows = deaths.killed_in_spawns(site)
     show(rows)

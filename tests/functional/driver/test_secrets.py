@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import gzip
+import itertools
 import logging
 import os
 import subprocess
@@ -20,7 +21,7 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
-from tests import log_watch
+from tests import depth, log_watch
 from tests.functional.driver.conftest import IMAGE, Records, Service
 
 ADMIN_PASSWORD = log_watch.secret("admin-password")
@@ -184,7 +185,15 @@ FAULTS: dict[str, Callable[[FakeIronic], Any]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+# What becomes of an error has to do with the form only where Ironic repeats what it was sent.
+MATTER = [*(("json", fault) for fault in FAULTS), ("iso", "refused")]
+
+
+@pytest.mark.parametrize(
+    ("form", "fault"),
+    depth.choose(MATTER, list(itertools.product(("json", "iso"), FAULTS))),
+    indirect=["form"],
+)
 def test_whatever_fails_is_told_of(
     service: Service, ironic: FakeIronicServer, node: str, fault: str
 ) -> None:

@@ -15,7 +15,7 @@ from tests.functional.procedures import pages, stories
 from tests.functional.procedures.site import Site
 
 # Some thirty commands, each a process of its own, on a host that may be busy.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
