@@ -60,7 +60,7 @@ exit codes:
         parser.add_argument(
             "--deploy-time",
             type=_seconds,
-            default=3.0,
+            default=2.0,
             metavar="SECONDS",
             help="How long a deployment takes, about (default: %(default)s).",
         )

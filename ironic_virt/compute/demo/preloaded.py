@@ -25,7 +25,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, TextIO
 
 COMMANDS = "ironic_virt.cmd.shell"
 """The module of ``ironic-virt``."""
@@ -39,6 +39,7 @@ _IMPORTED = (
     "ironic_virt.conf.database",
 )
 _LONGEST = 1 << 17
+_ENDED = "the process that starts commands has ended"
 
 
 class Started:
@@ -54,7 +55,7 @@ class Started:
         self.pid = int(answer.recv(_LONGEST) or 0)
         if not self.pid:
             answer.close()
-            raise ChildProcessError("the process that starts commands has ended")
+            raise ChildProcessError(_ENDED)
 
     def poll(self) -> int | None:
         """Its exit code; ``None``: it runs."""
@@ -117,6 +118,9 @@ class Preloaded:
 
     def close(self) -> None:
         """End it.  Commands that run go on."""
+        with contextlib.suppress(OSError):
+            # Whoever else has the channel open does not keep it.
+            self.channel.shutdown(socket.SHUT_RDWR)
         self.channel.close()
         self._process.wait()
 
@@ -132,12 +136,17 @@ class Preloaded:
         """Start a command, with an empty standard input.
 
         :param module: what runs it with ``python -m``.
+        :raises ChildProcessError: the process that starts commands has ended.
         """
         wanted = json.dumps([module, list(argv), dict(environ), os.getcwd()]).encode()
         answer, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             files = [stdout.fileno(), stderr.fileno(), theirs.fileno()]
-            socket.send_fds(self.channel, [wanted], files)
+            try:
+                socket.send_fds(self.channel, [wanted], files)
+            except OSError as error:
+                answer.close()
+                raise ChildProcessError(_ENDED) from error
         return Started(answer)
 
 
@@ -193,11 +202,9 @@ def _become(
     for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), *files)):
         os.dup2(file, number)
         os.close(file)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stderr = open(  # noqa: SIM115
-        2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False
-    )
+    sys.stdin = open(0, encoding=sys.stdin.encoding, closefd=False)  # noqa: SIM115
+    sys.stdout = _stream(1, sys.stdout)
+    sys.stderr = _stream(2, sys.stderr)
     os.environ.clear()
     os.environ.update(environ)
     os.chdir(directory)
@@ -205,6 +212,12 @@ def _become(
     with answer:
         answer.send(str(os.getpid()).encode())
     sys.exit(importlib.import_module(module).main(argv))
+
+
+def _stream(number: int, like: TextIO) -> TextIO:
+    """A standard stream as Python makes it: by the line on a terminal, else by the block."""
+    buffering = 1 if number == 2 else -1
+    return open(number, "w", buffering, encoding=like.encoding, errors=like.errors, closefd=False)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ class Settings:
     ironic: str = FAKE
     nodes: int = 5
     instances: int = 3
-    deploy_time: float = 3.0
+    deploy_time: float = 2.0
     json: bool = False
     verbose: bool = False
 

@@ -124,6 +124,8 @@ def test_a_command_that_is_killed_is_told_so_and_the_next_one_runs(
 
 def test_who_starts_commands_ends_with_its_caller(stream: Any) -> None:
     with Preloaded() as preloaded:
-        pass
-    with pytest.raises(OSError, match="Bad file descriptor"):
+        # A process that had it handed on does not keep it.
+        kept = os.dup(preloaded.channel.fileno())
+    os.close(kept)
+    with pytest.raises(ChildProcessError, match="has ended"):
         preloaded.start((), stdout=stream, stderr=stream, environ=os.environ)
