@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ironic_virt.compute.demo.preloaded import Preloaded
+from tests.preloading import Preloaded
 
 COMMAND = "ironic_virt.cmd.shell"
 COMPUTE = "ironic_virt.cmd.compute"

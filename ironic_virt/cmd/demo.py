@@ -23,7 +23,7 @@ class Demo(command.Command):
         """Return examples."""
         return """\
 examples:
-  ironic-virt demo                            on the fake Ironic, in half a minute
+  ironic-virt demo                            on the fake Ironic, in a quarter of a minute
   ironic-virt demo --ironic real              on a real one; installs it the first time
   ironic-virt demo --nodes 20 --instances 12  more of everything
   ironic-virt demo --json 2>/dev/null         for programs: the result as JSON

@@ -23,11 +23,10 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.demo import report as reports
 from ironic_virt.compute.demo import servers, service
-from ironic_virt.compute.demo.commands import ENVIRONMENT, Commands
+from ironic_virt.compute.demo.commands import ENVIRONMENT, Commands, preload
 from ironic_virt.compute.demo.errors import Interrupted
 from ironic_virt.compute.demo.interrupts import Interrupts
 from ironic_virt.compute.demo.journey import Journey
-from ironic_virt.compute.demo.preloaded import Preloaded
 from ironic_virt.compute.demo.report import Report
 from ironic_virt.compute.progress import display as displays
 from ironic_virt.compute.progress.board import Board
@@ -123,8 +122,8 @@ class _Run:
         began = report.clock()
         board = Board(report.clock)
         with _directory(self.interrupts) as directory, contextlib.ExitStack() as stack:
-            # Meanwhile Ironic and the service start.
-            preloaded = stack.enter_context(Preloaded())
+            # While Ironic and the service start.
+            preload(self.interrupts)
             with report.timed("start"):
                 server = stack.enter_context(self._started(board))
             self.interrupts.check()
@@ -152,7 +151,7 @@ class _Run:
             )
             display.command(f"export {ENVIRONMENT}={config}")
             commands = Commands(
-                *(preloaded, display, self.interrupts, self.stream),
+                *(display, self.interrupts, self.stream),
                 {**self.environ, ENVIRONMENT: str(config)},
                 meanwhile=compute.check,
             )

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 from ironic_virt import virt
 from ironic_virt.compute.db import Database, records
-from ironic_virt.compute.demo.preloaded import Started
 from tests.preloaded import COMPUTE, preloaded
+from tests.preloading import Started
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Commands without the wait for their imports, for a caller that runs many of them.
+"""Commands without the wait for their imports, for tests that run many of them.
 
 A process imports once what commands need, and then forks for each that comes.  What it
 forks is a process of its own, in a session of its own, with the arguments, environment,
@@ -25,6 +25,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any, NoReturn, TextIO
 
 COMMANDS = "ironic_virt.cmd.shell"
@@ -106,6 +107,8 @@ class Preloaded:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, *further],
                 stdin=theirs.fileno(),
+                # Where this package is found.
+                cwd=Path(__file__).parents[1],
                 # A Ctrl-C is for its caller alone.
                 start_new_session=True,
             )

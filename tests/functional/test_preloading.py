@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""How the demo types commands."""
+"""Commands that tests have forked behave as commands that were started."""
 
 import contextlib
 import io
@@ -8,17 +8,12 @@ import os
 import pathlib
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from ironic_virt.compute.demo.commands import Commands
-from ironic_virt.compute.demo.errors import DemoFailed, Interrupted
-from ironic_virt.compute.demo.interrupts import Interrupts
-from ironic_virt.compute.demo.preloaded import Preloaded, Started
-from ironic_virt.compute.progress.display import PlainDisplay
+from tests.preloading import Preloaded, Started
 
 
 @pytest.fixture
@@ -36,42 +31,6 @@ def written(stream: Any) -> str:
 def preloaded() -> Iterator[Preloaded]:
     with Preloaded() as preloaded:
         yield preloaded
-
-
-def commands(preloaded: Preloaded, stream: Any, interrupts: Interrupts) -> Commands:
-    return Commands(preloaded, PlainDisplay(stream), interrupts, stream, os.environ)
-
-
-def test_a_command_is_shown_as_typed_and_followed_by_what_it_prints(
-    preloaded: Preloaded, stream: Any
-) -> None:
-    with Interrupts() as interrupts:
-        commands(preloaded, stream, interrupts)("help", "server create")
-    lines = written(stream).splitlines()
-    assert lines[:2] == ["", "$ ironic-virt help 'server create'"]
-    assert lines[2].startswith("usage: ironic-virt server create")
-
-
-def test_one_that_fails_is_named_after_what_it_said(preloaded: Preloaded, stream: Any) -> None:
-    with Interrupts() as interrupts, pytest.raises(DemoFailed, match=r"server create.* code 2"):
-        commands(preloaded, stream, interrupts)("server", "create", "web")
-    assert "arguments are required" in written(stream)
-
-
-def test_a_signal_ends_the_command_before_it_is_passed_on(
-    preloaded: Preloaded, stream: Any
-) -> None:
-    waited: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        waited.append(seconds)
-        signal.raise_signal(signal.SIGINT)
-        time.sleep(0)
-
-    with Interrupts(sleep=sleep) as interrupts, pytest.raises(Interrupted):
-        commands(preloaded, stream, interrupts)("--help")
-    assert len(waited) == 1
-    assert "usage" not in written(stream)
 
 
 def test_a_command_is_a_process_like_any_other(
