@@ -22,7 +22,7 @@ import msgspec
 from oslo_config import cfg
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers
+from ironic_virt.baremetal import answers, shards
 from ironic_virt.baremetal.allocations import Allocations
 from ironic_virt.baremetal.connection import Answer, Channel, KeystoneChannel, ObservedChannel
 from ironic_virt.baremetal.consoles import Consoles
@@ -160,6 +160,10 @@ class IronicClient:
     def lists(self) -> NodeLists:
         """The lists that the inventory asks for."""
         return NodeLists(self._sender, self._decoder)
+
+    def shards(self) -> list[str]:
+        """See :func:`shards.names`."""
+        return shards.names(self._sender)
 
     def list_nodes(
         self,

@@ -81,7 +81,7 @@ class NodeFilter(msgspec.Struct, frozen=True):
         group = self.conductor_group
         if group is not None and (node.conductor_group or "").lower() != group.lower():
             return False
-        return self.shard is None or node.shard == self.shard
+        return self.shard is None or (node.shard or "").lower() == self.shard.lower()
 
 
 class Swept(msgspec.Struct, frozen=True, gc=False):

@@ -22,7 +22,7 @@ from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.moves import Move
 from ironic_virt.compute.states import VmState
-from ironic_virt.sharding.selector import TargetSet
+from ironic_virt.sharding.selector import TargetSet, same_shard
 
 
 class Outcome(enum.StrEnum):
@@ -102,10 +102,11 @@ class Mover:
             raise errors.NoDestination(
                 self._destination, f"it is {state}; start it, or see why it doesn't report"
             )
-        if shard is not None and service.shard_key not in {None, shard}:
+        serves = service.shard_key
+        if shard is not None and serves is not None and not same_shard(serves, shard):
             raise errors.NoDestination(
                 self._destination,
-                f"it serves shard {service.shard_key!r}, not {shard!r} ([ironic] shard_key)",
+                f"it serves shard {serves!r}, not {shard!r} ([ironic] shard_key)",
             )
 
     def nodes_of_shard(self, shard: str) -> list[str]:

@@ -49,7 +49,7 @@ class HostNodes:
         self._conf = conf
         self._client = client
         self._clock = clock
-        self.ownership = Ownership(conf, virtapi, client)
+        self.ownership = Ownership(conf, virtapi, client, lambda: self.selection.by_ironic)
         resync = Resync(
             client,
             lambda: self.ownership.target.node_filter(),
@@ -76,7 +76,7 @@ class HostNodes:
         return float(self._conf.ironic.inventory_sweep_interval)
 
     def snapshot(self, *, refresh: bool = False) -> Snapshot:
-        """The inventory; if a refresh fails, it and the claim on nodes stay in force."""
+        """The inventory; after a refresh that failed the former one, under the records of now."""
         known = self.inventory.snapshot
         if not refresh and known.taken_at is not None:
             return known
@@ -89,6 +89,8 @@ class HostNodes:
         except exceptions.IronicError:
             if known.taken_at is None:
                 raise
+            # Nova's resource tracker takes back the record of whatever is reported.
+            self.ownership.settle(self.inventory.snapshot, listed=False)
             return self.inventory.snapshot
 
     def ours(self, *, refresh: bool = False) -> tuple[list[Node], Mapping[str, str]]:

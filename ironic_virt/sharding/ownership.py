@@ -8,16 +8,16 @@ of them (:meth:`Ownership.settle`).  Between refreshes they stay: policy,
 ring and claim are immutable and replaced as a whole, and only what we did to a
 node outside the target set is taken note of (:meth:`Ownership.note`).
 
-Any thread may call anything.  One lock lets adoptions and settlements happen one
-after the other; Ironic and the compute service are asked under it, and readers
-don't take it.
+Any thread may call anything.  One lock guards what is kept; a settlement asks Ironic
+and the compute service without it, and one that was overtaken changes nothing.
+Readers don't take it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -26,7 +26,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.inventory import Snapshot
 from ironic_virt.baremetal.node import Node
-from ironic_virt.sharding import claims, guard, hashring
+from ironic_virt.sharding import claims, guard, hashring, news
 from ironic_virt.sharding.claims import Claim
 from ironic_virt.sharding.hashring import Ring
 from ironic_virt.sharding.policy import Policy
@@ -36,30 +36,36 @@ from ironic_virt.virt import VirtAPI
 LOG = logging.getLogger(__name__)
 
 
-_MOST_NAMED = 10
-"""So many nodes that another host has are named in one line of the log, of 100,000 perhaps."""
-
-
 class Ownership:
     """Answers which nodes are this host's.
 
     :param conf: read at each :meth:`adopt`.
     :param virtapi: knows hosts, instances and records.
     :param client: finds nodes with our instances outside the target set.
+    :param pooled: whether Ironic picks the nodes: then they have no records of their own,
+        and services may share them.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, virtapi: VirtAPI, client: IronicClient) -> None:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        virtapi: VirtAPI,
+        client: IronicClient,
+        pooled: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._conf = conf
         self._virtapi = virtapi
         self._client = client
+        self._pooled = pooled
         self._lock = threading.RLock()
         self._policy: Policy | None = None
         self._refused: str | None = None
-        self._members: frozenset[str] = frozenset()
         self._ring: Ring | None = None
         self._claim: Claim | None = None
         self._settled_for: float | None = None
-        self._warned: dict[str, str] = {}
+        self._begun = self._settled = 0
+        self._had_nodes: bool | None = None
+        self._news = news.News(virtapi)
 
     # -- the options ----------------------------------------------------------
 
@@ -111,33 +117,69 @@ class Ownership:
         """The claim in force; settled now if there is none yet."""
         return self._claim or self.settle(snapshot)
 
-    def settle(self, snapshot: Snapshot) -> Claim:
+    def settle(self, snapshot: Snapshot, *, listed: bool = True) -> Claim:
         """Decide anew which nodes are this host's.
 
-        :param snapshot: the nodes of the target set, just listed.
+        :param snapshot: the nodes of the target set.
+        :param listed: just now.  Otherwise they are from an earlier list, and Ironic is not
+            asked: the records may have given nodes away since, and where the ring decides
+            nothing is added.
         :raises IronicError: a node could not be looked up; the former claim stays.
         """
         with self._lock:
             if self._claim is not None and _before(snapshot.taken_at, self._settled_for):
                 return self._claim
-            host = self._virtapi.host
-            members = self._members_now()
-            ring = self._ring_of(members)
-            if ring is None:
-                uuids = list(snapshot.nodes)
-                claim = claims.by_records(uuids, host, self._virtapi.node_owners(uuids))
-            else:
-                # After the list: an instance that came meanwhile is looked up, one
-                # that was known before and is gone would cost us its node.
-                owned = frozenset(self._virtapi.owned_instance_uuids())
+            self._begun += 1
+            begun = self._begun
+        members = self._members_now()
+        ring = self._ring_of(members)
+        pooled = ring is None and self._pooled()
+        host = self._virtapi.host
+        held: Mapping[str, str] = {}
+        if ring is None:
+            owners, held = self._owners(snapshot.nodes.values())
+            claim = claims.by_records(snapshot.nodes, host, {**owners, **held})
+        else:
+            # After the list: an instance that came meanwhile is looked up, one
+            # that was known before and is gone would cost us its node.
+            owned = frozenset(self._virtapi.owned_instance_uuids())
+            former = None if listed else self._claim
+            if former is None:
                 elsewhere = self._look_up(owned.difference(snapshot.instance_uuids))
-                nodes = snapshot.nodes.values()
-                claim = claims.by_ring(nodes, ring, host, owned, elsewhere)
-            self._tell_of_members(members)
-            self._tell_of_left(claim)
-            self._members, self._ring, self._claim = members, ring, claim
-            self._settled_for = snapshot.taken_at
-            return claim
+            else:
+                elsewhere = {i: node for i, node in former.elsewhere.items() if i in owned}
+            claim = claims.by_ring(snapshot.nodes.values(), ring, host, owned, elsewhere)
+            if former is not None:
+                claim = dataclasses.replace(claim, nodes=claim.nodes & former.nodes)
+        with self._lock:
+            # Another one has asked the records later, or is about a later list.
+            overtaken = begun < self._settled or _before(snapshot.taken_at, self._settled_for)
+            if self._claim is not None and overtaken:
+                return self._claim
+            self._news.members(members, self.target)
+            self._news.left(claim, held, self.target, pooled=pooled)
+            self._ring, self._claim = ring, claim
+            self._settled_for, self._settled = snapshot.taken_at, begun
+        if listed:
+            self._tell_of_shard(snapshot)
+        return claim
+
+    def _owners(self, nodes: Collection[Node]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """The hosts of nodes by their records; of nodes without one, those of their instances.
+
+        A node may have lost its record, or not have one yet; what runs there stays with
+        the host that has the instance.
+        """
+        owners = self._virtapi.node_owners([node.uuid for node in nodes])
+        carrying = {
+            node.instance_uuid: node.uuid
+            for node in nodes
+            if node.instance_uuid is not None and node.uuid not in owners
+        }
+        if not carrying or self._pooled():
+            return owners, {}
+        hosts = self._virtapi.instance_hosts(list(carrying))
+        return owners, {carrying[instance]: host for instance, host in hosts.items()}
 
     def serves(self, node: Node) -> bool:
         """Whether a node is this host's, by the ring or the records.
@@ -148,8 +190,8 @@ class Ownership:
         inside = self.target.why_outside(node) is None
         ring = self._ring_in_force()
         if ring is None:
-            owners = self._virtapi.node_owners([node.uuid]) if inside else {}
-            return inside and claims.other_owner(node.uuid, host, owners) is None
+            owners, held = self._owners([node]) if inside else ({}, {})
+            return inside and claims.other_owner(node.uuid, host, {**owners, **held}) is None
         if node.instance_uuid is not None:
             return claims.of_ring(node, ring, host, self._virtapi.owned_instance_uuids())
         return inside and claims.of_ring(node, ring, host, ())
@@ -224,42 +266,20 @@ class Ownership:
 
     # -- the log --------------------------------------------------------------
 
-    def _tell_of_members(self, members: frozenset[str]) -> None:
-        if members == self._members:
+    def _tell_of_shard(self, snapshot: Snapshot) -> None:
+        """At the first list, and when the shard gets empty, see what Ironic has."""
+        former, self._had_nodes = self._had_nodes, bool(snapshot)
+        if self.target.shard_key is None or former is False or (former and snapshot):
             return
-        if members:
-            LOG.warning(
-                "The hash ring has changed: the nodes of %s are now shared by %s; those without "
-                "an instance move accordingly. The hash ring ([ironic] peer_list) is deprecated.",
-                self.target,
-                ", ".join(sorted(members)),
-            )
-        else:
-            LOG.warning(
-                "The hash ring is at rest: no peer of [ironic] peer_list but this host is up, so "
-                "nodes stay with the hosts that the records name. The hash ring is deprecated."
-            )
-
-    def _tell_of_left(self, claim: Claim) -> None:
-        news: dict[str, list[str]] = {}
-        for uuid, owner in claim.left.items():
-            if self._warned.get(uuid) != owner:
-                news.setdefault(owner, []).append(uuid)
-        for owner, uuids in news.items():
-            several = len(uuids) > 1
-            more = f" and {len(uuids) - _MOST_NAMED} more" if len(uuids) > _MOST_NAMED else ""
-            LOG.warning(
-                "Node%s %s%s %s in %s, but the records give %s to host %s; %s left alone. To move "
-                "%s here: %s",
-                *("s" if several else "", ", ".join(uuids[:_MOST_NAMED]), more),
-                *("are" if several else "is", self.target, "them" if several else "it", owner),
-                *("they are" if several else "it is", "one" if several else "it"),
-                self._virtapi.move_command.format(node=uuids[0], host=self._virtapi.host),
-            )
-        # A node that is away for a while and comes back is no news.
-        for uuid in claim.nodes & self._warned.keys():
-            del self._warned[uuid]
-        self._warned.update(claim.left)
+        shards = None
+        try:
+            shards = self._client.shards()
+        except exceptions.IronicError as exc:
+            LOG.debug("The shards can't be listed: %s", exc)
+        if not snapshot:
+            news.no_nodes(self.target, shards)
+        if former is None and shards is not None:
+            news.spellings(self.target, shards)
 
 
 def _before(taken_at: float | None, settled_for: float | None) -> bool:

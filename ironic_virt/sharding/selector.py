@@ -15,12 +15,22 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.versions import ServerVersions
 
 
+def same_shard(shard: str | None, other: str | None) -> bool:
+    """Whether two names are of one shard: upper and lower case are the same.
+
+    So they are in a query of an Ironic on MariaDB or MySQL, whose columns compare so.
+    """
+    if shard is None or other is None:
+        return shard is other
+    return shard.lower() == other.lower()
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class TargetSet:
     """Nodes in a conductor group and in a shard.
 
     :param conductor_group: ``None`` any, ``""`` the default group; case is the same.
-    :param shard_key: ``None`` any.
+    :param shard_key: ``None`` any; case is the same.
     """
 
     conductor_group: str | None = None
@@ -42,7 +52,7 @@ class TargetSet:
 
         :param node: read by itself, so that its group and shard are known.
         """
-        if self.shard_key is not None and node.shard != self.shard_key:
+        if self.shard_key is not None and not same_shard(node.shard, self.shard_key):
             return (
                 f"its shard is {node.shard!r}, this service serves {self.shard_key!r}"
                 " ([ironic] shard_key)"

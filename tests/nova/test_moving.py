@@ -8,6 +8,7 @@ import pytest
 
 from ironic_virt.testing import real_ironic
 from tests.nova import figures
+from tests.nova.proxy import Proxy
 from tests.nova.services import Services
 
 MOVE = "nova-manage db ironic_compute_node_move --ironic-node-uuid {} --destination-host {}"
@@ -88,6 +89,25 @@ class TestMoving(Moving):
         assert changes == []
         assert self.node(self.node_in_a) == was
         assert MOVE.format(self.node_in_a, "compute-b") in self.stdlog.logger.output
+
+    def test_a_moved_record_stays_moved_while_its_former_service_cannot_reach_ironic(self) -> None:
+        with Proxy(self._real.url) as proxy:
+            (node,) = self.make_nodes(1, shard="c")
+            c = self.start_compute(
+                "compute-c", shard="c", endpoint_override=proxy.url, api_max_retries=0
+            )
+            assert self.hosts()[node] == "compute-c"
+            self.set_on_node(node, shard="b")
+            # What Nova's command asks for.  The service lives on.
+            self.force_down("compute-c")
+            self.move(node, "compute-b")
+            self.refresh(self.b)
+            proxy.stop()
+            self.refresh(c)
+            assert self.hosts()[node] == "compute-b"
+            proxy.start()
+            self.refresh(c, self.b)
+            assert self.hosts()[node] == "compute-b"
 
 
 CHANGES = tuple(f"ironic {method}" for method in ("POST", "PUT", "PATCH", "DELETE"))

@@ -145,8 +145,9 @@ class TestShards(Shards):
     driver = figures.OURS
 
     def options(self, host: str, part: str) -> dict[str, Any]:
-        # Nodes that leave are looked for at each refresh, and not every few minutes.
-        return {"shard": part, "inventory_sweep_interval": 0}
+        # Nodes that leave are looked for at each refresh, and not every few minutes.  Ironic on
+        # MariaDB lists a shard's nodes however it is spelt.
+        return {"shard": part.upper(), "inventory_sweep_interval": 0}
 
     def hand_over(self, node: str) -> None:
         assert self.hosts()[node] == "compute-a"

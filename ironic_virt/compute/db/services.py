@@ -236,9 +236,9 @@ class Services:
 
 
 def _target(service: records.Service) -> tuple[str | None, str | None]:
-    """Which nodes a service is for; a conductor group is the same in capitals."""
-    group = service.conductor_group
-    return None if group is None else group.lower(), service.shard_key
+    """Which nodes a service is for; a group and a shard are the same in capitals."""
+    group, shard = service.conductor_group, service.shard_key
+    return None if group is None else group.lower(), None if shard is None else shard.lower()
 
 
 def get(connection: sa.Connection, host: str, *, lock: bool = False) -> records.Service:

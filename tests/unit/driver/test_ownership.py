@@ -13,7 +13,7 @@ from oslo_config import cfg
 from ironic_virt import exceptions
 from ironic_virt.testing.fake_ironic import Conductor, FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import INSTANCE, STRANGER, Stage, write_conf
+from tests.unit.driver.stage import INSTANCE, STRANGER, VIF, Stage, write_conf
 
 SetStage = Callable[..., Stage]
 HOSTS = ["compute1", "compute2", "compute3"]
@@ -265,6 +265,120 @@ def test_instances_on_nodes_of_another_host_are_not_ours(stage: Stage, fake: Fak
     stage.service.owners = {other: "compute7"}
     stage.driver.get_available_nodes(refresh=True)
     assert stage.driver.list_instance_uuids() == [INSTANCE]
+
+
+def test_a_node_that_was_moved_away_while_ironic_is_silent_is_not_reported(
+    fake: FakeIronic, set_stage: SetStage
+) -> None:
+    moved, kept = fake.add_nodes(2)
+    stage = set_stage(fake, api_max_retries="0")
+    assert stage.driver.get_available_nodes(refresh=True) == [moved, kept]
+    stage.service.owners = {moved: "compute2"}
+    fake.faults.status(503, "GET", "/nodes$", nth=1)
+    assert stage.driver.get_available_nodes(refresh=True) == [kept]
+    assert not stage.driver.node_is_available(moved)
+
+
+def test_the_ring_gives_away_while_ironic_is_silent_and_takes_nothing(
+    fake: FakeIronic, set_stage: SetStage
+) -> None:
+    fake.add_nodes(40, conductor_group="rack1")
+    stages = three(set_stage, fake, conductor_group="rack1", api_max_retries="0")
+    before = {node for node, host in offers(stages).items() if host == "compute1"}
+    stage = stages[0]
+    stage.service.live = HOSTS[:2]
+    fake.faults.status(503, "GET", "/nodes$", nth=1)
+    assert set(stage.driver.get_available_nodes(refresh=True)) == before
+    more = set(stage.driver.get_available_nodes(refresh=True))
+    assert more > before
+    stage.service.live = list(HOSTS)
+    fake.faults.status(503, "GET", "/nodes$", nth=1)
+    assert set(stage.driver.get_available_nodes(refresh=True)) == before
+
+
+def test_if_neither_ironic_nor_the_records_answer_nothing_is_reported(
+    fake: FakeIronic, set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.add_node()
+    stage = set_stage(fake, api_max_retries="0")
+    stage.driver.get_available_nodes(refresh=True)
+
+    def silent(uuids: Iterable[str]) -> dict[str, str]:
+        raise TimeoutError("no conductor")
+
+    monkeypatch.setattr(stage.service, "node_owners", silent)
+    fake.faults.status(503, "GET", "/nodes$", nth=1)
+    with pytest.raises(TimeoutError):
+        stage.driver.get_available_nodes(refresh=True)
+
+
+def test_a_node_without_a_record_stays_with_the_host_that_has_its_instance(
+    stage: Stage, fake: FakeIronic, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours, theirs, nobodys, free = fake.add_nodes(4)
+    for node, instance in ((ours, INSTANCE), (theirs, STRANGER), (nobodys, VIF)):
+        fake.set_node(node, instance_uuid=instance, provision_state="active")
+    stage.service.hosts = {INSTANCE: "compute1", STRANGER: "compute7"}
+    assert stage.driver.get_available_nodes(refresh=True) == [ours, nobodys, free]
+    assert not stage.driver.node_is_available(theirs)
+    (warning,) = logged(caplog, logging.WARNING)
+    assert f"Node {theirs} is in" in warning
+    assert "carries an instance of host compute7" in warning
+    assert "move" not in warning, "there is no record to move"
+    stage.service.hosts.clear()
+    assert theirs in stage.driver.get_available_nodes(refresh=True)
+
+
+def test_a_record_from_before_the_pools_is_nothing_to_move(
+    fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs, _ = fake.add_nodes(2, resource_class="gold")
+    fake.set_node(theirs, instance_uuid=STRANGER, provision_state="active")
+    stage = set_stage(fake, node_selection="ironic", capacity="total")
+    stage.service.owners = {theirs: "compute7"}
+    with caplog.at_level(logging.INFO):
+        assert stage.driver.get_available_nodes(refresh=True) == ["gold@compute1"]
+    warned = [r.getMessage() for r in caplog.records if r.levelno > logging.INFO]
+    assert warned == []
+    assert f"until their instances are deleted: {theirs}" in caplog.text
+    assert stage.driver.get_inventory("gold@compute1").total == 1
+
+
+# -- shards -------------------------------------------------------------------
+
+
+def test_a_shard_spelt_otherwise_is_the_same_and_told_once(
+    fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    node, other = fake.add_nodes(2, shard="a", ports=1)
+    stage = set_stage(fake, shard_key="a")
+    fake.set_node(other, shard="A")
+    for _ in range(2):
+        assert node in stage.driver.get_available_nodes(refresh=True)
+    (warning,) = logged(caplog, logging.WARNING)
+    assert "'a'" in warning
+    assert "'A'" in warning
+    fake.set_node(node, shard="A")
+    stage.spawn(stage.instance(node))
+    assert fake.node(node)["provision_state"] == "active"
+
+
+def test_a_shard_without_nodes_is_told_when_it_gets_so(
+    fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake.add_node(shard="b")
+    stage = set_stage(fake, shard_key="a", inventory_sweep_interval="0")
+    for told in (1, 0):
+        assert stage.driver.get_available_nodes(refresh=True) == []
+        warnings = logged(caplog, logging.WARNING)
+        assert len(warnings) == told
+        assert all("shard 'a'" in text and "with nodes: b." in text for text in warnings)
+    node = fake.add_node(shard="a")
+    assert stage.driver.get_available_nodes(refresh=True) == [node]
+    assert logged(caplog, logging.WARNING) == []
+    fake.set_node(node, shard="b")
+    assert stage.driver.get_available_nodes(refresh=True) == []
+    assert len(logged(caplog, logging.WARNING)) == 1
 
 
 # -- options that change ------------------------------------------------------

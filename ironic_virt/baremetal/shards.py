@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The shards that nodes are in."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ironic_virt.baremetal import answers
+from ironic_virt.baremetal.sender import Sender
+from ironic_virt.baremetal.versions import Feature
+
+
+class _Shard(msgspec.Struct):
+    name: str | None = None
+
+
+class _Shards(msgspec.Struct):
+    shards: list[_Shard]
+
+
+_SHARDS = msgspec.json.Decoder(_Shards)
+
+
+def names(sender: Sender) -> list[str]:
+    """The names of the shards that have a node, sorted.
+
+    :raises MicroversionNotSupported: the server knows no shards.
+    :raises IronicError: they could not be listed.
+    """
+    version = str(sender.versions.carrying(Feature.SHARD))
+    answer = sender.read("/shards", version=version)
+    found = answers.content(answer, _SHARDS.decode, "a list of shards", path="/shards")
+    return sorted(shard.name for shard in found.shards if shard.name)
