@@ -18,6 +18,8 @@ from oslo_log import log as logging
 from ironic_virt import conf as options
 from ironic_virt import exceptions
 
+LOG = logging.getLogger(__name__)
+
 PROG = "ironic-virt-compute"
 PROJECT = "ironic-virt"
 _DESCRIPTION = """\
@@ -58,12 +60,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             usage=f"{PROG} [--config-file FILE]... [option]...",
             description=_DESCRIPTION,
         )
-        options.check(conf)
+        warnings = options.check(conf)
         database.check(conf)
         elsewhere = _logs_elsewhere(conf)
         # Standard output is oslo.log's own choice.
         conf.set_default("use_stderr", not elsewhere)
         logging.setup(conf, PROJECT, version)
+        for warning in warnings:
+            LOG.warning("%s", warning)
     except exceptions.InvalidConfiguration as error:
         return _fail(str(error), 2)
     except (logging.LogConfigError, OSError) as error:

@@ -208,7 +208,8 @@ class Service:
         """Read the files anew; what is mutable holds from now on, or the next refresh on."""
         try:
             changed = self._conf.mutate_config_files()
-            options.check(self._conf)
+            for warning in options.check(self._conf):
+                LOG.warning("%s", warning)
         except (cfg.Error, ValueError, exceptions.InvalidConfiguration) as error:
             LOG.error("The changed options can't all be used: %s", error)
         else:

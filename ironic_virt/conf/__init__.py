@@ -19,7 +19,7 @@ from typing import Any
 from oslo_config import cfg
 
 from ironic_virt import exceptions
-from ironic_virt.conf import compute, scheduler, service
+from ironic_virt.conf import compute, scheduler, service, unknown
 
 __all__ = ["check", "check_but_ironic", "load", "read", "register_but_ironic", "register_opts"]
 
@@ -90,22 +90,26 @@ def read(
         raise exceptions.InvalidConfiguration("--config-file", f"no text in UTF-8: {exc}") from exc
 
 
-def check(conf: cfg.ConfigOpts) -> None:
+def check(conf: cfg.ConfigOpts) -> list[str]:
     """Read every option of ours once.
 
     oslo.config parses a value when it is read, so an unreadable one would
     otherwise show up whenever its first reader comes along.
 
-    :raises InvalidConfiguration: naming the first option with a wrong value.
+    :returns: a warning for each option that is written and that nobody reads.
+    :raises InvalidConfiguration: naming the first option with a wrong value, or one that
+        is no option and looks like one that says which nodes are this service's.
     """
     from ironic_virt.conf import ironic
 
-    check_but_ironic(conf)
+    warnings = check_but_ironic(conf)
     _read_each(ironic.GROUP, conf[ironic.GROUP], ironic.all_options(conf))
     ironic.check_auth(conf)
+    unknown.check_same(conf, ironic.GROUP, "shard_key", "shard")
+    return warnings + unknown.check(conf, ironic.GROUP, ironic.known_names(conf))
 
 
-def check_but_ironic(conf: cfg.ConfigOpts) -> None:
+def check_but_ironic(conf: cfg.ConfigOpts) -> list[str]:
     """The same for who asks nothing of Ironic.
 
     :raises InvalidConfiguration: naming the first option with a wrong value.
@@ -114,6 +118,14 @@ def check_but_ironic(conf: cfg.ConfigOpts) -> None:
     _read_each(service.GROUP, conf[service.GROUP], service.OPTIONS)
     _read_each(scheduler.GROUP, conf[scheduler.GROUP], scheduler.OPTIONS)
     service.check(conf)
+    return [
+        warning
+        for group, options in (
+            (service.GROUP, service.OPTIONS),
+            (scheduler.GROUP, scheduler.OPTIONS),
+        )
+        for warning in unknown.check(conf, group, {*conf[group], *unknown.names(options)})
+    ]
 
 
 def _read_each(section: str, group: Any, opts: Iterable[cfg.Opt]) -> None:

@@ -9,12 +9,15 @@ keystoneauth1 brings the options of authentication, session and adapter.
 
 from __future__ import annotations
 
+import contextlib
+
 from keystoneauth1 import exceptions as ksa_exceptions
 from keystoneauth1 import loading
 from keystoneauth1 import plugin as ksa_plugin
 from oslo_config import cfg, types
 
 from ironic_virt import exceptions
+from ironic_virt.conf import unknown
 
 GROUP = "ironic"
 SERVICE_TYPE = "baremetal"
@@ -362,6 +365,18 @@ def all_options(conf: cfg.ConfigOpts) -> list[cfg.Opt]:
         *loading.get_auth_common_conf_options(),
         *adapter_options(),
     ]
+
+
+def known_names(conf: cfg.ConfigOpts) -> set[str]:
+    """Every name that may be written in the group; all options are registered.
+
+    Those of authentication are the ones of ``auth_type``.
+    """
+    options = [*all_options(conf), *loading.get_adapter_conf_options()]
+    if conf[GROUP].auth_type is not None:
+        with contextlib.suppress(ksa_exceptions.NoMatchingPlugin):
+            options += loading.get_auth_plugin_conf_options(conf[GROUP].auth_type)
+    return {*conf[GROUP], *unknown.names(options)}
 
 
 def check_auth(conf: cfg.ConfigOpts) -> None:

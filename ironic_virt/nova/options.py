@@ -11,10 +11,14 @@ from __future__ import annotations
 
 import copy
 
+from nova.conf.ironic import ironic_options
 from oslo_config import cfg
+from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.conf import ironic
+from ironic_virt.conf import ironic, unknown
+
+LOG = logging.getLogger(__name__)
 
 NOVAS_NAMES = frozenset(
     {
@@ -53,7 +57,8 @@ def settle(conf: cfg.ConfigOpts) -> None:
 
     Both may be set, to the same.  Neither is mutable, so once is enough.
 
-    :raises InvalidConfiguration: a value can't be used, or the two shards differ.
+    :raises InvalidConfiguration: a value can't be used, the two shards differ, or a misspelt
+        option would decide which nodes are this service's.
     """
     group = conf[ironic.GROUP]
     for option in ironic.OPTIONS:
@@ -73,3 +78,6 @@ def settle(conf: cfg.ConfigOpts) -> None:
             f"[{ironic.GROUP}] shard_key",
             f"is {ours!r}, but shard is {novas!r}: they are the same option; set one of them",
         )
+    known = ironic.known_names(conf) | unknown.names(ironic_options)
+    for warning in unknown.check(conf, ironic.GROUP, known):
+        LOG.warning("%s", warning)

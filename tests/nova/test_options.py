@@ -80,3 +80,20 @@ def test_shard_is_no_deprecated_name_in_nova(load, caplog: pytest.LogCaptureFixt
     options.settle(conf)
     assert conf.ironic.shard_key == "a"
     assert "deprecated" not in caplog.text.lower()
+
+
+@pytest.mark.parametrize("name", ["shard_keyy", "shards", "Shard_Key", "conductorgroup"])
+def test_a_misspelt_option_that_would_decide_which_nodes_are_ours_is_refused(
+    load, name: str
+) -> None:
+    with pytest.raises(exceptions.InvalidConfiguration, match=rf"\[ironic\] {name}") as caught:
+        options.settle(load(**{name: "a"}))
+    assert "meant?" in str(caught.value)
+
+
+def test_another_misspelt_option_is_warned_of(load, caplog: pytest.LogCaptureFixture) -> None:
+    values = {"auth_type": "password", "username": "nova", "user-domain-name": "default"}
+    options.settle(load(**values, shard="a", deploy_timeot="7", api_max_retries="3"))
+    (warning,) = caplog.messages
+    assert "[ironic] deploy_timeot in " in warning
+    assert "deploy_timeout meant?" in warning

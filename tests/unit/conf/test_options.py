@@ -339,3 +339,52 @@ def test_state_is_kept_in_the_user_s_own_place_unless_it_is_root(
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", "/home/ada")
     assert service.default_state_path() == "/home/ada/.local/state/ironic-virt"
+
+
+# -- options that nobody reads ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["shard_keyy", "shards", "Shard_Key", "conductorgroup", "peerlist"]
+)
+def test_a_misspelt_option_that_would_decide_which_nodes_are_ours_is_refused(
+    load: Load, name: str
+) -> None:
+    with pytest.raises(exceptions.InvalidConfiguration, match="meant") as caught:
+        load(f"{name} = a")
+    assert caught.value.option == f"[ironic] {name}"
+
+
+def test_two_names_of_the_shard_must_say_the_same(load: Load) -> None:
+    assert load("shard = a\nshard_key = a").ironic.shard_key == "a"
+    with pytest.raises(exceptions.InvalidConfiguration, match="'b', but shard is 'a'"):
+        load("shard = a\nshard_key = b")
+
+
+def test_other_options_that_nobody_reads_are_named_with_their_file(
+    tmp_path: pathlib.Path,
+) -> None:
+    first, second = tmp_path / "a.conf", tmp_path / "b.conf"
+    first.write_text(f"[ironic]\n{NO_AUTH}\npartition_key = g\nconnect-retries = 1\n")
+    second.write_text("[ironic]\ndeploy_timeot = 7\n[compute]\nirrelevant = 1\n[other]\nx = 1\n")
+    options = cfg.ConfigOpts()
+    conf.register_opts(options)
+    conf.read(options, [str(first), str(second)])
+    assert sorted(conf.check(options)) == [
+        f"[compute] irrelevant in {second} is no option and has no effect",
+        f"[ironic] deploy_timeot in {second} is no option and has no effect; "
+        "is deploy_timeout meant?",
+    ]
+
+
+def test_options_of_the_authentication_that_is_used_are_known(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.conf"
+    path.write_text(
+        "[ironic]\nauth_type = password\nauth_url = http://keystone.invalid\nuser-name = nova\n"
+        "username = nova\npassword = x\nproject_name = service\nuser_domain_name = Default\n"
+        "project_domain_name = Default\ninterface = internal\n"
+    )
+    options = cfg.ConfigOpts()
+    conf.register_opts(options)
+    conf.read(options, [str(path)])
+    assert conf.check(options) == []
