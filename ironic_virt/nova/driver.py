@@ -168,7 +168,7 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
         Others use Ironic too; their instances are none of Nova's business.
         """
         with translated(Doing.LIST):
-            uuids: Collection[str] = self._driver.list_instance_uuids()
+            uuids = self._driver.list_instance_uuids()
         return self._records.known_instances(uuids)
 
     def list_instances(self) -> list[str]:
@@ -178,9 +178,14 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
     def list_instance_uuids(self) -> list[str]:
         """The uuids of Nova's instances on this host's nodes, deleted ones too.
 
-        Nova tears down those that it has deleted (``running_deleted_instance_action``).
+        Nova tears down those that it has deleted (``running_deleted_instance_action``).  A
+        service that starts refuses to be new where there are any of its own, so then only
+        those are listed that the records give to this host.
         """
-        return list(self._known())
+        found: Collection[str] = self._known()
+        if self._starting:
+            found = set(found).intersection(self._records.owned_instance_uuids())
+        return list(found)
 
     def get_num_instances(self) -> int:
         """How many of this host's instances are on its nodes."""
@@ -225,8 +230,12 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
 
     def prepare_for_spawn(self, instance: Any) -> None:
         """Reserve the node for the instance, or refuse and change nothing."""
-        with translated(Doing.PREPARE, instance):
-            self._driver.prepare_for_spawn(instance)
+        try:
+            with translated(Doing.PREPARE, instance):
+                self._driver.prepare_for_spawn(instance)
+        except exception.ComputeResourcesUnavailable as exc:
+            self._records.note_failure(instance._context, instance, exc)
+            raise
 
     def spawn(
         self,

@@ -46,8 +46,9 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
     def make(self) -> IronicDriver:
         """A driver that has been started; the records know no node and no instance."""
         driver = IronicDriver(None, clock=lambda: self._clock)
-        self.addCleanup(driver.cleanup_host, "compute1")
+        self.addCleanup(driver._driver.cleanup_host, "compute1")
         driver._records.node_owners = lambda uuids: {}
+        driver._records.instance_hosts = lambda uuids: {}
         driver._records.owned_instance_uuids = frozenset
         driver._records.instance_places = dict
         driver.init_host("compute1")
@@ -154,6 +155,11 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         assert driver.list_instance_uuids() == []
         assert driver.get_num_instances() == 0
         driver._records.known_instances = lambda uuids: dict.fromkeys(uuids, "name")
+        assert driver.list_instance_uuids() == [], "while it starts, only what the records give it"
+        driver._records.owned_instance_uuids = lambda: {INSTANCE}
+        assert driver.list_instance_uuids() == [INSTANCE]
+        driver._records.owned_instance_uuids = frozenset
+        driver.get_available_nodes()
         assert driver.list_instance_uuids() == [INSTANCE]
 
     def test_a_server_that_boots_from_a_volume_is_not_rebuilt_and_stays_as_it_is(self) -> None:
