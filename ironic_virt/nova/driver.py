@@ -101,8 +101,12 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
             self._answered = False
 
     def cleanup_host(self, host: str) -> None:
-        """Wake whoever waits."""
-        self._driver.cleanup_host(host)
+        """End no wait.
+
+        Nova 34 calls this while actions go on that have used up the time to end in order.
+        One that failed now would put its server into ERROR, or tear its node down.  As it is
+        it ends by itself, or with the process; Nova sees to the server at the next start.
+        """
 
     # -- nodes ----------------------------------------------------------------
 

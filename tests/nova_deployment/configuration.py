@@ -22,6 +22,9 @@ ADMIN = "admin"
 _LONG = 600
 """Seconds; longer than anything takes here, also on a busy machine."""
 
+SHUTDOWN = 8
+"""Seconds that a ``nova-compute`` has to end when it is stopped."""
+
 _PIPELINE = re.compile(r"\bauthtoken ")
 
 
@@ -80,6 +83,9 @@ def compute(endpoints: Endpoints, directory: Path, host: str, **ironic: Any) -> 
         # What was deleted while this service was down; no period begins with a random delay.
         "periodic_fuzzy_delay": 0,
         "running_deleted_instance_poll_interval": 5,
+        # When it is stopped it ends at once what is to end by then, and itself soon after.
+        "manager_shutdown_timeout": 20,
+        "graceful_shutdown_timeout": SHUTDOWN,
     }
     sections["ironic"] = {
         "auth_type": "none",

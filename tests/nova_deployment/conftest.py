@@ -53,9 +53,9 @@ def progress(pytestconfig):
 
 @pytest.fixture(scope="session")
 def deployment(tmp_path_factory, progress) -> Iterator[Deployment]:
-    """Nova with two computes over an Ironic that takes 10 s for a deployment."""
+    """Nova with two computes over an Ironic that takes 10 s for a deployment, 4 s for a reboot."""
     # Its fake hardware is asked twice.
-    options = real_ironic.Options(delays={"deploy": "5"})
+    options = real_ironic.Options(delays={"deploy": "5", "power": "2"})
     directory = tmp_path_factory.mktemp("nova")
     progress(f"Logs are kept in {directory / 'logs'}")
     with Deployment(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -279,6 +279,12 @@ class Deployment:
 
         :returns: those nodes.
         """
+        deploying = self.wait_for_deployments(host)
+        self.computes[host].kill()
+        return deploying
+
+    def wait_for_deployments(self, host: str) -> set[str]:
+        """Return when Ironic is deploying to some nodes of a ``nova-compute``: which they are."""
         deploying: set[str] = set()
 
         def some() -> bool:
@@ -291,5 +297,13 @@ class Deployment:
             return len(deploying) >= _SOME
 
         wait_for(f"deployments on the nodes of {host}", some)
-        self.computes[host].kill()
         return deploying
+
+    def wait_for_reboots(self, nodes: Iterable[str]) -> None:
+        """Return when Ironic has begun to reboot each of these nodes."""
+
+        def begun() -> bool:
+            seen = self.operator.nodes()
+            return all(seen[uuid]["target_power_state"] == "rebooting" for uuid in nodes)
+
+        wait_for("reboots", begun)

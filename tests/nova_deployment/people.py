@@ -191,7 +191,10 @@ class Operator:
 
     def nodes(self) -> dict[str, dict[str, Any]]:
         """All nodes by uuid, with what says whether something is on them."""
-        fields = "uuid,provision_state,instance_uuid,instance_info,power_state,last_error,shard"
+        fields = (
+            "uuid,provision_state,instance_uuid,instance_info,power_state,target_power_state,"
+            "last_error,shard"
+        )
         found = self._ironic("GET", f"/nodes?fields={fields}")
         return {node["uuid"]: node for node in found["nodes"]}
 

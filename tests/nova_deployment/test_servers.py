@@ -118,6 +118,37 @@ def test_a_compute_killed_in_mid_deploy_leaves_nothing_behind(deployment: Deploy
     deployment.wait_until_nodes_are_free()
 
 
+def test_a_compute_stopped_in_order_harms_nothing_that_is_under_way(
+    deployment: Deployment,
+) -> None:
+    user, operator, compute = deployment.user, deployment.operator, deployment.computes[VICTIM]
+    user.boot(FEW, host=VICTIM)
+    rebooted = user.wait_for_servers("all servers built", lambda server: server.idle)
+    assert {server.status for server in rebooted} == {"ACTIVE"}, rebooted
+    user.boot(FEW, host=VICTIM)
+    deploying = deployment.wait_for_deployments(VICTIM)
+    user.hard_reboot(rebooted)
+    deployment.wait_for_reboots(server.node for server in rebooted)
+    held = {uuid: operator.nodes()[uuid]["instance_uuid"] for uuid in deploying}
+    with deployment.steps.step("stop a compute in mid deploy and start it"):
+        compute.stop()
+        compute.start()
+        user.wait_for_servers("nothing under way", lambda server: server.idle)
+    servers = {server.uuid: server for server in user.servers()}
+    assert {servers[one.uuid].status for one in rebooted} == {"ACTIVE"}, compute.trouble()
+
+    def deployed() -> bool:
+        nodes = operator.nodes()
+        assert {uuid: nodes[uuid]["instance_uuid"] for uuid in deploying} == held
+        return all(nodes[uuid]["provision_state"] == "active" for uuid in deploying)
+
+    # Nova gives up what was being built when it is started; the driver is not asked.
+    wait_for("deployments that go on in Ironic", deployed)
+    user.delete(user.servers())
+    wait_for("all servers gone", lambda: not user.servers())
+    deployment.wait_for_no_leaks()
+
+
 def test_servers_deleted_while_their_compute_was_down_are_torn_down_when_it_is_back(
     deployment: Deployment,
 ) -> None:
