@@ -97,8 +97,6 @@ def _files(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def _listed(conf: cfg.ConfigOpts, name: str) -> list[str]:
-    try:
-        value = conf[name]
-    except (cfg.NoSuchOptError, cfg.ConfigFileValueError):
-        return []
+    # Options that were never read from files don't have it.
+    value = conf[name] if name in conf else None
     return [value] if isinstance(value, str) else [path for path in value or () if path]
