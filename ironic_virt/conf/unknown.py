@@ -97,6 +97,8 @@ def _files(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def _listed(conf: cfg.ConfigOpts, name: str) -> list[str]:
-    # Options that were never read from files don't have it.
-    value = conf[name] if name in conf else None
+    if name not in conf:
+        # No file was ever read.
+        return []
+    value = conf[name]
     return [value] if isinstance(value, str) else [path for path in value or () if path]

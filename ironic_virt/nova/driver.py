@@ -47,7 +47,7 @@ _JUST_NOW = 2.0
 class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignore[misc]
     """Deploys Nova's servers on bare metal through Ironic.
 
-    :param virtapi: Nova's own; not used.
+    :param virtapi: Nova's own; by it the resource tracker is found.
     :param read_only: as every driver of Nova's has it; not used.
     :param clock: a monotonic clock in seconds.
     :raises InvalidConfiguration: an ``[ironic]`` option can't be used.
@@ -66,6 +66,9 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
         conf = nova.conf.CONF
         options.register_opts(conf)
         self._records = NovaVirtAPI(conf)
+        if hasattr(virtapi, "_compute"):
+            # Made after this driver.
+            self._records.tracked = lambda: virtapi._compute.rt.compute_nodes
         with translated(Doing.START):
             options.settle(conf)
             self._driver = driver.IronicDriver(conf, self._records)
@@ -146,7 +149,16 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
         return self._driver.is_node_deleted(nodename)
 
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
-        """What the node is, for its compute node record."""
+        """What the node is, for its compute node record.
+
+        :raises ComputeHostNotFound: the record is another host's by now.
+        """
+        if self._records.was_moved_away(nodename) and not self._driver.rebalances_nodes():
+            LOG.info(
+                "The record of node %s was moved to another host. It is left to that one from now",
+                nodename,
+            )
+            raise exception.ComputeHostNotFound(host=nodename)
         # Nova adds to it.
         return dict(self._resources.of(nodename))
 

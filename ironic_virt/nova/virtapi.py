@@ -3,12 +3,13 @@
 """What the driver asks of nova-compute, answered from Nova's records.
 
 Called from any thread.  Every question is asked anew, with an admin's context of its
-own; nothing is kept but the host's name.
+own; nothing is kept but the host's name, and of which nodes Nova's resource tracker was
+believed instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from nova import context as nova_context
@@ -35,10 +36,17 @@ _OF_SERVERS_IN_ERROR_TOO = (
 )
 
 
+_MOST = 500
+"""Records in one answer; that is about 1 MB."""
+_FEW = 100
+"""Of so many nodes the records are asked each time."""
+
+
 class NovaVirtAPI(virt.VirtAPI):
     """The service's side of the contract.
 
     :param conf: Nova's.
+    :ivar tracked: the compute nodes that Nova's resource tracker holds, by name.
     :ivar links: asked for the physical links of a node's VIFs, by VIF.
     :ivar node_of: asked for the node that an instance has; its record may name a pool.
     """
@@ -52,6 +60,8 @@ class NovaVirtAPI(virt.VirtAPI):
         self._conf = conf
         self._servicegroup = servicegroup.API()
         self._host: str = conf.host
+        self.tracked: Callable[[], Container[str]] = tuple
+        self._presumed: frozenset[str] = frozenset()
         self.links: Callable[[str], Mapping[str, Link]] = lambda node: {}
         self.node_of: Callable[[Any], str | None] = lambda instance: instance.node
 
@@ -101,14 +111,7 @@ class NovaVirtAPI(virt.VirtAPI):
         return {one.uuid for one in self._not_deleted(uuids)}
 
     def _not_deleted(self, uuids: Collection[str]) -> Sequence[Any]:
-        if not uuids:
-            return ()
-        found: Sequence[Any] = objects.InstanceList.get_by_filters(
-            nova_context.get_admin_context(),
-            {"uuid": list(uuids), "deleted": False, "soft_deleted": True},
-            expected_attrs=[],
-        )
-        return found
+        return _instances(uuids, deleted=False, soft_deleted=True)
 
     def image_of(self, instance: Any) -> virt.ImageLike | None:
         """The server's image, with the properties that it has."""
@@ -117,26 +120,37 @@ class NovaVirtAPI(virt.VirtAPI):
     def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
         """The hosts of the compute node records; a record's uuid is the node's.
 
-        Nova has no question that is answered with less than whole records, 0.1 ms each.
-        Nothing is kept of them all the same: of a node that we still claimed after its
-        record was moved, Nova's resource tracker would take the record back.
+        Nova has no question that is answered with less than whole records, 2 kB and near 1 ms
+        each.  The resource tracker asks for all of this host's at each of its periods.  Of
+        many nodes, those that it holds are taken for this host's; see
+        :meth:`was_moved_away` for what has changed since.
         """
-        if not uuids:
-            return {}
-        records = objects.ComputeNodeList.get_all_by_uuids(
-            nova_context.get_admin_context(), list(uuids)
-        )
-        return {record.uuid: record.host for record in records if record.host}
+        tracked = self.tracked() if len(uuids) > _FEW else ()
+        presumed = frozenset(uuid for uuid in uuids if uuid in tracked)
+        if len(uuids) > _FEW:
+            self._presumed = presumed
+        owners = dict.fromkeys(presumed, self.host)
+        for some in _chunks([uuid for uuid in uuids if uuid not in presumed]):
+            records = objects.ComputeNodeList.get_all_by_uuids(
+                nova_context.get_admin_context(), some
+            )
+            owners.update((record.uuid, record.host) for record in records if record.host)
+        return owners
+
+    def was_moved_away(self, uuid: str) -> bool:
+        """Whether another host has got a node's record since it was taken for this host's.
+
+        Asked before the resource tracker is told of a node.  By then it has asked for this
+        host's records again, and would take back the record of a node that it lacks.
+        """
+        if uuid not in self._presumed or uuid in self.tracked():
+            return False
+        return self.node_owners([uuid]).get(uuid, self.host) != self.host
 
     def known_instances(self, uuids: Collection[str]) -> Mapping[str, str]:
         """Those of these instances that Nova knows, deleted ones too, and their names."""
-        if not uuids:
-            return {}
         # Deleted ones are left out only when the filter says so, whatever the context says.
-        found = objects.InstanceList.get_by_filters(
-            nova_context.get_admin_context(), {"uuid": list(uuids)}, expected_attrs=[]
-        )
-        return {instance.uuid: instance.name for instance in found}
+        return {instance.uuid: instance.name for instance in _instances(uuids)}
 
     def instance_names(self, uuids: Collection[str]) -> Mapping[str, str]:
         """Names by uuid."""
@@ -228,3 +242,19 @@ class NovaVirtAPI(virt.VirtAPI):
         if instance.flavor.ephemeral_gb and self._conf.default_ephemeral_format:
             metadata["ephemeral_format"] = self._conf.default_ephemeral_format
         return metadata
+
+
+def _instances(uuids: Collection[str], **filters: bool) -> list[Any]:
+    return [
+        instance
+        for some in _chunks(list(uuids))
+        for instance in objects.InstanceList.get_by_filters(
+            nova_context.get_admin_context(), {"uuid": some, **filters}, expected_attrs=[]
+        )
+    ]
+
+
+def _chunks(uuids: Sequence[str]) -> Iterator[list[str]]:
+    """Records are whole in an answer, and a message has a limit."""
+    for begin in range(0, len(uuids), _MOST):
+        yield list(uuids[begin : begin + _MOST])

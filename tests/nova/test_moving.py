@@ -91,6 +91,15 @@ class TestMoving(Moving):
         assert MOVE.format(self.node_in_a, "compute-b") in self.stdlog.logger.output
 
     def test_a_moved_record_stays_moved_while_its_former_service_cannot_reach_ironic(self) -> None:
+        self.move_while_ironic_is_silent()
+
+    def test_it_stays_so_where_nova_has_asked_for_the_records_instead_of_us(self) -> None:
+        self.stub_out("ironic_virt.nova.virtapi._FEW", 0)
+        self.move_while_ironic_is_silent()
+        assert "was moved to another host" in self.stdlog.logger.output
+
+    def move_while_ironic_is_silent(self) -> None:
+        """Move a node between two services that live, one of which can't list its nodes."""
         with Proxy(self._real.url) as proxy:
             (node,) = self.make_nodes(1, shard="c")
             c = self.start_compute(

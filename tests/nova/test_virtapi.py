@@ -84,3 +84,70 @@ class TestInstances(cases.UnderPytest, test.TestCase):
     def test_what_is_gone_is_known(self) -> None:
         found = self.records.known_instances(self.all)
         assert found.keys() == {self.there, self.soft_deleted, self.gone}
+
+
+class TestOwners(cases.UnderPytest, test.TestCase):
+    """Records of two hosts, and a resource tracker."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.records = NovaVirtAPI(nova_conf.CONF)
+        self.records.host = "compute1"
+        self.mine = [self.record("compute1") for _ in range(4)]
+        self.theirs = [self.record("compute2") for _ in range(3)]
+        self.tracked = set(self.mine)
+        self.records.tracked = lambda: self.tracked
+        self.asked: list[int] = []
+        ask = objects.ComputeNodeList.get_all_by_uuids
+
+        def counted(*args):
+            self.asked.append(len(args[-1]))
+            return ask(*args[-2:])
+
+        self.stub_out("nova.objects.ComputeNodeList.get_all_by_uuids", counted)
+        self.stub_out("ironic_virt.nova.virtapi._MOST", 2)
+
+    def record(self, host: str) -> str:
+        name = str(uuid.uuid4())
+        sizes = dict.fromkeys(
+            ("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used"), 0
+        )
+        objects.ComputeNode(
+            nova_context.get_admin_context(),
+            uuid=name,
+            host=host,
+            hypervisor_hostname=name,
+            hypervisor_type="ironic",
+            hypervisor_version=1,
+            cpu_info="",
+            **sizes,
+        ).create()
+        return name
+
+    def test_each_record_is_asked_for_in_messages_that_are_not_too_long(self) -> None:
+        new = str(uuid.uuid4())
+        owners = self.records.node_owners([*self.mine, *self.theirs, new])
+        assert owners == dict.fromkeys(self.mine, "compute1") | dict.fromkeys(
+            self.theirs, "compute2"
+        )
+        assert self.asked == [2, 2, 2, 2]
+
+    def test_of_many_those_that_nova_has_asked_for_are_not_asked_for_again(self) -> None:
+        self.stub_out("ironic_virt.nova.virtapi._FEW", 3)
+        owners = self.records.node_owners([*self.mine, *self.theirs])
+        assert owners == dict.fromkeys(self.mine, "compute1") | dict.fromkeys(
+            self.theirs, "compute2"
+        )
+        assert self.asked == [2, 1]
+        # One is moved, and the tracker asks for this host's records.
+        moved, stays = self.mine[:2]
+        node = objects.ComputeNode.get_by_uuid(nova_context.get_admin_context(), moved)
+        node.host = "compute2"
+        node.save()
+        assert not self.records.was_moved_away(moved)
+        self.tracked.remove(moved)
+        self.asked.clear()
+        assert self.records.was_moved_away(moved)
+        assert not any(map(self.records.was_moved_away, (stays, *self.theirs)))
+        assert self.asked == [1]
+        assert self.records.node_owners([*self.mine, *self.theirs])[moved] == "compute2"

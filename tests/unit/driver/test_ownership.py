@@ -135,6 +135,22 @@ def test_the_guard_asks_whose_the_instance_is(fake: FakeIronic, set_stage: SetSt
     assert len(fake.requests.mutating()) == changes
 
 
+def test_many_instances_elsewhere_are_looked_up_by_one_list(
+    fake: FakeIronic, set_stage: SetStage
+) -> None:
+    fake.add_nodes(2, conductor_group="rack1")
+    elsewhere = fake.add_nodes(5, conductor_group="rack2")
+    stage = three(set_stage, fake, conductor_group="rack1")[0]
+    instances = [f"{INSTANCE[:-2]}{number:02}" for number in range(6)]
+    for node, instance in zip(elsewhere, instances, strict=False):
+        fake.set_node(node, instance_uuid=instance, provision_state="active")
+    stage.service.owned = {*instances}
+    assert set(elsewhere) < set(stage.driver.get_available_nodes(refresh=True))
+    asked = [entry.query for entry in fake.requests.matching("GET", "/nodes")]
+    assert asked.count("fields=uuid%2Cinstance_uuid") == 1
+    assert not any("instance_uuid=" in query for query in asked)
+
+
 def test_without_peers_a_changed_group_is_no_longer_ours(
     fake: FakeIronic, set_stage: SetStage
 ) -> None:
