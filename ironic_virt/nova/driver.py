@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -198,10 +198,11 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
         service that starts refuses to be new where there are any of its own, so then only
         those are listed that the records give to this host.
         """
-        found: Collection[str] = self._known()
-        if self._starting:
-            found = set(found).intersection(self._records.owned_instance_uuids())
-        return list(found)
+        if not self._starting:
+            return list(self._known())
+        owned = self._records.owned_instance_uuids()
+        # One that has none needs no Ironic to be new.
+        return [uuid for uuid in self._known() if uuid in owned] if owned else []
 
     def get_num_instances(self) -> int:
         """How many of this host's instances are on its nodes."""

@@ -80,6 +80,7 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
     def test_nova_starts_while_ironic_is_away(self) -> None:
         self.configure(endpoint_override="http://127.0.0.1:1")
         driver = self.make()
+        assert driver.list_instance_uuids() == [], "Nova asks a service that it does not know yet"
         with pytest.raises(exception.VirtDriverNotReady):
             driver.get_available_nodes()
         with pytest.raises(exception.VirtDriverNotReady):
