@@ -84,3 +84,17 @@ def by_records(uuids: Iterable[str], host: str, owners: Mapping[str, str]) -> Cl
         else:
             left[uuid] = owner
     return Claim(frozenset(mine), left=left)
+
+
+def noted(claim: Claim, uuid: str, instance: str | None) -> Claim:
+    """The claim after a node was seen to carry an instance, or none."""
+    if uuid not in claim.elsewhere.values():
+        return claim
+    return dataclasses.replace(
+        claim,
+        elsewhere={
+            carried: node
+            for carried, node in claim.elsewhere.items()
+            if node != uuid or carried == instance
+        },
+    )

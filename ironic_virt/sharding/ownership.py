@@ -67,6 +67,7 @@ class Ownership:
         self._claim: Claim | None = None
         self._settled_for: float | None = None
         self._begun = self._settled = 0
+        self._noted: dict[str, tuple[int, str | None]] = {}
         self._had_nodes: bool | None = None
         self._news = news.News(virtapi)
 
@@ -159,6 +160,10 @@ class Ownership:
             overtaken = begun < self._settled or _before(snapshot.taken_at, self._settled_for)
             if self._claim is not None and overtaken:
                 return self._claim
+            # What became known of nodes since is newer than what was looked up.
+            self._noted = {uuid: one for uuid, one in self._noted.items() if one[0] >= begun}
+            for uuid, (_, instance) in self._noted.items():
+                claim = claims.noted(claim, uuid, instance)
             self._news.members(members, self.target)
             self._news.left(claim, held, self.target, pooled=pooled)
             self._ring, self._claim = ring, claim
@@ -208,15 +213,9 @@ class Ownership:
         """Take a node as just read or changed: outside the target set it is ours only
         as long as it has our instance."""
         with self._lock:
-            claim = self._claim
-            if claim is None or node.uuid not in claim.elsewhere.values():
-                return
-            elsewhere = {
-                instance: uuid
-                for instance, uuid in claim.elsewhere.items()
-                if uuid != node.uuid or instance == node.instance_uuid
-            }
-            self._claim = dataclasses.replace(claim, elsewhere=elsewhere)
+            self._noted[node.uuid] = self._begun, node.instance_uuid
+            if self._claim is not None:
+                self._claim = claims.noted(self._claim, node.uuid, node.instance_uuid)
 
     def check(self, node: Node, *, instance: str, carries: str | None) -> None:
         """Let an action on a node pass, or refuse it: see :func:`guard.check`."""

@@ -135,6 +135,27 @@ def test_the_guard_asks_whose_the_instance_is(fake: FakeIronic, set_stage: SetSt
     assert len(fake.requests.mutating()) == changes
 
 
+def test_what_is_destroyed_while_it_is_looked_up_does_not_come_back(
+    fake: FakeIronic, set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.add_node(conductor_group="rack1")
+    node = fake.add_node(conductor_group="rack2")
+    fake.set_node(node, instance_uuid=INSTANCE, provision_state="active")
+    stage = three(set_stage, fake, conductor_group="rack1")[0]
+    stage.service.owned = {INSTANCE}
+    assert node in stage.driver.get_available_nodes(refresh=True)
+    client, look = stage.driver._client, stage.driver._client.node_of_instance
+
+    def look_while_it_is_destroyed(instance: str) -> object:
+        found = look(instance)
+        fake.set_node(node, instance_uuid=None, provision_state="available")
+        stage.driver._access.note(client.get_node(node))
+        return found
+
+    monkeypatch.setattr(client, "node_of_instance", look_while_it_is_destroyed)
+    assert node not in stage.driver.get_available_nodes(refresh=True)
+
+
 def test_many_instances_elsewhere_are_looked_up_by_one_list(
     fake: FakeIronic, set_stage: SetStage
 ) -> None:
