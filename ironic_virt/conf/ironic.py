@@ -99,7 +99,8 @@ which is something else than unset.
         regex=r"^[a-zA-Z0-9_.-]+$",
         help="""
 Only nodes of this Ironic shard are this service's. Upper and lower case are
-the same. Unset: nodes of every shard. With a ``conductor_group`` as well, a node must be in both.
+the same. Unset: nodes of every shard. With a ``conductor_group`` as well, a
+node must be in both.
 
 At most one compute service may serve a shard. When a shard is set,
 ``peer_list`` is ignored.

@@ -82,6 +82,7 @@ def test_a_wrong_command_line_is_refused() -> None:
             "Ironic: ",
         ),
         ({"ironic": {"conductor_group": "g", "peer_list": "other"}}, 2, "peer_list"),
+        ({"ironic": {"shard_keyy": "a"}}, 2, "is shard_key meant?"),
         ({"DEFAULT": {"log_file": "/nonexistent/log"}}, 2, "/nonexistent"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
@@ -100,6 +101,25 @@ def test_what_keeps_it_from_starting_is_said_in_one_line(
     (line,) = errors(result)
     assert said in line
     assert result.returncode == code
+
+
+def test_what_has_no_effect_is_said_in_the_log(
+    db: Database, database_url: str, server: FakeIronicServer, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    service = ComputeProcess(
+        tmp_path,
+        "compute1",
+        database_url,
+        server.url,
+        DEFAULT={"log_file": str(log)},
+        # It ends by itself.
+        ironic={"deploy_timeot": "7", "conductor_group": "g", "peer_list": "other"},
+    )
+    run("--config-file", str(service.config))
+    (line,) = (line for line in log.read_text().splitlines() if " WARNING " in line)
+    assert "[ironic] deploy_timeot" in line
+    assert "deploy_timeout meant?" in line
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
