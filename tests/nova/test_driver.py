@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -118,6 +120,34 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
             before = len(self.fake.requests)
             driver.get_info(instance, use_cache=False)
             assert len(self.fake.requests) - before == asked
+
+    def test_a_deployment_is_waited_for_although_the_service_stops(self) -> None:
+        node = self.fake.add_node(
+            provision_state="wait call-back",
+            target_provision_state="active",
+            instance_uuid=INSTANCE,
+        )
+        self.configure(api_retry_interval=1)
+        driver = self.make()
+        waiting = threading.Event()
+        # Asked again and again by what waits.
+        driver._records.abort_reason = lambda instance: waiting.set()
+        flavor = objects.Flavor(
+            name="gold", vcpus=8, memory_mb=1, root_gb=10, ephemeral_gb=0, swap=0, extra_specs={}
+        )
+        instance = self.instance(node)
+        instance.flavor, instance.display_name, instance.vm_state = flavor, "server", "building"
+        with ThreadPoolExecutor() as pool:
+            spawned = pool.submit(driver.spawn, None, instance, None, [], None, {})
+            assert waiting.wait(60)
+            driver.cleanup_host("compute1")
+            waiting.clear()
+            assert waiting.wait(60), "it still waits"
+            self.fake.set_node(node, provision_state="active", target_provision_state=None)
+            spawned.result()
+        assert self.fake.node(node)["instance_uuid"] == INSTANCE
+        changes = [entry.path for entry in self.fake.requests.mutating()]
+        assert not any(path.endswith("/states/provision") for path in changes), changes
 
     def told(self, driver: Any, node: str) -> tuple[dict[str, Any], Any]:
         """What Nova is told of a node: its resource and its inventory."""
