@@ -14,6 +14,7 @@ whole.  Else each try could take as long as all of them together.
 
 from __future__ import annotations
 
+import collections
 import contextvars
 import dataclasses
 import random
@@ -40,6 +41,22 @@ _JITTER = 0.25
 _WITHIN_A_TRY = contextvars.ContextVar("within a try", default=False)
 
 
+# Without a budget nothing else bounds what a server asks for.
+_LONGEST_ASKED_FOR = 60.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """How a request is retried after errors of one kind.
+
+    :param retries: how often at most; ``None``: as after others.
+    :param delay: the seconds before each; ``None``: as after others.
+    """
+
+    retries: int | None = None
+    delay: float | None = None
+
+
 @dataclasses.dataclass(frozen=True)
 class RetryPolicy:
     """How a request is retried.  Thread-safe.
@@ -50,6 +67,9 @@ class RetryPolicy:
     :param clock: a monotonic clock in seconds.
     :param sleep: waits for so many seconds.
     :param rng: the source of jitter.
+    :param connect: after no answer.
+    :param status: after answers of one of the statuses.
+    :param statuses: those.
     """
 
     max_retries: int = 60
@@ -57,22 +77,47 @@ class RetryPolicy:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     rng: random.Random = dataclasses.field(default_factory=random.Random)
+    connect: Limit = Limit()
+    status: Limit = Limit()
+    statuses: frozenset[int] = answers.TRANSIENT_STATUSES
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> RetryPolicy:
-        """The policy of ``api_max_retries`` and ``api_retry_interval``."""
-        return cls(conf.ironic.api_max_retries, float(conf.ironic.api_retry_interval))
+        """The policy of ``api_max_retries``, ``api_retry_interval`` and the adapter's options."""
+        group = conf.ironic
+        return cls(
+            group.api_max_retries,
+            float(group.api_retry_interval),
+            connect=Limit(group.connect_retries, group.connect_retry_delay),
+            status=Limit(group.status_code_retries, group.status_code_retry_delay),
+            statuses=frozenset(group.retriable_status_codes or answers.TRANSIENT_STATUSES),
+        )
 
     @property
     def budget(self) -> float:
         """Seconds after which no further try begins; one that has may end later.  0: no bound."""
         return self.max_retries * self.interval
 
-    def delay(self, tries: int) -> float:
-        """Seconds to wait after so many tries."""
+    def delay(self, tries: int, error: BaseException | None = None) -> float:
+        """Seconds to wait after so many tries, the last of which has failed so."""
+        limit = self._limit(error)
+        asked = getattr(error, "retry_after", None)
+        if asked is not None:
+            asked = asked if self.budget > 0 else min(asked, _LONGEST_ASKED_FOR)
+            # Not before, and not all at the same moment.
+            return float(asked) * self.rng.uniform(1, 1 + _JITTER)
+        if limit is not None and limit.delay is not None:
+            return limit.delay
         exponent = min(tries - 1, 10)
         grown = min(self.interval * _GROWTH**exponent, self.interval * _LARGEST_INTERVAL_FACTOR)
         return grown * self.rng.uniform(1 - _JITTER, 1 + _JITTER)
+
+    def _limit(self, error: BaseException | None) -> Limit | None:
+        if isinstance(error, exceptions.IronicUnreachable):
+            return self.connect
+        if isinstance(error, exceptions.IronicError) and error.status in self.statuses:
+            return self.status
+        return None
 
     def run(self, attempt: Callable[[], T]) -> T:
         """Call ``attempt`` until it returns, or raises what no retry can mend.
@@ -84,6 +129,7 @@ class RetryPolicy:
         if _WITHIN_A_TRY.get():
             return attempt()
         start = self.clock()
+        failed: collections.Counter[int] = collections.Counter()
 
         def one_try() -> T:
             token = _WITHIN_A_TRY.set(True)
@@ -93,19 +139,23 @@ class RetryPolicy:
                 _WITHIN_A_TRY.reset(token)
 
         def stop(state: tenacity.RetryCallState) -> bool:
-            return state.attempt_number > self.max_retries or (
-                self.budget > 0 and self.clock() - start >= self.budget
-            )
+            if self.max_retries == 0 or (self.budget > 0 and self.clock() - start >= self.budget):
+                return True
+            limit = self._limit(_error_of(state))
+            if limit is None or limit.retries is None:
+                return state.attempt_number > self.max_retries
+            failed[id(limit)] += 1
+            return failed[id(limit)] > limit.retries
 
         def wait(state: tenacity.RetryCallState) -> float:
-            delay = self.delay(state.attempt_number)
+            delay = self.delay(state.attempt_number, _error_of(state))
             if self.budget > 0:
                 # A last try at the end of the budget, rather than none.
                 delay = min(delay, max(start + self.budget - self.clock(), 0.0))
             return delay
 
         def log(state: tenacity.RetryCallState) -> None:
-            error = state.outcome.exception() if state.outcome else None
+            error = _error_of(state)
             pause = state.next_action.sleep if state.next_action else 0.0
             LOG.debug("%s; try %d follows in %.1f s", error, state.attempt_number + 1, pause)
 
@@ -119,3 +169,7 @@ class RetryPolicy:
             before_sleep=log,
             reraise=True,
         )(one_try)
+
+
+def _error_of(state: tenacity.RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome else None

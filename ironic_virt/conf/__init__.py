@@ -104,6 +104,7 @@ def check(conf: cfg.ConfigOpts) -> list[str]:
 
     warnings = check_but_ironic(conf)
     _read_each(ironic.GROUP, conf[ironic.GROUP], ironic.all_options(conf))
+    ironic.check_adapter(conf)
     ironic.check_auth(conf)
     unknown.check_same(conf, ironic.GROUP, "shard_key", "shard")
     return warnings + unknown.check(conf, ironic.GROUP, ironic.known_names(conf))

@@ -23,7 +23,10 @@ GROUP = "ironic"
 SERVICE_TYPE = "baremetal"
 
 # Which API version to speak is negotiated, never configured.
-_VERSION_OPTIONS = frozenset({"min_version", "max_version", "default_microversion"})
+_VERSION_OPTIONS = frozenset({"version", "min_version", "max_version", "default_microversion"})
+
+RETRIED_STATUSES = frozenset({429, 502, 503, 504})
+"""The answers after which another try may do, whatever the request was."""
 
 OPTIONS = [
     cfg.IntOpt(
@@ -61,6 +64,15 @@ seven or more, three quarters of the interval.
 Related options:
 
 * api_max_retries
+""",
+    ),
+    cfg.IntOpt(
+        "answer_size_limit",
+        default=64,
+        min=1,
+        help="""
+The largest answer of Ironic or Keystone that is read, in MiB, after decompression. A
+page of 1,000 nodes has 1 to 5.
 """,
     ),
     cfg.IntOpt(
@@ -378,6 +390,30 @@ def known_names(conf: cfg.ConfigOpts) -> set[str]:
         with contextlib.suppress(ksa_exceptions.NoMatchingPlugin):
             options += loading.get_auth_plugin_conf_options(conf[GROUP].auth_type)
     return {*conf[GROUP], *unknown.names(options)}
+
+
+def check_adapter(conf: cfg.ConfigOpts) -> None:
+    """See that no adapter option asks for what is not done.
+
+    :raises InvalidConfiguration: one does.
+    """
+    group = conf[GROUP]
+    for name in sorted(_VERSION_OPTIONS):
+        if name in group and group[name] is not None:
+            raise exceptions.InvalidConfiguration(
+                f"[{GROUP}] {name}", "API versions are negotiated with Ironic: remove the option"
+            )
+    others = set(group.retriable_status_codes or ()) - RETRIED_STATUSES
+    if others:
+        raise exceptions.InvalidConfiguration(
+            f"[{GROUP}] retriable_status_codes",
+            f"after {', '.join(map(str, sorted(others)))} a request is not sent again, since it "
+            "may have been carried out; use only "
+            f"{', '.join(map(str, sorted(RETRIED_STATUSES)))}",
+        )
+    for name in ("connect_retry_delay", "status_code_retry_delay"):
+        if (group[name] or 0) < 0:
+            raise exceptions.InvalidConfiguration(f"[{GROUP}] {name}", "is less than 0")
 
 
 def check_auth(conf: cfg.ConfigOpts) -> None:

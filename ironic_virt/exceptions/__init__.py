@@ -11,6 +11,7 @@ This package imports nothing of the others.
 
 from ironic_virt.exceptions.answers import (
     BadRequest,
+    CertificateNotTrusted,
     Conflict,
     IronicError,
     IronicUnauthorized,
@@ -67,6 +68,7 @@ from ironic_virt.exceptions.nodes import (
 __all__ = [
     "BadRequest",
     "BuildAborted",
+    "CertificateNotTrusted",
     "ClaimRefused",
     "ComputeDriverFailed",
     "ComputeDriverNotFound",

@@ -16,6 +16,7 @@ class IronicError(IronicVirtError):
     :param status: the HTTP status, ``None`` if there was no answer.
     :param method: the HTTP method.
     :param path: the path below ``/v1``.
+    :param retry_after: the seconds after which the server wants to be asked again.
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class IronicError(IronicVirtError):
         status: int | None = None,
         method: str | None = None,
         path: str | None = None,
+        retry_after: float | None = None,
     ) -> None:
         self.message = message
         self.node = node
@@ -34,6 +36,7 @@ class IronicError(IronicVirtError):
         self.status = status
         self.method = method
         self.path = path
+        self.retry_after = retry_after
         super().__init__(message)
 
     def __str__(self) -> str:
@@ -61,6 +64,10 @@ class IronicUnavailable(IronicError):
 
 class IronicUnauthorized(IronicError):
     """The credentials in ``[ironic]`` were not accepted (401, 403)."""
+
+
+class CertificateNotTrusted(IronicError):
+    """TLS fails for a certificate's sake, which no other try mends: an option is wrong."""
 
 
 class BadRequest(IronicError):

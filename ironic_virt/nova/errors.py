@@ -88,7 +88,11 @@ def verdict(error: exceptions.IronicVirtError) -> Verdict:
             return Verdict.UNTOUCHED
         case exceptions.NodeError():
             return Verdict.ELSEWHERE if error.retriable else Verdict.POINTLESS
-        case exceptions.IronicUnauthorized() | exceptions.MicroversionNotSupported():
+        case (
+            exceptions.IronicUnauthorized()
+            | exceptions.CertificateNotTrusted()
+            | exceptions.MicroversionNotSupported()
+        ):
             return Verdict.POINTLESS
         case exceptions.IronicError():
             return Verdict.ELSEWHERE

@@ -9,11 +9,15 @@ doesn't foresee fails the test.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json as jsonlib
 import random
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent import futures
 from typing import Any
+from unittest import mock
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
@@ -106,6 +110,20 @@ def client_of(channel: ScriptedChannel, *, retries: int = 3) -> IronicClient:
         max_retries=retries, interval=1.0, clock=clock, sleep=clock.sleep, rng=random.Random(1)
     )
     return IronicClient(channel, policy)
+
+
+@contextlib.contextmanager
+def joined() -> Iterator[threading.Semaphore]:
+    """Counts the threads that begin to wait for another one's answer."""
+    semaphore = threading.Semaphore(0)
+    wait = futures.Future.result
+
+    def result(future: futures.Future[Any], timeout: float | None = None) -> Any:
+        semaphore.release()
+        return wait(future, timeout)
+
+    with mock.patch.object(futures.Future, "result", result):
+        yield semaphore
 
 
 # -- replies --------------------------------------------------------------------

@@ -8,6 +8,7 @@ import base64
 import io
 import logging
 import pathlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,12 +18,15 @@ import requests_mock
 import urllib3
 
 from ironic_virt import conf, exceptions
+from ironic_virt.baremetal import answers
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.connection import (
     DEFAULT_TIMEOUT,
+    LOOK_UP_AGAIN,
     KeystoneChannel,
     ObservedChannel,
 )
+from tests.unit.baremetal import scripted
 
 IRONIC = "http://ironic.invalid:6385"
 KEYSTONE = "http://keystone.invalid/v3"
@@ -56,9 +60,11 @@ def http() -> Iterator[requests_mock.Mocker]:
         yield mocker
 
 
-def catalog(*interfaces: str, service_type: str = "baremetal") -> dict[str, Any]:
+def catalog(
+    *interfaces: str, service_type: str = "baremetal", url: str = IRONIC
+) -> dict[str, Any]:
     endpoints = [
-        {"id": name, "interface": name, "region_id": "here", "region": "here", "url": IRONIC}
+        {"id": name, "interface": name, "region_id": "here", "region": "here", "url": url}
         for name in interfaces
     ]
     return {
@@ -247,8 +253,7 @@ def test_a_keystone_that_does_not_answer_is_unreachable(
         requests.ReadTimeout("too slow to answer"),
         requests.exceptions.ChunkedEncodingError("cut off"),
         requests.exceptions.ContentDecodingError("not gzip"),
-        requests.exceptions.SSLError("certificate verify failed"),
-        requests.TooManyRedirects("round and round"),
+        requests.exceptions.SSLError("EOF occurred in violation of protocol"),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -260,6 +265,127 @@ def test_no_answer_is_one_kind_of_error(
         connect().send("GET", "/nodes")
     assert (caught.value.method, caught.value.path) == ("GET", "/nodes")
     assert len(http.request_history) == 1, "retries are the client's"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired",
+        "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: Hostname mismatch",
+        "[SSL: TLSV1_ALERT_UNKNOWN_CA] tlsv1 alert unknown ca",
+    ],
+)
+@pytest.mark.parametrize("lines", [NONE, PASSWORD])
+def test_a_certificate_that_is_not_trusted_is_a_wrong_option_at_once(
+    connect: Connect, http: requests_mock.Mocker, lines: str, told: str
+) -> None:
+    http.register_uri(requests_mock.ANY, requests_mock.ANY, exc=requests.exceptions.SSLError(told))
+    with pytest.raises(exceptions.CertificateNotTrusted, match="cafile") as caught:
+        IronicClient(connect(lines)).get_node("some-node")
+    assert not answers.is_transient(caught.value)
+
+
+def test_a_file_of_certificates_that_is_missing_is_one_too(connect: Connect) -> None:
+    lines = "auth_type = none\nendpoint_override = https://ironic.invalid\ncafile = /no/such.pem"
+    with pytest.raises(exceptions.CertificateNotTrusted, match=r"/no/such\.pem.*cafile"):
+        connect(lines).send("GET", "/nodes")
+
+
+def test_what_tls_has_to_be_reaches_the_connections(connect: Connect) -> None:
+    channel = connect(f"{NONE}\ntls_min_version = 1.3")
+    adapter = channel._adapter.session.session.get_adapter("https://ironic.invalid")
+    assert adapter.tls_min_version == "1.3"
+
+
+@pytest.mark.parametrize("auth", [f"{BASIC}\nendpoint_override = {IRONIC}", PASSWORD])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_redirect_is_followed(
+    connect: Connect, http: requests_mock.Mocker, auth: str, status: int
+) -> None:
+    there = "https://elsewhere.invalid/v1/nodes/n"
+    serve_keystone(http, catalog("internal"))
+    http.patch(f"{IRONIC}/v1/nodes/n", status_code=status, headers={"Location": there})
+    with pytest.raises(exceptions.UnexpectedAnswer) as caught:
+        connect(auth).send("PATCH", "/nodes/n", json=[{"op": 1}], params={"secret": "1"})
+    assert f"{IRONIC}/v1/nodes/n redirects to {there}" in str(caught.value)
+    assert not [sent for sent in http.request_history if "elsewhere" in sent.url]
+
+
+def test_credentials_are_not_sent_where_keystone_redirects(
+    connect: Connect, http: requests_mock.Mocker
+) -> None:
+    serve_keystone(http, catalog("internal"))
+    there = {"Location": "https://elsewhere.invalid/v3/auth/tokens"}
+    http.post(f"{KEYSTONE}/auth/tokens", status_code=308, headers=there)
+    with pytest.raises(exceptions.UnexpectedAnswer, match=f"{KEYSTONE}.*redirects to.*elsewhere"):
+        connect(PASSWORD).send("GET", "/nodes")
+    assert not [sent for sent in http.request_history if "elsewhere" in sent.url]
+
+
+def test_the_endpoint_is_looked_up_again_after_it_failed(
+    connect: Connect, http: requests_mock.Mocker
+) -> None:
+    now = 1000.0
+    serve_keystone(http, catalog("internal"))
+    http.get(requests_mock.ANY, json={})
+    made = connect(PASSWORD)
+    channel = KeystoneChannel(made._adapter, 5.0, clock=lambda: now)
+    channel.send("GET", "/nodes")
+    serve_keystone(http, catalog("internal", url="http://moved.invalid:6385"))
+    http.get(f"{IRONIC}/v1/nodes", exc=requests.ConnectionError("gone"))
+    for _ in range(3):
+        with pytest.raises(exceptions.IronicUnreachable):
+            channel.send("GET", "/nodes")
+    assert tokens(http) == 1, "not at each failure: Keystone may be well off without them"
+    now += LOOK_UP_AGAIN
+    # A token that still does is kept while there is no other.
+    http.post(f"{KEYSTONE}/auth/tokens", status_code=503)
+    with pytest.raises(exceptions.IronicUnreachable, match="gone"):
+        channel.send("GET", "/nodes")
+    now += LOOK_UP_AGAIN
+    serve_keystone(http, catalog("internal", url="http://moved.invalid:6385"))
+    http.get("http://moved.invalid:6385/v1/nodes", json={})
+    assert channel.send("GET", "/nodes").status == 200
+
+
+def tokens(http: requests_mock.Mocker) -> int:
+    return sum(sent.method == "POST" for sent in http.request_history)
+
+
+def test_all_who_need_a_token_share_the_end_of_one_request(
+    connect: Connect, http: requests_mock.Mocker
+) -> None:
+    count = 12
+    asked, release = threading.Semaphore(0), threading.Event()
+
+    def hang(request: object, context: object) -> None:
+        asked.release()
+        assert release.wait(60)
+        raise requests.ConnectTimeout("too slow")
+
+    serve_keystone(http, catalog("internal"))
+    http.post(f"{KEYSTONE}/auth/tokens", text=hang)
+    channel = connect(PASSWORD)
+    caught: list[Exception] = []
+
+    def send() -> None:
+        try:
+            channel.send("GET", "/nodes")
+        except exceptions.IronicError as exc:
+            caught.append(exc)
+
+    threads = [threading.Thread(target=send) for _ in range(count)]
+    with scripted.joined() as waiters:
+        for thread in threads:
+            thread.start()
+        assert asked.acquire(timeout=60)
+        for _ in range(count - 1):
+            assert waiters.acquire(timeout=60)
+        release.set()
+    for thread in threads:
+        thread.join(60)
+    assert [type(error) for error in caught] == [exceptions.IronicUnreachable] * count
+    assert tokens(http) == 1
 
 
 def test_a_body_that_is_cut_off_is_no_answer(connect: Connect, http: requests_mock.Mocker) -> None:

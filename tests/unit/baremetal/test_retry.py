@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pathlib
 import random
 from collections.abc import Callable
 
@@ -13,6 +15,8 @@ from oslo_config import cfg
 from ironic_virt import conf, exceptions
 from ironic_virt.baremetal.retry import RetryPolicy
 from tests.unit.baremetal.scripted import Clock
+
+NONE = "[ironic]\nauth_type = none\nendpoint_override = http://ironic.invalid\n"
 
 
 class Average(random.Random):
@@ -250,3 +254,97 @@ def test_the_policy_is_that_of_the_options() -> None:
     options.set_override("api_retry_interval", 3, group="ironic")
     rule = RetryPolicy.from_conf(options)
     assert (rule.max_retries, rule.interval, rule.budget) == (7, 3.0, 21.0)
+
+
+def busy(clock: Clock, *errors: exceptions.IronicError) -> tuple[Callable[[], str], list[float]]:
+    """An attempt that fails so, one after the other, and then succeeds."""
+    left, begun = list(errors), []
+
+    def attempt() -> str:
+        begun.append(clock.now - 1000)
+        if left:
+            raise left.pop(0)
+        return "done"
+
+    return attempt, begun
+
+
+def unavailable(status: int = 503, retry_after: float | None = None) -> exceptions.IronicError:
+    return exceptions.IronicUnavailable("busy", status=status, retry_after=retry_after)
+
+
+def test_who_says_when_is_not_asked_before() -> None:
+    clock = Clock()
+    attempt, begun = busy(clock, unavailable(retry_after=30), unavailable(429, retry_after=5))
+    assert policy(clock).run(attempt) == "done"
+    assert begun == [0, 33.75, 33.75 + 5.625]
+
+
+def test_who_says_when_does_not_stretch_the_budget() -> None:
+    clock = Clock()
+    attempt, begun = busy(clock, *[unavailable(retry_after=86400)] * 2)
+    with pytest.raises(exceptions.IronicUnavailable):
+        policy(clock).run(attempt)
+    assert begun == [0, 120], "a last try at the end"
+    clock = Clock()
+    attempt, begun = busy(clock, unavailable(retry_after=86400))
+    policy(clock, interval=0).run(attempt)
+    assert begun[1] <= 75
+
+
+@pytest.mark.parametrize(
+    ("lines", "errors", "slept"),
+    [
+        ("connect_retries = 2", [exceptions.IronicUnreachable("no")] * 3, 2),
+        ("connect_retries = 0", [exceptions.IronicUnreachable("no")], 0),
+        ("status_code_retries = 1", [unavailable(503), unavailable(429)], 1),
+        (
+            "connect_retries = 1\nstatus_code_retries = 1",
+            [exceptions.IronicUnreachable("no"), unavailable(), unavailable()],
+            2,
+        ),
+        (
+            "status_code_retries = 0\nretriable_status_codes = 503",
+            [unavailable(502), unavailable(503)],
+            1,
+        ),
+    ],
+)
+def test_novas_limits_of_retries_are_kept(
+    tmp_path: pathlib.Path, lines: str, errors: list[exceptions.IronicError], slept: int
+) -> None:
+    clock = Clock()
+    attempt, _ = busy(clock, *errors, unavailable())
+    with pytest.raises(type(errors[-1])):
+        configured(tmp_path, lines, clock).run(attempt)
+    assert len(clock.slept) == slept
+
+
+def test_novas_delays_of_retries_are_kept(tmp_path: pathlib.Path) -> None:
+    clock = Clock()
+    attempt, begun = busy(clock, exceptions.IronicUnreachable("no"), unavailable(), unavailable())
+    lines = "connect_retry_delay = 0.5\nstatus_code_retry_delay = 7"
+    assert configured(tmp_path, lines, clock).run(attempt) == "done"
+    assert begun == [0, 0.5, 7.5, 14.5]
+
+
+def configured(tmp_path: pathlib.Path, lines: str, clock: Clock) -> RetryPolicy:
+    path = tmp_path / "ironic-virt.conf"
+    path.write_text(f"{NONE}{lines}\n")
+    made = RetryPolicy.from_conf(conf.load([str(path)]))
+    return dataclasses.replace(made, clock=clock, sleep=clock.sleep, rng=Average())
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("retriable_status_codes = 500,503", "500"),
+        ("connect_retry_delay = -1", "less than 0"),
+        ("status_code_retry_delay = -1", "less than 0"),
+    ],
+)
+def test_what_is_not_done_is_refused(tmp_path: pathlib.Path, line: str, says: str) -> None:
+    path = tmp_path / "ironic-virt.conf"
+    path.write_text(f"{NONE}{line}\n")
+    with pytest.raises(exceptions.InvalidConfiguration, match=f"{line.split()[0]}.*{says}"):
+        conf.load([str(path)])

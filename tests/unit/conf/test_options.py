@@ -310,7 +310,7 @@ def test_every_registered_option_is_in_the_sample_or_not_for_files() -> None:
     options = cfg.ConfigOpts()
     conf.register_opts(options)
     listed = {opt.dest for group, some in opts.list_opts() if group == "ironic" for opt in some}
-    negotiated = {"min_version", "max_version", "default_microversion"}
+    negotiated = {"version", "min_version", "max_version", "default_microversion"}
     assert set(options.ironic) - negotiated <= listed
 
 

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""One question at a time, whose answer, or error, all share who ask it meanwhile.
+
+Nothing is asked under a lock: those who come while a question is under way wait for its
+end and no longer, so a server that does not answer costs all of them one timeout together.
+
+Thread-safe.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent import futures
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class SingleFlight(Generic[T]):
+    """Lets one caller ask, and the others have what that one gets."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._under_way: futures.Future[T] | None = None
+
+    def run(self, ask: Callable[[], T]) -> T:
+        """Ask, unless it is being asked already.
+
+        :returns: what the one who asks gets.
+        :raises Exception: what that one raises; each caller has a copy of its own.
+        """
+        while True:
+            with self._lock:
+                flight = self._under_way
+                leads = flight is None
+                if flight is None:
+                    flight = self._under_way = futures.Future()
+            if leads:
+                return self._lead(flight, ask)
+            try:
+                return flight.result()
+            except futures.CancelledError:
+                continue
+            except Exception as exc:
+                raise _copy(exc) from exc
+
+    def _lead(self, flight: futures.Future[T], ask: Callable[[], T]) -> T:
+        try:
+            answer = ask()
+        except Exception as exc:
+            self._land()
+            flight.set_exception(exc)
+            raise _copy(exc) from exc
+        except BaseException:
+            # This thread is being ended; one of those who wait has to ask.
+            self._land()
+            flight.cancel()
+            raise
+        self._land()
+        flight.set_result(answer)
+        return answer
+
+    def _land(self) -> None:
+        with self._lock:
+            self._under_way = None
+
+
+def _copy(error: Exception) -> Exception:
+    """The same error; those who catch it add to it what they know."""
+    twin = type(error).__new__(type(error))
+    twin.args = error.args
+    twin.__dict__.update(error.__dict__)
+    return twin

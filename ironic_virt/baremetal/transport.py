@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A requests session whose every request, to Keystone too, comes to an end.
+
+* The timeout holds for all of it: connecting, sending, the headers and the last byte of the
+  body.  requests' own starts again with each byte.  Resolving a name is not in it: nothing
+  can break that off.
+* An answer has a largest size, counted after decompression.
+* No redirect is followed: the second URL would be sent the credentials and the body, and
+  would answer something else than what was asked for.
+
+keystoneauth1 passes what is raised here on as the ``original`` of its own errors.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import requests
+import urllib3
+from keystoneauth1 import session as ksa_session
+from urllib3 import connection, connectionpool
+from urllib3 import exceptions as urllib3_exceptions
+
+# As many requests of one service as may run at once without new connections.
+_POOL_SIZE = 64
+
+_REDIRECTS = frozenset({301, 302, 303, 305, 307, 308})
+
+# What is asked for; of others nobody knows how far a few bytes unfold.
+_ENCODINGS = "gzip, deflate"
+_BUFFER = 1 << 16
+
+
+class Redirected(requests.RequestException):
+    """The answer leads to another URL."""
+
+
+class AnswerTooLarge(requests.RequestException):
+    """The answer is larger than allowed, or coded in a way that was not asked for."""
+
+
+def session(largest_answer: int, **tls: Any) -> requests.Session:
+    """A session for keystoneauth1's.
+
+    :param largest_answer: in bytes.
+    :param tls: ``tls_ciphers`` and ``tls_min_version``, as keystoneauth1's adapter has them.
+    """
+    made = requests.Session()
+    made.headers["Accept-Encoding"] = _ENCODINGS
+    for scheme in ("http://", "https://"):
+        made.mount(scheme, _Adapter(pool_maxsize=_POOL_SIZE, **tls))
+
+    def check(response: requests.Response, **_: Any) -> None:
+        _refuse_redirect(response)
+        response.raw = _Limited(response, largest_answer)
+
+    made.hooks["response"].append(check)
+    return made
+
+
+def _refuse_redirect(response: requests.Response) -> None:
+    if response.status_code not in _REDIRECTS:
+        return
+    response.close()
+    there = response.headers.get("Location", "nowhere")
+    raise Redirected(
+        f"{_without_query(response.url)} redirects to {_without_query(there)}, which is not "
+        "followed. Name the URL that answers itself, in the catalogue or as [ironic] "
+        "endpoint_override"
+    )
+
+
+def _without_query(url: str) -> str:
+    return url.partition("?")[0][:200]
+
+
+class _Limited:
+    """A body that is read up to a size.
+
+    :param response: what it belongs to; only its content is to be read.
+    """
+
+    def __init__(self, response: requests.Response, largest: int) -> None:
+        self._raw: Any = response.raw
+        self._url = _without_query(response.url)
+        self._largest = largest
+        encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+        if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            self._refuse(f"is coded as {encoding[:40]!r}, which was not asked for")
+        length = response.headers.get("Content-Length", "")
+        if length.isdecimal() and int(length[:20]) > largest:
+            self._refuse_size()
+
+    def stream(self, amount: int, decode_content: bool = True) -> Iterator[bytes]:
+        """The body piece by piece; what is compressed by small ones, which may grow."""
+        read = 0
+        for piece in self._raw.stream(amount, decode_content=decode_content):
+            read += len(piece)
+            if read > self._largest:
+                self._refuse_size()
+            yield piece
+
+    def _refuse_size(self) -> None:
+        size = self._largest / (1 << 20)
+        self._refuse(f"is larger than {size:g} MiB ([ironic] answer_size_limit)")
+
+    def _refuse(self, why: str) -> None:
+        self._raw.close()
+        raise AnswerTooLarge(f"the answer of {self._url} {why}")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
+
+
+class _Reader(io.RawIOBase):
+    """Reads from a socket until its deadline."""
+
+    def __init__(self, timed: _TimedSocket, inner: Any) -> None:
+        self._timed = timed
+        self._inner = inner
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._timed.arm()
+        read: int | None = self._inner.readinto(buffer)
+        return read
+
+    def close(self) -> None:
+        super().close()
+        self._inner.close()
+
+
+class _TimedSocket:
+    """A socket whose timeout is one for all that follows, instead of one for each call."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._deadline: float | None = None
+        self.settimeout(inner.gettimeout())
+
+    def settimeout(self, seconds: float | None) -> None:
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self._inner.settimeout(seconds)
+
+    def arm(self) -> None:
+        """Let the next call take what is left."""
+        if self._deadline is not None:
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("timed out")
+            self._inner.settimeout(left)
+
+    def sendall(self, data: Any) -> None:
+        # Over TLS, Python's own begins the timeout again with each record.
+        view = memoryview(data).cast("B")
+        while view:
+            self.arm()
+            view = view[self._inner.send(view) :]
+
+    def makefile(self, mode: str, *_: Any, **__: Any) -> io.BufferedReader:
+        return io.BufferedReader(_Reader(self, self._inner.makefile(mode, buffering=0)), _BUFFER)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class _Timed:
+    """A connection whose timeouts are deadlines; beside one of urllib3's."""
+
+    host: str
+    port: int
+    timeout: Any
+    sock: Any
+    _dns_host: str
+
+    def connect(self) -> None:
+        super().connect()  # type: ignore[misc]
+        self.sock = _TimedSocket(self.sock)
+
+    def _new_conn(self) -> socket.socket:
+        # urllib3 gives each address of a name the whole timeout.
+        name, timeout = self._dns_host, self.timeout
+        until = time.monotonic() + timeout if isinstance(timeout, int | float) else None
+        try:
+            rows = socket.getaddrinfo(
+                name, self.port, urllib3.util.connection.allowed_gai_family(), socket.SOCK_STREAM
+            )
+        except OSError:
+            rows = []
+        addresses = list(dict.fromkeys(str(row[4][0]) for row in rows)) or [name]
+        try:
+            for index, address in enumerate(addresses):
+                self._dns_host = address
+                if until is not None:
+                    left = max(until - time.monotonic(), 0.001)
+                    self.timeout = left / (len(addresses) - index)
+                try:
+                    made: socket.socket = super()._new_conn()  # type: ignore[misc]
+                    return made
+                except urllib3_exceptions.HTTPError:
+                    if index == len(addresses) - 1:
+                        raise
+        finally:
+            self._dns_host, self.timeout = name, timeout
+        raise AssertionError("unreachable")
+
+
+class _HTTPConnection(_Timed, connection.HTTPConnection):
+    """Over TCP."""
+
+
+class _HTTPSConnection(_Timed, connection.HTTPSConnection):
+    """Over TLS."""
+
+
+class _HTTPPool(connectionpool.HTTPConnectionPool):
+    ConnectionCls = _HTTPConnection
+
+
+class _HTTPSPool(connectionpool.HTTPSConnectionPool):
+    ConnectionCls = _HTTPSConnection
+
+
+_POOLS = {"http": _HTTPPool, "https": _HTTPSPool}
+
+
+class _Adapter(ksa_session.TCPKeepAliveAdapter):
+    """Sends with connections of ours, and with one timeout for all."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = _POOLS
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        manager = super().proxy_manager_for(*args, **kwargs)
+        manager.pool_classes_by_scheme = _POOLS
+        return manager
+
+    def send(self, request: requests.PreparedRequest, **how: Any) -> requests.Response:  # type: ignore[override]
+        if isinstance(how.get("timeout"), int | float):
+            how["timeout"] = urllib3.Timeout(total=how["timeout"])
+        return super().send(request, **how)

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Answers over real sockets that come slowly, never end, or are larger than they look."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ironic_virt import conf, exceptions
+from ironic_virt.baremetal.connection import KeystoneChannel
+from tests.ports import reserved_port
+
+MIB = 1 << 20
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+Act = Callable[[socket.socket], None]
+
+
+class Server:
+    """Reads a request on each connection, and lets the test act out the answer.
+
+    :ivar requests: what came, as bytes.
+    :ivar broken_off: a peer has gone while it was answered.
+    """
+
+    def __init__(self, act: Act) -> None:
+        self._act = act
+        self.requests: list[bytes] = []
+        self.broken_off = threading.Event()
+        self.stopping = threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = self._listener.accept()
+                with peer:
+                    self.requests.append(peer.recv(65536))
+                    try:
+                        self._act(peer)
+                    except OSError:
+                        self.broken_off.set()
+
+    def stop(self) -> None:
+        self.stopping.set()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(30)
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Act], Server]]:
+    servers: list[Server] = []
+
+    def start(act: Act) -> Server:
+        servers.append(Server(act))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def channel(tmp_path: Path) -> Callable[..., KeystoneChannel]:
+    def of(url: str, lines: str = "timeout = 0.4") -> KeystoneChannel:
+        path = tmp_path / "service.conf"
+        path.write_text(f"[ironic]\nauth_type = none\nendpoint_override = {url}\n{lines}\n")
+        return KeystoneChannel.from_conf(conf.load([str(path)]))
+
+    return of
+
+
+def drip(server: list[Server], head: bytes, body: bytes) -> Act:
+    """Send a part at once, and the rest byte by byte: each comes soon, the whole late."""
+
+    def act(peer: socket.socket) -> None:
+        peer.sendall(head)
+        for index in range(len(body)):
+            server[0].stopping.wait(0.1)
+            peer.sendall(body[index : index + 1])
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("head", "dripping"),
+    [
+        (b"", OK + b"Content-Length: 2\r\n\r\n{}"),
+        (OK + b"Content-Length: 100\r\n\r\n", b"{" + b" " * 98 + b"}"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n", b"2\r\n{}\r\n" * 12 + b"0\r\n\r\n"),
+        (OK + b"\r\n", b" " * 100),
+    ],
+    ids=["headers", "body", "chunks", "until the end"],
+)
+def test_an_answer_that_drips_is_given_up_at_the_timeout(
+    serve: Callable[[Act], Server],
+    channel: Callable[..., KeystoneChannel],
+    head: bytes,
+    dripping: bytes,
+) -> None:
+    servers: list[Server] = []
+    servers.append(serve(drip(servers, head, dripping)))
+    with pytest.raises(
+        exceptions.IronicUnreachable, match=r"no whole answer from http.*/nodes within 0\.4 s"
+    ):
+        channel(servers[0].url).send("GET", "/nodes")
+    assert servers[0].broken_off.wait(30), "the connection is closed, not left to itself"
+
+
+def test_each_request_on_a_kept_connection_has_the_whole_timeout(
+    serve: Callable[[Act], Server], channel: Callable[..., KeystoneChannel]
+) -> None:
+    whole = OK + b"Content-Length: 2\r\n\r\n{}"
+
+    def act(peer: socket.socket) -> None:
+        peer.sendall(whole)
+        for _ in range(4):
+            assert peer.recv(65536)
+            threading.Event().wait(0.15)
+            peer.sendall(whole)
+
+    sender = channel(serve(act).url)
+    assert [sender.send("GET", "/nodes").body for _ in range(5)] == [b"{}"] * 5
+
+
+def test_the_addresses_of_a_name_share_the_timeout(
+    serve: Callable[[Act], Server],
+    channel: Callable[..., KeystoneChannel],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = serve(lambda peer: peer.sendall(OK + b"Content-Length: 2\r\n\r\n{}"))
+    port = int(server.url.rpartition(":")[2])
+    # Nobody takes what comes to the first address: its queue is full.
+    with socket.create_server(("127.0.0.2", port), backlog=0), contextlib.ExitStack() as stack:
+        for _ in range(2):
+            queued = stack.enter_context(socket.socket())
+            queued.setblocking(False)
+            queued.connect_ex(("127.0.0.2", port))
+        real = socket.getaddrinfo
+
+        def two(host: str, *args: object) -> list[tuple[object, ...]]:
+            found = ["127.0.0.2", "127.0.0.1"] if host == "ironic.invalid" else [host]
+            return [row for address in found for row in real(address, *args)]  # type: ignore[arg-type]
+
+        monkeypatch.setattr(socket, "getaddrinfo", two)
+        sender = channel(f"http://ironic.invalid:{port}", "timeout = 2")
+        assert sender.send("GET", "/nodes").body == b"{}"
+
+
+def endless(piece: bytes, head: bytes = OK) -> Act:
+    def act(peer: socket.socket) -> None:
+        peer.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
+        while True:
+            peer.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+
+    return act
+
+
+def bomb(size: int) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    packed = b"".join(packer.compress(bytes(MIB)) for _ in range(size // MIB)) + packer.flush()
+    head = OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    return head + packed
+
+
+@pytest.mark.parametrize(
+    ("act", "says"),
+    [
+        (endless(b" " * 4096), "larger than 2 MiB"),
+        (lambda peer: peer.sendall(OK + b"Content-Length: 500000000\r\n\r\n{"), "larger than 2"),
+        (lambda peer: peer.sendall(bomb(200 * MIB)), "larger than 2 MiB"),
+        (endless(b"x", OK + b"Content-Encoding: br\r\n"), "coded as 'br'"),
+        (endless(b"x", OK + b"Content-Encoding: gzip, gzip\r\n"), "coded as 'gzip, gzip'"),
+    ],
+    ids=["endless", "announced", "compressed", "another coding", "compressed twice"],
+)
+def test_an_answer_that_is_too_large_is_not_read(
+    serve: Callable[[Act], Server],
+    channel: Callable[..., KeystoneChannel],
+    act: Act,
+    says: str,
+) -> None:
+    sender = channel(serve(act).url, "answer_size_limit = 2")
+    tracemalloc.start()
+    try:
+        with pytest.raises(exceptions.UnexpectedAnswer, match=says):
+            sender.send("GET", "/nodes")
+        assert tracemalloc.get_traced_memory()[1] < 32 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_compressed_and_small_enough_is_read(
+    serve: Callable[[Act], Server], channel: Callable[..., KeystoneChannel]
+) -> None:
+    server = serve(lambda peer: peer.sendall(bomb(2 * MIB)))
+    answer = channel(server.url, "answer_size_limit = 2").send("GET", "/nodes")
+    assert answer.body == bytes(2 * MIB)
+    assert b"Accept-Encoding: gzip, deflate\r\n" in server.requests[0]
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH"])
+def test_nothing_is_sent_to_where_an_answer_redirects(
+    serve: Callable[[Act], Server], channel: Callable[..., KeystoneChannel], method: str
+) -> None:
+    other = serve(lambda peer: peer.sendall(OK + b"Content-Length: 2\r\n\r\n{}"))
+    where = f"Location: {other.url}/v1/nodes\r\nContent-Length: 0\r\n\r\n".encode()
+    server = serve(lambda peer: peer.sendall(b"HTTP/1.1 307 Elsewhere\r\n" + where))
+    with pytest.raises(exceptions.UnexpectedAnswer, match=f"{server.url}.*{other.url}"):
+        channel(server.url).send(method, "/nodes", params={"shard": "blue"})
+    assert other.requests == []
+
+
+def test_an_error_names_its_cause_once(channel: Callable[..., KeystoneChannel]) -> None:
+    with reserved_port() as port, pytest.raises(exceptions.IronicUnreachable) as caught:
+        channel(f"http://127.0.0.1:{port}").send("GET", "/nodes", params={"shard": "blue"})
+    assert str(caught.value) == (
+        f"Ironic: GET /nodes: no answer from http://127.0.0.1:{port}/v1/nodes: "
+        "[Errno 111] Connection refused"
+    )
