@@ -23,13 +23,14 @@ from typing import Any
 import msgspec
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers
+from ironic_virt.baremetal import answers, paging
 from ironic_virt.baremetal.connection import Answer
 from ironic_virt.baremetal.node import leniently
 from ironic_virt.baremetal.sender import Sender
 from ironic_virt.baremetal.versions import Feature
 
 _PATH = "/allocations"
+_NEEDS = (Feature.ALLOCATIONS,)
 
 ALLOCATING = "allocating"
 ACTIVE = "active"
@@ -109,7 +110,7 @@ class Allocations:
             return self._sender.change(
                 "POST",
                 _PATH,
-                version=self._version(),
+                needs=_NEEDS,
                 json=body,
                 applied=lambda: self._look(uuid),
                 result=lambda answer: _allocation_in(answer, "POST", _PATH),
@@ -124,7 +125,7 @@ class Allocations:
         """An allocation as it is now; ``None`` if Ironic has none of this uuid."""
         path = _path_of(uuid)
         try:
-            answer = self._sender.read(path, version=self._version())
+            answer = self._sender.read(path, needs=_NEEDS)
         except exceptions.NotFound as exc:
             _confirm_absent(exc, uuid)
             return None
@@ -135,21 +136,13 @@ class Allocations:
 
         :raises IronicError: any page failed; there is no partial result.
         """
-        version = self._version()
-        found: list[Allocation] = []
-        params: Mapping[str, str] = {}
-        while True:
-            answer = self._sender.read(_PATH, version=version, params=params)
-            page = answers.content(answer, _page_in, "a page of allocations", path=_PATH)
-            found += page.allocations
-            if not page.next:
-                return found
-            # Not the rest of the link: the host may be one that only a proxy knows.
-            last, params = params, {"marker": found[-1].uuid} if found else {}
-            if params == last:
-                raise exceptions.UnexpectedAnswer(
-                    "the link to the next page leads to the same page", method="GET", path=_PATH
-                )
+
+        def page(params: Mapping[str, str]) -> tuple[list[Allocation], str | None]:
+            answer = self._sender.read(_PATH, needs=_NEEDS, params=params)
+            found = answers.content(answer, _page_in, "a page of allocations", path=_PATH)
+            return found.allocations, found.next
+
+        return [row for rows in paging.pages(page, {}, _PATH) for row in rows]
 
     def delete(self, uuid: str) -> bool:
         """Give a reservation up; its node is free again.
@@ -163,7 +156,7 @@ class Allocations:
             return self._sender.change(
                 "DELETE",
                 path,
-                version=self._version(),
+                needs=_NEEDS,
                 applied=lambda: True if self._look(uuid) is None else None,
                 result=lambda _: True,
             )
@@ -174,14 +167,11 @@ class Allocations:
     def _look(self, uuid: str) -> Allocation | None:
         path = _path_of(uuid)
         try:
-            answer = self._sender.once("GET", path, version=self._version())
+            answer = self._sender.once("GET", path, needs=_NEEDS)
         except exceptions.NotFound as exc:
             _confirm_absent(exc, uuid)
             return None
         return _allocation_in(answer, "GET", path)
-
-    def _version(self) -> str:
-        return str(self._sender.versions.carrying(Feature.ALLOCATIONS))
 
 
 def _path_of(uuid: str) -> str:

@@ -9,18 +9,21 @@ one, according to where in the server it arose.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
+from email import utils
 from typing import Any, TypeVar
 
 import msgspec
 
 from ironic_virt import exceptions
+from ironic_virt.baremetal import texts
 from ironic_virt.baremetal.connection import Answer
+from ironic_virt.conf import ironic as ironic_conf
 
 T = TypeVar("T")
 
-TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
-"""Another try may do, whatever the request was."""
+TRANSIENT_STATUSES = ironic_conf.RETRIED_STATUSES
 
 LOST_STATUSES = frozenset({502, 504})
 """A gateway gave up waiting: the request may have been applied."""
@@ -30,11 +33,12 @@ LOST_STATUSES = frozenset({502, 504})
 _LOCKED = re.compile(r"\bis (presently )?locked\b", re.IGNORECASE)
 
 _TAG = re.compile(r"<(script|style).*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
-_LONGEST_TEXT = 500
+_LONGEST_PAGE = 4_000
+_LONGEST_ID = 64
 
 
 def fault_message(answer: Answer) -> str:
-    """The server's own message; of a page that a proxy made, its words."""
+    """The server's own message, as one line; of a page that a proxy made, its words."""
     fault = _json_or_text(answer.body.decode("utf-8", "replace"))
     if isinstance(fault, dict):
         fault = fault.get("error_message", fault)
@@ -43,9 +47,8 @@ def fault_message(answer: Answer) -> str:
     if isinstance(fault, dict):
         said = (fault.get(key) for key in ("faultstring", "title", "detail", "message"))
         fault = next((text for text in said if isinstance(text, str) and text.strip()), fault)
-    if fault is None or isinstance(fault, str):
-        return (fault or "").strip() or f"HTTP status {answer.status} without a message"
-    return str(fault)[:_LONGEST_TEXT]
+    message = "" if fault is None else texts.plain(str(fault))
+    return message or f"HTTP status {answer.status} without a message"
 
 
 def _json_or_text(text: str) -> Any:
@@ -53,7 +56,7 @@ def _json_or_text(text: str) -> Any:
         return msgspec.json.decode(text)
     except (ValueError, RecursionError):
         if "<" in text:
-            text = " ".join(_TAG.sub(" ", text).split())[:_LONGEST_TEXT]
+            text = " ".join(_TAG.sub(" ", text[:_LONGEST_PAGE]).split())
         return text
 
 
@@ -61,8 +64,22 @@ def request_id(answer: Answer) -> str | None:
     """The id under which the server has logged the request."""
     for name in ("openstack-request-id", "x-openstack-request-id"):
         if value := answer.headers.get(name):
-            return value
+            return texts.plain(value, _LONGEST_ID)
     return None
+
+
+def retry_after(answer: Answer, now: float) -> float | None:
+    """The seconds after which the server wants to be asked again (RFC 9110, 10.2.3).
+
+    :param now: seconds since the epoch, for a server that names a date.
+    """
+    said = answer.headers.get("Retry-After", "").strip()
+    if said.isdecimal():
+        return float(said[:10])
+    try:
+        return max(0.0, utils.parsedate_to_datetime(said).timestamp() - now)
+    except ValueError:
+        return None
 
 
 def content(
@@ -85,7 +102,7 @@ def content(
     try:
         return decode(answer.body)
     except (LookupError, TypeError, ValueError, RecursionError) as exc:
-        reason = f"the answer is not {what}: {exc}"
+        reason = f"the answer is not {what}: {texts.plain(str(exc))}"
         cause: Exception = exc
     except exceptions.UnexpectedAnswer as exc:
         reason, cause = exc.message, exc
@@ -115,7 +132,8 @@ def error_of(
         kind = exceptions.NodeNotFound if gone else exceptions.NotFound
     elif status == 409:
         kind = exceptions.NodeLocked if _LOCKED.search(message) else exceptions.Conflict
-    elif status in TRANSIENT_STATUSES:
+    elif status in TRANSIENT_STATUSES or status == 406:
+        # The version was refused though it had been negotiated: another server answers.
         kind = exceptions.IronicUnavailable
     elif 400 <= status < 500:
         kind = exceptions.BadRequest
@@ -128,6 +146,7 @@ def error_of(
         status=status,
         method=method,
         path=path,
+        retry_after=retry_after(answer, time.time()) if status in (429, 503) else None,
     )
 
 

@@ -129,4 +129,4 @@ def doubts(sweep: Sequence[Swept], known: Mapping[str, Node], fresh: Mapping[str
 
 def as_listed(node: Node, where: NodeFilter) -> Node | None:
     """A node read by itself as a list would show it; ``None`` if it would not."""
-    return lists.as_listed(node) if where.holds(node) else None
+    return lists.as_listed(node, where) if where.holds(node) else None

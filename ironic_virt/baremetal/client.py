@@ -13,10 +13,9 @@ server's message, the node and the request id.
 from __future__ import annotations
 
 import copy
-import functools
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 from oslo_config import cfg
@@ -27,9 +26,8 @@ from ironic_virt.baremetal.allocations import Allocations
 from ironic_virt.baremetal.connection import Answer, Channel, KeystoneChannel, ObservedChannel
 from ironic_virt.baremetal.consoles import Consoles
 from ironic_virt.baremetal.history import History
-from ironic_virt.baremetal.lists import FIELD_FEATURES as _FIELD_FEATURES
+from ironic_virt.baremetal.lists import FIELD_FEATURES, NodeLists
 from ironic_virt.baremetal.lists import NodeFilter as NodeFilter
-from ironic_virt.baremetal.lists import NodeLists
 from ironic_virt.baremetal.management import Management
 from ironic_virt.baremetal.node import LIST_FIELDS, Node, NodeDecoder
 from ironic_virt.baremetal.patches import JsonPatch, patch_is_applied
@@ -59,6 +57,16 @@ _ONE_NODE_FIELDS = (
     "storage_interface",
     "console_enabled",
 )
+
+
+class _Shown(TypedDict):
+    """What is asked of a single node: see :meth:`Sender.once`."""
+
+    fields: Sequence[str]
+    optional: Mapping[str, Feature]
+
+
+_WHOLE = _Shown(fields=_ONE_NODE_FIELDS, optional=FIELD_FEATURES)
 
 
 class Validation(msgspec.Struct, frozen=True):
@@ -122,12 +130,19 @@ class IronicClient:
 
     @property
     def versions(self) -> ServerVersions:
-        """The API versions that the server speaks, asked once."""
+        """The API versions that Ironic speaks, as far as is known."""
         return self._sender.versions
 
     def has(self, feature: Feature) -> bool:
-        """Whether the server can do it."""
-        return self.versions.has(feature)
+        """Whether Ironic can do it; asked again before the answer is no."""
+        return self._sender.has(feature)
+
+    def require(self, feature: Feature) -> None:
+        """Refuse to go on without a feature.
+
+        :raises MicroversionNotSupported: Ironic is too old, with the version needed and found.
+        """
+        self._sender.require(feature)
 
     @property
     def allocations(self) -> Allocations:
@@ -188,9 +203,8 @@ class IronicClient:
 
         :raises NodeNotFound: Ironic has no such node.
         """
-        version, fields = self._one_node_version()
         path = f"/nodes/{_quoted(uuid)}"
-        answer = self._sender.read(path, version=version, params={"fields": fields}, node=uuid)
+        answer = self._sender.read(path, **_WHOLE, node=uuid)
         return self._node_in(answer, path, uuid)
 
     def node_of_instance(self, instance_uuid: str) -> Node | None:
@@ -198,11 +212,8 @@ class IronicClient:
 
         :raises UnexpectedAnswer: more than one node carries it.
         """
-        version, fields = self._one_node_version()
-        answer = self._sender.read(
-            "/nodes", version=version, params={"instance_uuid": instance_uuid, "fields": fields}
-        )
-        nodes, _ = self._page_in(answer)
+        answer = self._sender.read("/nodes", **_WHOLE, params={"instance_uuid": instance_uuid})
+        nodes = self._nodes_in(answer)
         if len(nodes) > 1:
             raise exceptions.UnexpectedAnswer(
                 f"instance {instance_uuid} is on several nodes: "
@@ -210,16 +221,15 @@ class IronicClient:
             )
         return nodes[0] if nodes else None
 
-    def _page_in(self, answer: Answer) -> tuple[list[Node], str | None]:
-        return answers.content(answer, self._decoder.page, "a page of nodes", path="/nodes")
+    def _nodes_in(self, answer: Answer) -> list[Node]:
+        nodes, _ = answers.content(answer, self._decoder.page, "a page of nodes", path="/nodes")
+        return [_with_unasked(node, answer) for node in nodes]
 
     def _node_in(self, answer: Answer, path: str, uuid: str, method: str = "GET") -> Node:
-        return answers.content(
+        node = answers.content(
             answer, self._decoder.one, "a node", method=method, path=path, node=uuid
         )
-
-    def _one_node_version(self) -> tuple[str, str]:
-        return _one_node_version(self.versions)
+        return _with_unasked(node, answer)
 
     # -- nodes, changed -------------------------------------------------------
 
@@ -233,18 +243,17 @@ class IronicClient:
         :returns: the node as it is afterwards.
         :raises Conflict: among others when ``instance_uuid`` is another's.
         """
-        version, _ = self._one_node_version()
         path = f"/nodes/{_quoted(uuid)}"
 
         def applied() -> Node | None:
-            answer = self._sender.once("GET", path, version=version, node=uuid)
+            answer = self._sender.once("GET", path, optional=FIELD_FEATURES, node=uuid)
             found = answers.content(answer, _OBJECT.decode, "a node", path=path, node=uuid)
             return self._node_in(answer, path, uuid) if patch_is_applied(found, patch) else None
 
         return self._sender.change(
             "PATCH",
             path,
-            version=version,
+            optional=FIELD_FEATURES,
             json=list(patch),
             node=uuid,
             applied=applied,
@@ -320,20 +329,16 @@ class IronicClient:
         features: Sequence[Feature],
         again: Callable[[], None] | None,
     ) -> None:
-        version = str(self.versions.carrying(*features))
         node_path = f"/nodes/{_quoted(uuid)}"
 
         def look() -> bool | None:
-            newest, fields = self._one_node_version()
-            answer = self._sender.once(
-                "GET", node_path, version=newest, params={"fields": fields}, node=uuid
-            )
+            answer = self._sender.once("GET", node_path, **_WHOLE, node=uuid)
             return applied(self._node_in(answer, node_path, uuid)) or None
 
         self._sender.change(
             "PUT",
             f"{node_path}/states/{kind}",
-            version=version,
+            needs=features,
             json=body,
             node=uuid,
             applied=look,
@@ -344,7 +349,7 @@ class IronicClient:
     def validate_node(self, uuid: str) -> dict[str, Validation]:
         """Have Ironic check the node; interface name to what it says."""
         path = f"/nodes/{_quoted(uuid)}/validate"
-        answer = self._sender.read(path, version=self._base_version(), node=uuid)
+        answer = self._sender.read(path, node=uuid)
         return answers.content(answer, _VALIDATION.decode, "a validation", path=path, node=uuid)
 
     # -- VIFs -----------------------------------------------------------------
@@ -352,7 +357,7 @@ class IronicClient:
     def list_vifs(self, uuid: str) -> list[str]:
         """The ids of the VIFs attached to a node."""
         path = f"/nodes/{_quoted(uuid)}/vifs"
-        answer = self._sender.read(path, version=self._base_version(), node=uuid)
+        answer = self._sender.read(path, node=uuid)
         return _vif_ids(answer, path, uuid)
 
     def attach_vif(self, uuid: str, vif: str, *, again: Callable[[], None] | None = None) -> None:
@@ -368,17 +373,15 @@ class IronicClient:
         :raises Conflict: it is attached to this node already.
         :raises BadRequest: the node has no port left for it.
         """
-        version = self._base_version()
         path = f"/nodes/{_quoted(uuid)}/vifs"
 
         def applied() -> bool | None:
-            answer = self._sender.once("GET", path, version=version, node=uuid)
+            answer = self._sender.once("GET", path, node=uuid)
             return vif in _vif_ids(answer, path, uuid) or None
 
         self._sender.change(
             "POST",
             path,
-            version=version,
             json={"id": vif},
             node=uuid,
             applied=applied,
@@ -394,17 +397,15 @@ class IronicClient:
         :param again: called before it is asked for again; raises if it is no longer right.
         :raises BadRequest: it isn't attached to this node.
         """
-        version = self._base_version()
         path = f"/nodes/{_quoted(uuid)}/vifs"
 
         def applied() -> bool | None:
-            answer = self._sender.once("GET", path, version=version, node=uuid)
+            answer = self._sender.once("GET", path, node=uuid)
             return vif not in _vif_ids(answer, path, uuid) or None
 
         self._sender.change(
             "DELETE",
             f"{path}/{_quoted(vif)}",
-            version=version,
             node=uuid,
             applied=applied,
             result=lambda _: True,
@@ -425,12 +426,7 @@ class IronicClient:
 
     def _of_node(self, path: str, uuid: str, fields: Iterable[str]) -> Answer:
         params = {"node": uuid, "fields": ",".join(fields)}
-        return self._sender.read(path, version=self._base_version(), params=params, node=uuid)
-
-    # -- sending --------------------------------------------------------------
-
-    def _base_version(self) -> str:
-        return str(self.versions.carrying())
+        return self._sender.read(path, params=params, node=uuid)
 
 
 def _vif_ids(answer: Answer, path: str, node: str) -> list[str]:
@@ -438,15 +434,10 @@ def _vif_ids(answer: Answer, path: str, node: str) -> list[str]:
     return [vif.id for vif in vifs]
 
 
+def _with_unasked(node: Node, answer: Answer) -> Node:
+    """The node, with the names of the fields of which its answer can't tell."""
+    return msgspec.structs.replace(node, unasked=answer.unasked) if answer.unasked else node
+
+
 def _quoted(part: str) -> str:
     return urllib.parse.quote(part, safe="")
-
-
-@functools.lru_cache(maxsize=8)
-def _one_node_version(versions: ServerVersions) -> tuple[str, str]:
-    """The version and the fields that a single node is asked for with."""
-    optional = {
-        name: feature for name, feature in _FIELD_FEATURES.items() if versions.has(feature)
-    }
-    version = versions.carrying(*optional.values())
-    return str(version), ",".join((*_ONE_NODE_FIELDS, *optional))

@@ -74,7 +74,7 @@ class Consoles:
         :raises BadRequest: the node's ``driver_info`` lacks something.
         """
         path = _path(node)
-        answer = self._sender.read(path, version=self._version(), node=node)
+        answer = self._sender.read(path, node=node)
         found = answers.content(answer, _CONSOLE.decode, "a console", path=path, node=node)
         info = found.console_info or _Info()
         return ConsoleInfo(found.console_enabled, info.type, info.url)
@@ -83,7 +83,7 @@ class Consoles:
         """Host and port of a VNC server, where Ironic's own proxy finds it."""
         path = f"/nodes/{urllib.parse.quote(node, safe='')}"
         params = {"fields": "driver_internal_info"}
-        answer = self._sender.read(path, version=self._version(), params=params, node=node)
+        answer = self._sender.read(path, params=params, node=node)
         found = answers.content(answer, _NOTES.decode, "a node", path=path, node=node)
         notes = found.driver_internal_info
         return notes.vnc_host, notes.vnc_port
@@ -97,7 +97,6 @@ class Consoles:
         self._sender.change(
             "PUT",
             _path(node),
-            version=self._version(),
             json={"enabled": on},
             node=node,
             # Asking twice does no harm, and while it is being done the node is locked.
@@ -105,9 +104,6 @@ class Consoles:
             result=lambda _: True,
             again=again,
         )
-
-    def _version(self) -> str:
-        return str(self._sender.versions.carrying())
 
 
 def _path(node: str) -> str:

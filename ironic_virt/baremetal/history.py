@@ -62,7 +62,7 @@ class History:
         path = f"/nodes/{urllib.parse.quote(node, safe='')}/history"
         answer = self._sender.read(
             path,
-            version=str(self._sender.versions.carrying(Feature.HISTORY)),
+            needs=[Feature.HISTORY],
             # Only in detail an event is whole, and says who wrote it.
             params={"detail": "true", "sort_dir": "desc", "limit": str(limit)},
             node=node,

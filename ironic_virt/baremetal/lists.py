@@ -3,7 +3,9 @@
 """Lists of nodes: whole ones, and the short ones that tell what has changed.
 
 All are filtered by Ironic itself; a filter that the server can't apply means
-that nothing is asked.  Each method is one request, or one per page.
+that nothing is asked.  The fields that are filtered by are asked for as well: a page with
+a node that the filter leaves out is refused, since then something has dropped the filter.
+Each method is one request, or one per page.
 
 Thread-safe: it keeps nothing.
 """
@@ -13,21 +15,35 @@ from __future__ import annotations
 import datetime
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers
-from ironic_virt.baremetal.connection import Answer
+from ironic_virt.baremetal import answers, paging
 from ironic_virt.baremetal.node import LIST_FIELDS, Node, NodeDecoder, leniently
 from ironic_virt.baremetal.sender import Sender
-from ironic_virt.baremetal.versions import Feature, Microversion
+from ironic_virt.baremetal.versions import Feature
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+class Row(Protocol):
+    """A node in a list, with whatever was asked for."""
+
+    @property
+    def uuid(self) -> str:
+        """Which node."""
+
+    @property
+    def malformed(self) -> tuple[str, ...]:
+        """The fields that could not be read."""
+
+
+RowT = TypeVar("RowT", bound=Row)
 
 FIELD_FEATURES = {
     "conductor_group": Feature.CONDUCTOR_GROUP,
@@ -76,26 +92,75 @@ class NodeFilter(msgspec.Struct, frozen=True):
             if (value := getattr(self, name)) is not None
         }
 
+    def fields(self) -> list[str]:
+        """The fields that tell whether a node passes."""
+        return [name for name in self.__struct_fields__ if getattr(self, name) is not None]
+
     def holds(self, node: Node) -> bool:
-        """Whether a node that was read by itself passes the filter's group and shard."""
+        """Whether a node that was read by itself passes the filter's group and shard.
+
+        Without regard to case, as Ironic compares groups, and, on MariaDB, shards.
+        """
         group = self.conductor_group
         if group is not None and (node.conductor_group or "").lower() != group.lower():
             return False
         return self.shard is None or (node.shard or "").lower() == self.shard.lower()
 
+    def refuse_others(self, rows: Iterable[Row]) -> None:
+        """See that a list holds only nodes that pass.
+
+        A field that can't be read costs its node, not the list.
+
+        :raises UnexpectedAnswer: it holds another.
+        """
+        for name in self.fields():
+            wanted = getattr(self, name)
+            # Most are spelled alike, and 100,000 are many.
+            others = [row for row in rows if getattr(row, name) != wanted]
+            for row in others:
+                found = getattr(row, name)
+                is_same = isinstance(found, str) and found.lower() == wanted.lower()
+                if is_same or name in row.malformed:
+                    continue
+                raise exceptions.UnexpectedAnswer(
+                    f"nodes with {name} {wanted!r} were asked for, and node {row.uuid} came, "
+                    f"which has {found!r}: does something between here and Ironic drop the "
+                    "query?",
+                    method="GET",
+                    path="/nodes",
+                )
+
+
+SWEPT_FIELDS = ("uuid", "instance_uuid", "provision_state", "maintenance")
+
 
 class Swept(msgspec.Struct, frozen=True, gc=False):
-    """The little that a sweep asks of each node: is it there, and is it free?"""
+    """The little that a sweep asks of each node: is it there, and is it free?
+
+    :ivar conductor_group: only if it is filtered by, and the shard likewise.
+    :ivar malformed: names of fields that could not be read.
+    """
 
     uuid: str
     instance_uuid: str | None = None
     provision_state: str | None = None
     maintenance: bool | None = False
+    conductor_group: str | None = None
+    shard: str | None = None
+    malformed: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, node: Node) -> Swept:
         """What a sweep would see of a node as it is known."""
-        return cls(node.uuid, node.instance_uuid, node.provision_state, node.maintenance)
+        return cls(
+            node.uuid,
+            node.instance_uuid,
+            node.provision_state,
+            node.maintenance,
+            node.conductor_group,
+            node.shard,
+            node.malformed,
+        )
 
     def agrees(self, node: Node) -> bool:
         """Whether a node, as known, is as the sweep saw it."""
@@ -180,7 +245,7 @@ class NodeLists:
 
     def can_tell_changes(self) -> bool:
         """Whether the server shows when nodes were updated, in a filtered list."""
-        return self._sender.versions.has(Feature.DETAIL)
+        return self._sender.has(Feature.DETAIL)
 
     def whole(
         self,
@@ -212,7 +277,7 @@ class NodeLists:
 
         :raises IronicError: any page failed; there is no partial result.
         """
-        whole = _complete(lambda: self._pages(where, Swept.__struct_fields__, self._swept_page))
+        whole = _complete(lambda: self._pages(where, SWEPT_FIELDS, self._swept_page))
         return whole.nodes
 
     def last_updated(self, where: NodeFilter, limit: int, *, marker: str | None = None) -> Page:
@@ -234,13 +299,14 @@ class NodeLists:
             "sort_key": "updated_at",
             "sort_dir": "desc",
         }
-        version = self._version(where, Feature.DETAIL)
-        answer = self._sender.read("/nodes", version=str(version), params=params)
+        needs = [*where.features(), Feature.DETAIL]
+        answer = self._sender.read("/nodes", needs=needs, params=params)
         what = "a page of nodes"
         nodes, following = answers.content(answer, self._decoder.page, what, path="/nodes")
+        where.refuse_others(nodes)
         stamps = answers.content(answer, _stamps_in, what, path="/nodes").nodes
         return StampedPage(
-            [as_listed(node) for node in nodes],
+            [as_listed(node, where) for node in nodes],
             [Stamp(stamp.uuid, _moment(stamp.updated_at)) for stamp in stamps],
             not following,
         )
@@ -263,8 +329,7 @@ class NodeLists:
         :raises NodeNotFound: Ironic has no such node.
         """
         path = f"/nodes/{urllib.parse.quote(uuid, safe='')}"
-        version = str(self._sender.versions.carrying())
-        answer = self._sender.read(path, version=version, node=uuid)
+        answer = self._sender.read(path, node=uuid)
         stamp = answers.content(answer, _stamp_in, "a node", path=path, node=uuid)
         return _moment(stamp.updated_at)
 
@@ -275,8 +340,8 @@ class NodeLists:
             "sort_key": "updated_at",
             "sort_dir": direction,
         }
-        version = self._version(where, Feature.DETAIL)
-        answer = self._sender.read("/nodes", version=str(version), params=params)
+        needs = [*where.features(), Feature.DETAIL]
+        answer = self._sender.read("/nodes", needs=needs, params=params)
         page = answers.content(answer, _stamps_in, "a page of nodes", path="/nodes")
         if not page.nodes:
             return None
@@ -295,46 +360,40 @@ class NodeLists:
         self, where: NodeFilter, sort_key: str, limit: int, marker: str | None = None
     ) -> Page:
         params = where.params() | {
-            "fields": ",".join(LIST_FIELDS),
             "limit": str(limit),
             "sort_key": sort_key,
             "sort_dir": "desc",
         }
         if marker is not None:
             params["marker"] = marker
-        answer = self._sender.read("/nodes", version=str(self._version(where)), params=params)
+        fields = list(dict.fromkeys((*LIST_FIELDS, *where.fields())))
+        answer = self._sender.read("/nodes", needs=where.features(), fields=fields, params=params)
         nodes, following = answers.content(
             answer, self._decoder.page, "a page of nodes", path="/nodes"
         )
+        where.refuse_others(nodes)
         return Page(nodes, not following)
 
     def _pages(
         self,
         where: NodeFilter,
         names: tuple[str, ...],
-        decode: Callable[[bytes], tuple[list[T], str | None]],
+        decode: Callable[[bytes], tuple[list[RowT], str | None]],
         page_size: int | None = None,
-    ) -> Iterator[list[T]]:
-        shown = [FIELD_FEATURES[name] for name in names if name in FIELD_FEATURES]
-        version = str(self._version(where, *shown))
-        query = where.params() | {"fields": ",".join(names)}
-        params: Mapping[str, str] = query
-        if page_size is not None:
-            params = query | {"limit": str(page_size)}
-        while True:
-            answer: Answer = self._sender.read("/nodes", version=version, params=params)
-            nodes, following = answers.content(answer, decode, "a page of nodes", path="/nodes")
-            yield nodes
-            if not following:
-                return
-            last, params = params, _query_of(following) | query
-            if params == last:
-                raise exceptions.UnexpectedAnswer(
-                    "the link to the next page leads to the same page", method="GET", path="/nodes"
-                )
+    ) -> Iterator[list[RowT]]:
+        fields = list(dict.fromkeys((*names, *where.fields())))
+        needs = [FIELD_FEATURES[name] for name in fields if name in FIELD_FEATURES]
 
-    def _version(self, where: NodeFilter, *features: Feature) -> Microversion:
-        return self._sender.versions.carrying(*where.features(), *features)
+        def read(params: Mapping[str, str]) -> tuple[list[RowT], str | None]:
+            answer = self._sender.read("/nodes", needs=needs, fields=fields, params=params)
+            page = answers.content(answer, decode, "a page of nodes", path="/nodes")
+            where.refuse_others(page[0])
+            return page
+
+        query = where.params()
+        if page_size is not None:
+            query["limit"] = str(page_size)
+        return paging.pages(read, query, "/nodes")
 
 
 class _Whole(NamedTuple, Generic[T]):
@@ -360,10 +419,11 @@ def _complete(pages: Callable[[], Iterator[list[T]]]) -> _Whole[T]:
     raise AssertionError("unreachable")
 
 
-def as_listed(node: Node) -> Node:
+def as_listed(node: Node, where: NodeFilter) -> Node:
     """A node of which more was asked for, as an ordinary list shows it."""
-    shown = {name: getattr(node, name) for name in LIST_FIELDS}
-    malformed = tuple(name for name in node.malformed if name in LIST_FIELDS)
+    fields = {*LIST_FIELDS, *where.fields()}
+    shown = {name: getattr(node, name) for name in fields}
+    malformed = tuple(name for name in node.malformed if name in fields)
     return Node(**shown, malformed=malformed)
 
 
@@ -384,14 +444,3 @@ def _moment(text: Any) -> float | None:
     if when.tzinfo is None:
         when = when.replace(tzinfo=datetime.UTC)
     return when.timestamp()
-
-
-def _query_of(link: str) -> dict[str, str]:
-    """The query of a link to the next page.
-
-    Not the rest of it: the host may be one that only a proxy knows.  And not
-    as it stands: Ironic leaves all filters out of the link, so that following
-    it would list everybody's nodes from page two on.
-    """
-    parsed = urllib.parse.parse_qs(urllib.parse.urlsplit(link).query)
-    return {name: values[-1] for name, values in parsed.items()}

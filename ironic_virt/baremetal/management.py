@@ -49,7 +49,6 @@ class Management:
         :raises IronicError: among others when nobody can tell whether it was sent.
         """
         path = f"/nodes/{urllib.parse.quote(uuid, safe='')}/management/inject_nmi"
-        version = str(self._sender.versions.carrying())
 
         def unknown(
             why: str = "the reply was lost", cause: exceptions.IronicError | None = None
@@ -67,7 +66,6 @@ class Management:
             self._sender.change(
                 "PUT",
                 path,
-                version=version,
                 json={},
                 node=uuid,
                 applied=unknown,
@@ -91,7 +89,6 @@ class Management:
         path = f"/nodes/{urllib.parse.quote(uuid, safe='')}"
         answer = self._sender.read(
             path,
-            version=str(self._sender.versions.carrying()),
             params={"fields": "driver_internal_info"},
             node=uuid,
         )

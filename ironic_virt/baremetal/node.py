@@ -61,6 +61,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     :ivar provision_updated_at: when the provision state last changed, as Ironic
         writes it; only in a node asked for by itself.
     :ivar malformed: names of fields that could not be read.
+    :ivar unasked: names of fields that Ironic is too old for; only in a node asked for by
+        itself.  Their value says nothing.
     """
 
     uuid: str
@@ -93,6 +95,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     storage_interface: str | None = None
     console_enabled: bool = False
     malformed: tuple[str, ...] = ()
+    unasked: frozenset[str] = frozenset()
 
     @property
     def is_whole(self) -> bool:

@@ -3,17 +3,20 @@
 """How a request is sent: versions negotiated, retried, and looked after when its reply is lost.
 
 Below it is a channel that carries single requests, above it the client that
-knows what they mean.  Whatever is retried, is retried here.
+knows what they mean.  Whatever is retried, is retried here.  Each try is sent with the
+API version that fits what Ironic speaks by then.
 
 Thread-safe.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-import threading
+import functools
 import time
-from collections.abc import Callable, Mapping
+import urllib.parse
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,12 +25,17 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal import answers
 from ironic_virt.baremetal.connection import Answer, Channel
+from ironic_virt.baremetal.negotiation import Negotiation
 from ironic_virt.baremetal.retry import RetryPolicy
-from ironic_virt.baremetal.versions import Microversion, ServerVersions
+from ironic_virt.baremetal.versions import Feature, Microversion, ServerVersions
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+NOT_ACCEPTABLE = 406
+
+NOTHING: Mapping[str, Feature] = {}
 
 
 class Sender:
@@ -40,33 +48,32 @@ class Sender:
     def __init__(self, channel: Channel, retry: RetryPolicy) -> None:
         self._channel = channel
         self._retry = retry
-        self._versions: ServerVersions | None = None
-        self._versions_lock = threading.Lock()
-        self._elder: Sender | None = None
+        self._negotiation = Negotiation(self._ask_versions, retry.clock)
 
     def single_try(self) -> Sender:
         """The same without retries; the server is asked for its versions once for both."""
-        twin = Sender(self._channel, dataclasses.replace(self._retry, max_retries=0))
-        twin._elder = self
+        twin = copy.copy(self)
+        twin._retry = dataclasses.replace(self._retry, max_retries=0)
         return twin
 
     @property
     def versions(self) -> ServerVersions:
-        """The API versions that the server speaks, asked once."""
-        if self._elder is not None:
-            return self._elder.versions
-        with self._versions_lock:
-            if self._versions is None:
-                self._versions = self._ask_versions()
-                LOG.info(
-                    "Ironic speaks API versions %s to %s",
-                    self._versions.minimum,
-                    self._versions.maximum,
-                )
-            return self._versions
+        """The API versions that Ironic speaks, as far as is known."""
+        return self._retry.run(self._negotiation.versions)
+
+    def has(self, feature: Feature) -> bool:
+        """Whether Ironic can do it; asked again before the answer is no."""
+        return self._retry.run(lambda: self._negotiation.has(feature))
+
+    def require(self, feature: Feature) -> None:
+        """Refuse to go on without a feature.
+
+        :raises MicroversionNotSupported: Ironic is too old, with the version needed and found.
+        """
+        self._retry.run(lambda: self._negotiation.with_all([feature]))
 
     def _ask_versions(self) -> ServerVersions:
-        answer = self._retry.run(lambda: self.once("GET", "", version=None))
+        answer = self._sent("GET", "", None)
         what = "an Ironic's, it names no API versions; is [ironic] endpoint_override right?"
         return answers.content(answer, _versions_in, what, path="")
 
@@ -74,13 +81,23 @@ class Sender:
         self,
         path: str,
         *,
-        version: str,
+        needs: Sequence[Feature] = (),
+        fields: Sequence[str] = (),
+        optional: Mapping[str, Feature] = NOTHING,
         params: Mapping[str, str] | None = None,
         node: str | None = None,
     ) -> Answer:
-        """Send a GET, again and again while its trouble may pass."""
+        """Send a GET, again and again while its trouble may pass; see :meth:`once`."""
         return self._retry.run(
-            lambda: self.once("GET", path, version=version, params=params, node=node)
+            lambda: self.once(
+                "GET",
+                path,
+                needs=needs,
+                fields=fields,
+                optional=optional,
+                params=params,
+                node=node,
+            )
         )
 
     def change(
@@ -88,7 +105,8 @@ class Sender:
         method: str,
         path: str,
         *,
-        version: str,
+        needs: Sequence[Feature] = (),
+        optional: Mapping[str, Feature] = NOTHING,
         applied: Callable[[], T | None],
         result: Callable[[Answer], T],
         json: Any = None,
@@ -119,7 +137,10 @@ class Sender:
             if again is not None and tries > 1:
                 again()
             try:
-                return result(self.once(method, path, version=version, json=json, node=node))
+                answer = self.once(
+                    method, path, needs=needs, optional=optional, json=json, node=node
+                )
+                return result(answer)
             except exceptions.IronicError as exc:
                 if reply_lost and not answers.is_transient(exc) and not final(exc):
                     # Refused, perhaps because the lost one came in just before.
@@ -137,46 +158,93 @@ class Sender:
         method: str,
         path: str,
         *,
+        needs: Sequence[Feature] = (),
+        fields: Sequence[str] = (),
+        optional: Mapping[str, Feature] = NOTHING,
+        params: Mapping[str, str] | None = None,
+        json: Any = None,
+        node: str | None = None,
+    ) -> Answer:
+        """Send a request a single time; a second time if its version is refused.
+
+        :param needs: what the server must be able to do.
+        :param fields: the fields to be shown; empty: as Ironic likes.
+        :param optional: further fields, shown by a server that has the feature.  Those that
+            could not be asked for are named by :attr:`Answer.unasked`.
+        :raises MicroversionNotSupported: Ironic is too old.
+        :raises IronicError: of the kind that the answer's status stands for.
+        """
+
+        def try_it() -> Answer:
+            versions = self._negotiation.with_all(needs, optional.values())
+            version, shown, unasked = _suited(versions, (*needs,), (*optional.items(),))
+            query = dict(params or {})
+            if fields:
+                query["fields"] = ",".join((*fields, *shown))
+            answer = self._sent(method, path, version, query, json, node)
+            return dataclasses.replace(answer, unasked=unasked) if unasked else answer
+
+        try:
+            return try_it()
+        except exceptions.IronicError as exc:
+            if exc.status != NOT_ACCEPTABLE:
+                raise
+            LOG.debug("%s; Ironic is asked for its versions again", exc)
+        # It was up- or downgraded while we ran; or the servers behind one URL differ.
+        self._negotiation.ask()
+        return try_it()
+
+    def _sent(
+        self,
+        method: str,
+        path: str,
         version: str | None,
         params: Mapping[str, str] | None = None,
         json: Any = None,
         node: str | None = None,
     ) -> Answer:
-        """Send a request a single time.
-
-        :raises IronicError: of the kind that the answer's status stands for.
-        """
         start = time.monotonic()
+        line = f"{method} {path or '/v1'}"
+        if params:
+            line += "?" + urllib.parse.unquote(urllib.parse.urlencode(params))
         try:
             answer = self._channel.send(method, path, params=params, json=json, version=version)
         except exceptions.IronicError as exc:
             exc.node = exc.node or node
+            LOG.debug(
+                "%s: no answer after %.3f s (version %s)", line, time.monotonic() - start, version
+            )
             raise
         LOG.debug(
-            "%s %s: %d in %.3f s (version %s, request %s)",
-            method,
-            path or "/v1",
+            "%s: %d in %.3f s (version %s, request %s)",
+            line,
             answer.status,
             time.monotonic() - start,
             version,
             answers.request_id(answer),
         )
-        if answer.status == 406:
-            self._forget_versions()
         if answer.status >= 400:
             raise answers.error_of(answer, method=method, path=path, node=node)
         return answer
-
-    def _forget_versions(self) -> None:
-        # The server was up- or downgraded while we ran: negotiate again.
-        if self._elder is not None:
-            self._elder._forget_versions()
-            return
-        with self._versions_lock:
-            self._versions = None
 
 
 def _versions_in(body: bytes) -> ServerVersions:
     version = msgspec.json.decode(body)["version"]
     lowest, newest = str(version["min_version"]), str(version["version"])
     return ServerVersions(Microversion.parse(lowest), Microversion.parse(newest))
+
+
+@functools.lru_cache(maxsize=256)
+def _suited(
+    versions: ServerVersions,
+    needs: tuple[Feature, ...],
+    optional: tuple[tuple[str, Feature], ...],
+) -> tuple[str, list[str], frozenset[str]]:
+    """The version to ask with, the optional fields that can be shown, and those that can't.
+
+    Worked out once for a server's versions: a spawn sends the same few requests again and again.
+    """
+    shown = {name: feature for name, feature in optional if versions.has(feature)}
+    version = versions.carrying(*needs, *shown.values())
+    unasked = frozenset(name for name, _ in optional if name not in shown)
+    return str(version), list(shown), unasked

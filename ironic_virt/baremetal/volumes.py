@@ -24,13 +24,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers
+from ironic_virt.baremetal import answers, paging
 from ironic_virt.baremetal.node import leniently
 from ironic_virt.baremetal.sender import Sender
 from ironic_virt.baremetal.versions import Feature
 
 _CONNECTORS = "/volume/connectors"
 _TARGETS = "/volume/targets"
+_NEEDS = (Feature.VOLUMES,)
 
 
 class VolumeConnector(msgspec.Struct, frozen=True):
@@ -139,7 +140,7 @@ class Volumes:
         return self._sender.change(
             "POST",
             _TARGETS,
-            version=self._version(),
+            needs=_NEEDS,
             json=body,
             node=node,
             applied=lambda: self._look(made),
@@ -163,7 +164,7 @@ class Volumes:
             return self._sender.change(
                 "DELETE",
                 _path_of(uuid),
-                version=self._version(),
+                needs=_NEEDS,
                 node=node,
                 applied=lambda: True if self._look(uuid) is None else None,
                 result=lambda _: True,
@@ -176,7 +177,7 @@ class Volumes:
     def _look(self, uuid: str) -> VolumeTarget | None:
         path = _path_of(uuid)
         try:
-            answer = self._sender.once("GET", path, version=self._version())
+            answer = self._sender.once("GET", path, needs=_NEEDS)
         except exceptions.NotFound as exc:
             _confirm_absent(exc, uuid)
             return None
@@ -185,24 +186,13 @@ class Volumes:
     def _listed(
         self, path: str, node: str, what: str, page: _Page[_ConnectorOrTarget]
     ) -> list[_ConnectorOrTarget]:
-        version = self._version()
-        found: list[_ConnectorOrTarget] = []
-        params = {"node": node, "detail": "true"}
-        while True:
-            answer = self._sender.read(path, version=version, params=params, node=node)
-            some, more = answers.content(answer, page, what, path=path, node=node)
-            found += some
-            if not more:
-                return found
-            # Not the link itself: its host may be one that only a proxy knows.
-            if not some:
-                raise exceptions.UnexpectedAnswer(
-                    "an empty page has a link to a next one", method="GET", path=path, node=node
-                )
-            params = {**params, "marker": some[-1].uuid}
 
-    def _version(self) -> str:
-        return str(self._sender.versions.carrying(Feature.VOLUMES))
+        def read(params: Mapping[str, str]) -> tuple[list[_ConnectorOrTarget], str | None]:
+            answer = self._sender.read(path, needs=_NEEDS, params=params, node=node)
+            return answers.content(answer, page, what, path=path, node=node)
+
+        query = {"node": node, "detail": "true"}
+        return [row for rows in paging.pages(read, query, path) for row in rows]
 
 
 def _path_of(uuid: str) -> str:

@@ -100,7 +100,7 @@ class Deployment:
             steps that no Ironic, or this one, would take; nothing was changed.
         """
         if deploy_steps.wanted(instance.flavor):
-            self._client.versions.require(Feature.DEPLOY_STEPS)
+            self._client.require(Feature.DEPLOY_STEPS)
         if self._selection.by_ironic:
             return self._reservation.reserve(instance, image)
         if not instance.node:

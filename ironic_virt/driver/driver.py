@@ -130,7 +130,7 @@ class IronicDriver(virt.ComputeDriver):
         # Also without any filter: the server may be too old altogether.
         policy.target.check_server(self._client.versions)
         for name in self.conf.ironic.project_fields:
-            self._client.versions.require(project_fields.FEATURES[name])
+            self._client.require(project_fields.FEATURES[name])
         LOG.info("Compute service %s serves the nodes of %s", host, policy)
         if self._by_ironic:
             LOG.info("Ironic picks the nodes; pools say how many there are")

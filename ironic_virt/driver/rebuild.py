@@ -191,7 +191,7 @@ class _Attempt:
         except exceptions.InvalidExtraSpec as exc:
             raise self._failure(str(exc)) from exc
         if steps:
-            self._client.versions.require(Feature.DEPLOY_STEPS)
+            self._client.require(Feature.DEPLOY_STEPS)
         return steps
 
     def _begin(self, node: Node, info: Mapping[str, Any], drive: configdrive.Form | None) -> None:

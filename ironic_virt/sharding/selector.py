@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from ironic_virt import exceptions
 from ironic_virt.baremetal.client import NodeFilter
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.versions import ServerVersions
@@ -51,7 +52,15 @@ class TargetSet:
         """Why a node is not in the target set; ``None`` if it is.
 
         :param node: read by itself, so that its group and shard are known.
+        :raises IronicUnavailable: they are not: Ironic has become too old to tell them.
         """
+        for name in self.node_filter().fields():
+            if name in node.unasked:
+                raise exceptions.IronicUnavailable(
+                    f"the {name} of the node can't be told: Ironic has become too old for that. "
+                    "Nothing was changed. Upgrade Ironic again",
+                    node=node.uuid,
+                )
         if self.shard_key is not None and not same_shard(node.shard, self.shard_key):
             return (
                 f"its shard is {node.shard!r}, this service serves {self.shard_key!r}"

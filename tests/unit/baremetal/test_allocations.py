@@ -155,7 +155,7 @@ def test_a_list_of_which_a_page_fails_is_no_list() -> None:
     first = answer(200, {"allocations": [allocation()], "next": link})
     with pytest.raises(exceptions.IronicError):
         client_of(ScriptedChannel(first, fault(500, "broken"))).allocations.listed()
-    with pytest.raises(exceptions.UnexpectedAnswer, match="same page"):
+    with pytest.raises(exceptions.UnexpectedAnswer, match="on one before"):
         client_of(ScriptedChannel(first, first)).allocations.listed()
 
 

@@ -56,7 +56,7 @@ def error_of(
         (403, exceptions.IronicUnauthorized),
         (404, exceptions.NotFound),
         (405, exceptions.BadRequest),
-        (406, exceptions.BadRequest),
+        (406, exceptions.IronicUnavailable),
         (409, exceptions.Conflict),
         (413, exceptions.BadRequest),
         (429, exceptions.IronicUnavailable),
@@ -118,12 +118,48 @@ def test_a_node_that_becomes_known_later_is_in_the_text() -> None:
         (b"[1, 2]", "[1, 2]"),
         (b"17", "17"),
         (b"\xff\xfe not UTF-8", "\ufffd\ufffd not UTF-8"),
-        (b"[" * 100_000, "[" * 100_000),
+        (b"[" * 100_000, "[" * 477 + "... (100000 characters)"),
+        (
+            b'{"error_message": "a\\u001b[2Jb\\r\\n2026-01-01 forged\\u2028line"}',
+            "a [2Jb 2026-01-01 forged line",
+        ),
+        ('{"error_message": "a\u202eb"}'.encode(), "a b"),
     ],
     ids=lambda value: repr(value[:40]),
 )
 def test_whatever_the_body_is_there_is_a_message(body: bytes, message: str) -> None:
     assert answers.fault_message(answer(502, body)) == message
+
+
+@pytest.mark.parametrize("key", ["error_message", "surprise"])
+def test_a_message_is_cut_to_a_readable_length(key: str) -> None:
+    message = answers.fault_message(answer(500, {key: "long " * 200_000}))
+    assert len(message) <= 500
+    assert message.startswith(("long long", "{'surprise': 'long"))
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("7", 7),
+        ("0", 0),
+        ("Thu, 01 Jan 1970 00:01:40 GMT", 60),
+        ("Thu, 01 Jan 1970 00:00:10 GMT", 0),
+        ("9" * 5000, 9_999_999_999),
+        ("-3", None),
+        ("soon", None),
+        ("", None),
+    ],
+)
+def test_when_to_ask_again_is_read_as_seconds_or_as_a_date(
+    said: str, seconds: float | None
+) -> None:
+    assert answers.retry_after(answer(503, Retry_After=said), 40.0) == seconds
+
+
+@pytest.mark.parametrize(("status", "seconds"), [(429, 7), (503, 7), (502, None), (409, None)])
+def test_only_who_is_busy_says_when_to_ask_again(status: int, seconds: float | None) -> None:
+    assert error_of(answer(status, Retry_After="7")).retry_after == seconds
 
 
 def test_a_proxy_s_page_is_cut_to_a_readable_length() -> None:
@@ -198,7 +234,7 @@ def test_a_busy_server_is_asked_again(status: int) -> None:
     assert answers.is_transient(error_of(fault(status, "busy")))
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 406, 409, 500, 501])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 500, 501])
 def test_a_decided_server_is_not(status: int) -> None:
     assert not answers.is_transient(error_of(fault(status, "no")))
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ironic_virt import exceptions
@@ -41,26 +43,35 @@ def test_filters_are_sent_with_every_page() -> None:
         provision_state="active",
         instance_uuid=scripted.INSTANCE,
     )
-    channel = ScriptedChannel(page(node_json(A), next=next_link(A)), page(node_json(B)))
+    held = {
+        "conductor_group": "Rack1",
+        "shard": "blue",
+        "provision_state": "active",
+        "instance_uuid": scripted.INSTANCE,
+    }
+    channel = ScriptedChannel(
+        page(node_json(A, **held), next=next_link(A)), page(node_json(B, **held))
+    )
     client_of(channel).list_nodes(where)
     for request in channel.requests:
         assert request.params["conductor_group"] == "rack1"
         assert request.params["shard"] == "blue"
         assert request.params["provision_state"] == "active"
         assert request.params["instance_uuid"] == scripted.INSTANCE
-        assert request.params["fields"] == ",".join(LIST_FIELDS)
+        assert request.params["fields"] == ",".join((*LIST_FIELDS, "conductor_group", "shard"))
 
 
 def test_a_link_can_not_widen_the_filter() -> None:
     link = next_link(A) + "&shard=green&fields=uuid"
-    channel = ScriptedChannel(page(node_json(A), next=link), page(node_json(B)))
+    blue = [node_json(uuid, shard="blue") for uuid in (A, B)]
+    channel = ScriptedChannel(page(blue[0], next=link), page(blue[1]))
     client_of(channel).list_nodes(NodeFilter(shard="blue"))
-    assert channel.requests[1].params["shard"] == "blue"
-    assert channel.requests[1].params["fields"] == ",".join(LIST_FIELDS)
+    assert channel.requests[1].params == channel.requests[0].params | {"marker": A}
 
 
 def test_the_default_group_is_asked_for_on_every_page_too() -> None:
-    channel = ScriptedChannel(page(node_json(A), next=next_link(A)), page(node_json(B)))
+    ours = [node_json(uuid, conductor_group="") for uuid in (A, B)]
+    channel = ScriptedChannel(page(ours[0], next=next_link(A)), page(ours[1]))
     client_of(channel).list_nodes(NodeFilter(conductor_group=""))
     assert [request.params["conductor_group"] for request in channel.requests] == ["", ""]
 
@@ -88,13 +99,62 @@ def test_a_link_with_a_host_that_only_a_proxy_knows_is_followed_on_our_own() -> 
     assert channel.requests[1].params["marker"] == A
 
 
-def test_a_link_that_leads_nowhere_new_is_an_error_and_no_endless_loop() -> None:
-    channel = ScriptedChannel(
-        page(node_json(A), next=next_link(A)),
-        page(node_json(A), next=next_link(A)),
-    )
-    with pytest.raises(exceptions.UnexpectedAnswer, match="same page"):
+@pytest.mark.parametrize(
+    "pages",
+    [
+        [page(node_json(A), next=next_link(A))] * 2,
+        [page(node_json(A), next=next_link(A)), page(node_json(B), next=next_link(B))] * 2,
+        [page(node_json(A), next=next_link(A)), page(node_json(B), node_json(A))],
+        [page(node_json(A), next=next_link(A)), page(next=next_link(B))],
+    ],
+    ids=["the marker is dropped", "links alternate", "one comes twice", "an empty page goes on"],
+)
+def test_a_list_that_does_not_end_is_an_error(pages: list[scripted.Answer]) -> None:
+    channel = ScriptedChannel(*pages)
+    with pytest.raises(exceptions.UnexpectedAnswer, match=r"on one before|empty page"):
         client_of(channel).list_nodes()
+    assert len(channel.requests) <= 3
+
+
+@pytest.mark.parametrize(
+    ("where", "other"),
+    [
+        (NodeFilter(shard="blue"), {"shard": "green"}),
+        (NodeFilter(shard="blue"), {"shard": None}),
+        (NodeFilter(shard="blue"), {}),
+        (NodeFilter(conductor_group="rack1"), {"conductor_group": ""}),
+        (NodeFilter(conductor_group=""), {"conductor_group": "rack1"}),
+        (NodeFilter(conductor_group=""), {}),
+        (NodeFilter(provision_state="deploying"), {"provision_state": "active"}),
+    ],
+)
+def test_a_list_with_a_node_that_the_filter_leaves_out_is_refused(
+    where: NodeFilter, other: dict[str, Any]
+) -> None:
+    right = {name: getattr(where, name) for name in where.fields()}
+    for ask in (
+        lambda lists: lists.whole(where),
+        lambda lists: lists.sweep(where),
+        lambda lists: lists.last_created(where, 10),
+        lambda lists: lists.last_updated(where, 10),
+        lambda lists: lists.last_updated_in_detail(where, 10),
+    ):
+        channel = ScriptedChannel(page(node_json(A, **right), node_json(B, **other)))
+        with pytest.raises(exceptions.UnexpectedAnswer, match=rf"node {B} came.*drop the query"):
+            ask(client_of(channel).lists)
+        asked = channel.requests[0].params
+        assert "detail" in asked or set(where.fields()) <= set(asked["fields"].split(","))
+
+
+def test_a_list_is_filtered_as_ironic_compares() -> None:
+    # It takes groups as lower case; on MariaDB it compares shards without regard to case.
+    alike = node_json(A, shard="Blue", conductor_group="RACK1")
+    unreadable = node_json(B, shard=7, conductor_group="rack1")
+    where = NodeFilter(shard="blue", conductor_group="Rack1")
+    nodes = client_of(ScriptedChannel(page(alike, unreadable))).list_nodes(where)
+    assert [node.malformed for node in nodes] == [(), ("shard",)]
+    swept = client_of(ScriptedChannel(page(alike, unreadable))).lists.sweep(where)
+    assert [row.uuid for row in swept] == [A, B]
 
 
 @pytest.mark.parametrize("status", [400, 500, 403])

@@ -4,11 +4,19 @@
 
 from __future__ import annotations
 
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.client import NodeFilter
+from ironic_virt.baremetal.client import IronicClient, NodeFilter
+from ironic_virt.baremetal.negotiation import OLDER_FOR_A_WHILE, PERIOD
+from ironic_virt.baremetal.retry import RetryPolicy
 from ironic_virt.baremetal.versions import BASE, Feature, Microversion, ServerVersions
+from ironic_virt.sharding.selector import TargetSet
 from tests.unit.baremetal import scripted
 from tests.unit.baremetal.scripted import ScriptedChannel, answer, client_of, page
 
@@ -148,48 +156,169 @@ def not_acceptable() -> scripted.Answer:
     )
 
 
-def test_after_406_the_versions_are_negotiated_anew() -> None:
-    channel = ScriptedChannel(
-        scripted.versions_answer("1.1", "1.115"),
-        not_acceptable(),
-        scripted.versions_answer("1.1", "1.60"),
-        scripted.node_answer(),
-        versions=None,
+def speaks(highest: str) -> scripted.Answer:
+    return scripted.versions_answer("1.1", highest)
+
+
+def stage(*script: Any, retries: int = 0) -> tuple[IronicClient, ScriptedChannel, scripted.Clock]:
+    channel = ScriptedChannel(*script, versions=None)
+    clock = scripted.Clock()
+    policy = RetryPolicy(retries, 2.0, clock=clock, sleep=clock.sleep, rng=random.Random(1))
+    return IronicClient(channel, policy), channel, clock
+
+
+BLUE = NodeFilter(shard="blue")
+
+
+def test_after_406_the_versions_are_asked_for_again_and_it_is_sent_once_more() -> None:
+    client, channel, _ = stage(
+        speaks("1.90"), not_acceptable(), speaks("1.115"), scripted.node_answer()
     )
-    client = client_of(channel)
-    with pytest.raises(exceptions.IronicError, match="range is") as caught:
-        client.get_node(scripted.NODE)
-    assert caught.value.status == 406
     client.get_node(scripted.NODE)
-    assert channel.requests[-1].version == "1.50"
+    assert channel.lines == ["GET /", f"GET /nodes/{scripted.NODE}"] * 2
+    assert channel.requests[-1].version == "1.104"
+
+
+def test_a_change_that_406_has_refused_is_sent_once_more_too() -> None:
+    client, channel, _ = stage(
+        speaks("1.115"), not_acceptable(), speaks("1.115"), scripted.answer(202)
+    )
+    client.set_power_state(scripted.NODE, "power on", applied=lambda _: False)
+    assert channel.lines == ["GET /", f"PUT /nodes/{scripted.NODE}/states/power"] * 2
+
+
+def test_two_refusals_are_no_more_than_a_server_in_trouble() -> None:
+    client, channel, _ = stage(*[speaks("1.115"), not_acceptable()] * 2)
+    with pytest.raises(exceptions.IronicUnavailable, match="range is"):
+        client.list_nodes(BLUE)
+    assert len(channel.requests) == 4
+
+
+def test_an_older_server_that_answers_for_a_while_is_outlived() -> None:
+    # One that has not been upgraded yet, behind the same URL as others.
+    client, channel, clock = stage(
+        speaks("1.115"),
+        not_acceptable(),
+        *[speaks("1.72")] * 4,
+        speaks("1.115"),
+        scripted.page(),
+        retries=10,
+    )
+    assert client.list_nodes(BLUE) == []
+    assert channel.requests[-1].version == "1.82"
+    assert sum(clock.slept) > 4
+    assert not channel.script
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: client.list_nodes(BLUE),
+        lambda client: client.get_node(scripted.NODE),
+        lambda client: client.has(Feature.SHARD),
+        lambda client: client.require(Feature.SHARD),
+    ],
+)
+def test_what_ironic_could_before_is_put_off_and_not_done_without(
+    ask: Callable[[IronicClient], object],
+) -> None:
+    client, channel, clock = stage(speaks("1.115"), *[speaks("1.72")] * 3)
+    _ = client.versions
+    clock.now += PERIOD
+    _ = client.versions
+    for _ in range(2):
+        clock.now += 2
+        with pytest.raises(exceptions.IronicUnavailable, match=r"1\.72 at most.*1\.115 before"):
+            ask(client)
+    assert set(channel.lines) == {"GET /"}, "asked again each time, and nothing else"
+
+
+def test_a_server_that_stays_older_is_believed_in_the_end_and_tells_no_shard() -> None:
+    client, channel, clock = stage(
+        speaks("1.115"), *[speaks("1.72")] * 2, scripted.node_answer(), speaks("1.72")
+    )
+    _ = client.versions
+    for seconds in (PERIOD, OLDER_FOR_A_WHILE):
+        clock.now += seconds
+        _ = client.versions
+    node = client.get_node(scripted.NODE)
+    assert channel.requests[-1].version == "1.65"
     assert "shard" not in channel.requests[-1].params["fields"]
-
-
-def test_who_waits_has_them_negotiated_anew_as_well() -> None:
-    channel = ScriptedChannel(
-        scripted.versions_answer("1.1", "1.115"),
-        not_acceptable(),
-        scripted.versions_answer("1.1", "1.60"),
-        scripted.node_answer(),
-        versions=None,
-    )
-    waiting = client_of(channel).single_try()
-    with pytest.raises(exceptions.IronicError, match="range is"):
-        waiting.get_node(scripted.NODE)
-    waiting.get_node(scripted.NODE)
-    assert channel.requests[-1].version == "1.50"
-
-
-def test_a_downgrade_under_a_running_service_does_not_lift_its_filter() -> None:
-    channel = ScriptedChannel(
-        scripted.versions_answer("1.1", "1.115"),
-        not_acceptable(),
-        scripted.versions_answer("1.1", "1.80"),
-        versions=None,
-    )
-    client = client_of(channel)
-    with pytest.raises(exceptions.IronicError):
-        client.list_nodes(NodeFilter(shard="blue"))
+    assert {"shard", "instance_name"} <= node.unasked
+    assert not {"retired", "conductor_group"} & node.unasked
+    with pytest.raises(exceptions.IronicUnavailable, match="shard of the node can't be told"):
+        TargetSet(shard_key="blue").why_outside(node)
+    assert TargetSet().why_outside(node) is None
+    clock.now += 2
     with pytest.raises(exceptions.MicroversionNotSupported, match="shard"):
-        client.list_nodes(NodeFilter(shard="blue"))
-    assert channel.lines == ["GET /", "GET /nodes", "GET /"]
+        client.list_nodes(BLUE)
+
+
+def test_a_newer_server_is_noticed_without_a_restart() -> None:
+    client, channel, clock = stage(
+        speaks("1.72"), scripted.node_answer(), speaks("1.115"), scripted.node_answer(shard="blue")
+    )
+    assert "shard" in client.get_node(scripted.NODE).unasked
+    clock.now += PERIOD
+    node = client.get_node(scripted.NODE)
+    assert (node.shard, node.unasked) == ("blue", frozenset())
+    assert not channel.script
+
+
+def test_a_version_that_is_needed_is_asked_for_again_at_once() -> None:
+    client, channel, clock = stage(speaks("1.72"), speaks("1.72"), speaks("1.115"), page())
+    _ = client.versions
+    clock.now += 2
+    with pytest.raises(exceptions.MicroversionNotSupported, match="shard"):
+        client.list_nodes(BLUE)
+    clock.now += 2
+    assert client.list_nodes(BLUE) == []
+    assert not channel.script
+
+
+def test_while_versions_can_not_be_asked_the_known_ones_stay() -> None:
+    client, channel, clock = stage(
+        speaks("1.115"), scripted.lost(), scripted.page(), scripted.page()
+    )
+    _ = client.versions
+    clock.now += PERIOD
+    assert client.list_nodes(BLUE) == client.list_nodes(BLUE) == []
+    assert channel.lines == ["GET /", "GET /", "GET /nodes", "GET /nodes"]
+
+
+def test_all_who_ask_at_once_share_one_answer_or_one_error() -> None:
+    count, asked = 20, 0
+    waiting = threading.Semaphore(0)
+    release = threading.Event()
+
+    class Hanging(ScriptedChannel):
+        def send(self, *args: Any, **kwargs: Any) -> scripted.Answer:
+            nonlocal asked
+            asked += 1
+            waiting.release()
+            assert release.wait(60)
+            raise scripted.lost()
+
+    clients = [client_of(Hanging(), retries=0)]
+    clients += [clients[0].single_try() for _ in range(count - 1)]
+    caught: list[exceptions.IronicError] = []
+
+    def ask(node: str) -> None:
+        try:
+            clients.pop().get_node(node)
+        except exceptions.IronicError as exc:
+            caught.append(exc)
+
+    threads = [threading.Thread(target=ask, args=(f"node-{i}",)) for i in range(count)]
+    with scripted.joined() as waiters:
+        for thread in threads:
+            thread.start()
+        assert waiting.acquire(timeout=60)
+        for _ in range(count - 1):
+            assert waiters.acquire(timeout=60)
+        release.set()
+    for thread in threads:
+        thread.join(60)
+    assert asked == 1, "one request, whose end was everybody's"
+    assert len({id(error) for error in caught}) == len(caught) == count
+    assert {type(error) for error in caught} == {exceptions.IronicUnreachable}

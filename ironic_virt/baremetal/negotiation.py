@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which API versions Ironic speaks now: asked once, and again when they may have changed.
+
+They are asked again after some minutes, after a 406, and whenever a version that is needed
+is missing.  An Ironic is several API servers, which are upgraded one after the other: one
+that is older than another was shortly before says nothing of Ironic.  What it can't do is
+put off then (:class:`~ironic_virt.exceptions.IronicUnavailable`), never done without.  Only
+if no newer one has answered for some minutes, Ironic itself counts as older.
+
+Thread-safe; nothing is asked under a lock.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection
+
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.flight import SingleFlight
+from ironic_virt.baremetal.versions import BASE, Feature, Microversion, ServerVersions
+
+LOG = logging.getLogger(__name__)
+
+PERIOD = 300.0
+"""Seconds for which an answer is believed."""
+
+OLDER_FOR_A_WHILE = 300.0
+"""Seconds for which older servers must have answered alone until Ironic counts as older."""
+
+# Seconds for which an answer is believed even though it lacks what is needed.
+_SOON = 1.0
+
+
+class Negotiation:
+    """What one Ironic speaks.
+
+    :param ask: asks for it, by a single request.
+    :param clock: a monotonic clock in seconds.
+    """
+
+    def __init__(
+        self, ask: Callable[[], ServerVersions], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._flight: SingleFlight[ServerVersions] = SingleFlight()
+        self._known: ServerVersions | None = None
+        self._asked_at = 0.0
+        self._best = Microversion(0, 0)
+        self._older_since: float | None = None
+
+    def versions(self) -> ServerVersions:
+        """What Ironic speaks, as far as is known.
+
+        :raises IronicError: it is not known yet, and can't be asked.
+        """
+        with self._lock:
+            known = self._known
+            is_old = self._clock() - self._asked_at >= PERIOD
+            if known is not None and is_old:
+                # The others go on with what is known.
+                self._asked_at = self._clock()
+        if known is None:
+            return self.ask()
+        if is_old:
+            try:
+                return self.ask()
+            except exceptions.IronicError as exc:
+                LOG.debug("Ironic's API versions can't be asked; the known ones stay: %s", exc)
+        return known
+
+    def ask(self) -> ServerVersions:
+        """What Ironic speaks now; whoever asks meanwhile shares the answer, or the error.
+
+        :raises IronicError: it can't be asked.
+        """
+        return self._flight.run(self._asked)
+
+    def _asked(self) -> ServerVersions:
+        found = self._ask()
+        with self._lock:
+            former, self._known = self._known, found
+            self._asked_at = now = self._clock()
+            if found.maximum < self._best and self._older_since is None:
+                self._older_since = now
+            since = self._older_since
+            if found.maximum >= self._best or (
+                since is not None and now - since >= OLDER_FOR_A_WHILE
+            ):
+                self._best, self._older_since = found.maximum, None
+        if former is None:
+            LOG.info("Ironic speaks API versions %s to %s", found.minimum, found.maximum)
+        elif former != found:
+            LOG.info("Ironic speaks API versions %s to %s now, %s to %s before", *found, *former)
+        return found
+
+    def with_all(
+        self, needed: Collection[Feature], wanted: Collection[Feature] = ()
+    ) -> ServerVersions:
+        """What Ironic speaks, if that is enough.
+
+        :param wanted: what may be missing, but only if Ironic is too old for it.
+        :raises MicroversionNotSupported: Ironic is too old for what is needed.
+        :raises IronicUnavailable: a server has answered that is older than Ironic was
+            before.
+        :raises IronicError: Ironic can't be asked.
+        """
+        versions = self.versions()
+        if not self._suffices(versions, needed, wanted):
+            if self._clock() - self._asked_at >= _SOON:
+                versions = self.ask()
+            self._refuse_older(versions, needed, wanted)
+        for feature in needed:
+            versions.require(feature)
+        return versions
+
+    def has(self, feature: Feature) -> bool:
+        """Whether Ironic can do it.
+
+        :raises IronicError: that can't be told now.
+        """
+        versions = self.versions()
+        if not versions.has(feature) and self._clock() - self._asked_at >= _SOON:
+            versions = self.ask()
+        self._refuse_older(versions, (), (feature,))
+        return versions.has(feature)
+
+    def _suffices(
+        self,
+        versions: ServerVersions,
+        needed: Collection[Feature],
+        wanted: Collection[Feature],
+    ) -> bool:
+        if versions.maximum < BASE or not all(versions.has(feature) for feature in needed):
+            return False
+        # What Ironic has never had is not asked for again each time.
+        return all(versions.has(f) or self._best < f.version for f in wanted)
+
+    def _refuse_older(
+        self,
+        versions: ServerVersions,
+        needed: Collection[Feature],
+        wanted: Collection[Feature],
+    ) -> None:
+        """Put off what Ironic could do before, and this server can't."""
+        needs = [("this driver", BASE), *((f.words, f.version) for f in (*needed, *wanted))]
+        for words, version in needs:
+            if versions.maximum < version <= self._best:
+                raise exceptions.IronicUnavailable(
+                    f"an API server answers that speaks {versions.maximum} at most, but Ironic "
+                    f"has spoken {self._best} before, and {words} needs {version}. Is Ironic "
+                    "being upgraded?"
+                )
