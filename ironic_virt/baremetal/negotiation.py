@@ -31,9 +31,6 @@ PERIOD = 300.0
 OLDER_FOR_A_WHILE = 300.0
 """Seconds for which older servers must have answered alone until Ironic counts as older."""
 
-# Seconds for which an answer is believed even though it lacks what is needed.
-_SOON = 1.0
-
 
 class Negotiation:
     """What one Ironic speaks.
@@ -51,6 +48,7 @@ class Negotiation:
         self._flight: SingleFlight[ServerVersions] = SingleFlight()
         self._known: ServerVersions | None = None
         self._asked_at = 0.0
+        self._asked_times = 0
         self._best = Microversion(0, 0)
         self._older_since: float | None = None
 
@@ -86,6 +84,7 @@ class Negotiation:
         with self._lock:
             former, self._known = self._known, found
             self._asked_at = now = self._clock()
+            self._asked_times += 1
             if found.maximum < self._best and self._older_since is None:
                 self._older_since = now
             since = self._older_since
@@ -110,9 +109,10 @@ class Negotiation:
             before.
         :raises IronicError: Ironic can't be asked.
         """
+        asked = self._asked_times
         versions = self.versions()
         if not self._suffices(versions, needed, wanted):
-            if self._clock() - self._asked_at >= _SOON:
+            if asked == self._asked_times:
                 versions = self.ask()
             self._refuse_older(versions, needed, wanted)
         for feature in needed:
@@ -124,8 +124,9 @@ class Negotiation:
 
         :raises IronicError: that can't be told now.
         """
+        asked = self._asked_times
         versions = self.versions()
-        if not versions.has(feature) and self._clock() - self._asked_at >= _SOON:
+        if not versions.has(feature) and asked == self._asked_times:
             versions = self.ask()
         self._refuse_older(versions, (), (feature,))
         return versions.has(feature)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A client of the real Ironic with something between the two that gets in the way."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ironic_virt import conf, exceptions
+from ironic_virt.baremetal.client import IronicClient, NodeFilter
+from ironic_virt.testing import real_ironic
+from ironic_virt.testing.fault_proxy import FaultProxy, MaxVersion, Redirect
+from ironic_virt.testing.fault_proxy.exchange import Reply, Request
+from ironic_virt.testing.fault_proxy.faults import Fault, PassOn
+from tests.integration.services import SEEDS, write_conf
+
+OURS = NodeFilter(shard="between-ours", conductor_group="")
+
+
+@pytest.fixture(scope="module")
+def ours(ironic: real_ironic.RealIronic) -> list[str]:
+    """Nodes of our shard; there are others."""
+    made = []
+    for shard, count in (("between-ours", 2), ("between-theirs", 1)):
+        made.append(
+            real_ironic.create_nodes(
+                ironic,
+                count,
+                real_ironic.NodeTemplate(shard=shard),
+                name=shard + "-{}",
+                seed=next(SEEDS),
+            )
+        )
+    return made[0]
+
+
+@pytest.fixture
+def proxy(ironic: real_ironic.RealIronic) -> Iterator[FaultProxy]:
+    with FaultProxy(ironic.url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def client(ironic: real_ironic.RealIronic, proxy: FaultProxy, tmp_path: Path) -> IronicClient:
+    path = write_conf(tmp_path, ironic, endpoint_override=proxy.url, api_retry_interval=0)
+    text = path.read_text().replace(f"endpoint_override = {ironic.url}\n", "", 1)
+    path.write_text(text.replace("api_retry_interval = 1\n", "", 1))
+    return IronicClient.from_conf(conf.load([str(path)]))
+
+
+def uuids(client: IronicClient) -> list[str]:
+    return sorted(node.uuid for node in client.list_nodes(OURS))
+
+
+def test_an_older_api_server_that_answers_for_a_while_is_outlived(
+    client: IronicClient, proxy: FaultProxy, ours: list[str]
+) -> None:
+    assert uuids(client) == sorted(ours)
+    older = proxy.add(MaxVersion("1.72"), times=7)
+    assert uuids(client) == sorted(ours)
+    assert older.hits == 7, "a 406, and then the old version, again and again"
+    older = proxy.add(MaxVersion("1.72"), times=7)
+    node = client.get_node(ours[0])
+    assert (node.shard, node.unasked, older.hits) == (OURS.shard, frozenset(), 7)
+
+
+def test_a_change_that_an_older_api_server_refuses_is_made_once(
+    client: IronicClient, proxy: FaultProxy, ours: list[str]
+) -> None:
+    client.get_node(ours[0])
+    proxy.add(MaxVersion("1.72"), times=3)
+    patch = [{"op": "add", "path": "/extra/between", "value": "yes"}]
+    node = client.patch_node(ours[0], patch)
+    assert node.extra is not None
+    assert node.extra["between"] == "yes"
+    assert [e.fault for e in proxy.requests if e.method == "PATCH"] == ["max-version", None]
+
+
+@pytest.mark.parametrize("keep_query", [True, False])
+def test_a_redirect_gets_neither_a_change_nor_a_list_further(
+    client: IronicClient,
+    proxy: FaultProxy,
+    ironic: real_ironic.RealIronic,
+    ours: list[str],
+    keep_query: bool,
+) -> None:
+    _ = client.versions
+    with FaultProxy(ironic.url) as other:
+        proxy.add(Redirect(other.url, keep_query=keep_query))
+        for ask in (
+            lambda: client.list_nodes(OURS),
+            lambda: client.get_node(ours[0]),
+            lambda: client.patch_node(ours[0], [{"op": "remove", "path": "/shard"}]),
+        ):
+            with pytest.raises(exceptions.UnexpectedAnswer, match=f"{proxy.url}.*{other.url}"):
+                ask()
+        assert list(other.requests) == []
+
+
+@dataclasses.dataclass(frozen=True)
+class DropQuery(Fault):
+    """Pass requests on without their query."""
+
+    kind = "drop-query"
+
+    def act(self, request: Request, pass_on: PassOn) -> Reply:
+        return pass_on(dataclasses.replace(request, path=request.path.partition("?")[0]))
+
+
+def test_a_list_without_its_filter_is_refused(
+    client: IronicClient, proxy: FaultProxy, ours: list[str]
+) -> None:
+    assert uuids(client) == sorted(ours)
+    proxy.add(DropQuery())
+    for ask in (client.list_nodes, client.lists.sweep, lambda where: client.lists.pages(where)):
+        with pytest.raises(exceptions.UnexpectedAnswer, match="drop the query"):
+            list(ask(OURS))
