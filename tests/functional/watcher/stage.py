@@ -130,7 +130,7 @@ class Stage:
             if entry.path == "/v1/nodes":
                 query = dict(urllib.parse.parse_qsl(entry.query))
                 assert query["shard"] == "ours"
-                assert set(query["fields"].split(",")) == set(FIELDS)
+                assert set(query["fields"].split(",")) == {*FIELDS, "shard"}
                 lists.append(query["provision_state"])
             else:
                 gets.append(entry.path.removeprefix("/v1/nodes/"))
