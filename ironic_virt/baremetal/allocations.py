@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers, paging
+from ironic_virt.baremetal import answers, paging, texts
 from ironic_virt.baremetal.connection import Answer
 from ironic_virt.baremetal.node import leniently
 from ironic_virt.baremetal.sender import Sender
@@ -189,7 +189,8 @@ def _allocation_in(answer: Answer, method: str, path: str) -> Allocation:
 
 
 def _one_in(body: bytes) -> Allocation:
-    return leniently(_ONE, body, "an allocation")
+    found = leniently(_ONE, body, "an allocation")
+    return msgspec.structs.replace(found, last_error=texts.reason(found.last_error))
 
 
 def _page_in(body: bytes) -> _Page:

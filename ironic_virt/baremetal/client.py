@@ -21,7 +21,7 @@ import msgspec
 from oslo_config import cfg
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers, shards
+from ironic_virt.baremetal import answers, shards, texts
 from ironic_virt.baremetal.allocations import Allocations
 from ironic_virt.baremetal.connection import Answer, Channel, KeystoneChannel, ObservedChannel
 from ironic_virt.baremetal.consoles import Consoles
@@ -350,7 +350,11 @@ class IronicClient:
         """Have Ironic check the node; interface name to what it says."""
         path = f"/nodes/{_quoted(uuid)}/validate"
         answer = self._sender.read(path, node=uuid)
-        return answers.content(answer, _VALIDATION.decode, "a validation", path=path, node=uuid)
+        found = answers.content(answer, _VALIDATION.decode, "a validation", path=path, node=uuid)
+        return {
+            name: Validation(said.result, texts.reason(said.reason))
+            for name, said in found.items()
+        }
 
     # -- VIFs -----------------------------------------------------------------
 

@@ -179,7 +179,7 @@ class KeystoneChannel:
             return Answer(response.status_code, response.headers, response.content)
         # requests' errors, and those of a file that can't be read, are errors of the system.
         except (ksa_exceptions.ClientException, OSError) as exc:
-            self._has_failed = where != "Keystone"
+            self._has_failed = self._has_failed or where != "Keystone"
             raise self._error_of(exc, where, method, path) from exc
 
     def _find_way(self) -> _Way:

@@ -8,7 +8,7 @@ import urllib.parse
 
 import msgspec
 
-from ironic_virt.baremetal import answers
+from ironic_virt.baremetal import answers, texts
 from ironic_virt.baremetal.node import leniently
 from ironic_virt.baremetal.sender import Sender
 from ironic_virt.baremetal.versions import Feature
@@ -67,7 +67,11 @@ class History:
             params={"detail": "true", "sort_dir": "desc", "limit": str(limit)},
             node=node,
         )
-        return answers.content(answer, _page_in, "a node's history", path=path, node=node).history
+        page = answers.content(answer, _page_in, "a node's history", path=path, node=node)
+        return [
+            msgspec.structs.replace(event, event=texts.reason(event.event))
+            for event in page.history
+        ]
 
 
 def _page_in(body: bytes) -> _Page:

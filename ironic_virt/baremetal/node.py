@@ -25,7 +25,7 @@ import msgspec
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import states
+from ironic_virt.baremetal import states, texts
 from ironic_virt.baremetal.properties import Properties, parse_properties
 
 LOG = logging.getLogger(__name__)
@@ -258,9 +258,9 @@ class NodeDecoder:
             target_power_state=share(wire.target_power_state),
             provision_state=share(state),
             target_provision_state=share(wire.target_provision_state),
-            last_error=wire.last_error,
+            last_error=texts.reason(wire.last_error),
             maintenance=bool(wire.maintenance),
-            maintenance_reason=wire.maintenance_reason,
+            maintenance_reason=texts.reason(wire.maintenance_reason),
             properties=properties,
             resource_class=share(wire.resource_class),
             traits=self._shared_traits(wire.traits) if wire.traits else _NO_TRAITS,
@@ -269,7 +269,7 @@ class NodeDecoder:
             retired=bool(wire.retired),
             protected=bool(wire.protected),
             disable_power_off=bool(wire.disable_power_off),
-            protected_reason=wire.protected_reason,
+            protected_reason=texts.reason(wire.protected_reason),
             owner=share(wire.owner),
             lessee=share(wire.lessee),
             reservation=wire.reservation,

@@ -132,7 +132,7 @@ class _IronicFailed(NodeError):
 class DeployFailed(_IronicFailed):
     """Ironic tried to deploy and failed.
 
-    :ivar last_error: Ironic's own ``last_error``, whole.
+    :ivar last_error: Ironic's own ``last_error``, as one line of 4,000 characters at most.
     """
 
 
@@ -226,7 +226,7 @@ class System(enum.Enum):
 class RescueFailed(_IronicFailed):
     """The instance was not brought into the rescue system, or out of it.
 
-    :ivar last_error: Ironic's own ``last_error``, whole.
+    :ivar last_error: Ironic's own ``last_error``, as one line of 4,000 characters at most.
     :ivar system: what the node runs now, for programs; ``reason`` says it too.
     """
 

@@ -378,3 +378,12 @@ def test_nodes_are_outside_of_the_cyclic_garbage_collection() -> None:
     # 100,000 of them would be walked at each full collection.
     assert Node.__struct_config__.gc is False
     assert Node.__struct_config__.frozen is True
+
+
+def test_what_ironic_says_of_a_failure_is_one_line_of_bounded_length() -> None:
+    forged = "no\x1b[2J disk\r\n2026-01-01 00:00:00 ERROR forged\u2028 " + "x" * 1_000_000
+    node = NodeDecoder().one(json.dumps({"uuid": "u", "last_error": forged}).encode())
+    assert node.last_error is not None
+    assert node.last_error.startswith("no [2J disk 2026-01-01 00:00:00 ERROR forged  xxx")
+    assert node.last_error.isprintable()
+    assert len(node.last_error) <= 4000
