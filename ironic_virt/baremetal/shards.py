@@ -28,7 +28,6 @@ def names(sender: Sender) -> list[str]:
     :raises MicroversionNotSupported: the server knows no shards.
     :raises IronicError: they could not be listed.
     """
-    version = str(sender.versions.carrying(Feature.SHARD))
-    answer = sender.read("/shards", version=version)
+    answer = sender.read("/shards", needs=[Feature.SHARD])
     found = answers.content(answer, _SHARDS.decode, "a list of shards", path="/shards")
     return sorted(shard.name for shard in found.shards if shard.name)
