@@ -182,43 +182,64 @@ class IronicClient:
         Never restricted to a shard or a group.
 
         :raises NodeNotFound: Ironic has no such node.
+        :raises NodeUnreadable: a field is missing or malformed.
         """
         version, fields = self._one_node_version()
         path = f"/nodes/{_quoted(uuid)}"
-        answer = self._sender.read(path, version=version, params={"fields": fields}, node=uuid)
-        return self._node_in(answer, path, uuid)
+        return self._sender.look(
+            path,
+            version=version,
+            params={"fields": ",".join(fields)},
+            node=uuid,
+            result=lambda answer: self._node_in(answer, fields, path, uuid),
+        )
 
     def node_of_instance(self, instance_uuid: str) -> Node | None:
         """The node that carries an instance, fresh; never restricted either.
 
         :raises UnexpectedAnswer: more than one node carries it.
+        :raises NodeUnreadable: a field of the node is missing or malformed.
         """
         version, fields = self._one_node_version()
-        answer = self._sender.read(
-            "/nodes", version=version, params={"instance_uuid": instance_uuid, "fields": fields}
-        )
-        nodes, _ = self._page_in(answer)
-        if len(nodes) > 1:
-            raise exceptions.UnexpectedAnswer(
-                f"instance {instance_uuid} is on several nodes: "
-                + ", ".join(node.uuid for node in nodes)
+
+        def found(answer: Answer) -> Node | None:
+            nodes, _ = answers.content(
+                answer,
+                lambda body: self._decoder.page(body, fields),
+                "a page of nodes",
+                path="/nodes",
             )
-        return nodes[0] if nodes else None
+            if len(nodes) > 1:
+                raise exceptions.UnexpectedAnswer(
+                    f"instance {instance_uuid} is on several nodes: "
+                    + ", ".join(node.uuid for node in nodes)
+                )
+            return _readable(nodes[0], answer, "/nodes") if nodes else None
 
-    def _page_in(self, answer: Answer) -> tuple[list[Node], str | None]:
-        return answers.content(answer, self._decoder.page, "a page of nodes", path="/nodes")
+        params = {"instance_uuid": instance_uuid, "fields": ",".join(fields)}
+        return self._sender.look("/nodes", version=version, params=params, result=found)
 
-    def _node_in(self, answer: Answer, path: str, uuid: str, method: str = "GET") -> Node:
-        return answers.content(
-            answer, self._decoder.one, "a node", method=method, path=path, node=uuid
+    def _node_in(
+        self, answer: Answer, fields: Iterable[str], path: str, uuid: str, method: str = "GET"
+    ) -> Node:
+        """:raises NodeUnreadable: a field is missing or malformed."""
+        asked = tuple(fields)
+        node = answers.content(
+            answer,
+            lambda body: self._decoder.one(body, asked),
+            "a node",
+            method=method,
+            path=path,
+            node=uuid,
         )
+        return _readable(node, answer, path, method)
 
-    def _one_node_version(self) -> tuple[str, str]:
+    def _one_node_version(self) -> tuple[str, tuple[str, ...]]:
         optional = {
             name: feature for name, feature in _FIELD_FEATURES.items() if self.has(feature)
         }
         version = self.versions.carrying(*optional.values())
-        return str(version), ",".join((*_ONE_NODE_FIELDS, *optional))
+        return str(version), (*_ONE_NODE_FIELDS, *optional)
 
     # -- nodes, changed -------------------------------------------------------
 
@@ -232,13 +253,15 @@ class IronicClient:
         :returns: the node as it is afterwards.
         :raises Conflict: among others when ``instance_uuid`` is another's.
         """
-        version, _ = self._one_node_version()
+        version, fields = self._one_node_version()
         path = f"/nodes/{_quoted(uuid)}"
 
         def applied() -> Node | None:
             answer = self._sender.once("GET", path, version=version, node=uuid)
             found = answers.content(answer, _OBJECT.decode, "a node", path=path, node=uuid)
-            return self._node_in(answer, path, uuid) if patch_is_applied(found, patch) else None
+            if not patch_is_applied(found, patch):
+                return None
+            return self._node_in(answer, fields, path, uuid)
 
         return self._sender.change(
             "PATCH",
@@ -247,7 +270,7 @@ class IronicClient:
             json=list(patch),
             node=uuid,
             applied=applied,
-            result=lambda answer: self._node_in(answer, path, uuid, "PATCH"),
+            result=lambda answer: self._node_in(answer, fields, path, uuid, "PATCH"),
             again=again,
         )
 
@@ -325,9 +348,9 @@ class IronicClient:
         def look() -> bool | None:
             newest, fields = self._one_node_version()
             answer = self._sender.once(
-                "GET", node_path, version=newest, params={"fields": fields}, node=uuid
+                "GET", node_path, version=newest, params={"fields": ",".join(fields)}, node=uuid
             )
-            return applied(self._node_in(answer, node_path, uuid)) or None
+            return applied(self._node_in(answer, fields, node_path, uuid)) or None
 
         self._sender.change(
             "PUT",
@@ -430,6 +453,20 @@ class IronicClient:
 
     def _base_version(self) -> str:
         return str(self.versions.carrying())
+
+
+def _readable(node: Node, answer: Answer, path: str, method: str = "GET") -> Node:
+    """A node of which all could be read that was asked for."""
+    if node.malformed:
+        raise exceptions.NodeUnreadable(
+            node.malformed,
+            node=node.uuid,
+            request_id=answers.request_id(answer),
+            status=answer.status,
+            method=method,
+            path=path,
+        )
+    return node
 
 
 def _vif_ids(answer: Answer, path: str, node: str) -> list[str]:

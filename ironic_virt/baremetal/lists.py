@@ -88,14 +88,15 @@ class Swept(msgspec.Struct, frozen=True, gc=False):
     """The little that a sweep asks of each node: is it there, and is it free?"""
 
     uuid: str
-    instance_uuid: str | None = None
-    provision_state: str | None = None
-    maintenance: bool | None = False
+    instance_uuid: str | None
+    provision_state: str | None
+    maintenance: bool | None
 
     @classmethod
     def of(cls, node: Node) -> Swept:
         """What a sweep would see of a node as it is known."""
-        return cls(node.uuid, node.instance_uuid, node.provision_state, node.maintenance)
+        kind = _Unread if node.malformed else cls
+        return kind(node.uuid, node.instance_uuid, node.provision_state, node.maintenance)
 
     def agrees(self, node: Node) -> bool:
         """Whether a node, as known, is as the sweep saw it."""
@@ -104,6 +105,14 @@ class Swept(msgspec.Struct, frozen=True, gc=False):
             and self.instance_uuid == node.instance_uuid
             and (self.maintenance or False) == node.maintenance
         )
+
+
+class _Unread(Swept, frozen=True, gc=False):
+    """A node that is there, and of which the sweep could read no more than that."""
+
+    def agrees(self, node: Node) -> bool:
+        """Nothing says that it has changed."""
+        return True
 
 
 class Page(NamedTuple):
@@ -205,7 +214,8 @@ class NodeLists:
         page_size: int | None = None,
     ) -> Iterator[list[Node]]:
         """The same, one page at a time."""
-        return self._pages(where, tuple(fields), self._decoder.page, page_size)
+        names = tuple(fields)
+        return self._pages(where, names, lambda body: self._decoder.page(body, names), page_size)
 
     def sweep(self, where: NodeFilter) -> list[Swept]:
         """All nodes that match, with next to nothing of each.
@@ -237,7 +247,7 @@ class NodeLists:
         version = self._version(where, Feature.DETAIL)
         answer = self._sender.read("/nodes", version=str(version), params=params)
         what = "a page of nodes"
-        nodes, following = answers.content(answer, self._decoder.page, what, path="/nodes")
+        nodes, following = answers.content(answer, self._listed_page, what, path="/nodes")
         stamps = answers.content(answer, _stamps_in, what, path="/nodes").nodes
         return StampedPage(
             [as_listed(node) for node in nodes],
@@ -282,12 +292,15 @@ class NodeLists:
             return None
         return Stamp(page.nodes[0].uuid, _moment(page.nodes[0].updated_at))
 
+    def _listed_page(self, body: bytes) -> tuple[list[Node], str | None]:
+        return self._decoder.page(body, LIST_FIELDS)
+
     def _swept_page(self, body: bytes) -> tuple[list[Swept], str | None]:
         try:
             page = _SWEPT.decode(body)
         except (ValueError, RecursionError):
             # Malformed data costs the node that has it, never the sweep.
-            nodes, following = self._decoder.page(body)
+            nodes, following = self._decoder.page(body, Swept.__struct_fields__)
             return [Swept.of(node) for node in nodes], following
         return page.nodes, page.next
 
@@ -304,7 +317,7 @@ class NodeLists:
             params["marker"] = marker
         answer = self._sender.read("/nodes", version=str(self._version(where)), params=params)
         nodes, following = answers.content(
-            answer, self._decoder.page, "a page of nodes", path="/nodes"
+            answer, self._listed_page, "a page of nodes", path="/nodes"
         )
         return Page(nodes, not following)
 

@@ -83,6 +83,20 @@ class Sender:
             lambda: self.once("GET", path, version=version, params=params, node=node)
         )
 
+    def look(
+        self,
+        path: str,
+        *,
+        version: str,
+        result: Callable[[Answer], T],
+        params: Mapping[str, str] | None = None,
+        node: str | None = None,
+    ) -> T:
+        """The same, and read the answer: one that can't be read is asked for again, too."""
+        return self._retry.run(
+            lambda: result(self.once("GET", path, version=version, params=params, node=node))
+        )
+
     def change(
         self,
         method: str,

@@ -334,9 +334,7 @@ class _Attempt:
             if node.owes_reason:
                 return None
             self.disk = rebuild_request.disk_after(node.last_error)
-            raise self._failure(
-                node.last_error or "Ironic gives no reason", last_error=node.last_error
-            )
+            raise self._failure(node.why, last_error=node.last_error)
         if state in states.DEPLOY_IN_PROGRESS or state not in (None, *states.ALL):
             # A state that is newer than our table may well lead to active.
             return None

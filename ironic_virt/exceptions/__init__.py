@@ -19,6 +19,7 @@ from ironic_virt.exceptions.answers import (
     MicroversionNotSupported,
     NodeLocked,
     NodeNotFound,
+    NodeUnreadable,
     NotFound,
     UnexpectedAnswer,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "NodeNotGiven",
     "NodeNotOurs",
     "NodeTaken",
+    "NodeUnreadable",
     "NodeValidationFailed",
     "NotFound",
     "OperationNotSupported",
