@@ -115,8 +115,16 @@ class Deployment:
         if reason := resources.why_not_free(node):
             raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
         self._virtapi.report_progress(instance, "reserving", node.provision_state or "")
-        reserved = self._claim(node, instance)
-        self._access.note(reserved)
+        try:
+            reserved = self._claim(node, instance)
+            self._access.note(reserved)
+        except exceptions.NodeError:
+            # It was refused.
+            raise
+        except Exception as exc:
+            # No knowing whether the claim went through: leave nothing behind.
+            self._undo_after(exc, instance)
+            raise
         if reason := resources.why_not_deployable(reserved):
             # It changed between our look and our claim.
             error = exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
@@ -156,16 +164,17 @@ class Deployment:
             now = self._access.fresh(node.uuid, instance.uuid)
             if now.instance_uuid is not None and now.instance_uuid != instance.uuid:
                 raise exceptions.NodeTaken(node.uuid, instance.uuid, now.instance_uuid) from exc
+            if now.instance_uuid is not None and not more:
+                LOG.info(
+                    "Node %s: the claim of instance %s came in late", node.uuid, instance.uuid
+                )
+                return now
             raise exceptions.NodeNotAvailable(
                 node.uuid,
                 instance.uuid,
                 f"Ironic refused the reservation: {exc.message}",
                 request_id=exc.request_id,
             ) from exc
-        except exceptions.IronicError as exc:
-            # No knowing whether the claim went through: leave nothing behind.
-            self._undo_after(exc, instance)
-            raise
 
     # -- the whole way --------------------------------------------------------
 
@@ -398,11 +407,12 @@ class Deployment:
         """Undo, and let ``error`` reach the caller whatever comes of it."""
         try:
             self.undo(instance, has_volumes=has_volumes)
-        except exceptions.IronicVirtError as exc:
+        except Exception as exc:
             LOG.error(
                 "Instance %s could not be taken off its node after the failure: %s. Destroying "
                 "the instance tries it again",
                 instance.uuid,
                 exc,
+                exc_info=not isinstance(exc, exceptions.IronicVirtError),
             )
             error.add_note(f"Undoing it failed too: {exc}")

@@ -266,11 +266,12 @@ class Reservation:
         """Give up, and let ``error`` reach the caller whatever comes of it."""
         try:
             self._give_up(instance)
-        except exceptions.IronicVirtError as exc:
+        except Exception as exc:
             LOG.error(
                 "The allocation of instance %s could not be given up after the failure: %s. "
                 "Destroying the instance tries it again",
                 instance.uuid,
                 exc,
+                exc_info=not isinstance(exc, exceptions.IronicVirtError),
             )
             error.add_note(f"Giving the reservation up failed too: {exc}")

@@ -225,7 +225,8 @@ class Volumes:
         """Take what is left of an instance's volumes off a node from which it is gone.
 
         Ironic has deleted them, if its deploy interface does.  What can't be deleted now
-        goes before the next deployment.
+        is deleted when the node is free (:mod:`ironic_virt.driver.left_volumes`).  It is
+        no error: the node is torn down.
 
         :param node: read just now.
         """
@@ -238,13 +239,22 @@ class Volumes:
         def again() -> None:
             self._access.guard_free(self._access.fresh(node.uuid), instance)
 
-        for target in self._targets_of(node, instance):
+        try:
+            left = self._targets_of(node, instance)
+        except exceptions.IronicError as exc:
+            LOG.warning(
+                "Node %s: whether it has volume targets of instance %s can't be asked: %s. They "
+                "are looked for again from time to time",
+                *(node.uuid, instance.uuid, exc),
+            )
+            return
+        for target in left:
             try:
                 self._client.volumes.delete_target(target.uuid, node.uuid, again=again)
             except (exceptions.IronicError, exceptions.NodeError) as exc:
                 LOG.warning(
-                    "Node %s still has volume target %s of instance %s: %s. It is deleted before "
-                    "the next deployment there",
+                    "Node %s still has volume target %s of instance %s: %s. It is deleted when "
+                    "the node is free",
                     node.uuid,
                     target.uuid,
                     instance.uuid,
@@ -263,6 +273,12 @@ class Volumes:
             self.detach_left(self._client.get_node(name), instance)
         except exceptions.NodeNotFound as exc:
             LOG.debug("Instance %s has left no volumes: %s", instance.uuid, exc)
+        except exceptions.IronicError as exc:
+            LOG.warning(
+                "Whether instance %s has left volume targets on node %s can't be asked: %s. They "
+                "are looked for again from time to time",
+                *(instance.uuid, name, exc),
+            )
 
     def _targets_of(self, node: Node, instance: InstanceLike) -> list[VolumeTarget]:
         if not can_have_volumes(node):
