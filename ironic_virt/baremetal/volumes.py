@@ -60,6 +60,7 @@ class VolumeTarget(msgspec.Struct, frozen=True):
     boot_index: int | None = None
     properties: dict[str, Any] | None = None
     extra: dict[str, Any] | None = None
+    node_uuid: str | None = None
 
     def __repr__(self) -> str:
         return f"VolumeTarget({self.uuid}, volume {self.volume_id}, index {self.boot_index})"
@@ -99,8 +100,8 @@ class Volumes:
         """
         return self._listed(_CONNECTORS, node, "a page of volume connectors", _connectors_in)
 
-    def targets(self, node: str) -> list[VolumeTarget]:
-        """A node's targets.
+    def targets(self, node: str | None = None) -> list[VolumeTarget]:
+        """A node's targets; all that there are if none is named.
 
         :raises NodeNotFound: Ironic has no such node.
         """
@@ -183,11 +184,11 @@ class Volumes:
         return answers.content(answer, _target_in, "a volume target", path=path)
 
     def _listed(
-        self, path: str, node: str, what: str, page: _Page[_ConnectorOrTarget]
+        self, path: str, node: str | None, what: str, page: _Page[_ConnectorOrTarget]
     ) -> list[_ConnectorOrTarget]:
         version = self._version()
         found: list[_ConnectorOrTarget] = []
-        params = {"node": node, "detail": "true"}
+        params = {"detail": "true"} | ({"node": node} if node else {})
         while True:
             answer = self._sender.read(path, version=version, params=params, node=node)
             some, more = answers.content(answer, page, what, path=path, node=node)

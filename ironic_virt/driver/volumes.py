@@ -284,7 +284,7 @@ class Volumes:
         if not can_have_volumes(node):
             return []
         there = self._client.volumes.targets(node.uuid)
-        return [target for target in there if _owner(target) == instance.uuid]
+        return [target for target in there if owner(target) == instance.uuid]
 
     def _look(self, node: Node, instance: InstanceLike) -> None:
         """See that the node is still the instance's."""
@@ -296,13 +296,13 @@ class Volumes:
             self._power.off(instance)
         for target in targets:
             self._look(node, instance)
-            if (owner := _owner(target)) != instance.uuid:
+            if (whose := owner(target)) != instance.uuid:
                 LOG.warning(
                     "Node %s has a volume target that is not of instance %s but of %s: volume %s, "
                     "boot index %s. Deleting it",
                     node.uuid,
                     instance.uuid,
-                    owner or "somebody else",
+                    whose or "somebody else",
                     target.volume_id,
                     target.boot_index,
                 )
@@ -332,10 +332,10 @@ def plan(
     kept: set[int] = set()
     superfluous: list[VolumeTarget] = []
     for target in there:
-        owner, index = _owner(target), target.boot_index
-        if owner is None and not devices:
+        whose, index = owner(target), target.boot_index
+        if whose is None and not devices:
             continue
-        if owner == instance and index in wanted and _is_for(target, wanted[index]):
+        if whose == instance and index in wanted and _is_for(target, wanted[index]):
             kept.add(index)
         else:
             superfluous.append(target)
@@ -349,7 +349,8 @@ def _hostname(node: Node, instance: InstanceLike | None) -> str:
     return instance.hostname if hasattr(instance, "hostname") else instance.name
 
 
-def _owner(target: VolumeTarget) -> str | None:
+def owner(target: VolumeTarget) -> str | None:
+    """The uuid of the instance that a target is of, as far as it bears our mark."""
     return (target.extra or {}).get(MARK)
 
 
