@@ -134,13 +134,13 @@ class Deployment:
         return reserved
 
     def _claim(
-        self, node: Node, instance: InstanceLike, more: Mapping[str, Any] | None = None
+        self, node: Node, instance: InstanceLike, more: Sequence[Mapping[str, Any]] = ()
     ) -> Node:
-        """Set the node's ``instance_uuid``, and further fields with it.
+        """Set the node's ``instance_uuid``, and make further changes with it.
 
         :returns: the node as it is afterwards.
         """
-        fields = {"instance_uuid": instance.uuid, **(more or {})}
+        claim = {"op": "add", "path": "/instance_uuid", "value": instance.uuid}
 
         def again() -> None:
             now = self._access.fresh(node.uuid, instance.uuid)
@@ -153,7 +153,7 @@ class Deployment:
             # Ironic refuses this when another uuid is there: the claim is atomic.
             return self._client.patch_node(
                 node.uuid,
-                [{"op": "add", "path": f"/{key}", "value": v} for key, v in fields.items()],
+                [claim, *more],
                 again=again,
             )
         except exceptions.NodeNotFound as exc:
@@ -292,12 +292,12 @@ class Deployment:
                 "Node %s: its %s is not instance %s's project but another one; it is left alone",
                 *(node.uuid, name, instance.uuid),
             )
+        former = node.instance_info or {}
+        changes = deploy_request.configure(former, deploy_request.named(info))
+        project = project_fields.claim(node, instance, names)
+        changes += [{"op": "add", "path": f"/{key}", "value": v} for key, v in project.items()]
         # With the claim in it, Ironic refuses to write to a node that is another's by now.
-        configured = self._claim(
-            node,
-            instance,
-            {"instance_info": info, **project_fields.claim(node, instance, names)},
-        )
+        configured = self._claim(node, instance, changes)
         self._access.guard(configured, instance)
         return configured
 

@@ -26,7 +26,7 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.versions import Feature
 from ironic_virt.baremetal.watcher import Watcher
-from ironic_virt.driver import project_fields, protection
+from ironic_virt.driver import deploy_request, project_fields, protection
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.console import Console
 from ironic_virt.driver.network import Network
@@ -293,10 +293,8 @@ class TearDown:
         def again() -> None:
             self._unused(node, instance)
 
-        patch: list[dict[str, Any]] = [
-            {"op": "add", "path": "/instance_info", "value": {}},
-            {"op": "remove", "path": "/instance_uuid"},
-        ]
+        patch: list[dict[str, Any]] = deploy_request.release(held.instance_info or {})
+        patch.append({"op": "remove", "path": "/instance_uuid"})
         patch += project_fields.release(held)
         if held.instance_name is not None:
             # Ironic set it by itself, from the display_name, and keeps it otherwise.

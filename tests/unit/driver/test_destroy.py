@@ -59,7 +59,8 @@ def test_a_deployment_that_runs_is_torn_down_too(
 def test_from_every_state_that_stays_the_instance_comes_off(
     stage: Stage, fake: FakeIronic, node: str, state: str
 ) -> None:
-    fake.set_node(node, instance_uuid=INSTANCE, provision_state=state, instance_info={"a": "b"})
+    info = {"flavor_name": "bm"}
+    fake.set_node(node, instance_uuid=INSTANCE, provision_state=state, instance_info=info)
     stage.destroy(stage.instance(node))
     there = fake.node(node)
     assert (there["instance_uuid"], there["instance_info"]) == (None, {})

@@ -237,7 +237,8 @@ def as_it_is_configured(fake: FakeIronic, node: str, **fields: Any) -> None:
 
     def somebody_comes(method: str, path: str, body: Any) -> bool:
         # Not while it is being undone: a patch of that kind removes something.
-        if [operation["path"] for operation in body] == ["/instance_uuid", "/instance_info"]:
+        paths = [operation["path"] for operation in body]
+        if paths[0] == "/instance_uuid" and "/instance_info/image_source" in paths:
             fake.set_node(node, **fields)
         return False
 
