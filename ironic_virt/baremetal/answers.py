@@ -154,10 +154,15 @@ def is_transient(error: exceptions.IronicError) -> bool:
     """Whether the same request may do better in a while."""
     return isinstance(
         error,
-        exceptions.IronicUnreachable | exceptions.IronicUnavailable | exceptions.NodeLocked,
+        exceptions.IronicUnreachable
+        | exceptions.IronicUnavailable
+        | exceptions.NodeLocked
+        | exceptions.NodeUnreadable,
     )
 
 
 def may_have_been_applied(error: exceptions.IronicError) -> bool:
     """Whether the server may have done what it was asked, its reply lost."""
-    return isinstance(error, exceptions.IronicUnreachable) or error.status in LOST_STATUSES
+    if isinstance(error, exceptions.IronicUnreachable | exceptions.NodeUnreadable):
+        return True
+    return error.status in LOST_STATUSES

@@ -202,34 +202,50 @@ class IronicClient:
         Never restricted to a shard or a group.
 
         :raises NodeNotFound: Ironic has no such node.
+        :raises NodeUnreadable: a field is missing or malformed.
         """
         path = f"/nodes/{_quoted(uuid)}"
-        answer = self._sender.read(path, **_WHOLE, node=uuid)
-        return self._node_in(answer, path, uuid)
+        return self._sender.look(
+            path, **_WHOLE, node=uuid, result=lambda answer: self._node_in(answer, path, uuid)
+        )
 
     def node_of_instance(self, instance_uuid: str) -> Node | None:
         """The node that carries an instance, fresh; never restricted either.
 
         :raises UnexpectedAnswer: more than one node carries it.
+        :raises NodeUnreadable: a field of the node is missing or malformed.
         """
-        answer = self._sender.read("/nodes", **_WHOLE, params={"instance_uuid": instance_uuid})
-        nodes = self._nodes_in(answer)
-        if len(nodes) > 1:
-            raise exceptions.UnexpectedAnswer(
-                f"instance {instance_uuid} is on several nodes: "
-                + ", ".join(node.uuid for node in nodes)
-            )
-        return nodes[0] if nodes else None
 
-    def _nodes_in(self, answer: Answer) -> list[Node]:
-        nodes, _ = answers.content(answer, self._decoder.page, "a page of nodes", path="/nodes")
-        return [_with_unasked(node, answer) for node in nodes]
+        def found(answer: Answer) -> Node | None:
+            asked = _asked(answer)
+            nodes, _ = answers.content(
+                answer,
+                lambda body: self._decoder.page(body, asked),
+                "a page of nodes",
+                path="/nodes",
+            )
+            if len(nodes) > 1:
+                raise exceptions.UnexpectedAnswer(
+                    f"instance {instance_uuid} is on several nodes: "
+                    + ", ".join(node.uuid for node in nodes)
+                )
+            return _readable(nodes[0], answer, "/nodes") if nodes else None
+
+        params = {"instance_uuid": instance_uuid}
+        return self._sender.look("/nodes", **_WHOLE, params=params, result=found)
 
     def _node_in(self, answer: Answer, path: str, uuid: str, method: str = "GET") -> Node:
+        """:raises NodeUnreadable: a field is missing or malformed."""
+        asked = _asked(answer)
         node = answers.content(
-            answer, self._decoder.one, "a node", method=method, path=path, node=uuid
+            answer,
+            lambda body: self._decoder.one(body, asked),
+            "a node",
+            method=method,
+            path=path,
+            node=uuid,
         )
-        return _with_unasked(node, answer)
+        return _readable(node, answer, path, method)
 
     # -- nodes, changed -------------------------------------------------------
 
@@ -248,7 +264,9 @@ class IronicClient:
         def applied() -> Node | None:
             answer = self._sender.once("GET", path, optional=FIELD_FEATURES, node=uuid)
             found = answers.content(answer, _OBJECT.decode, "a node", path=path, node=uuid)
-            return self._node_in(answer, path, uuid) if patch_is_applied(found, patch) else None
+            if not patch_is_applied(found, patch):
+                return None
+            return self._node_in(answer, path, uuid)
 
         return self._sender.change(
             "PATCH",
@@ -431,6 +449,25 @@ class IronicClient:
     def _of_node(self, path: str, uuid: str, fields: Iterable[str]) -> Answer:
         params = {"node": uuid, "fields": ",".join(fields)}
         return self._sender.read(path, params=params, node=uuid)
+
+
+def _asked(answer: Answer) -> frozenset[str]:
+    """The fields that an answer about a node should have."""
+    return frozenset((*_ONE_NODE_FIELDS, *FIELD_FEATURES)) - answer.unasked
+
+
+def _readable(node: Node, answer: Answer, path: str, method: str = "GET") -> Node:
+    """A node of which all could be read that was asked for."""
+    if node.malformed:
+        raise exceptions.NodeUnreadable(
+            node.malformed,
+            node=node.uuid,
+            request_id=answers.request_id(answer),
+            status=answer.status,
+            method=method,
+            path=path,
+        )
+    return _with_unasked(node, answer)
 
 
 def _vif_ids(answer: Answer, path: str, node: str) -> list[str]:

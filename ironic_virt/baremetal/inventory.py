@@ -26,7 +26,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.changes import Changes
-from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.node import Node, with_former
 from ironic_virt.baremetal.snapshot import Snapshot as Snapshot
 
 LOG = logging.getLogger(__name__)
@@ -190,7 +190,8 @@ class Inventory:
         """The snapshot with what was found to have changed; the lock is held."""
         former = self._snapshot
         # What became known of a node since the refresh began is newer.
-        latest = {uuid: flight.changes.get(uuid, node) for uuid, node in found.nodes.items()}
+        read = {uuid: with_former(node, former.get(uuid)) for uuid, node in found.nodes.items()}
+        latest = {uuid: flight.changes.get(uuid, node) for uuid, node in read.items()}
         now = {uuid: node for uuid, node in latest.items() if former.get(uuid) != node}
         # A node that a sweep lacks isn't ours, whoever has read it meanwhile.
         now.update((uuid, None) for uuid in found.gone)
@@ -220,10 +221,14 @@ class Inventory:
 
 def _kept(former: Snapshot, listed: Mapping[str, Node]) -> list[Node]:
     """The nodes of a list, those that are as before by the very objects of before."""
-    return [
-        old if (old := former.get(uuid)) is not None and old == node else node
-        for uuid, node in listed.items()
-    ]
+    return [_as_before(former.get(uuid), node) for uuid, node in listed.items()]
+
+
+def _as_before(old: Node | None, node: Node) -> Node:
+    if old is None or old == node:
+        return old or node
+    now = with_former(node, old) if node.malformed else node
+    return old if old == now else now
 
 
 def _listed(flight: _Flight, nodes: Sequence[Node]) -> dict[str, Node]:

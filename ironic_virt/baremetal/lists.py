@@ -50,9 +50,9 @@ class Swept(msgspec.Struct, frozen=True, gc=False):
     """
 
     uuid: str
-    instance_uuid: str | None = None
-    provision_state: str | None = None
-    maintenance: bool | None = False
+    instance_uuid: str | None
+    provision_state: str | None
+    maintenance: bool | None
     conductor_group: str | None = None
     shard: str | None = None
     malformed: tuple[str, ...] = ()
@@ -72,7 +72,8 @@ class Swept(msgspec.Struct, frozen=True, gc=False):
 
     def agrees(self, node: Node) -> bool:
         """Whether a node, as known, is as the sweep saw it."""
-        return (
+        # A row that can't be read says no more than that the node is there.
+        return bool(self.malformed) or (
             self.provision_state == node.provision_state
             and self.instance_uuid == node.instance_uuid
             and (self.maintenance or False) == node.maintenance
@@ -178,7 +179,8 @@ class NodeLists:
         page_size: int | None = None,
     ) -> Iterator[list[Node]]:
         """The same, one page at a time."""
-        return self._pages(where, tuple(fields), self._decoder.page, page_size)
+        names = tuple(fields)
+        return self._pages(where, names, lambda body: self._decoder.page(body, names), page_size)
 
     def sweep(self, where: NodeFilter) -> list[Swept]:
         """All nodes that match, with next to nothing of each.
@@ -210,7 +212,7 @@ class NodeLists:
         needs = [*where.features(), Feature.DETAIL]
         answer = self._sender.read("/nodes", needs=needs, params=params)
         what = "a page of nodes"
-        nodes, following = answers.content(answer, self._decoder.page, what, path="/nodes")
+        nodes, following = answers.content(answer, self._listed_page, what, path="/nodes")
         where.refuse_others(nodes)
         stamps = answers.content(answer, _stamps_in, what, path="/nodes").nodes
         return StampedPage(
@@ -255,12 +257,15 @@ class NodeLists:
             return None
         return Stamp(page.nodes[0].uuid, _moment(page.nodes[0].updated_at))
 
+    def _listed_page(self, body: bytes) -> tuple[list[Node], str | None]:
+        return self._decoder.page(body, LIST_FIELDS)
+
     def _swept_page(self, body: bytes) -> tuple[list[Swept], str | None]:
         try:
             page = _SWEPT.decode(body)
         except (ValueError, RecursionError):
             # Malformed data costs the node that has it, never the sweep.
-            nodes, following = self._decoder.page(body)
+            nodes, following = self._decoder.page(body, SWEPT_FIELDS)
             return [Swept.of(node) for node in nodes], following
         return page.nodes, page.next
 
@@ -277,7 +282,7 @@ class NodeLists:
         fields = list(dict.fromkeys((*LIST_FIELDS, *where.fields())))
         answer = self._sender.read("/nodes", needs=where.features(), fields=fields, params=params)
         nodes, following = answers.content(
-            answer, self._decoder.page, "a page of nodes", path="/nodes"
+            answer, self._listed_page, "a page of nodes", path="/nodes"
         )
         where.refuse_others(nodes)
         return Page(nodes, not following)

@@ -8,18 +8,24 @@ few kinds of hardware, so 100,000 nodes stay small.
 
 Malformed data costs the node that has it, never its page: what can be read is
 kept, what can't is named in ``malformed``, and a node with a malformed field
-never counts as free.  Only a node without a uuid makes its page unusable: left
-out, it would look deleted.  Warnings are given once for each node and cause.
+never counts as free.  A field that was asked for and is missing is malformed too.
+Only a node without a uuid makes its page unusable: left out, it would look
+deleted.  Warnings are given once for each node and cause.
+
+Ironic shows some texts to a node's owner only, and a remark in their place to others.
+Such a text is not known: it is ``None``, and its name is in ``hidden``.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+import re
 import sys
 import threading
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from oslo_log import log as logging
@@ -60,7 +66,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         itself.
     :ivar provision_updated_at: when the provision state last changed, as Ironic
         writes it; only in a node asked for by itself.
-    :ivar malformed: names of fields that could not be read.
+    :ivar malformed: names of fields that could not be read, or were missing.
+    :ivar hidden: names of fields that Ironic shows to others only.
     :ivar unasked: names of fields that Ironic is too old for; only in a node asked for by
         itself.  Their value says nothing.
     """
@@ -95,6 +102,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     storage_interface: str | None = None
     console_enabled: bool = False
     malformed: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
     unasked: frozenset[str] = frozenset()
 
     @property
@@ -111,6 +119,18 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         up (39.0.0).
         """
         return not self.last_error and self.reservation is not None
+
+    @property
+    def hides_lock(self) -> bool:
+        """Whether nobody tells if it is locked."""
+        return "reservation" in self.hidden
+
+    @property
+    def why(self) -> str:
+        """What Ironic says has failed, in words."""
+        if "last_error" in self.hidden:
+            return "Ironic hides the reason from this service's user (last_error)"
+        return self.last_error or "Ironic gives no reason"
 
     @property
     def states(self) -> str:
@@ -158,21 +178,38 @@ class _WireNode(msgspec.Struct, kw_only=True, gc=False):
     console_enabled: bool | None = False
 
 
-class _WirePage(msgspec.Struct):
-    nodes: list[_WireNode]
-    next: str | None = None
-
-
 class _RawPage(msgspec.Struct):
     nodes: list[msgspec.Raw]
     next: str | None = None
 
 
-_PAGE = msgspec.json.Decoder(_WirePage)
+class _Decoders(NamedTuple):
+    page: msgspec.json.Decoder[Any]
+    one: msgspec.json.Decoder[_WireNode]
+
+
+@functools.lru_cache(maxsize=64)
+def _decoders(asked: frozenset[str]) -> _Decoders:
+    """Decoders that refuse a node without one of these fields."""
+    required = [
+        (field.name, field.type)
+        for field in msgspec.structs.fields(_WireNode)
+        if field.name in asked
+    ]
+    kind = msgspec.defstruct("_Asked", required, bases=(_WireNode,), kw_only=True, gc=False)
+    page = msgspec.defstruct("_Page", [("nodes", list[kind]), ("next", str | None, None)])  # type: ignore[valid-type]
+    return _Decoders(msgspec.json.Decoder(page), msgspec.json.Decoder(kind))
+
+
 _RAW_PAGE = msgspec.json.Decoder(_RawPage)
-_ONE = msgspec.json.Decoder(_WireNode)
 _ANY = msgspec.json.Decoder()
 _NO_TRAITS: frozenset[str] = frozenset()
+
+_HIDDEN = re.compile(r"\*\* (Value )?Redacted\b", re.IGNORECASE)
+_MAY_HIDE = b"edacted"
+
+_VITAL = frozenset({"instance_uuid", "provision_state", "power_state"})
+"""Texts without which nothing can be decided: hidden, they count as malformed."""
 
 
 class NodeDecoder:
@@ -192,39 +229,48 @@ class NodeDecoder:
         self._warned: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    def page(self, body: bytes) -> tuple[list[Node], str | None]:
+    def page(self, body: bytes, asked: Collection[str] = ()) -> tuple[list[Node], str | None]:
         """Decode a page of nodes.
 
+        :param asked: the fields that were asked for.
         :returns: the nodes in the server's order, and the URL of the next page.
         :raises UnexpectedAnswer: it isn't a page of nodes at all.
         """
+        fields = frozenset(asked)
         try:
-            page = _PAGE.decode(body)
+            page = _decoders(fields).page.decode(body)
         except (ValueError, RecursionError):
             raw = leniently(_RAW_PAGE, body, "a page of nodes")
-            return [self.one(bytes(node)) for node in raw.nodes], raw.next
-        return [self._node(wire) for wire in page.nodes], page.next
+            return [self.one(bytes(node), fields) for node in raw.nodes], raw.next
+        hides = _MAY_HIDE in body
+        return [self._node(wire, hides=hides) for wire in page.nodes], page.next
 
-    def one(self, body: bytes) -> Node:
+    def one(self, body: bytes, asked: Collection[str] = ()) -> Node:
         """Decode a single node.
 
+        :param asked: the fields that were asked for.
         :raises UnexpectedAnswer: it isn't a node.
         """
+        fields = frozenset(asked)
         try:
-            wire = _ONE.decode(body)
+            wire = _decoders(fields).one.decode(body)
         except (ValueError, RecursionError):
-            return self._piecewise(body)
-        return self._node(wire)
+            return self._piecewise(body, fields)
+        return self._node(wire, hides=_MAY_HIDE in body)
 
-    def _piecewise(self, body: bytes) -> Node:
+    def _piecewise(self, body: bytes, asked: frozenset[str]) -> Node:
         """Read field by field a node of which some field can't be read."""
         data = leniently(_ANY, body, "a node")
         if not isinstance(data, dict) or not isinstance(data.get("uuid"), str):
             raise exceptions.UnexpectedAnswer("a node without a uuid")
         good: dict[str, Any] = {}
-        bad: list[str] = []
+        bad = [name for name in _WireNode.__struct_fields__ if name in asked - data.keys()]
+        if bad:
+            self._warn(data["uuid"], f"the answer lacks {', '.join(bad)}")
         for field in msgspec.structs.fields(_WireNode):
-            if field.name not in data or field.name == "properties":
+            if field.name not in data:
+                continue
+            if field.name == "properties":
                 continue
             try:
                 good[field.name] = msgspec.convert(data[field.name], field.type)
@@ -232,14 +278,20 @@ class NodeDecoder:
                 bad.append(field.name)
                 self._warn(data["uuid"], f"field {field.name!r} is malformed: {exc}")
         properties = parse_properties(data.get("properties"))
-        return self._node(_WireNode(**good), tuple(bad), properties)
+        return self._node(_WireNode(**good), tuple(bad), properties, hides=True)
 
     def _node(
         self,
         wire: _WireNode,
         malformed: tuple[str, ...] = (),
         properties: Properties | None = None,
+        *,
+        hides: bool = False,
     ) -> Node:
+        hidden = _hide(wire) if hides else ()
+        if unknown := tuple(name for name in hidden if name in _VITAL):
+            malformed += unknown
+            self._warn(wire.uuid, f"Ironic hides {', '.join(unknown)} from this service's user")
         if properties is None:
             properties = self._shared_properties(wire.properties)
         for cause in properties.malformed:
@@ -281,6 +333,7 @@ class NodeDecoder:
             storage_interface=share(wire.storage_interface),
             console_enabled=bool(wire.console_enabled),
             malformed=malformed,
+            hidden=hidden,
         )
 
     def _shared(self, text: str | None) -> str | None:
@@ -318,6 +371,28 @@ class NodeDecoder:
                 return
             self._warned.add((uuid, cause))
         LOG.warning("Node %s: %s", uuid, cause)
+
+
+def _hide(wire: _WireNode) -> tuple[str, ...]:
+    """Take remarks for what they are; the names of the fields that had one."""
+    hidden = []
+    for name in _WireNode.__struct_fields__:
+        text = getattr(wire, name)
+        if name != "uuid" and isinstance(text, str) and _HIDDEN.match(text):
+            setattr(wire, name, None)
+            hidden.append(name)
+    return tuple(hidden)
+
+
+def with_former(node: Node, former: Node | None) -> Node:
+    """A node with what could not be read as it was last known.
+
+    It still counts as malformed, and so never as free.
+    """
+    if former is None or not node.malformed:
+        return node
+    known = {name: getattr(former, name) for name in node.malformed}
+    return msgspec.structs.replace(node, **known)
 
 
 def leniently(decoder: msgspec.json.Decoder[T], body: bytes, what: str) -> T:

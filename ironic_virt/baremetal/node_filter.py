@@ -91,7 +91,8 @@ class NodeFilter(msgspec.Struct, frozen=True):
     def refuse_others(self, rows: Iterable[Row]) -> None:
         """See that a list holds only nodes that pass.
 
-        A field that can't be read costs its node, not the list.
+        A field that can't be read costs its node, not the list.  One that is missing costs
+        the list: what drops the filter drops the wish for the field, too.
 
         :raises UnexpectedAnswer: it holds another.
         """

@@ -212,7 +212,8 @@ class Poll:
             return
         self._failed_ticks = 0
         self._listed[state] = len(nodes), self._clock()
-        awaited_here = [node for node in nodes if node.uuid in tick.waiting]
+        # One that can't be read is asked for by itself, and again if need be.
+        awaited_here = [n for n in nodes if n.uuid in tick.waiting and not n.malformed]
         for node in awaited_here:
             tick.unseen.pop(node.uuid, None)
             self._saw(tick.waiting[node.uuid], node, served=len(awaited_here))

@@ -252,6 +252,9 @@ class Resync:
                 node = changes.as_listed(self._ironic.get_node(uuid), where)
             except exceptions.NodeNotFound:
                 node = None
+            except exceptions.NodeUnreadable as exc:
+                # A full list has it, marked as what it is.
+                raise updates.Untold(str(exc)) from exc
             if node is None:
                 settled = False
             else:

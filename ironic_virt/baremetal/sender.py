@@ -100,6 +100,23 @@ class Sender:
             )
         )
 
+    def look(
+        self,
+        path: str,
+        *,
+        result: Callable[[Answer], T],
+        fields: Sequence[str] = (),
+        optional: Mapping[str, Feature] = NOTHING,
+        params: Mapping[str, str] | None = None,
+        node: str | None = None,
+    ) -> T:
+        """The same, and read the answer: one that can't be read is asked for again, too."""
+        return self._retry.run(
+            lambda: result(
+                self.once("GET", path, fields=fields, optional=optional, params=params, node=node)
+            )
+        )
+
     def change(
         self,
         method: str,

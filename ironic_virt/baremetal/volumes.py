@@ -61,6 +61,7 @@ class VolumeTarget(msgspec.Struct, frozen=True):
     boot_index: int | None = None
     properties: dict[str, Any] | None = None
     extra: dict[str, Any] | None = None
+    node_uuid: str | None = None
 
     def __repr__(self) -> str:
         return f"VolumeTarget({self.uuid}, volume {self.volume_id}, index {self.boot_index})"
@@ -100,8 +101,8 @@ class Volumes:
         """
         return self._listed(_CONNECTORS, node, "a page of volume connectors", _connectors_in)
 
-    def targets(self, node: str) -> list[VolumeTarget]:
-        """A node's targets.
+    def targets(self, node: str | None = None) -> list[VolumeTarget]:
+        """A node's targets; all that there are if none is named.
 
         :raises NodeNotFound: Ironic has no such node.
         """
@@ -184,14 +185,14 @@ class Volumes:
         return answers.content(answer, _target_in, "a volume target", path=path)
 
     def _listed(
-        self, path: str, node: str, what: str, page: _Page[_ConnectorOrTarget]
+        self, path: str, node: str | None, what: str, page: _Page[_ConnectorOrTarget]
     ) -> list[_ConnectorOrTarget]:
 
         def read(params: Mapping[str, str]) -> tuple[list[_ConnectorOrTarget], str | None]:
             answer = self._sender.read(path, needs=_NEEDS, params=params, node=node)
             return answers.content(answer, page, what, path=path, node=node)
 
-        query = {"node": node, "detail": "true"}
+        query = {"detail": "true"} | ({"node": node} if node else {})
         return [row for rows in paging.pages(read, query, path) for row in rows]
 
 

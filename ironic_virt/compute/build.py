@@ -223,5 +223,7 @@ def _given_up(instance: Instance, error: Exception) -> str | None:
 def _another_node_may_do(error: Exception) -> bool:
     if isinstance(error, exceptions.NodeError):
         return error.retriable
-    # Whatever holds the node for so long, it holds this one only.
-    return isinstance(error, exceptions.NodeLocked)
+    # What Ironic says of a request for one node need not hold for another.
+    return isinstance(error, exceptions.IronicError) and not isinstance(
+        error, exceptions.MicroversionNotSupported
+    )

@@ -35,7 +35,7 @@ class Delete:
             self._driver.destroy(context, instance, instance.ports, instance.block_devices)
         except (exceptions.WaitCancelled, RecordsError):
             raise
-        except faults.OUT_OF_REACH as error:
+        except (*faults.OUT_OF_REACH, exceptions.NodeLocked) as error:
             raise TryLater(faults.one_line(error)) from error
         except Exception as error:
             if not isinstance(error, exceptions.IronicVirtError):

@@ -79,7 +79,11 @@ class NodeAccess:
 
     def guard_free(self, node: Node, instance: InstanceLike) -> None:
         """Let an action for an instance on a node that carries none pass, or refuse it."""
-        self._ownership.check(node, instance=instance.uuid, carries=None)
+        self.check_free(node, instance.uuid)
+
+    def check_free(self, node: Node, instance: str) -> None:
+        """The same by the instance's uuid."""
+        self._ownership.check(node, instance=instance, carries=None)
 
     def of_instance(self, instance: InstanceLike) -> Node:
         """The node that carries the instance, wherever it is; not guarded.

@@ -246,10 +246,11 @@ class Console:
                 return False
             if now.console_enabled == on:
                 return True
+            if now.hides_lock:
+                # Nobody tells whether Ironic has begun.
+                return False
             done = "switched on" if on else "switched off"
-            reason = (
-                f"the console could not be {done}: {now.last_error or 'Ironic gives no reason'}"
-            )
+            reason = f"the console could not be {done}: {now.why}"
             raise _unavailable(node, instance, kind, reason)
 
         self._wait_until(node, instance, kind, until, f"have its console {'on' if on else 'off'}")

@@ -115,8 +115,16 @@ class Deployment:
         if reason := resources.why_not_free(node):
             raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
         self._virtapi.report_progress(instance, "reserving", node.provision_state or "")
-        reserved = self._claim(node, instance)
-        self._access.note(reserved)
+        try:
+            reserved = self._claim(node, instance)
+            self._access.note(reserved)
+        except exceptions.NodeError:
+            # It was refused.
+            raise
+        except Exception as exc:
+            # No knowing whether the claim went through: leave nothing behind.
+            self._undo_after(exc, instance)
+            raise
         if reason := resources.why_not_deployable(reserved):
             # It changed between our look and our claim.
             error = exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
@@ -126,13 +134,13 @@ class Deployment:
         return reserved
 
     def _claim(
-        self, node: Node, instance: InstanceLike, more: Mapping[str, Any] | None = None
+        self, node: Node, instance: InstanceLike, more: Sequence[Mapping[str, Any]] = ()
     ) -> Node:
-        """Set the node's ``instance_uuid``, and further fields with it.
+        """Set the node's ``instance_uuid``, and make further changes with it.
 
         :returns: the node as it is afterwards.
         """
-        fields = {"instance_uuid": instance.uuid, **(more or {})}
+        claim = {"op": "add", "path": "/instance_uuid", "value": instance.uuid}
 
         def again() -> None:
             now = self._access.fresh(node.uuid, instance.uuid)
@@ -145,7 +153,7 @@ class Deployment:
             # Ironic refuses this when another uuid is there: the claim is atomic.
             return self._client.patch_node(
                 node.uuid,
-                [{"op": "add", "path": f"/{key}", "value": v} for key, v in fields.items()],
+                [claim, *more],
                 again=again,
             )
         except exceptions.NodeNotFound as exc:
@@ -156,16 +164,17 @@ class Deployment:
             now = self._access.fresh(node.uuid, instance.uuid)
             if now.instance_uuid is not None and now.instance_uuid != instance.uuid:
                 raise exceptions.NodeTaken(node.uuid, instance.uuid, now.instance_uuid) from exc
+            if now.instance_uuid is not None and not more:
+                LOG.info(
+                    "Node %s: the claim of instance %s came in late", node.uuid, instance.uuid
+                )
+                return now
             raise exceptions.NodeNotAvailable(
                 node.uuid,
                 instance.uuid,
                 f"Ironic refused the reservation: {exc.message}",
                 request_id=exc.request_id,
             ) from exc
-        except exceptions.IronicError as exc:
-            # No knowing whether the claim went through: leave nothing behind.
-            self._undo_after(exc, instance)
-            raise
 
     # -- the whole way --------------------------------------------------------
 
@@ -283,12 +292,12 @@ class Deployment:
                 "Node %s: its %s is not instance %s's project but another one; it is left alone",
                 *(node.uuid, name, instance.uuid),
             )
+        former = node.instance_info or {}
+        changes = deploy_request.configure(former, deploy_request.named(info))
+        project = project_fields.claim(node, instance, names)
+        changes += [{"op": "add", "path": f"/{key}", "value": v} for key, v in project.items()]
         # With the claim in it, Ironic refuses to write to a node that is another's by now.
-        configured = self._claim(
-            node,
-            instance,
-            {"instance_info": info, **project_fields.claim(node, instance, names)},
-        )
+        configured = self._claim(node, instance, changes)
         self._access.guard(configured, instance)
         return configured
 
@@ -398,11 +407,12 @@ class Deployment:
         """Undo, and let ``error`` reach the caller whatever comes of it."""
         try:
             self.undo(instance, has_volumes=has_volumes)
-        except exceptions.IronicVirtError as exc:
+        except Exception as exc:
             LOG.error(
                 "Instance %s could not be taken off its node after the failure: %s. Destroying "
                 "the instance tries it again",
                 instance.uuid,
                 exc,
+                exc_info=not isinstance(exc, exceptions.IronicVirtError),
             )
             error.add_note(f"Undoing it failed too: {exc}")

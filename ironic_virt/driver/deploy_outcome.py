@@ -66,7 +66,7 @@ def failure(
     return kind(
         node.uuid,
         instance.uuid,
-        f"{what}: {said or 'Ironic gives no reason'}",
+        f"{what}: {said or node.why}",
         last_error=said,
         request_id=request_id,
     )

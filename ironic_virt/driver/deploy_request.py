@@ -4,6 +4,10 @@
 
 The keys are those that Ironic reads, and those that Nova's driver has written
 for operators' tools, with the same forms (sizes as text).
+
+An operator may have written others to the node's ``instance_info``, and those stay.  So
+the names of ours are written there, too (:data:`KEYS`).  Ironic itself clears all of it
+when it tears a node down (39.0.0).
 """
 
 from __future__ import annotations
@@ -40,6 +44,19 @@ _IMAGE_PARTS = {
     "ks_template": "ks_template",
 }
 """Where Ironic looks for what Glance's properties would tell it of an image."""
+
+KEYS = "ironic_virt_keys"
+"""The key of ``instance_info`` that names the others which were written with it."""
+
+_NEVER_AN_OPERATORS = frozenset({KEYS, "configdrive", "image_url", "traits"})
+"""What Ironic writes there for an instance, with a reservation or a deployment."""
+
+_FORMER_SIGN = "flavor_name"
+"""Former versions, and Nova's driver, wrote it without :data:`KEYS`."""
+
+_HIDDEN = "******"
+# Of what Ironic takes as a step of a path.
+_NAME = re.compile(r"[\w-]+")
 
 _YES = frozenset({"1", "t", "true", "on", "y", "yes"})
 
@@ -108,6 +125,75 @@ def instance_info(
     if traits := required_traits(flavor, image):
         info["traits"] = traits
     return info
+
+
+def named(info: Mapping[str, Any]) -> dict[str, Any]:
+    """What is to be written for an instance, with the names of its keys."""
+    return {**info, KEYS: sorted(info)}
+
+
+def ours(info: Mapping[str, Any]) -> frozenset[str]:
+    """The keys of a node's ``instance_info`` that were written for an instance."""
+    names = info.get(KEYS)
+    if isinstance(names, list):
+        return _NEVER_AN_OPERATORS.union(filter(_is_text, names)).intersection(info)
+    if _FORMER_SIGN in info:
+        return frozenset(info)
+    return _NEVER_AN_OPERATORS.intersection(info)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def patch(
+    former: Mapping[str, Any], wanted: Mapping[str, Any], *, drops: frozenset[str] = frozenset()
+) -> list[dict[str, Any]]:
+    """From one ``instance_info`` to another.
+
+    What Ironic hides it has written itself, so it is left; so is what it takes no path
+    for, and what neither this package nor Ironic writes therefore.
+
+    :param drops: keys that go even if they are hidden.
+    """
+
+    def left(key: str, value: object) -> bool:
+        hidden = isinstance(value, str) and _HIDDEN in value and key not in drops
+        return hidden or not _NAME.fullmatch(key)
+
+    gone = [
+        key
+        for key, value in former.items()
+        if (key in drops or key not in wanted) and not left(key, value)
+    ]
+    changes: list[dict[str, Any]] = [
+        {"op": "remove", "path": f"/instance_info/{key}"} for key in gone
+    ]
+    changes += [
+        {"op": "add", "path": f"/instance_info/{key}", "value": value}
+        for key, value in wanted.items()
+        if not left(key, value) and (key not in former or former[key] != value)
+    ]
+    return changes
+
+
+def configure(former: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The patch that makes a node ready for a deployment; what an operator has written stays."""
+    gone = ours(former)
+    kept = {key: value for key, value in former.items() if key not in gone}
+    return patch(former, {**kept, **wanted}, drops=_NEVER_AN_OPERATORS - wanted.keys())
+
+
+def release(info: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The patch that takes off what was written for an instance."""
+    gone = ours(info)
+    if gone == info.keys():
+        return [{"op": "add", "path": "/instance_info", "value": {}}]
+    return [
+        {"op": "remove", "path": f"/instance_info/{key}"}
+        for key in sorted(gone)
+        if _NAME.fullmatch(key)
+    ]
 
 
 def _image(image: ImageLike) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.resync import Resync
 from ironic_virt.driver import pool_records, pools, resources
 from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.left_volumes import LeftVolumes
 from ironic_virt.driver.pool_records import PoolRecords
 from ironic_virt.driver.reconciliation import Reconciliation
 from ironic_virt.driver.selection import NodeSelection
@@ -65,6 +66,13 @@ class HostNodes:
             client,
             virtapi,
             take_off=take_off,
+            period=conf.ironic.inventory_full_resync_period,
+            clock=clock,
+        )
+
+        self._left_volumes = LeftVolumes(
+            client,
+            self.access,
             period=conf.ironic.inventory_full_resync_period,
             clock=clock,
         )
@@ -117,11 +125,13 @@ class HostNodes:
             snapshot = self.snapshot(refresh=refresh)
             if refresh:
                 self._reconciliation.look(snapshot)
+                self._left_volumes.look(snapshot)
             return self.pools.names(snapshot, anew=refresh)
         ours, elsewhere = self.ours(refresh=refresh)
         former = self.pools.left_over(anew=refresh)
         if refresh:
             self._reconciliation.look_back(self.snapshot(), at_once=bool(former))
+            self._left_volumes.look(self.snapshot())
         return [*(node.uuid for node in ours), *elsewhere.values(), *former]
 
     def is_available(self, nodename: str) -> bool:

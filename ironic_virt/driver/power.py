@@ -5,6 +5,9 @@
 A change that Ironic is making already, asked for before a crash, is waited
 for and not asked for again.
 
+A soft reboot is followed by a hard one only when Ironic says that it has failed: at the
+deadline the node is read once more, since nobody may have been able to see its end.
+
 A node with ``disable_power_off`` is rebooted and powered on as any other.  Ironic never
 powers it off, so nobody asks for that.
 """
@@ -75,12 +78,16 @@ class Power:
         self._change(instance, states.POWER_OFF)
 
     def reboot(self, instance: InstanceLike, *, soft: bool) -> None:
-        """Reboot, and return when the node is on again."""
+        """Reboot, and return when the node is on again.
+
+        :raises PowerFailed: with Ironic's reason.
+        :raises WaitTimeout: Ironic is still at it, or can't be asked.
+        """
         if soft:
             try:
                 self._change(instance, states.SOFT_REBOOT)
                 return
-            except (exceptions.PowerFailed, exceptions.WaitTimeout) as exc:
+            except exceptions.PowerFailed as exc:
                 LOG.warning("%s. Rebooting it hard instead", exc)
         self._change(instance, states.REBOOT)
 
@@ -127,7 +134,7 @@ class Power:
             done = self._under_way(node, instance, target, timeout)
         if done is None:
             self._request(node, instance, target, timeout)
-            done = self._wait(node, instance, target, timeout)
+            done = self._settled(node, instance, target, timeout)
         self._access.note_seen(done, node.uuid)
         LOG.info("Instance %s, node %s: %r is done", instance.uuid, node.uuid, target)
 
@@ -141,9 +148,9 @@ class Power:
         if not _is_on_its_way(node, target):
             return None
         try:
-            return self._wait(node, instance, target, timeout)
+            return self._settled(node, instance, target, timeout)
         except exceptions.PowerFailed as exc:
-            LOG.warning("%s. Asking for it anew", exc)
+            LOG.warning("%s. Asking for it again", exc)
             return None
 
     def _request(self, node: Node, instance: InstanceLike, target: str, timeout: int) -> None:
@@ -169,29 +176,40 @@ class Power:
                 request_id=exc.request_id,
             ) from exc
 
+    def _settled(self, node: Node, instance: InstanceLike, target: str, timeout: int) -> Node:
+        """The node when it is done, as of a look at the deadline at the latest."""
+        try:
+            return self._wait(node, instance, target, timeout)
+        except exceptions.WaitTimeout as exc:
+            try:
+                now = self._client.get_node(node.uuid)
+            except exceptions.IronicError as trouble:
+                exc.add_note(f"What has become of it can't be asked: {trouble}")
+                raise exc from trouble
+            if done := outcome(node, now, instance, target):
+                return done
+            if target != states.SOFT_REBOOT:
+                raise
+            # Ironic gives a deaf system about as long as this, and takes no other request.
+            LOG.warning("%s. Ironic is still at it, so it is waited for once more", exc)
+        return self._wait(node, instance, target, timeout)
+
     def _wait(self, node: Node, instance: InstanceLike, target: str, timeout: int) -> Node:
         """The node when it is done.
 
+        :param node: as it was before.
         :param timeout: seconds that Ironic itself waits for a soft change.
         """
-        wanted = _REACHED[target]
+        began = node.hides_lock and node.target_power_state is not None
 
         def until(now: Node | None) -> Node | None:
-            if now is None or now.instance_uuid != instance.uuid:
-                raise exceptions.PowerFailed(
-                    node.uuid, instance.uuid, "the instance went off the node meanwhile"
-                )
-            # Ironic holds the node's lock from taking the request until its end.
-            if now.target_power_state is not None or now.reservation is not None:
-                return None
-            # Only a reboot can leave the state as it was and yet have failed.
-            if now.power_state == wanted and not (target in _REBOOTS and now.last_error):
-                return now
-            raise exceptions.PowerFailed(
-                node.uuid,
-                instance.uuid,
-                f"{target!r} failed, {now.states}: {now.last_error or 'Ironic gives no reason'}",
-            )
+            nonlocal began
+            if now is not None and now.hides_lock and not began:
+                began = now.target_power_state is not None
+                if not began and (target in _REBOOTS or now.power_state != _REACHED[target]):
+                    # Before it has begun a node looks just as it does afterwards.
+                    return None
+            return outcome(node, now, instance, target)
 
         limit = self._conf.ironic.power_timeout
         return self._watcher.wait(
@@ -211,6 +229,39 @@ def _is_on_its_way(node: Node, target: str) -> bool:
         return node.target_power_state == target
     # What is on and is to be on is rebooted: a node that is on is not switched on again.
     return node.target_power_state in (target, _REACHED[target])
+
+
+def outcome(before: Node, now: Node | None, instance: InstanceLike, target: str) -> Node | None:
+    """What a look at a node says of a change: done, on its way (``None``), or failed.
+
+    :param before: the node before the change was asked for.
+    :param now: ``None``: Ironic has no such node.
+    :raises PowerFailed: it failed, or the instance is not there any more.
+    """
+    if now is None or now.instance_uuid != instance.uuid:
+        raise exceptions.PowerFailed(
+            before.uuid, instance.uuid, "the instance went off the node meanwhile"
+        )
+    # Ironic holds the node's lock from taking the request until its end.
+    if now.target_power_state is not None or now.reservation is not None:
+        return None
+    # Only a reboot can leave the state as it was and yet have failed.
+    failed = target in _REBOOTS and _has_new_error(before, now)
+    if now.power_state == _REACHED[target] and not failed:
+        return now
+    raise exceptions.PowerFailed(
+        now.uuid, instance.uuid, f"{target!r} failed, {now.states}: {now.why}"
+    )
+
+
+def _has_new_error(before: Node, now: Node) -> bool:
+    """Whether the error that a node shows is of this change.
+
+    Ironic forgets the former one when it begins, but in states that say a failure (39.0.0).
+    """
+    if now.last_error and now.provision_state in states.FAILED:
+        return now.last_error != before.last_error
+    return bool(now.last_error)
 
 
 def _off_already(node: Node, instance: InstanceLike) -> Node:

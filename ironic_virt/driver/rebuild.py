@@ -24,7 +24,13 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.versions import Feature
 from ironic_virt.baremetal.watcher import Watcher
-from ironic_virt.driver import configdrive, deploy, deploy_steps, rebuild_request
+from ironic_virt.driver import (
+    configdrive,
+    deploy,
+    deploy_request,
+    deploy_steps,
+    rebuild_request,
+)
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.configdrive import ConfigDrives
 from ironic_virt.exceptions import Disk
@@ -279,7 +285,7 @@ class _Attempt:
         """Have the node say again what is really on it."""
         try:
             self._access.held(self._instance, node.uuid)
-            changes = rebuild_request.patch(node.instance_info or {}, former)
+            changes = deploy_request.patch(node.instance_info or {}, former)
             if changes:
                 self._client.patch_node(node.uuid, changes, again=self._still_held(node))
         except (exceptions.IronicError, exceptions.NodeError) as exc:
@@ -334,9 +340,7 @@ class _Attempt:
             if node.owes_reason:
                 return None
             self.disk = rebuild_request.disk_after(node.last_error)
-            raise self._failure(
-                node.last_error or "Ironic gives no reason", last_error=node.last_error
-            )
+            raise self._failure(node.why, last_error=node.last_error)
         if state in states.DEPLOY_IN_PROGRESS or state not in (None, *states.ALL):
             # A state that is newer than our table may well lead to active.
             return None

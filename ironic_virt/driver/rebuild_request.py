@@ -22,9 +22,26 @@ from ironic_virt.virt import ImageLike, InstanceLike
 
 MARK = "ironic_virt_rebuild"
 _CONFIG_DRIVE = frozenset({"configdrive"})
-_HIDDEN = "******"
-# Of what Ironic takes as a step of a path.
-_NAME = re.compile(r"[\w-]+")
+# What Ironic 39.0.0 finds out about an image and writes down, and what is for one rebuild.
+_OF_THE_FORMER = frozenset(
+    {
+        "boot_iso",
+        "image_checksum",
+        "image_container_format",
+        "image_disk_format",
+        "image_os_hash_algo",
+        "image_os_hash_value",
+        "image_properties",
+        "image_tags",
+        "image_type",
+        "kernel",
+        "ks_template",
+        "original_image_source",
+        "preserve_ephemeral",
+        "ramdisk",
+        "stage2",
+    }
+)
 
 # Texts of Ironic 39.0.0: what fails before the first deploy step, and what comes
 # after the image was written.
@@ -69,49 +86,21 @@ def instance_info(
         "provision_state": node.provision_state,
         "provision_updated_at": node.provision_updated_at,
     }
-    return info
-
-
-def patch(
-    former: Mapping[str, Any], wanted: Mapping[str, Any], *, drops: frozenset[str] = frozenset()
-) -> list[dict[str, Any]]:
-    """From one ``instance_info`` to another.
-
-    What Ironic hides it has written itself, so it is left; so is what it takes no path
-    for, and what neither this package nor Ironic writes therefore.
-
-    :param drops: keys that go even if they are hidden.
-    """
-
-    def left(key: str, value: object) -> bool:
-        hidden = isinstance(value, str) and _HIDDEN in value and key not in drops
-        return hidden or not _NAME.fullmatch(key)
-
-    gone = [
-        key
-        for key, value in former.items()
-        if (key in drops or key not in wanted) and not left(key, value)
-    ]
-    changes: list[dict[str, Any]] = [
-        {"op": "remove", "path": f"/instance_info/{key}"} for key in gone
-    ]
-    changes += [
-        {"op": "add", "path": f"/instance_info/{key}", "value": value}
-        for key, value in wanted.items()
-        if not left(key, value) and (key not in former or former[key] != value)
-    ]
-    return changes
+    return deploy_request.named(info)
 
 
 def configure(
     former: Mapping[str, Any], wanted: Mapping[str, Any], *, with_drive: bool
 ) -> list[dict[str, Any]]:
-    """The patch that makes a node ready for a rebuild.
+    """The patch that makes a node ready for a rebuild; what an operator has written stays.
 
     :param with_drive: a config drive comes with the request.  If none does, that of
         the former deployment goes, or Ironic would put it on again.
     """
-    return patch(former, wanted, drops=frozenset() if with_drive else _CONFIG_DRIVE)
+    gone = deploy_request.ours(former) | _OF_THE_FORMER
+    kept = {key: value for key, value in former.items() if key not in gone}
+    drops = frozenset() if with_drive else _CONFIG_DRIVE
+    return deploy_request.patch(former, {**kept, **wanted}, drops=drops)
 
 
 def is_marked(node: Node, wish: str | None) -> bool:

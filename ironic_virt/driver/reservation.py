@@ -253,7 +253,30 @@ class Reservation:
             return False
         return True
 
+    def _take_off_traits(self, instance: InstanceLike) -> None:
+        """Take off what Ironic has written to a node with a reservation, and leaves there.
+
+        Before the reservation is given up: after that the node may be another's.
+        """
+        try:
+            node = self._client.node_of_instance(instance.uuid)
+            if node is None or "traits" not in (node.instance_info or {}):
+                return
+            self._access.guard(node, instance)
+            self._client.patch_node(
+                node.uuid,
+                [{"op": "remove", "path": "/instance_info/traits"}],
+                again=self._access.still_held(instance, node.uuid),
+            )
+        except (exceptions.NodeError, exceptions.IronicError) as exc:
+            LOG.warning(
+                "The node that was reserved for instance %s keeps the traits of that in its "
+                "instance_info: %s",
+                *(instance.uuid, exc),
+            )
+
     def _give_up(self, instance: InstanceLike) -> None:
+        self._take_off_traits(instance)
         if not self.release(instance):
             raise exceptions.TearDownFailed(
                 None,
@@ -266,11 +289,12 @@ class Reservation:
         """Give up, and let ``error`` reach the caller whatever comes of it."""
         try:
             self._give_up(instance)
-        except exceptions.IronicVirtError as exc:
+        except Exception as exc:
             LOG.error(
                 "The allocation of instance %s could not be given up after the failure: %s. "
                 "Destroying the instance tries it again",
                 instance.uuid,
                 exc,
+                exc_info=not isinstance(exc, exceptions.IronicVirtError),
             )
             error.add_note(f"Giving the reservation up failed too: {exc}")

@@ -26,7 +26,7 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.versions import Feature
 from ironic_virt.baremetal.watcher import Watcher
-from ironic_virt.driver import project_fields, protection
+from ironic_virt.driver import deploy_request, project_fields, protection
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.console import Console
 from ironic_virt.driver.network import Network
@@ -89,6 +89,7 @@ class TearDown:
         :param has_volumes: look for them also on a node that doesn't carry it any more.
         :raises TearDownFailed: Ironic refused or failed; says why.
         :raises WaitTimeout: ``[ironic] unprovision_timeout`` has passed.
+        :raises NodeLocked: likewise, and the node was locked by then.
         :raises NodeNotOurs: the node is outside the target set; nothing done.
         """
         timeout = self._conf.ironic.unprovision_timeout
@@ -111,6 +112,7 @@ class TearDown:
                         self._volumes.detach_forgotten(instance)
                 return
             self._access.guard(node, instance)
+            locked: exceptions.NodeLocked | None = None
             step = states.tear_down_step(node.provision_state)
             LOG.debug(
                 "Instance %s, node %s in %s: %s", instance.uuid, node.uuid, node.states, step
@@ -136,16 +138,29 @@ class TearDown:
             if step is not states.TearDown.WAIT:
                 if node.provision_state == states.ERROR and asked == states.VERB_DELETED:
                     raise _failed(node, instance)
-                asked = _VERBS[step]
                 try:
-                    self._request(node, instance, asked)
+                    self._request(node, instance, _VERBS[step])
                 except exceptions.NodeNotAvailable as exc:
                     # While it was locked, and perhaps another's by now.
                     LOG.debug("Instance %s went off its node: %s", instance.uuid, exc)
+                except exceptions.NodeLocked as exc:
+                    locked = exc
+                    LOG.info(
+                        "Instance %s, node %s: it is locked, and is torn down when it is not: %s",
+                        *(instance.uuid, node.uuid, exc),
+                    )
+                if locked is None:
+                    asked = _VERBS[step]
             remaining = 0.0 if deadline is None else max(deadline - self._clock(), 0.001)
-            left = self._wait(node, instance, remaining, timeout)
+            try:
+                left = self._wait(node, instance, remaining, timeout)
+            except exceptions.WaitTimeout as exc:
+                if locked is not None:
+                    raise locked from exc
+                raise
             if left is not None:
-                now = self._access.note_seen(left.node, node.uuid)
+                # What the wait has seen counts also if it can't be read again.
+                now = self._access.note_seen(left.node, node.uuid) or left.node
                 if now is not None and now.instance_uuid is None:
                     if now.provision_state == states.ERROR:
                         # Ironic has taken the instance off, and yet it may still run.
@@ -173,6 +188,7 @@ class TearDown:
         """Ask Ironic for a step; a state that has changed meanwhile is no error.
 
         :raises NodeNotAvailable: the instance went off the node meanwhile.
+        :raises NodeLocked: somebody else is at work on it; nothing was asked for.
         """
         again = self._access.still_held(instance, node.uuid)
         if verb == states.VERB_DELETED:
@@ -191,6 +207,8 @@ class TearDown:
             )
         except exceptions.NodeNotFound:
             return
+        except exceptions.NodeLocked:
+            raise
         except (
             exceptions.BadRequest,
             exceptions.Conflict,
@@ -215,6 +233,8 @@ class TearDown:
             return
         try:
             self._client.patch_node(node.uuid, changes, again=again)
+        except exceptions.NodeLocked:
+            raise
         except (exceptions.BadRequest, exceptions.Conflict) as exc:
             LOG.warning(
                 "Node %s keeps the project of its instance until it gets another one, or until "
@@ -273,10 +293,8 @@ class TearDown:
         def again() -> None:
             self._unused(node, instance)
 
-        patch: list[dict[str, Any]] = [
-            {"op": "add", "path": "/instance_info", "value": {}},
-            {"op": "remove", "path": "/instance_uuid"},
-        ]
+        patch: list[dict[str, Any]] = deploy_request.release(held.instance_info or {})
+        patch.append({"op": "remove", "path": "/instance_uuid"})
         patch += project_fields.release(held)
         if held.instance_name is not None:
             # Ironic set it by itself, from the display_name, and keeps it otherwise.
@@ -340,7 +358,7 @@ def _failed(node: Node, instance: InstanceLike) -> exceptions.TearDownFailed:
     return exceptions.TearDownFailed(
         node.uuid,
         instance.uuid,
-        f"Ironic failed to tear the node down: {node.last_error}. What ran on it may still run. "
+        f"Ironic failed to tear the node down: {node.why}. What ran on it may still run. "
         "Mend the node in Ironic, then delete the instance again",
         last_error=node.last_error,
     )

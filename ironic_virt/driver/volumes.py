@@ -225,7 +225,8 @@ class Volumes:
         """Take what is left of an instance's volumes off a node from which it is gone.
 
         Ironic has deleted them, if its deploy interface does.  What can't be deleted now
-        goes before the next deployment.
+        is deleted when the node is free (:mod:`ironic_virt.driver.left_volumes`).  It is
+        no error: the node is torn down.
 
         :param node: read just now.
         """
@@ -238,13 +239,22 @@ class Volumes:
         def again() -> None:
             self._access.guard_free(self._access.fresh(node.uuid), instance)
 
-        for target in self._targets_of(node, instance):
+        try:
+            left = self._targets_of(node, instance)
+        except exceptions.IronicError as exc:
+            LOG.warning(
+                "Node %s: whether it has volume targets of instance %s can't be asked: %s. They "
+                "are looked for again from time to time",
+                *(node.uuid, instance.uuid, exc),
+            )
+            return
+        for target in left:
             try:
                 self._client.volumes.delete_target(target.uuid, node.uuid, again=again)
             except (exceptions.IronicError, exceptions.NodeError) as exc:
                 LOG.warning(
-                    "Node %s still has volume target %s of instance %s: %s. It is deleted before "
-                    "the next deployment there",
+                    "Node %s still has volume target %s of instance %s: %s. It is deleted when "
+                    "the node is free",
                     node.uuid,
                     target.uuid,
                     instance.uuid,
@@ -263,12 +273,18 @@ class Volumes:
             self.detach_left(self._client.get_node(name), instance)
         except exceptions.NodeNotFound as exc:
             LOG.debug("Instance %s has left no volumes: %s", instance.uuid, exc)
+        except exceptions.IronicError as exc:
+            LOG.warning(
+                "Whether instance %s has left volume targets on node %s can't be asked: %s. They "
+                "are looked for again from time to time",
+                *(instance.uuid, name, exc),
+            )
 
     def _targets_of(self, node: Node, instance: InstanceLike) -> list[VolumeTarget]:
         if not can_have_volumes(node):
             return []
         there = self._client.volumes.targets(node.uuid)
-        return [target for target in there if _owner(target) == instance.uuid]
+        return [target for target in there if owner(target) == instance.uuid]
 
     def _look(self, node: Node, instance: InstanceLike) -> None:
         """See that the node is still the instance's."""
@@ -280,13 +296,13 @@ class Volumes:
             self._power.off(instance)
         for target in targets:
             self._look(node, instance)
-            if (owner := _owner(target)) != instance.uuid:
+            if (whose := owner(target)) != instance.uuid:
                 LOG.warning(
                     "Node %s has a volume target that is not of instance %s but of %s: volume %s, "
                     "boot index %s. Deleting it",
                     node.uuid,
                     instance.uuid,
-                    owner or "somebody else",
+                    whose or "somebody else",
                     target.volume_id,
                     target.boot_index,
                 )
@@ -316,10 +332,10 @@ def plan(
     kept: set[int] = set()
     superfluous: list[VolumeTarget] = []
     for target in there:
-        owner, index = _owner(target), target.boot_index
-        if owner is None and not devices:
+        whose, index = owner(target), target.boot_index
+        if whose is None and not devices:
             continue
-        if owner == instance and index in wanted and _is_for(target, wanted[index]):
+        if whose == instance and index in wanted and _is_for(target, wanted[index]):
             kept.add(index)
         else:
             superfluous.append(target)
@@ -333,7 +349,8 @@ def _hostname(node: Node, instance: InstanceLike | None) -> str:
     return instance.hostname if hasattr(instance, "hostname") else instance.name
 
 
-def _owner(target: VolumeTarget) -> str | None:
+def owner(target: VolumeTarget) -> str | None:
+    """The uuid of the instance that a target is of, as far as it bears our mark."""
     return (target.extra or {}).get(MARK)
 
 

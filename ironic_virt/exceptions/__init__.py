@@ -20,6 +20,7 @@ from ironic_virt.exceptions.answers import (
     MicroversionNotSupported,
     NodeLocked,
     NodeNotFound,
+    NodeUnreadable,
     NotFound,
     UnexpectedAnswer,
 )
@@ -99,6 +100,7 @@ __all__ = [
     "NodeNotGiven",
     "NodeNotOurs",
     "NodeTaken",
+    "NodeUnreadable",
     "NodeValidationFailed",
     "NotFound",
     "OperationNotSupported",

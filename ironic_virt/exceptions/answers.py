@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from ironic_virt.exceptions.general import IronicVirtError
 
 
@@ -92,6 +95,24 @@ class NodeLocked(Conflict):
 
 class UnexpectedAnswer(IronicError):
     """An answer that is not Ironic's: no JSON, or JSON of another shape."""
+
+
+class NodeUnreadable(UnexpectedAnswer):
+    """A look at a node that lacks what was asked for: nothing can be decided by it.
+
+    The same look may do better in a while.
+
+    :ivar fields: the names of what is missing or can't be read.
+    """
+
+    def __init__(self, fields: Iterable[str], *, node: str, **more: Any) -> None:
+        self.fields = tuple(fields)
+        names = ", ".join(self.fields)
+        super().__init__(
+            f"the answer about node {node} can't be used: {names} missing or not readable",
+            node=node,
+            **more,
+        )
 
 
 class MicroversionNotSupported(IronicError):

@@ -30,6 +30,7 @@ from oslo_service import loopingcall
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.connection import Answer
+from ironic_virt.driver import deploy_request
 from tests.nova.upstream import wire
 
 _NO_ID = "00000000-0000-4000-8000-000000000000"
@@ -321,9 +322,8 @@ class Bridge:
     def _inform(self, held: Held, changes: dict[tuple[str, str], Any]) -> None:
         """Change ``instance_info``, of which Nova's driver adds one key at a time."""
         info = dict(held.shown().get("instance_info") or {})
-        if ("add", "/instance_info") in changes:
-            info = changes["add", "/instance_info"]
-            changes = {("add", f"/instance_info/{key}"): info[key] for key in info}
+        # By which ours knows its own keys again.
+        changes.pop(("add", f"/instance_info/{deploy_request.KEYS}"), None)
         for (op, path), value in changes.items():
             key = path.removeprefix("/instance_info/")
             if op == "remove":

@@ -12,6 +12,7 @@ from openstack import exceptions as sdk_exceptions
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.connection import Answer
+from ironic_virt.baremetal.node import Node
 
 _NODE = {
     "power_state": "power_state",
@@ -66,7 +67,8 @@ def _fields(resource: Any, names: dict[str, str]) -> dict[str, Any]:
 
 def node(resource: Any, uuid: str) -> dict[str, Any]:
     """A node of the SDK's, or a mock of which nothing was said."""
-    return {"uuid": uuid, **_fields(resource, _NODE)}
+    # Of what no test says anything, Ironic would show nulls.
+    return dict.fromkeys(Node.__struct_fields__) | {"uuid": uuid, **_fields(resource, _NODE)}
 
 
 def port(resource: Any) -> dict[str, Any]:

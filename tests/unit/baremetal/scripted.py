@@ -146,8 +146,8 @@ def versions_answer(lowest: str, highest: str) -> Answer:
 
 
 def node_answer(**fields: Any) -> Answer:
-    """One node."""
-    return answer(200, node_json(**fields))
+    """One node, asked for by itself."""
+    return answer(200, whole_json(**fields))
 
 
 def node_json(uuid: str = NODE, **fields: Any) -> dict[str, Any]:
@@ -167,6 +167,16 @@ def node_json(uuid: str = NODE, **fields: Any) -> dict[str, Any]:
         "traits": ["CUSTOM_GOLD"],
         "links": [{"href": f"http://ironic.invalid/v1/nodes/{uuid}", "rel": "self"}],
     } | fields
+
+
+def whole_json(uuid: str = NODE, **fields: Any) -> dict[str, Any]:
+    """The same with all that is shown of a node that is asked for by itself."""
+    texts = ("maintenance_reason", "reservation", "provision_updated_at", "shard", "owner")
+    texts += ("lessee", "protected_reason", "deploy_interface", "storage_interface")
+    flags = ("console_enabled", "retired", "protected", "disable_power_off")
+    rest = dict.fromkeys((*texts, "instance_name")) | dict.fromkeys(flags, False)
+    rest |= {"conductor_group": "", "instance_info": {}, "extra": {}}
+    return node_json(uuid, **rest | fields)
 
 
 def page(*nodes: Mapping[str, Any], next: str | None = None) -> Answer:  # noqa: A002

@@ -262,7 +262,7 @@ def test_pages_can_be_had_one_at_a_time() -> None:
 
 
 def test_the_node_of_an_instance_is_looked_for_in_every_shard_and_group() -> None:
-    channel = ScriptedChannel(page(node_json(A, instance_uuid=scripted.INSTANCE)))
+    channel = ScriptedChannel(page(scripted.whole_json(A, instance_uuid=scripted.INSTANCE)))
     node = client_of(channel).node_of_instance(scripted.INSTANCE)
     assert node is not None
     assert node.uuid == A

@@ -151,6 +151,17 @@ def test_without_another_node_the_reason_has_both(
     stage.nobody_has(nodes)
 
 
+def test_a_server_error_of_ironics_costs_one_attempt(
+    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+) -> None:
+    fake.faults.status(500, "PUT", f"/nodes/{nodes[0]}/states/provision$")
+    uuid = stage.create(nodes[0])
+    stage.look(2)
+    assert stage.state(uuid) == ("active", None)
+    assert stage.instance(uuid).node in nodes[1:]
+    stage.nobody_has([nodes[0]])
+
+
 def test_an_image_at_fault_burns_no_further_node(
     stage: ServiceStage, nodes: list[str], fake: FakeIronic
 ) -> None:

@@ -10,6 +10,7 @@ each time.
 from __future__ import annotations
 
 import dataclasses
+import json
 import random
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,6 +22,7 @@ from oslo_config import cfg
 from ironic_virt import conf as ironic_virt_conf
 from ironic_virt import virt
 from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.connection import Answer, Channel
 from ironic_virt.baremetal.retry import RetryPolicy
 from ironic_virt.baremetal.watcher import Watcher
 from ironic_virt.driver import IronicDriver
@@ -179,6 +181,28 @@ class _VirtualPauses:
         self._ready = self._idle > before
 
 
+Edit = Callable[[str, str, dict[str, Any]], None]
+"""Given method, path and a node as Ironic shows it; changes what is shown."""
+
+
+class _EditedChannel:
+    """Shows nodes as a test wants them."""
+
+    def __init__(self, channel: Channel, edits: Sequence[Edit]) -> None:
+        self._channel = channel
+        self._edits = edits
+
+    def send(self, method: str, path: str, **request: Any) -> Answer:
+        answer = self._channel.send(method, path, **request)
+        if not self._edits or answer.status >= 300 or not answer.body:
+            return answer
+        shown = json.loads(answer.body)
+        for node in shown.get("nodes", [shown]):
+            for edit in list(self._edits):
+                edit(method, path, node)
+        return dataclasses.replace(answer, body=json.dumps(shown).encode())
+
+
 @dataclasses.dataclass
 class Stage:
     """A driver, its service and its options over a fake Ironic."""
@@ -189,6 +213,7 @@ class Stage:
     crash_at: int = 0
     crash_after: bool = False
     stopping: bool = False
+    edits: list[Edit] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
         channel = InProcessChannel(self.fake, URL)
@@ -201,7 +226,7 @@ class Stage:
             sleep=self.fake.advance,
             rng=random.Random(0),
         )
-        client = IronicClient(self.channel, retry)
+        client = IronicClient(_EditedChannel(self.channel, self.edits), retry)
         watcher = Watcher(
             client.single_try(),
             node_filter=lambda: self.driver._ownership.target.node_filter(),

@@ -5,6 +5,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from ironic_virt import exceptions
@@ -58,7 +59,8 @@ def test_a_deployment_that_runs_is_torn_down_too(
 def test_from_every_state_that_stays_the_instance_comes_off(
     stage: Stage, fake: FakeIronic, node: str, state: str
 ) -> None:
-    fake.set_node(node, instance_uuid=INSTANCE, provision_state=state, instance_info={"a": "b"})
+    info = {"flavor_name": "bm"}
+    fake.set_node(node, instance_uuid=INSTANCE, provision_state=state, instance_info=info)
     stage.destroy(stage.instance(node))
     there = fake.node(node)
     assert (there["instance_uuid"], there["instance_info"]) == (None, {})
@@ -211,3 +213,54 @@ def test_without_an_answer_from_ironic_destroy_does_not_pretend(
         stage.destroy(stage.instance(node))
     fake.faults.clear()
     assert fake.node(node)["provision_state"] == "active"
+
+
+def test_a_locked_node_is_waited_for(
+    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+) -> None:
+    stage = set_stage(fake, api_max_retries=2)
+    stage.spawn(stage.instance(node))
+    fake.lock_node(node)
+    locked_at = fake.clock.now()
+
+    def let_go(method: str, path: str, shown: dict[str, Any]) -> None:
+        if fake.clock.now() - locked_at > 100:
+            fake.unlock_node(node)
+            stage.edits.clear()
+
+    stage.edits.append(let_go)
+    stage.destroy(stage.instance(node))
+    assert fake.clock.now() - locked_at > 100
+    assert fake.node(node)["instance_uuid"] is None
+
+
+def test_a_node_that_stays_locked_is_given_up_in_time(
+    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+) -> None:
+    stage = set_stage(fake, api_max_retries=2, unprovision_timeout=60)
+    stage.spawn(stage.instance(node))
+    fake.lock_node(node)
+    with pytest.raises(exceptions.NodeLocked, match="another-conductor") as caught:
+        stage.destroy(stage.instance(node))
+    assert "unprovision_timeout" in str(caught.value.__cause__)
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+
+
+def test_a_failed_tear_down_is_told_of_also_if_the_node_can_not_be_read_again(
+    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+) -> None:
+    stage = set_stage(fake, api_max_retries=1)
+    stage.spawn(stage.instance(node))
+    fake.fail_next("undeploy", "the BMC does not answer")
+    # The wait sees it in a list; what comes after that is not answered.
+    wait = stage.driver._watcher.wait
+
+    def away(*args: Any, **more: Any) -> Any:
+        seen = wait(*args, **more)
+        fake.faults.status(503, "GET", count=None)
+        (left,) = seen
+        return (left._replace(node=msgspec.structs.replace(left.node, instance_info=None)),)
+
+    stage.driver._watcher.wait = away  # type: ignore[method-assign]
+    with pytest.raises(exceptions.TearDownFailed, match="the BMC does not answer"):
+        stage.destroy(stage.instance(node))

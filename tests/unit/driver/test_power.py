@@ -330,3 +330,51 @@ def test_a_change_is_told_of_while_ironic_is_away(
     fake.faults.status(500, "GET", count=None)
     stage.driver.power_update_event(instance, "POWER_OFF")
     assert "The next refresh does it" in caplog.text
+
+
+# -- deadlines ------------------------------------------------------------------
+
+
+def test_a_soft_reboot_whose_end_nobody_saw_is_not_followed_by_a_hard_one(
+    fake: FakeIronic, set_stage: Callable[..., Stage], instance: virt.Instance
+) -> None:
+    stage = set_stage(fake, power_timeout=20)
+    asked_at = fake.clock.now()
+    # Nothing is to be seen while it is waited for; the first look after that is answered.
+    fake.faults.status(
+        503, "GET", count=None, when=lambda *_: 0 < fake.clock.now() - asked_at < 20
+    )
+    stage.driver.reboot(None, instance, None, "SOFT")
+    assert power_requests(fake) == ["soft rebooting"]
+
+
+def test_a_soft_reboot_that_can_not_be_seen_is_an_error_and_no_hard_one(
+    fake: FakeIronic, set_stage: Callable[..., Stage], instance: virt.Instance
+) -> None:
+    stage = set_stage(fake, power_timeout=20, api_max_retries=2)
+    fake.faults.status(
+        503, "GET", count=None, when=lambda *_: power_requests(fake) == ["soft rebooting"]
+    )
+    with pytest.raises(exceptions.WaitTimeout, match="soft rebooting") as caught:
+        stage.driver.reboot(None, instance, None, "SOFT")
+    assert "can't be asked" in str(caught.value.__notes__)
+    assert power_requests(fake) == ["soft rebooting"]
+
+
+def test_a_soft_reboot_that_takes_longer_is_waited_for_and_not_followed_by_a_hard_one(
+    set_stage: Callable[..., Stage],
+) -> None:
+    fake = FakeIronic(durations=Durations(power=30))
+    stage = set_stage(fake, power_timeout=20)
+    instance = stage.instance(fake.add_node(ports=1, power_state="power on"))
+    stage.spawn(instance)
+    stage.driver.reboot(None, instance, None, "SOFT")
+    assert power_requests(fake) == ["soft rebooting"]
+
+
+def test_a_system_that_ignores_a_soft_reboot_gets_a_hard_one(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    fake.ignore_soft_power(node)
+    stage.driver.reboot(None, instance, None, "SOFT")
+    assert power_requests(fake) == ["soft rebooting", "rebooting"]

@@ -233,6 +233,7 @@ def test_a_node_that_went_bad_after_the_reservation_is_given_back(
     stage.spawn(instance(stage))
     assert carrier(fake) == second
     assert fake.node(first)["instance_uuid"] is None
+    assert fake.node(first)["instance_info"] == {}
     assert len(fake.allocations()) == 1
 
 

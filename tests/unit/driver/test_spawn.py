@@ -237,7 +237,8 @@ def as_it_is_configured(fake: FakeIronic, node: str, **fields: Any) -> None:
 
     def somebody_comes(method: str, path: str, body: Any) -> bool:
         # Not while it is being undone: a patch of that kind removes something.
-        if [operation["path"] for operation in body] == ["/instance_uuid", "/instance_info"]:
+        paths = [operation["path"] for operation in body]
+        if paths[0] == "/instance_uuid" and "/instance_info/image_source" in paths:
             fake.set_node(node, **fields)
         return False
 
@@ -537,3 +538,54 @@ def test_traits_and_capabilities_of_the_flavor_reach_the_node(
     info = fake.node(node)["instance_info"]
     assert info["traits"] == ["CUSTOM_GPU"]
     assert json.loads(info["capabilities"]) == {"boot_mode": "uefi"}
+
+
+# -- errors of any kind ---------------------------------------------------------
+
+
+def test_what_breaks_after_the_claim_leaves_no_claim(
+    stage: Stage, fake: FakeIronic, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        monkeypatch.undo()
+        raise RuntimeError("the disk of this host is full")
+
+    monkeypatch.setattr(stage.driver._access, "note", broken)
+    with pytest.raises(RuntimeError, match="disk of this host"):
+        stage.driver.prepare_for_spawn(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] is None
+
+
+def test_an_undoing_that_breaks_does_not_hide_the_first_error(
+    stage: Stage, fake: FakeIronic, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("the disk of this host is full")
+
+    monkeypatch.setattr(stage.driver._teardown, "tear_down", broken)
+    fake.fail_next("deploy", "no space left")
+    with pytest.raises(exceptions.DeployFailed, match="no space left") as caught:
+        stage.spawn(stage.instance(node))
+    assert "disk of this host" in str(caught.value.__notes__)
+
+
+def test_a_claim_that_came_in_late_and_was_then_refused_is_a_claim(
+    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+) -> None:
+    stage = set_stage(fake, api_max_retries=2)
+    fake.faults.lose_reply("PATCH", f"/nodes/{node}$")
+
+    # The looks after it find the node as it was.
+    def as_before(method: str, path: str, shown: dict[str, Any]) -> None:
+        if method == "GET" and "instance_uuid" in shown and len(patches()) < 3:
+            shown["instance_uuid"] = None
+
+    def patches() -> list[Any]:
+        return list(fake.requests.matching("PATCH", f"/nodes/{node}$"))
+
+    stage.edits.append(as_before)
+    locked = "Node x is locked by host y, please retry"
+    fake.faults.status(409, "PATCH", f"/nodes/{node}$", body=locked, count=2)
+    stage.driver.prepare_for_spawn(stage.instance(node))
+    assert len(patches()) == 3
+    assert fake.node(node)["instance_uuid"] == INSTANCE

@@ -280,6 +280,53 @@ def test_what_can_not_be_deleted_after_the_tear_down_goes_before_the_next_deploy
     assert targets(fake, storage_node) == []
 
 
+def look_for_left(stage: Stage) -> None:
+    stage.fake.settle()
+    stage.fake.advance(stage.conf.ironic.inventory_full_resync_period + 1)
+    stage.driver.get_available_nodes(refresh=True)
+
+
+@pytest.mark.parametrize("power", ["power on", "power off"])
+def test_what_is_left_on_a_free_node_is_deleted_after_a_while(
+    stage: Stage, fake: FakeIronic, storage_node: str, power: str
+) -> None:
+    set_target(stage, storage_node, 5, "site")
+    spawn(stage, storage_node, [], IMAGE)
+    set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
+    fake.faults.status(503, path="/volume/targets", count=None)
+    destroy(stage, storage_node)
+    fake.faults.clear()
+    fake.settle()
+    fake.set_node(storage_node, power_state=power)
+    restarted = stage.restarted()
+    try:
+        look_for_left(restarted)
+        look_for_left(restarted)
+    finally:
+        restarted.driver.cleanup_host("compute1")
+    assert targets(fake, storage_node) == of((5, "site"), owner=None)
+
+
+def test_what_an_instance_has_is_not_looked_upon_as_left(
+    stage: Stage, fake: FakeIronic, storage_node: str
+) -> None:
+    stage.driver.get_available_nodes(refresh=True)
+    spawn(stage, storage_node)
+    fake.set_node(storage_node, power_state="power off")
+    look_for_left(stage)
+    assert targets(fake, storage_node) == OURS
+
+
+def test_a_tear_down_that_succeeded_does_not_fail_for_what_may_be_left(
+    fake: FakeIronic, set_stage: Callable[..., Stage], storage_node: str
+) -> None:
+    stage = set_stage(fake, api_max_retries=1)
+    spawn(stage, storage_node)
+    fake.faults.status(503, "GET", "/volume/targets", count=None)
+    destroy(stage, storage_node)
+    assert fake.node(storage_node)["instance_uuid"] is None
+
+
 def test_a_node_that_is_anothers_by_now_is_left_alone(
     stage: Stage, fake: FakeIronic, storage_node: str
 ) -> None:

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Deletes the volume targets that an instance has left on a node that is free.
+
+A target holds the credentials of its volume.  Ironic deletes one only of a node that is
+powered off and not locked, so one that outlives its instance may have to stay until the
+node is cleaned.  Now and then all targets are listed; one that bears our mark, on a node
+of the target set that is free, has no instance any more.  A node that is on is powered
+off, as Ironic does when it tears one down; its targets go with the next look.
+
+Others' targets are never touched: those without our mark, and those of nodes elsewhere.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.snapshot import Snapshot, may_be_free
+from ironic_virt.baremetal.volumes import VolumeTarget
+from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.volumes import owner
+
+LOG = logging.getLogger(__name__)
+
+
+class LeftVolumes:
+    """Looks for volume targets that were left.
+
+    Thread-safe; only one thread at a time looks, and others go on.
+
+    :param period: seconds between two looks; the first one comes after so long.
+    :param clock: a monotonic clock in seconds.
+    """
+
+    def __init__(
+        self,
+        client: IronicClient,
+        access: NodeAccess,
+        *,
+        period: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._access = access
+        self._period = period
+        self._clock = clock
+        self._looking = threading.Lock()
+        self._looked_at = clock()
+
+    def look(self, snapshot: Snapshot) -> None:
+        """Look if it is time; a failure is put off to the next time.
+
+        :param snapshot: the nodes of the target set.
+        """
+        if not self._looking.acquire(blocking=False):
+            return
+        try:
+            if self._clock() - self._looked_at < self._period:
+                return
+            self._looked_at = self._clock()
+            for target in self._client.volumes.targets():
+                node = snapshot.get(target.node_uuid or "")
+                if node is not None and owner(target) and may_be_free(node):
+                    self._delete(target, node.uuid)
+        except exceptions.IronicVirtError as exc:
+            LOG.warning("Volume targets that instances have left can't be looked for: %s", exc)
+        finally:
+            self._looking.release()
+
+    def _delete(self, target: VolumeTarget, uuid: str) -> None:
+        instance = owner(target) or ""
+
+        def free() -> Node:
+            node = self._access.fresh(uuid)
+            self._access.check_free(node, instance)
+            if not may_be_free(node):
+                raise exceptions.NodeNotAvailable(uuid, instance, "the node is in use")
+            return node
+
+        def again() -> None:
+            free()
+
+        try:
+            node = free()
+            if node.power_state != states.POWER_OFF and not node.disable_power_off:
+                LOG.info(
+                    "Node %s is free and on: powering it off, so that volume target %s can be "
+                    "deleted, which instance %s has left",
+                    *(uuid, target.uuid, instance),
+                )
+                self._client.set_power_state(
+                    uuid,
+                    states.POWER_OFF,
+                    applied=lambda now: (
+                        states.POWER_OFF in (now.power_state, now.target_power_state)
+                    ),
+                    again=again,
+                )
+            elif self._client.volumes.delete_target(target.uuid, uuid, again=again):
+                LOG.info(
+                    "Node %s: volume target %s, which instance %s has left, is deleted",
+                    *(uuid, target.uuid, instance),
+                )
+        except exceptions.NodeError as exc:
+            LOG.debug("Volume target %s stays for now: %s", target.uuid, exc)
+        except exceptions.IronicError as exc:
+            LOG.warning(
+                "Node %s still has volume target %s of instance %s, which is gone: %s. The next "
+                "try is in %.0f s",
+                *(uuid, target.uuid, instance, exc, self._period),
+            )

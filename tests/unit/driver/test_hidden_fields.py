@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A service whose user Ironic shows a remark in the place of some texts, as a lessee's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.stage import INSTANCE, Stage
+from tests.unit.driver.test_power import power_requests
+
+# Texts of Ironic 39.0.0.
+REMARKS = {
+    "reservation": "** Redacted - requires baremetal:node:get:reservation permission. **",
+    "last_error": "** Value Redacted - Requires baremetal:node:get:last_error permission. **",
+}
+
+
+def redact(method: str, path: str, node: dict[str, Any]) -> None:
+    node |= {name: text for name, text in REMARKS.items() if name in node}
+
+
+@pytest.fixture
+def lessee(fake: FakeIronic, set_stage: Callable[..., Stage]) -> Stage:
+    """A stage on which Ironic hides who holds a node, and what has failed."""
+    stage = set_stage(fake, power_timeout=60)
+    stage.edits.append(redact)
+    return stage
+
+
+@pytest.fixture
+def placed(lessee: Stage, node: str) -> virt.Instance:
+    """An instance that is active and on."""
+    instance = lessee.instance(node)
+    lessee.spawn(instance)
+    lessee.driver.power_on(None, instance, None)
+    return instance
+
+
+def test_an_instance_comes_and_goes(
+    lessee: Stage, fake: FakeIronic, node: str, placed: virt.Instance
+) -> None:
+    lessee.destroy(placed)
+    assert fake.node(node)["instance_uuid"] is None
+
+
+@pytest.mark.parametrize("reboot_type", ["SOFT", "HARD"])
+def test_a_reboot_is_asked_for_once_and_has_not_failed(
+    lessee: Stage, fake: FakeIronic, placed: virt.Instance, reboot_type: str
+) -> None:
+    fake.requests.clear()
+    lessee.driver.reboot(None, placed, None, reboot_type)
+    assert len(power_requests(fake)) == 1
+    assert lessee.driver.get_info(placed, use_cache=False).state is virt.PowerState.RUNNING
+
+
+def test_a_reboot_that_is_over_before_it_is_seen_is_done_at_the_deadline(
+    set_stage: Callable[..., Stage],
+) -> None:
+    fake = FakeIronic()
+    stage = set_stage(fake, power_timeout=60)
+    instance = stage.instance(fake.add_node(ports=1, power_state="power on"))
+    stage.spawn(instance)
+    stage.edits.append(redact)
+    fake.requests.clear()
+    stage.driver.reboot(None, instance, None, "SOFT")
+    assert power_requests(fake) == ["soft rebooting"]
+
+
+def test_power_goes_off_and_on(
+    lessee: Stage, fake: FakeIronic, node: str, placed: virt.Instance
+) -> None:
+    lessee.driver.power_off(placed)
+    assert fake.node(node)["power_state"] == "power off"
+    lessee.driver.power_on(None, placed, None)
+    assert fake.node(node)["power_state"] == "power on"
+
+
+def test_a_power_change_that_fails_says_that_the_reason_is_hidden(
+    lessee: Stage, fake: FakeIronic, placed: virt.Instance
+) -> None:
+    fake.fail_next("power", "the BMC is on fire")
+    with pytest.raises(exceptions.PowerFailed, match="hides the reason"):
+        lessee.driver.power_off(placed)
+
+
+def test_a_deployment_that_fails_says_that_the_reason_is_hidden(
+    lessee: Stage, fake: FakeIronic, node: str
+) -> None:
+    fake.fail_next("deploy", "no space left")
+    with pytest.raises(exceptions.DeployFailed, match="hides the reason") as caught:
+        lessee.spawn(lessee.instance(node))
+    assert caught.value.last_error is None
+    assert fake.node(node)["instance_uuid"] is None
+
+
+@pytest.mark.parametrize("field", ["instance_uuid", "provision_state", "power_state"])
+def test_a_state_that_is_hidden_is_not_known(
+    fake: FakeIronic, set_stage: Callable[..., Stage], node: str, field: str
+) -> None:
+    stage = set_stage(fake, api_max_retries=1)
+    stage.spawn(stage.instance(node))
+
+    def hide(method: str, path: str, shown: dict[str, Any]) -> None:
+        if field in shown:
+            shown[field] = "** Redacted - requires some permission. **"
+
+    stage.edits.append(hide)
+    with pytest.raises(exceptions.NodeUnreadable, match=field):
+        stage.destroy(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+    stage.driver.get_available_nodes(refresh=True)
+    assert stage.driver.get_inventory(node).reserved == 1

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What an operator has put into a node's ``instance_info`` stays there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.driver import deploy_request
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.stage import IMAGE, OTHER_IMAGE, Stage
+
+OPERATORS = {
+    "kernel_append_params": "console=ttyS1",
+    "capabilities": '{"secure_boot": "true"}',
+    "site": {"rack": 7},
+    "deploy_password": "a secret that is shown masked",
+}
+
+
+@pytest.fixture
+def noted(fake: FakeIronic, node: str) -> str:
+    """A free node for which an operator has noted something."""
+    fake.set_node(node, instance_info=dict(OPERATORS))
+    return node
+
+
+def info(fake: FakeIronic, node: str) -> dict[str, Any]:
+    """What the node has, and the API masks in part."""
+    with fake.lock:
+        found: dict[str, Any] = dict(fake._find(node).instance_info)
+    return found
+
+
+def test_a_deployment_adds_to_it(stage: Stage, fake: FakeIronic, noted: str) -> None:
+    stage.spawn(stage.instance(noted))
+    told = info(fake, noted)
+    assert {key: told[key] for key in OPERATORS} == OPERATORS
+    assert told["image_source"] == IMAGE.id
+    assert set(told[deploy_request.KEYS]) <= told.keys() - OPERATORS.keys()
+
+
+def test_a_rebuild_leaves_it(stage: Stage, fake: FakeIronic, noted: str) -> None:
+    stage.spawn(stage.instance(noted))
+    stage.rebuild(stage.instance(noted))
+    told = info(fake, noted)
+    assert {key: told[key] for key in OPERATORS} == OPERATORS
+    assert told["image_source"] == OTHER_IMAGE.id
+
+
+def test_what_is_taken_off_before_a_deployment_is_ours_only(
+    stage: Stage, fake: FakeIronic, noted: str
+) -> None:
+    stage.service.steps.clear()
+    fake.faults.status(400, "PUT", "/states/provision$", body="not now")
+    with pytest.raises(exceptions.DeployFailed, match="not now"):
+        stage.spawn(stage.instance(noted))
+    assert info(fake, noted) == OPERATORS
+    assert fake.node(noted)["instance_uuid"] is None
+
+
+def test_a_reservation_that_is_given_up_leaves_it(
+    stage: Stage, fake: FakeIronic, noted: str
+) -> None:
+    stage.driver.prepare_for_spawn(stage.instance(noted))
+    stage.destroy(stage.instance(noted))
+    assert info(fake, noted) == OPERATORS
+
+
+def test_what_an_earlier_instance_has_left_goes_with_a_deployment(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    left = deploy_request.named({"boot_iso": "http://images.example.test/old.iso"})
+    stale = {"configdrive": "H4sIAAAA", "traits": []}
+    fake.set_node(node, instance_info={**left, **stale, "site": "mine"})
+    stage.service.has_drive = False
+    stage.spawn(stage.instance(node))
+    told = info(fake, node)
+    assert not {"boot_iso", "configdrive", "traits"} & told.keys()
+    assert told["site"] == "mine"
+
+
+def test_what_a_former_version_wrote_is_taken_off_whole(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.driver.prepare_for_spawn(stage.instance(node))
+    fake.set_node(node, instance_info={"flavor_name": "bm", "user.name": "ada"})
+    stage.destroy(stage.instance(node))
+    assert info(fake, node) == {}
