@@ -60,11 +60,13 @@ class VirtualClock:
         _wait_for(lambda: len(self.asleep()) >= count, f"not {count} threads sleep")
 
     def wait_until_asleep(self, name: str) -> None:
-        """Return when the thread of this name is asleep on this clock."""
-        _wait_for(
-            lambda: name in {thread.name for thread in self.asleep()},
-            f"the thread {name} does not sleep",
-        )
+        """Return when one thread of this name is left, and is asleep on this clock."""
+
+        def is_asleep() -> bool:
+            left = [thread for thread in threading.enumerate() if thread.name == name]
+            return len(left) == 1 and left[0] in self.asleep()
+
+        _wait_for(is_asleep, f"the thread {name} does not sleep")
 
     def advance(self, seconds: float) -> None:
         """Let time pass, and wake whoever is due."""

@@ -126,6 +126,12 @@ class IronicClient:
         twin._sender = self._sender.single_try()
         return twin
 
+    def within(self, timeout: float) -> IronicClient:
+        """The same client, which waits for no answer longer than so many seconds."""
+        twin = copy.copy(self)
+        twin._sender = self._sender.within(timeout)
+        return twin
+
     # -- versions -------------------------------------------------------------
 
     @property

@@ -66,11 +66,13 @@ class Channel(Protocol):
         params: Mapping[str, str | Sequence[str]] | None = None,
         json: Any = None,
         version: str | None = None,
+        timeout: float | None = None,
     ) -> Answer:
         """Send a request.
 
         :param path: below ``/v1``, beginning with a slash; ``""`` is the root.
         :param version: the API microversion; ``None`` sends no version header.
+        :param timeout: seconds to wait for the whole answer, if less than usual.
         :raises IronicUnreachable: no answer, or one that was cut off, or late.
         :raises IronicUnauthorized: no token could be had.
         :raises CertificateNotTrusted: the certificate of Ironic or Keystone.
@@ -146,8 +148,10 @@ class KeystoneChannel:
         params: Mapping[str, str | Sequence[str]] | None = None,
         json: Any = None,
         version: str | None = None,
+        timeout: float | None = None,
     ) -> Answer:
         """See :meth:`Channel.send`."""
+        seconds = min(timeout or self._timeout, self._timeout)
         headers = {"Accept": "application/json"}
         if version is not None:
             headers["X-OpenStack-Ironic-API-Version"] = version
@@ -166,7 +170,7 @@ class KeystoneChannel:
                 redirect=False,
                 connect_retries=0,
                 status_code_retries=0,
-                timeout=self._timeout,
+                timeout=seconds,
             )
 
         where = "Keystone"
@@ -180,7 +184,7 @@ class KeystoneChannel:
         # requests' errors, and those of a file that can't be read, are errors of the system.
         except (ksa_exceptions.ClientException, OSError) as exc:
             self._has_failed = self._has_failed or where != "Keystone"
-            raise self._error_of(exc, where, method, path) from exc
+            raise self._error_of(exc, where, method, path, seconds) from exc
 
     def _find_way(self) -> _Way:
         self._look_up_again()
@@ -237,7 +241,7 @@ class KeystoneChannel:
         return way if way.token != refused.token else self._flight.run(self._find_way)
 
     def _error_of(
-        self, error: Exception, where: str, method: str, path: str
+        self, error: Exception, where: str, method: str, path: str, seconds: float
     ) -> exceptions.IronicError:
         chain = list(_chain(error))
         kind: type[exceptions.IronicError] = exceptions.IronicUnreachable
@@ -257,7 +261,7 @@ class KeystoneChannel:
                 "certfile, keyfile and insecure"
             )
         elif any(isinstance(e, TimeoutError | requests.Timeout) for e in chain):
-            text = f"no whole answer from {where} within {self._timeout:g} s"
+            text = f"no whole answer from {where} within {seconds:g} s"
         else:
             text = f"no answer from {where}: {text}"
         return kind(text, method=method, path=path)

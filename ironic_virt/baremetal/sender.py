@@ -49,11 +49,18 @@ class Sender:
         self._channel = channel
         self._retry = retry
         self._negotiation = Negotiation(self._ask_versions, retry.clock)
+        self._limits: Mapping[str, float] = {}
 
     def single_try(self) -> Sender:
         """The same without retries; the server is asked for its versions once for both."""
         twin = copy.copy(self)
         twin._retry = dataclasses.replace(self._retry, max_retries=0)
+        return twin
+
+    def within(self, timeout: float) -> Sender:
+        """The same with so many seconds for each answer, if that is less than usual."""
+        twin = copy.copy(self)
+        twin._limits = {"timeout": timeout}
         return twin
 
     @property
@@ -225,7 +232,9 @@ class Sender:
         if params:
             line += "?" + urllib.parse.unquote(urllib.parse.urlencode(params))
         try:
-            answer = self._channel.send(method, path, params=params, json=json, version=version)
+            answer = self._channel.send(
+                method, path, params=params, json=json, version=version, **self._limits
+            )
         except exceptions.IronicError as exc:
             exc.node = exc.node or node
             LOG.debug(

@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Waiting for nodes: any number of callers, one poller.
+"""Waiting for nodes: any number of callers, one poll.
 
 :meth:`Watcher.wait` blocks its caller until a node is as wanted, the deadline
 has come, the wait is no longer wanted, or the watcher stops, whichever is
 first.  The last three don't depend on Ironic: they are kept while it hangs.
 
 Two kinds of threads.  A caller's own thread runs its ``until`` and ``abort``,
-without any lock held.  The poller, a daemon thread that lives while somebody
-waits, sends all requests (:mod:`ironic_virt.baremetal.polling`) and calls
-nothing of the callers' but ``node_filter``.  One lock guards all that both
-touch; it is not held while Ironic or a caller's function is asked.
+without any lock held.  The pollers, daemon threads that live while somebody waits,
+send all requests (:mod:`ironic_virt.baremetal.polling`), each one at a time, and call
+nothing of the callers' but ``node_filter``.  While one waits for Ironic's answer another
+sees to those who are due meanwhile; no more than one sleeps.  One lock guards all that
+both kinds touch; it is not held while Ironic or a caller's function is asked.
 
 What a wait is for, and what to do when it ends, is the caller's affair.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -27,8 +29,9 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import NodeFilter
+from ironic_virt.baremetal.looks import Look, Source, Waiter
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.polling import Poll, Source, Waiter
+from ironic_virt.baremetal.polling import MOST_LOOKS, Poll
 from ironic_virt.baremetal.rhythm import SHORTEST_INTERVAL, Rhythm
 
 LOG = logging.getLogger(__name__)
@@ -75,7 +78,8 @@ class Watcher:
         self._pause = pause
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
-        self._poller: threading.Thread | None = None
+        self._pollers = 0
+        self._one_sleeps = False
         self._stopped = False
         rhythm = Rhythm(interval, rng or random.Random())
         self._poll = Poll(client, node_filter, rhythm, clock, self._lock)
@@ -95,7 +99,7 @@ class Watcher:
         """Block until the node is as wanted.
 
         :param until: given the node as it was at a time after this call began,
-            with the fields of :data:`polling.FIELDS` at least, all of them unless
+            with the fields of :data:`looks.FIELDS` at least, all of them unless
             it is in a transitional state, or ``None`` if Ironic has no such node.
             Anything but ``None`` ends the wait and is returned; an error ends the
             wait with that error.  It is asked again only about a node that has
@@ -113,8 +117,8 @@ class Watcher:
         :raises WaitTimeout: the deadline has come.
         :raises BuildAborted: ``abort`` gave a reason.
         :raises WaitCancelled: the watcher stops.
-        :raises IronicUnauthorized, MicroversionNotSupported: Ironic can't be
-            asked, and waiting won't mend it.
+        :raises IronicUnauthorized, MicroversionNotSupported: Ironic has refused to be
+            asked for a minute, and waiting won't mend it.
         """
         began = self._clock()
         waiter = Waiter(
@@ -168,15 +172,12 @@ class Watcher:
             if self._stopped:
                 return
             self._poll.add(waiter)
-            if self._poller is None:
-                poller = threading.Thread(
-                    target=self._run, name="ironic-virt-watcher", daemon=True
-                )
-                poller.start()
-                self._poller = poller
+            # The one that is asleep may be so until somebody else is due.
+            self._work.notify()
+            if not self._pollers:
+                self._start_poller()
             else:
-                # It may be asleep until somebody else is due.
-                self._work.notify()
+                self._have_one_awake()
 
     def _leave(self, waiter: Waiter) -> None:
         with self._lock:
@@ -195,34 +196,49 @@ class Watcher:
                     return
                 self._pause(waiter.woken, remaining)
 
-    # -- in the poller's thread -----------------------------------------------
+    # -- in the pollers' threads ----------------------------------------------
+
+    def _start_poller(self) -> None:
+        """Start one more; the lock is held."""
+        threading.Thread(target=self._run, name="ironic-virt-watcher", daemon=True).start()
+        self._pollers += 1
+
+    def _have_one_awake(self) -> None:
+        """See that somebody is free while all pollers wait for answers; the lock is held."""
+        if self._one_sleeps or self._pollers >= MOST_LOOKS or self._poll.next_due() == math.inf:
+            return
+        try:
+            self._start_poller()
+        except RuntimeError as exc:
+            LOG.warning("Nodes are looked at by %d threads only: %s", self._pollers, exc)
 
     def _run(self) -> None:
-        while self._next_tick():
+        while (look := self._next_look()) is not None:
             try:
-                self._poll.tick()
+                self._poll.land(look, self._poll.ask(look))
             except Exception as exc:
-                # A fault of ours; nobody must wait for a poller that is gone.
+                # A fault of ours; nobody must wait for a poll that has stopped.
                 LOG.exception("The watcher failed; all waits end")
-                with self._lock:
-                    for waiter in self._poll.waiters:
-                        waiter.error = exc
-                        waiter.woken.notify()
-                    self._poll.waiters.clear()
+                self._poll.end_all(exc)
 
-    def _next_tick(self) -> bool:
-        """Sleep until the next tick is due; false when nobody waits any more."""
+    def _next_look(self) -> Look | None:
+        """Sleep until there is something to ask; ``None`` when this poller is not needed."""
         with self._lock:
             while True:
+                look = self._poll.take()
+                if look is not None:
+                    self._have_one_awake()
+                    return look
+                if self._one_sleeps or not self._poll.waiters:
+                    # Under the lock: who comes later starts the next one.
+                    self._pollers -= 1
+                    # What has just been learnt may make somebody due sooner.
+                    self._work.notify()
+                    return None
                 due = self._poll.next_due()
-                if due is None:
-                    # Under the lock: who comes later starts the next poller.
-                    self._poller = None
-                    return False
-                remaining = due - self._clock()
-                if remaining <= 0:
-                    return True
-                self._pause(self._work, remaining)
+                self._one_sleeps = True
+                self._pause(self._work, None if due == math.inf else max(due - self._clock(), 0))
+                self._one_sleeps = False
 
 
 def _last_seen(waiter: Waiter) -> str:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Iterable
 
@@ -26,6 +27,7 @@ class ScriptedIronic:
         self.filters: list[NodeFilter] = []
         self.trouble: Callable[[Request], Exception | None] = lambda request: None
         self.asked = threading.Semaphore(0)
+        self.timeout = 60.0
 
     def move(self, uuid: str, state: str | None, last_error: str | None = None) -> None:
         """Bring a node into a provision state; ``None``: delete it."""
@@ -38,6 +40,12 @@ class ScriptedIronic:
         """What was asked since the last time."""
         taken, self.requests = self.requests, []
         return taken
+
+    def within(self, timeout: float) -> ScriptedIronic:
+        """The same, for a request that may take so many seconds."""
+        twin = copy.copy(self)
+        twin.timeout = timeout
+        return twin
 
     def list_nodes(
         self,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import random
 import threading
 
@@ -16,8 +17,9 @@ from hypothesis import strategies as st
 from ironic_virt import exceptions
 from ironic_virt.baremetal import rhythm, states
 from ironic_virt.baremetal.client import NodeFilter
+from ironic_virt.baremetal.looks import Look, Waiter
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.polling import Poll, Waiter
+from ironic_virt.baremetal.polling import Poll
 from ironic_virt.baremetal.rhythm import Rhythm
 from ironic_virt.driver import deploy
 from tests.clock import VirtualClock
@@ -28,6 +30,7 @@ DOWN = exceptions.IronicUnreachable("connection refused")
 UNAVAILABLE = exceptions.IronicUnavailable("try later", status=503)
 BROKEN = exceptions.IronicError("internal error", status=500)
 REFUSED = exceptions.IronicUnauthorized("who are you?", status=401)
+FORBIDDEN = exceptions.IronicUnauthorized("not for you", status=403)
 TOO_OLD = exceptions.MicroversionNotSupported("filtering nodes by shard", "1.82", "1.70")
 
 
@@ -70,15 +73,23 @@ class Bench:
             for waiter in waiters:
                 del self.poll.waiters[waiter]
 
-    def tick(self) -> list[Request]:
-        """Go on to the next tick; what it asked."""
+    def next_due(self) -> float:
         with self.lock:
-            due = self.poll.next_due()
-        assert due is not None
+            return self.poll.next_due()
+
+    def tick(self) -> list[Request]:
+        """Go on to when something is due, and look one after the other; what was asked."""
+        due = self.next_due()
+        assert due < math.inf
         self.clock.now = max(self.clock.now, due)
         self.ironic.take_requests()
-        self.poll.tick()
+        while (look := self._take()) is not None:
+            self.poll.land(look, self.poll.ask(look))
         return self.ironic.take_requests()
+
+    def _take(self) -> Look | None:
+        with self.lock:
+            return self.poll.take()
 
 
 def deploying(count: int) -> dict[str, str]:
@@ -478,10 +489,7 @@ def test_500_who_come_one_after_the_other_cost_few_lists() -> None:
     for uuid in bench.ironic.nodes:
         bench.wait(uuid, "deploying")
         bench.clock.now += INTERVAL / 50
-        with bench.lock:
-            due = bench.poll.next_due()
-        assert due is not None
-        if due <= bench.clock.now:
+        if bench.next_due() <= bench.clock.now:
             lists += len(bench.tick())
     assert lists <= 10 * 8 + 2, "ten intervals, a list each eighth at most"
 
@@ -490,8 +498,7 @@ def test_nobody_waiting_is_no_tick() -> None:
     bench = Bench({"a": "active"})
     waiter = bench.wait("a")
     bench.leave(waiter)
-    with bench.lock:
-        assert bench.poll.next_due() is None
+    assert bench.next_due() == math.inf
 
 
 @pytest.mark.parametrize("timeout", [0.01, 0.3, 1.9, 20.0])
@@ -501,10 +508,7 @@ def test_there_is_a_look_before_the_deadline(timeout: float) -> None:
     assert waiter.deadline is not None
     looks = []
     while True:
-        with bench.lock:
-            due = bench.poll.next_due()
-        assert due is not None
-        if due >= waiter.deadline:
+        if bench.next_due() >= waiter.deadline:
             break
         bench.tick()
         looks.append(bench.clock.now)
@@ -596,14 +600,52 @@ def test_a_node_that_always_fails_does_not_keep_the_others_waiting() -> None:
     assert all(looks[f"node-{number}"] >= 15 for number in range(5))
 
 
-@pytest.mark.parametrize("error", [REFUSED, TOO_OLD, ValueError("a bug")])
-def test_what_no_time_will_mend_ends_the_waits(error: Exception) -> None:
+def test_a_bug_ends_the_waits_that_meet_it() -> None:
     bench = Bench(deploying(2) | {"c": "active"})
+    error = ValueError("a bug")
     bench.ironic.trouble = lambda request: error if request[0] == "list" else None
     waiters = [bench.wait(uuid, node.provision_state) for uuid, node in bench.ironic.nodes.items()]
     bench.tick()
     assert [waiter.error for waiter in waiters] == [error, error, None]
     assert waiters[2].news
+
+
+@pytest.mark.parametrize("error", [REFUSED, FORBIDDEN, TOO_OLD])
+def test_refusals_for_less_than_a_minute_end_no_wait(error: Exception) -> None:
+    """Keystone that restarts, or one API server of several that is not set up yet."""
+    bench = Bench({f"node-{number}": "active" for number in range(50)}, interval=2)
+    waiters = [bench.wait(uuid) for uuid in bench.ironic.nodes]
+    bench.ironic.trouble = lambda request: error
+    began = bench.clock.now
+    while bench.clock.now < began + 50:
+        bench.tick()
+    assert not any(waiter.error for waiter in waiters)
+    bench.ironic.trouble = lambda request: None
+    while bench.clock.now < began + 75:
+        bench.tick()
+    assert all(waiter.looks for waiter in waiters)
+
+
+@pytest.mark.parametrize("error", [REFUSED, FORBIDDEN, TOO_OLD])
+def test_what_no_time_will_mend_ends_the_waits(error: Exception) -> None:
+    bench = Bench({f"node-{number}": "active" for number in range(50)}, interval=2)
+    waiters = [bench.wait(uuid) for uuid in bench.ironic.nodes]
+    bench.ironic.trouble = lambda request: error
+    began = bench.clock.now
+    while not all(waiter.error for waiter in waiters):
+        bench.tick()
+    assert {waiter.error for waiter in waiters} == {error}
+    assert 60 <= bench.clock.now - began <= 90
+
+
+def test_a_list_that_is_refused_ends_the_waits_that_need_it() -> None:
+    bench = Bench(deploying(2) | {"c": "active"}, interval=2)
+    bench.ironic.trouble = lambda request: FORBIDDEN if request[0] == "list" else None
+    waiters = [bench.wait(uuid, node.provision_state) for uuid, node in bench.ironic.nodes.items()]
+    began = bench.clock.now
+    while bench.clock.now < began + 90:
+        bench.tick()
+    assert [waiter.error for waiter in waiters] == [FORBIDDEN, FORBIDDEN, None]
 
 
 def test_a_filter_that_can_not_be_told_ends_the_waits() -> None:
@@ -643,10 +685,25 @@ def test_trouble_and_recovery_are_one_line_each(caplog: pytest.LogCaptureFixture
     bench.ironic.trouble = lambda request: None
     for _ in range(6):
         bench.tick()
-    assert lines(caplog)[2:] == [("INFO", "Ironic answers for every node that is waited for")]
+    recovered = "Ironic answers for every node that is waited for, after 115 s"
+    assert lines(caplog)[2:] == [("INFO", recovered)]
     bench.ironic.trouble = lambda request: DOWN
     bench.tick()
     assert len(lines(caplog)) == 4, "the next trouble is told again"
+
+
+def test_trouble_that_lasts_is_told_every_few_minutes(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    bench = Bench({"a": "active"}, interval=2)
+    bench.wait("a")
+    bench.ironic.trouble = lambda request: DOWN
+    began = bench.clock.now
+    while bench.clock.now < began + 3600:
+        bench.tick()
+    told = lines(caplog)
+    assert 10 <= len(told) <= 13
+    assert {level for level, _ in told} == {"WARNING"}
+    assert "node a, which 1 wait for, for 3" in told[1][1]
 
 
 def test_no_recovery_is_claimed_because_the_one_who_waited_left(

@@ -17,6 +17,7 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import NodeFilter
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.polling import MOST_LOOKS
 from ironic_virt.baremetal.watcher import Watcher
 from tests.clock import PATIENCE, VirtualClock
 from tests.unit.baremetal.ironic import Request, ScriptedIronic
@@ -261,6 +262,40 @@ def test_a_deadline_is_kept_while_ironic_hangs(
         wait.outcome()
 
 
+def test_looks_that_hang_hold_up_nobody_else(
+    watcher: Watcher, ironic: ScriptedIronic, clock: VirtualClock, pass_time: PassTime
+) -> None:
+    """A few nodes' requests hang for a minute each; the others are looked at as ever."""
+    most = 0
+
+    def hang(request: Request) -> Exception | None:
+        nonlocal most
+        most = max(most, len(pollers()))
+        if not str(request[1]).startswith("sick"):
+            return None
+        condition = threading.Condition()
+        with condition:
+            clock.pause(condition, 60.0)
+        return exceptions.IronicUnreachable("timed out")
+
+    ironic.trouble = hang
+    names = [f"sick-{number}" for number in range(5)] + [f"node-{number}" for number in range(5)]
+    for name in names:
+        ironic.move(name, "available")
+    waits = {name: Wait(watcher, name, until_active) for name in names}
+    pass_time(lambda: len(ironic.requests) >= 30)
+    for name in names:
+        ironic.move(name, "active")
+    before = clock.now
+    well = [waits[name] for name in names if name.startswith("node")]
+    pass_time(lambda: not any(wait.is_alive() for wait in well))
+    assert clock.now - before <= 2 * INTERVAL + 1
+    assert 5 < most <= MOST_LOOKS
+    assert all(waits[name].is_alive() for name in names if name.startswith("sick"))
+    ironic.trouble = lambda request: None
+    pass_time(lambda: not any(wait.is_alive() for wait in waits.values()))
+
+
 def test_an_abort_is_heard_while_ironic_hangs(
     watcher: Watcher, clock: VirtualClock, hanging: Hanging, pass_time: PassTime
 ) -> None:
@@ -360,7 +395,7 @@ def test_a_fault_of_the_poller_ends_the_waits_and_not_the_watcher(
         raise RuntimeError("a bug of the poller")
 
     with monkeypatch.context() as patch:
-        patch.setattr(watcher._poll, "tick", fail)
+        patch.setattr(watcher._poll, "ask", lambda look: fail())
         wait = Wait(watcher, "a", until_active)
         pass_time(lambda: not wait.is_alive())
         with pytest.raises(RuntimeError, match="a bug of the poller"):
@@ -372,7 +407,7 @@ def test_a_fault_of_the_poller_ends_the_waits_and_not_the_watcher(
 
 
 def test_the_poller_lives_only_while_somebody_waits(
-    watcher: Watcher, ironic: ScriptedIronic, pass_time: PassTime
+    watcher: Watcher, ironic: ScriptedIronic, clock: VirtualClock, pass_time: PassTime
 ) -> None:
     assert pollers() == []
     ironic.move("a", "active")
@@ -381,6 +416,7 @@ def test_the_poller_lives_only_while_somebody_waits(
         wait = Wait(watcher, "a", until_active)
         pass_time(lambda wait=wait: not wait.is_alive())
         assert wait.outcome() == "done"
+        clock.wait_until_asleep("ironic-virt-watcher")
         [poller] = pollers()
         ironic.move("b", "active")
         pass_time(lambda other=other: not other.is_alive())
@@ -395,14 +431,13 @@ def test_a_newcomer_wakes_a_poller_that_sleeps_for_others(
     Wait(watcher, "b", until_active)
     pass_time(lambda: len(ironic.requests) >= 10)
     ironic.move("a", "active")
-    clock.wait_for_sleepers(2)
-    [poller] = pollers()
+    clock.wait_until_asleep("ironic-virt-watcher")
     before = clock.now
     wait = Wait(watcher, "a", until_active)
     pass_time(lambda: not wait.is_alive())
     assert wait.outcome() == "done"
     assert clock.now - before <= INTERVAL / 2
-    assert pollers() == [poller]
+    clock.wait_until_asleep("ironic-virt-watcher")
 
 
 def test_a_thread_that_can_not_be_started_is_the_waits_error(

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Who waits for a node, and a request that shows it: the data of a poll."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterable
+from typing import Protocol
+
+from ironic_virt.baremetal.lists import NodeFilter
+from ironic_virt.baremetal.node import Node
+
+FIELDS = (
+    "uuid",
+    "name",
+    "instance_uuid",
+    "provision_state",
+    "target_provision_state",
+    "power_state",
+    "target_power_state",
+    "last_error",
+    "maintenance",
+    "reservation",
+    "console_enabled",
+)
+"""What a waiter gets to see of a node; all that changes while one waits."""
+
+
+class Source(Protocol):
+    """The part of the client that is needed here."""
+
+    def within(self, timeout: float) -> Source:
+        """See :meth:`IronicClient.within`."""
+
+    def list_nodes(self, where: NodeFilter = ..., *, fields: Iterable[str] = ...) -> list[Node]:
+        """See :meth:`IronicClient.list_nodes`."""
+
+    def get_node(self, uuid: str) -> Node:
+        """See :meth:`IronicClient.get_node`."""
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Waiter:
+    """Somebody waits for a node.
+
+    :ivar state: the node's provision state when last seen; ``None``: it isn't known, or it
+        is not there any more.
+    :ivar deadline: on the poll's clock; ``None``: no limit.
+    :ivar patience: the longest pause between two looks, in intervals.
+    :ivar due: when to look next.
+    :ivar looks: how often was looked.
+    :ivar pace: how often since there was last a reason to look soon.
+    :ivar failures: how often in a row Ironic could not be asked.
+    :ivar refused_since: when it was first refused to ask, of refusals in a row.
+    :ivar trouble: what the last failure was.
+    :ivar seen: the node at the last look; ``None``: Ironic had none.
+    :ivar seen_at: when that look began.
+    :ivar news: ``seen`` is new to the waiter, and differs from what it has been told.
+    :ivar error: ends the wait.
+    """
+
+    node: str
+    woken: threading.Condition
+    state: str | None = None
+    deadline: float | None = None
+    patience: float = 1.0
+    due: float = 0.0
+    looks: int = 0
+    pace: int = 0
+    failures: int = 0
+    refused_since: float | None = None
+    trouble: str | None = None
+    seen: Node | None = None
+    seen_at: float = float("-inf")
+    news: bool = False
+    error: Exception | None = None
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Company:
+    """Nodes that left a state together, and probably go on together.
+
+    One of them is looked at first: a list of the state where it is shows the others.
+
+    :ivar nodes: the others, not seen since.
+    :ivar listed: the states whose lists have not shown them.
+    """
+
+    nodes: dict[str, None]
+    listed: set[str]
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Look:
+    """One request: a list of the nodes in a state, or a GET of one node.
+
+    :ivar expected: the nodes that a list should show.
+    :ivar company: those that left a state together with what this is about.
+    :ivar waiting: node to its waiters, when it was planned.
+    :ivar began: when it was sent.
+    :ivar timeout: seconds that it may take.
+    """
+
+    node: str | None = None
+    state: str | None = None
+    expected: dict[str, None] = dataclasses.field(default_factory=dict)
+    company: Company | None = None
+    waiting: dict[str, list[Waiter]] = dataclasses.field(default_factory=dict)
+    began: float = 0.0
+    timeout: float = 0.0
+
+    @property
+    def kind(self) -> str:
+        """``get`` or ``list``."""
+        return "list" if self.node is None else "get"
+
+    @property
+    def what(self) -> str:
+        """What is asked for, in words."""
+        return f"nodes in state {self.state!r}" if self.node is None else f"node {self.node}"
+
+    @property
+    def nodes(self) -> Iterable[str]:
+        """What it is sent for."""
+        return self.expected if self.node is None else (self.node,)
+
+    def waiters(self) -> list[Waiter]:
+        """Who waits for what it is sent for."""
+        return [waiter for node in self.nodes for waiter in self.waiting.get(node, ())]
+
+    def failures(self) -> int:
+        """How often in a row the like of it has failed."""
+        return max((waiter.failures for waiter in self.waiters()), default=0)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Looks that take their time, and some that hang: when the end of each wait is seen.
+
+Ironic, the clock and the threads are simulated, so that a thousand waits take no time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.client import NodeFilter
+from ironic_virt.baremetal.looks import Look, Waiter
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.polling import MOST_LOOKS, Poll
+from ironic_virt.baremetal.rhythm import Rhythm
+from ironic_virt.baremetal.watcher import PATIENCE
+from tests.clock import VirtualClock
+from tests.unit.baremetal.ironic import Request, ScriptedIronic
+
+INTERVAL = 2.0
+LATENCY = 0.02
+TIMED_OUT = exceptions.IronicUnreachable("timed out")
+GENERAL_TIMEOUT = 60.0
+
+
+class Simulation:
+    """A poll whose looks are under way for some time, as many at once as it likes."""
+
+    def __init__(self, states: dict[str, str], *, seed: int = 0) -> None:
+        self.ironic = ScriptedIronic(states)
+        self.clock = VirtualClock(now=0.0)
+        self.latency: Callable[[Look], float] = lambda look: LATENCY
+        self.most = 0
+        self.seen: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._order = itertools.count()
+        self._under_way: list[tuple[float, int, Look, list[Node] | Exception]] = []
+        self._poll = Poll(
+            self.ironic,
+            NodeFilter,
+            Rhythm(INTERVAL, random.Random(seed)),
+            self.clock,
+            self._lock,
+        )
+
+    def wait(self, node: str, state: str | None = None) -> Waiter:
+        waiter = Waiter(node, threading.Condition(self._lock), state=state, patience=PATIENCE)
+        with self._lock:
+            self._poll.add(waiter)
+        return waiter
+
+    def run(self, until: float, end: Callable[[Node | None], bool]) -> None:
+        """Let time pass; a wait is over when its node is as wanted."""
+        while self.clock.now < until:
+            with self._lock:
+                look = self._poll.take()
+                due = self._poll.next_due()
+            if look is not None:
+                self._send(look)
+                continue
+            landing = self._under_way[0][0] if self._under_way else until
+            self.clock.now = max(self.clock.now, min(landing, due, until))
+            if self._under_way and landing <= self.clock.now:
+                _, _, look, answer = heapq.heappop(self._under_way)
+                self._poll.land(look, answer)
+                self._see_off(end)
+
+    def _send(self, look: Look) -> None:
+        answer = self._poll.ask(look)
+        timeout = min(look.timeout, GENERAL_TIMEOUT)
+        takes = timeout if answer is TIMED_OUT else self.latency(look)
+        if takes >= timeout:
+            answer, takes = TIMED_OUT, timeout
+        heapq.heappush(self._under_way, (self.clock.now + takes, next(self._order), look, answer))
+        self.most = max(self.most, len(self._under_way))
+
+    def _see_off(self, end: Callable[[Node | None], bool]) -> None:
+        for waiter in [waiter for waiter in self._poll.waiters if waiter.news]:
+            waiter.news = False
+            if end(waiter.seen):
+                self.seen[waiter.node] = self.clock.now
+                del self._poll.waiters[waiter]
+
+
+def is_available(node: Node | None) -> bool:
+    return node is not None and node.provision_state == "available"
+
+
+def every_third() -> Callable[[Request], Exception | None]:
+    count = itertools.count(1)
+    return lambda request: TIMED_OUT if next(count) % 3 == 0 else None
+
+
+def at_random(seed: int) -> Callable[[Request], Exception | None]:
+    rng = random.Random(seed)
+    return lambda request: TIMED_OUT if rng.random() < 1 / 3 else None
+
+
+@pytest.mark.parametrize(
+    ("trouble", "bound"), [(every_third(), 10.0), *((at_random(seed), 20.0) for seed in range(5))]
+)
+def test_sixty_waits_end_soon_while_every_third_request_hangs(
+    trouble: Callable[[Request], Exception | None], bound: float
+) -> None:
+    """Of random ones, seven of a node in a row may hang; of every third, no two."""
+    names = [f"node-{number}" for number in range(60)]
+    simulation = Simulation(dict.fromkeys(names, "active"))
+    simulation.ironic.trouble = trouble
+    for name in names:
+        simulation.wait(name)
+    simulation.run(20, is_available)
+    for name in names:
+        simulation.ironic.move(name, "available")
+    simulation.run(60, is_available)
+    assert simulation.seen.keys() == set(names)
+    assert max(simulation.seen.values()) <= 20 + bound
+    assert simulation.most <= MOST_LOOKS
+
+
+def test_an_ironic_that_has_become_slow_is_heard() -> None:
+    simulation = Simulation({"a": "active", "b": "deploying", "c": "deploying"})
+    simulation.latency = lambda look: 20.0
+    for node, state in (("a", "active"), ("b", "deploying"), ("c", "deploying")):
+        simulation.wait(node, state)
+    for node in "abc":
+        simulation.ironic.move(node, "available")
+    simulation.run(400, is_available)
+    assert simulation.seen.keys() == {"a", "b", "c"}
+
+
+def test_nodes_that_leave_two_states_cost_one_list_each_and_no_look() -> None:
+    """Lists are under way together; a node that one lacks may be in the other."""
+    simulation = Simulation({})
+    for number in range(20):
+        state = "deploying" if number % 2 else "wait call-back"
+        simulation.ironic.move(f"node-{number}", state)
+        simulation.wait(f"node-{number}", state)
+    simulation.run(20, is_available)
+    simulation.ironic.take_requests()
+    for number in range(20):
+        state = "wait call-back" if number % 2 else "deploying"
+        simulation.ironic.move(f"node-{number}", state)
+    simulation.run(40, is_available)
+    assert {kind for kind, _ in simulation.ironic.requests} == {"list"}
+
+
+def test_nodes_that_go_on_together_cost_one_look_and_one_list() -> None:
+    names = [f"node-{number}" for number in range(500)]
+    simulation = Simulation(dict.fromkeys(names, "deploying"))
+    for name in names:
+        simulation.wait(name, "deploying")
+    simulation.run(20, is_available)
+    simulation.ironic.take_requests()
+    for name in names:
+        simulation.ironic.move(name, "wait call-back")
+    simulation.run(30, is_available)
+    assert [kind for kind, _ in simulation.ironic.requests].count("get") == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_thousand_single_looks_see_each_end_within_two_intervals(seed: int) -> None:
+    rng = random.Random(seed)
+    names = [f"node-{number}" for number in range(1000)]
+    simulation = Simulation(dict.fromkeys(names, "active"), seed=seed)
+    for name in names:
+        simulation.wait(name)
+    ends = {name: rng.uniform(3, 40) for name in names}
+    for name in sorted(names, key=ends.__getitem__):
+        simulation.run(ends[name], is_available)
+        simulation.ironic.move(name, "available")
+    simulation.run(60, is_available)
+    late = [simulation.seen[name] - ends[name] for name in names]
+    assert max(late) <= 2 * INTERVAL
+    assert simulation.most <= MOST_LOOKS
