@@ -290,6 +290,13 @@ class ComputeDriver(abc.ABC):
         """
         return None
 
+    def refresh_error(self) -> str | None:
+        """Why the last refresh that was asked for failed; ``None``: it did not.
+
+        What is said of the nodes is then of an earlier one.
+        """
+        return None
+
     def node_counts(self) -> Mapping[str, int]:
         """How many of this host's nodes are in each state, in the driver's own words."""
         return {}

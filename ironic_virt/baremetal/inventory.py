@@ -27,6 +27,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal.changes import Changes
 from ironic_virt.baremetal.node import Node, with_former
+from ironic_virt.baremetal.outage import Outage
 from ironic_virt.baremetal.snapshot import Snapshot as Snapshot
 
 LOG = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ class Inventory:
         self._clock = clock
         self._lock = threading.Lock()
         self._flight: _Flight | None = None
-        self._failing_since: float | None = None
+        self._outage = Outage(clock=clock)
         self._snapshot = Snapshot.of((), stale=True, error="nodes have not been listed yet")
 
     @property
@@ -174,15 +175,13 @@ class Inventory:
                 listed = _listed(flight, nodes or ())
                 snapshot = Snapshot.of(_kept(self._snapshot, listed), flight.began)
             self._snapshot = snapshot
-            failing_since, self._failing_since = self._failing_since, None
         now = self._clock()
         how = "listed" if found is None else "brought up to date"
         LOG.debug("%d nodes %s in %.3f s", len(snapshot), how, now - flight.began)
-        if failing_since is not None:
+        failed_for = self._outage.worked()
+        if failed_for is not None:
             LOG.info(
-                "The nodes could be listed again after %.0f s: %d nodes",
-                now - failing_since,
-                len(snapshot),
+                "The nodes could be listed again after %.0f s: %d nodes", failed_for, len(snapshot)
             )
         return snapshot
 
@@ -203,16 +202,21 @@ class Inventory:
         with self._lock:
             former = self._snapshot
             self._snapshot = dataclasses.replace(former, stale=True, error=str(error))
-            first = self._failing_since is None
-            if first:
-                self._failing_since = now
-        if not first:
+        failed_for = self._outage.failed()
+        if failed_for is None:
             LOG.debug("The nodes could still not be listed: %s", error)
-        elif former.taken_at is None:
-            LOG.warning("The nodes could not be listed; none is known yet: %s", error)
+            return
+        # Nothing but an operator mends that.
+        refused = isinstance(error, exceptions.IronicUnauthorized)
+        level = logging.ERROR if refused else logging.WARNING
+        lasts = f" for {failed_for:.0f} s now" if failed_for else ""
+        if former.taken_at is None:
+            LOG.log(level, "The nodes could not be listed%s; none is known yet: %s", lasts, error)
         else:
-            LOG.warning(
-                "The nodes could not be listed; the %d nodes of %.0f s ago stay in force: %s",
+            LOG.log(
+                level,
+                "The nodes could not be listed%s; the %d nodes of %.0f s ago stay in force: %s",
+                lasts,
                 len(former),
                 now - former.taken_at,
                 error,

@@ -12,6 +12,7 @@ One refresh at a time.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Collection, Sequence
 
 from oslo_log import log as logging
@@ -74,6 +75,18 @@ class PoolTracker:
         if not self._had_pools and not self._driver.picks_nodes():
             with contextlib.suppress(ComputeNodeNotFound):
                 self._nodes.delete(self.record, host=self._host)
+
+    def withdraw(self) -> None:
+        """See that nobody is given a place in a pool; the records stay."""
+        fields = {field.name for field in dataclasses.fields(PoolReport)} - {"reserved"}
+        pools = [
+            PoolReport(
+                reserved=pool.total - pool.used, **{name: getattr(pool, name) for name in fields}
+            )
+            for pool in self._pools.list(self._host)
+        ]
+        if pools:
+            self._pools.save(self._host, pools)
 
     def keep_only(self, nodes: Collection[str]) -> int:
         """Delete the records of single nodes that the pools have taken the place of.

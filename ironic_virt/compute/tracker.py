@@ -23,11 +23,11 @@ from oslo_log import log as logging
 
 from ironic_virt import virt
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import NodeReport
+from ironic_virt.compute.db.records import ComputeNode, NodeReport
 from ironic_virt.compute.errors import ComputeNodeInUse, ComputeNodeNotFound
 from ironic_virt.compute.metrics import Metrics
 from ironic_virt.compute.pool_tracker import PoolTracker
-from ironic_virt.exceptions import NodeNotAvailable
+from ironic_virt.exceptions import InventoryTooOld, NodeNotAvailable
 
 LOG = logging.getLogger(__name__)
 
@@ -57,15 +57,22 @@ class Tracker:
         self._next_missing = ""
         self._conflicts: dict[str, str] = {}
         self._in_use: set[str] = set()
+        self._withdrawn = False
 
     def refresh(self) -> None:
         """Bring the records up to date.
 
         :raises IronicVirtError: the nodes could not be listed, or the records not
             be read or written; what is left comes with the next refresh.
+        :raises InventoryTooOld: the nodes could not be listed for so long that none of them
+            is offered any more.
         """
         try:
-            self._refresh()
+            try:
+                self._refresh()
+            except InventoryTooOld as error:
+                self._withdraw_all(error)
+                raise
         except Exception:
             self._metrics.refresh_failed()
             raise
@@ -77,6 +84,7 @@ class Tracker:
     def _refresh(self) -> None:
         with self._metrics.refresh_part("ironic"):
             names = self._driver.get_available_nodes(refresh=True)
+            failed = self._driver.refresh_error()
             versions = self._driver.node_versions()
             picks = self._driver.picks_nodes()
         with self._metrics.refresh_part("compare"):
@@ -100,9 +108,19 @@ class Tracker:
             if picks:
                 self._written.clear()
                 deleted = self._pools.keep_only(uuids)
+            elif failed is not None:
+                # Ironic would have to be asked.
+                deleted = 0
             else:
                 known = set(self._nodes.uuids(self._host)) - {self._pools.record}
                 deleted = self._look_for(known.difference(uuids))
+        if failed is not None:
+            self._metrics.refresh_failed()
+            LOG.debug("The records are of the last list that did not fail: %s", failed)
+            return
+        if self._withdrawn:
+            self._withdrawn = False
+            LOG.info("The nodes of this host are offered again")
         self._metrics.refreshed(self._driver.node_counts(), compared=len(news), deleted=deleted)
         LOG.debug(
             "Refreshed the records of %d nodes and %d pools: %d nodes had news, %d are deleted",
@@ -207,11 +225,29 @@ class Tracker:
         record = self._nodes.get(uuid)
         if not record.available or record.host != self._host:
             return
-        fields = {field.name for field in dataclasses.fields(NodeReport)}
-        seen = {name: getattr(record, name) for name in fields}
-        self._nodes.save(self._host, [NodeReport(**{**seen, "available": False})])
+        self._nodes.save(self._host, [_unavailable(record)])
         LOG.warning(
             "Node %s is not among this host's nodes any more, and still in Ironic; its record "
             "stays, and no new instance gets it",
             uuid,
         )
+
+    def _withdraw_all(self, error: InventoryTooOld) -> None:
+        """See that nobody is given any node of this host; the records stay."""
+        if self._withdrawn:
+            return
+        # Compare all when they are listed again.
+        self._written.clear()
+        self._rounds = 0
+        records = [one for one in self._nodes.iterate(self._host) if one.available]
+        self._nodes.save(self._host, [_unavailable(record) for record in records])
+        self._pools.withdraw()
+        self._withdrawn = True
+        LOG.error("No node of this host is offered any more: %s", error)
+
+
+def _unavailable(record: ComputeNode) -> NodeReport:
+    """A record as it is, but that nobody is given the node."""
+    fields = {field.name for field in dataclasses.fields(NodeReport)}
+    seen = {name: getattr(record, name) for name in fields}
+    return NodeReport(**{**seen, "available": False})

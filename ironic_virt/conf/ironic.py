@@ -191,6 +191,21 @@ Related options:
 * inventory_full_resync_period
 """,
     ),
+    cfg.IntOpt(
+        "inventory_max_age",
+        default=1800,
+        min=0,
+        help="""
+Seconds for which nodes are offered after the last list of them, when they can't be listed
+any more. After that no new instance gets one of them until they are listed again: with
+Nova the driver is not ready, and the reference service marks its nodes as not available.
+What runs on them is not touched, and no record is deleted. 0: no limit.
+
+Related options:
+
+* inventory_refresh_interval
+""",
+    ),
     cfg.StrOpt(
         "node_selection",
         default="scheduler",

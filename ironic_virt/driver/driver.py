@@ -189,6 +189,10 @@ class IronicDriver(virt.ComputeDriver):
         """See :meth:`HostNodes.age`."""
         return self._nodes.age()
 
+    def refresh_error(self) -> str | None:
+        """See :attr:`HostNodes.refresh_error`."""
+        return self._nodes.refresh_error
+
     def node_counts(self) -> Mapping[str, int]:
         """See :meth:`HostNodes.counts`."""
         return self._nodes.counts()

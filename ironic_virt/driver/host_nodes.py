@@ -35,6 +35,8 @@ LOG = logging.getLogger(__name__)
 class HostNodes:
     """The nodes of this host.  Thread-safe.
 
+    :ivar refresh_error: why the last refresh failed; ``None``: it did not.
+
     :param take_off: takes what carries an instance off its node; ``False``: it is in use.
     :param clock: a monotonic clock in seconds.
     """
@@ -62,6 +64,7 @@ class HostNodes:
         self.access = NodeAccess(client, self.inventory, self.ownership)
         self.selection = NodeSelection(conf, client)
         self.pools = PoolRecords(virtapi, self.ownership, self.selection)
+        self.refresh_error: str | None = None
         self._reconciliation = Reconciliation(
             client,
             virtapi,
@@ -93,8 +96,10 @@ class HostNodes:
             interval = self._conf.ironic.inventory_refresh_interval
             fresh = self.inventory.ensure(interval) if interval else self.inventory.refresh()
             self.ownership.settle(fresh)
+            self.refresh_error = None
             return fresh
-        except exceptions.IronicError:
+        except exceptions.IronicError as exc:
+            self.refresh_error = str(exc)
             if known.taken_at is None:
                 raise
             # Nova's resource tracker takes back the record of whatever is reported.
@@ -120,19 +125,33 @@ class HostNodes:
         """The uuids of our nodes, in any state; the names of our pools if Ironic picks.
 
         :raises IronicError: there is no inventory yet and none could be had.
+        :raises InventoryTooOld: it is older than ``[ironic] inventory_max_age``.
         """
         if self.selection.by_ironic:
-            snapshot = self.snapshot(refresh=refresh)
+            snapshot = self._young(self.snapshot(refresh=refresh))
             if refresh:
                 self._reconciliation.look(snapshot)
                 self._left_volumes.look(snapshot)
             return self.pools.names(snapshot, anew=refresh)
         ours, elsewhere = self.ours(refresh=refresh)
+        self._young(self.inventory.snapshot)
         former = self.pools.left_over(anew=refresh)
         if refresh:
             self._reconciliation.look_back(self.snapshot(), at_once=bool(former))
             self._left_volumes.look(self.snapshot())
         return [*(node.uuid for node in ours), *elsewhere.values(), *former]
+
+    def _young(self, snapshot: Snapshot) -> Snapshot:
+        """An inventory that is not too old to offer nodes by it."""
+        most = self._conf.ironic.inventory_max_age
+        age = self.age()
+        if most and snapshot.stale and age is not None and age > most:
+            raise exceptions.InventoryTooOld(
+                f"the nodes were last listed {age:.0f} s ago, more than [ironic] "
+                f"inventory_max_age = {most}; none is offered until they are listed again: "
+                f"{snapshot.error}"
+            )
+        return snapshot
 
     def is_available(self, nodename: str) -> bool:
         """Whether the node, or the pool, is ours."""

@@ -61,6 +61,10 @@ class IronicUnreachable(IronicError):
     """No answer: refused, reset, timed out, or cut off in the middle."""
 
 
+class InventoryTooOld(IronicError):
+    """The nodes could not be listed for longer than ``[ironic] inventory_max_age``."""
+
+
 class IronicUnavailable(IronicError):
     """An answer that says "not now" (429, 502, 503, 504), retries used up."""
 

@@ -192,7 +192,10 @@ def test_an_instance_without_a_node_is_not_found(doing: Doing) -> None:
     assert isinstance(told, exception.InstanceNotFound)
 
 
-@pytest.mark.parametrize("kind", [exceptions.IronicUnreachable, exceptions.IronicUnauthorized])
+@pytest.mark.parametrize(
+    "kind",
+    [exceptions.InventoryTooOld, exceptions.IronicUnreachable, exceptions.IronicUnauthorized],
+)
 def test_without_a_list_the_driver_is_not_ready(kind) -> None:
     assert isinstance(translate(reasons(kind), Doing.LIST), exception.VirtDriverNotReady)
 

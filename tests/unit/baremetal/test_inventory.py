@@ -106,6 +106,25 @@ def test_a_failed_list_changes_no_node(error: Exception, clock: VirtualClock) ->
     assert inventory.refresh().stale is False
 
 
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [(DOWN, "WARNING"), (exceptions.IronicUnauthorized("who are you?", status=401), "ERROR")],
+)
+def test_an_outage_of_hours_is_told_every_few_minutes(
+    clock: VirtualClock, caplog: pytest.LogCaptureFixture, error: Exception, level: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    inventory = Inventory(Script([A, B], *[error] * 120), clock=clock)
+    inventory.refresh()
+    for _ in range(120):
+        clock.now += 60
+        with pytest.raises(type(error)):
+            inventory.refresh()
+    assert {record.levelname for record in caplog.records} == {level}
+    assert len(caplog.records) == 24
+    assert "could not be listed for 6900 s now; the 2 nodes of 6960 s ago" in caplog.messages[-1]
+
+
 def test_one_line_when_it_becomes_stale_and_one_when_it_recovers(
     clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:

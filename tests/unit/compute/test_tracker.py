@@ -287,3 +287,73 @@ def test_only_with_a_ring_do_records_change_their_host(
     assert split[nodes[0]] == "compute1", "a node with an instance stays"
     assert first.instance(taken).vm_state == "active"
     assert len(split) == len(nodes)
+
+
+# -- when Ironic can't be asked -----------------------------------------------
+
+
+def counted(stage: ServiceStage, result: str) -> float:
+    """How many refreshes had a result."""
+    name = "ironic_virt_refreshes_total"
+    return stage.service.metrics.registry.get_sample_value(name, {"result": result}) or 0.0
+
+
+def away(stage: ServiceStage, fake: FakeIronic, seconds: float) -> None:
+    """Refresh for some time while Ironic answers nothing."""
+    fake.faults.status(503, count=None)
+    end = fake.clock.now() + seconds
+    while fake.clock.now() < end:
+        stage.service.refresh()
+        fake.advance(60)
+    fake.faults.clear()
+
+
+def test_a_refresh_counts_as_failed_while_ironic_is_away(
+    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+) -> None:
+    stage.db.compute_nodes.get(nodes[0])
+    before = counted(stage, "ok")
+    away(stage, fake, 270)
+    assert counted(stage, "ok") == before
+    assert counted(stage, "failed") >= 2
+    assert all(stage.db.compute_nodes.get(node).available for node in nodes)
+    stage.service.refresh()
+    assert counted(stage, "ok") == before + 1
+
+
+def test_nodes_that_were_listed_too_long_ago_are_not_offered_and_keep_their_records(
+    set_stage: SetStage, nodes: list[str], fake: FakeIronic, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    stage = set_stage(ironic={"inventory_max_age": 900}).begin()
+    uuid = stage.create(nodes[0])
+    away(stage, fake, 1800)
+    assert stage.db.compute_nodes.uuids("compute1") == sorted(nodes)
+    assert not any(stage.db.compute_nodes.get(node).available for node in nodes)
+    assert uuid in {one.uuid for one in stage.db.instances.list()}
+    told = [line for line in caplog.messages if line.startswith("No node of this host")]
+    assert len(told) == 1
+    assert "inventory_max_age = 900" in told[0]
+    stage.service.refresh()
+    assert all(stage.db.compute_nodes.get(node).available for node in nodes)
+    assert "The nodes of this host are offered again" in caplog.messages
+
+
+def test_pools_of_nodes_that_were_listed_too_long_ago_take_no_instance(
+    set_stage: SetStage, nodes: list[str], fake: FakeIronic
+) -> None:
+    stage = set_stage(ironic={"inventory_max_age": 900, "node_selection": "ironic"}).begin()
+    away(stage, fake, 1800)
+    [pool] = stage.db.pools.list()
+    assert (pool.total, pool.free) == (3, 0)
+    stage.service.refresh()
+    [pool] = stage.db.pools.list()
+    assert (pool.total, pool.free) == (3, 3)
+
+
+def test_without_a_limit_nodes_are_offered_however_old_the_list_is(
+    set_stage: SetStage, nodes: list[str], fake: FakeIronic
+) -> None:
+    stage = set_stage(ironic={"inventory_max_age": 0}).begin()
+    away(stage, fake, 7200)
+    assert all(stage.db.compute_nodes.get(node).available for node in nodes)

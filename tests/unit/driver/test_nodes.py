@@ -59,6 +59,26 @@ def test_a_list_that_fails_half_way_removes_nothing(set_stage: Callable[..., Sta
     assert len(stage.driver.get_available_nodes(refresh=True)) == 6
 
 
+def test_nodes_that_were_listed_too_long_ago_are_not_reported_and_their_instances_are(
+    set_stage: Callable[..., Stage], fake: FakeIronic, node: str
+) -> None:
+    stage = set_stage(fake, api_max_retries=0, inventory_max_age=600)
+    fake.set_node(node, provision_state="active", instance_uuid=INSTANCE)
+    assert stage.driver.get_available_nodes(refresh=True) == [node]
+    fake.faults.status(503, "GET", "/nodes$", count=None)
+    fake.advance(600)
+    assert stage.driver.get_available_nodes(refresh=True) == [node]
+    assert stage.driver.refresh_error() is not None
+    fake.advance(60)
+    for refresh in (True, False):
+        with pytest.raises(exceptions.InventoryTooOld, match="inventory_max_age = 600"):
+            stage.driver.get_available_nodes(refresh)
+    assert stage.driver.list_instance_uuids() == [INSTANCE]
+    fake.faults.clear()
+    assert stage.driver.get_available_nodes(refresh=True) == [node]
+    assert stage.driver.refresh_error() is None
+
+
 def test_without_any_list_there_is_no_answer(
     fake: FakeIronic, set_stage: Callable[..., Stage]
 ) -> None:
