@@ -126,7 +126,8 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
 
         :raises VirtDriverNotReady: there is no list yet and none could be had.
         """
-        refresh, self._starting = refresh or not self._starting, False
+        refresh, starting, self._starting = refresh or not self._starting, self._starting, False
+        self._check_answered(starting)
         with translated(Doing.LIST):
             nodes = self._driver.get_available_nodes(refresh)
         self._resources.forget_others(nodes)
@@ -135,9 +136,21 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
 
     def get_nodenames_by_uuid(self, refresh: bool = False) -> dict[str, str]:
         """The same as a mapping: name by uuid, which are alike but for a pool."""
+        self._check_answered(self._starting)
         with translated(Doing.LIST):
             names = self._driver.get_available_nodes(refresh)
             return {self._driver.record_uuid(name): name for name in names}
+
+    def _check_answered(self, starting: bool) -> None:
+        """See that Ironic has answered, as long as the service starts.
+
+        Nova asks for nodes twice more before it listens to requests, and each time would
+        take as long as the first one.  Its periodic task asks again.
+
+        :raises VirtDriverNotReady: it has not.
+        """
+        if starting and not self._answered:
+            raise exception.VirtDriverNotReady("Ironic has not answered yet")
 
     def node_is_available(self, nodename: str) -> bool:
         """Whether the node is this host's."""

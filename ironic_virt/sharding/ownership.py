@@ -87,20 +87,23 @@ class Ownership:
         :raises InvalidConfiguration: they can't be used, and there is no former one.
         :raises MicroversionNotSupported: likewise, because of the server.
         """
+        former = self._policy
+        try:
+            policy = Policy.from_conf(self._conf, self._virtapi.host)
+            if policy != former:
+                # Without the lock: all who come while Ironic is away wait for it together.
+                policy.target.check_server(self._client.versions)
+        except (
+            exceptions.InvalidConfiguration,
+            exceptions.MicroversionNotSupported,
+        ) as exc:
+            if former is None:
+                raise
+            with self._lock:
+                self._refuse(former, str(exc))
+            return former
         with self._lock:
             former = self._policy
-            try:
-                policy = Policy.from_conf(self._conf, self._virtapi.host)
-                if policy != former:
-                    policy.target.check_server(self._client.versions)
-            except (
-                exceptions.InvalidConfiguration,
-                exceptions.MicroversionNotSupported,
-            ) as exc:
-                if former is None:
-                    raise
-                self._refuse(former, str(exc))
-                return former
             self._refused = None
             if policy != former:
                 if former is not None:

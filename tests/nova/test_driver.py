@@ -88,6 +88,23 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         with pytest.raises(exception.VirtDriverNotReady):
             driver.get_num_instances()
 
+    def test_nova_waits_for_ironic_once_until_it_listens(self) -> None:
+        node = self.fake.add_node()
+        self.fake.faults.status(503, count=None)
+        driver = self.make()
+        asked = len(self.fake.requests)
+        assert asked == 1
+        for ask in (driver.get_nodenames_by_uuid, driver.get_available_nodes):
+            with pytest.raises(exception.VirtDriverNotReady):
+                ask()
+        assert len(self.fake.requests) == asked
+        # Its periodic task asks again.
+        with pytest.raises(exception.VirtDriverNotReady):
+            driver.get_available_nodes()
+        assert len(self.fake.requests) == asked + 1
+        self.fake.faults.clear()
+        assert driver.get_available_nodes() == [node]
+
     def test_options_that_contradict_each_other_are_refused(self) -> None:
         self.configure(shard="a", shard_key="b")
         with pytest.raises(exception.InvalidConfiguration, match="they are the same option"):
