@@ -39,6 +39,7 @@ from ironic_virt.baremetal.ports import (
     Portgroups,
     Ports,
 )
+from ironic_virt.baremetal.reachability import TellingChannel, where
 from ironic_virt.baremetal.retry import RetryPolicy
 from ironic_virt.baremetal.sender import Sender
 from ironic_virt.baremetal.versions import Feature, ServerVersions
@@ -115,7 +116,7 @@ class IronicClient:
 
         :param observe: told of each request: see :class:`ObservedChannel`.
         """
-        channel: Channel = KeystoneChannel.from_conf(conf)
+        channel: Channel = TellingChannel(KeystoneChannel.from_conf(conf), where(conf))
         if observe is not None:
             channel = ObservedChannel(channel, observe)
         return cls(channel, RetryPolicy.from_conf(conf))

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Says in the log that Ironic does not answer or refuses, where it was looked for, and the end.
+
+At the first failure, and not when all tries are used up; then every few minutes.  Whoever
+sent the request says what that means for its node.
+
+Thread-safe.
+"""
+
+from __future__ import annotations
+
+import time
+import urllib.parse
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import answers
+from ironic_virt.baremetal.connection import Answer, Channel
+from ironic_virt.baremetal.outage import Outage
+from ironic_virt.conf import ironic as ironic_conf
+
+LOG = logging.getLogger(__name__)
+
+SETTLE = 10.0
+"""Seconds without a failure after which an answer counts as the end of the trouble."""
+
+
+class TellingChannel:
+    """A :class:`Channel` that says in the log whether another one reaches Ironic.
+
+    :param where: where Ironic is looked for, and which option says so.
+    :param clock: a monotonic clock in seconds.
+    """
+
+    def __init__(
+        self, channel: Channel, where: str, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._channel = channel
+        self._where = where
+        self._away = Outage(settle=SETTLE, clock=clock)
+        self._refused = Outage(settle=SETTLE, clock=clock)
+
+    def send(self, method: str, path: str, **request: Any) -> Answer:
+        """See :meth:`Channel.send`."""
+        try:
+            answer = self._channel.send(method, path, **request)
+        except exceptions.IronicUnauthorized as exc:
+            self._tell_of_refusal(str(exc))
+            raise
+        except exceptions.IronicUnreachable as exc:
+            # Whoever gives a request less time than usual makes another try soon.
+            if request.get("timeout") is None:
+                self._tell_of_absence(str(exc))
+            raise
+        # A change may be forbidden for one node alone.
+        if answer.status == 401 or (answer.status == 403 and method == "GET"):
+            self._tell_of_refusal(str(answers.error_of(answer, method=method, path=path)))
+        elif answer.status != 429 and answer.status in answers.TRANSIENT_STATUSES:
+            self._tell_of_absence(str(answers.error_of(answer, method=method, path=path)))
+        else:
+            self._tell_of_end()
+        return answer
+
+    def _tell_of_absence(self, error: str) -> None:
+        lasted = self._away.failed()
+        if lasted is None:
+            return
+        since = f"has not answered for {lasted:.0f} s" if lasted else "does not answer"
+        LOG.warning("Ironic at %s %s. It is asked again. %s", self._where, since, error)
+
+    def _tell_of_refusal(self, error: str) -> None:
+        lasted = self._refused.failed()
+        if lasted is None:
+            return
+        since = (
+            f"has refused this service for {lasted:.0f} s" if lasted else "refuses this service"
+        )
+        LOG.error(
+            "Ironic at %s %s. See the credentials in [ironic], and the roles of that user. %s",
+            self._where,
+            since,
+            error,
+        )
+
+    def _tell_of_end(self) -> None:
+        lasted = [self._away.worked(), self._refused.worked()]
+        seconds = max((each for each in lasted if each is not None), default=None)
+        if seconds is not None:
+            LOG.info("Ironic at %s answers again, after %.0f s", self._where, seconds)
+
+
+def where(conf: cfg.ConfigOpts) -> str:
+    """Where Ironic is looked for, and which option says so."""
+    group = conf[ironic_conf.GROUP]
+    if group.endpoint_override:
+        return f"{_without_password(group.endpoint_override)} ([ironic] endpoint_override)"
+    section = group.auth_section or ironic_conf.GROUP
+    try:
+        keystone = conf[section].auth_url
+    except (cfg.NoSuchOptError, cfg.NoSuchGroupError):
+        keystone = None
+    if not keystone:
+        return "the URL of the service catalog"
+    return (
+        f"the URL of the service catalog of {_without_password(keystone)} ([{section}] auth_url)"
+    )
+
+
+def _without_password(url: str) -> str:
+    parts = urllib.parse.urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
