@@ -239,7 +239,9 @@ class Poll:
             self._release(look, node)
         elif look.state is not None:
             self._listed[look.state] = len(nodes), now
-            shown = {node.uuid: node for node in nodes if node.uuid in look.waiting}
+            # One that can't be read is asked for by itself.
+            found = [node for node in nodes if not node.malformed]
+            shown = {node.uuid: node for node in found if node.uuid in look.waiting}
             left = self._left(look, shown)
             for uuid, one in shown.items():
                 self._saw(look, uuid, one, served=len(shown))

@@ -503,3 +503,18 @@ def test_a_client_by_the_options_lets_its_requests_be_observed(
     with pytest.raises(exceptions.IronicUnavailable):
         _ = client.single_try().versions
     assert told == [502, 502]
+
+
+@pytest.mark.parametrize(("given", "waited"), [(1.5, 1.5), (90.0, 4.0)])
+def test_a_client_for_hasty_requests_waits_no_longer_than_usual(
+    tmp_path: pathlib.Path, http: requests_mock.Mocker, given: float, waited: float
+) -> None:
+    http.get(f"{IRONIC}/v1", json={"version": {"min_version": "1.1", "version": "1.115"}})
+    http.get(f"{IRONIC}/v1/nodes/n1", json={"uuid": "n1"})
+    path = tmp_path / "ironic-virt.conf"
+    path.write_text(f"[ironic]\n{NONE}\ntimeout = 4\n")
+    client = IronicClient.from_conf(conf.load([str(path)]))
+    assert client.single_try().within(given).get_node("n1").uuid == "n1"
+    assert client.get_node("n1").uuid == "n1"
+    timeouts = [request.timeout for request in http.request_history if "n1" in request.path]
+    assert timeouts == [waited, 4.0]
