@@ -42,6 +42,7 @@ class InProcessChannel:
         params: Mapping[str, str | Sequence[str]] | None = None,
         json: Any = None,
         version: str | None = None,
+        timeout: float | None = None,
     ) -> Answer:
         """Have the fake answer a request."""
         headers = CaseInsensitiveDict({"Accept": "application/json"})
