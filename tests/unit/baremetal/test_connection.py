@@ -510,11 +510,12 @@ def test_a_client_for_hasty_requests_waits_no_longer_than_usual(
     tmp_path: pathlib.Path, http: requests_mock.Mocker, given: float, waited: float
 ) -> None:
     http.get(f"{IRONIC}/v1", json={"version": {"min_version": "1.1", "version": "1.115"}})
-    http.get(f"{IRONIC}/v1/nodes/n1", json={"uuid": "n1"})
+    http.get(f"{IRONIC}/v1/nodes/n1", status_code=404)
     path = tmp_path / "ironic-virt.conf"
     path.write_text(f"[ironic]\n{NONE}\ntimeout = 4\n")
     client = IronicClient.from_conf(conf.load([str(path)]))
-    assert client.single_try().within(given).get_node("n1").uuid == "n1"
-    assert client.get_node("n1").uuid == "n1"
+    for one in (client.single_try().within(given), client):
+        with pytest.raises(exceptions.NodeNotFound):
+            one.get_node("n1")
     timeouts = [request.timeout for request in http.request_history if "n1" in request.path]
     assert timeouts == [waited, 4.0]
