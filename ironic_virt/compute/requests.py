@@ -34,6 +34,8 @@ LARGEST_USER_DATA = 64 * 1024
 """Characters of user data that fit on a config drive in Ironic's default limits."""
 
 _NAME_LENGTH = 255
+# The first look comes soon, since many requests end at once; later ones cost the records less.
+_FIRST_LOOK_SECONDS = 0.1
 _LOOK_SECONDS = 0.5
 
 
@@ -254,6 +256,7 @@ class Requests:
         outcomes: dict[int, Outcome] = {}
         seen: dict[int, records.Instance] = {}
         deadline = None if timeout is None else self._clock() + timeout
+        pause = _FIRST_LOOK_SECONDS
         while True:
             for number, request in enumerate(requests):
                 if number in outcomes:
@@ -267,11 +270,12 @@ class Requests:
                     ended(outcome)
             if len(outcomes) == len(requests):
                 return [outcomes[number] for number in range(len(requests))]
-            left = _LOOK_SECONDS if deadline is None else deadline - self._clock()
+            left = pause if deadline is None else deadline - self._clock()
             if left <= 0:
                 late = [seen[number] for number in range(len(requests)) if number not in outcomes]
                 raise RequestTimeout([instance.uuid for instance in late], timeout or 0)
-            self._sleep(min(left, _LOOK_SECONDS))
+            self._sleep(min(left, pause))
+            pause = min(pause * 1.5, _LOOK_SECONDS)
 
     def down(self, requests: Iterable[Request]) -> Sequence[str]:
         """The hosts that have to carry requests out and are not up now."""

@@ -397,9 +397,9 @@ def test_what_is_too_late_is_named_and_still_holds(
     first, second = requests(database_conf, db).create(wanted(), least=2)
     pauses = Pauses(lambda: finish(db, first), lambda: None, lambda: None)
     with pytest.raises(errors.RequestTimeout) as late:
-        requests(database_conf, db, pauses).wait([first, second], timeout=1.2)
+        requests(database_conf, db, pauses).wait([first, second], timeout=0.3)
     assert late.value.instances == (second.instance.uuid,)
-    assert pauses.now == pytest.approx(1.2)
+    assert pauses.now == pytest.approx(0.3)
     assert db.instances.get(second.instance.uuid).task_state == "spawning"
 
 

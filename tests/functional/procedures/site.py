@@ -75,7 +75,7 @@ class Site:
 [DEFAULT]
 state_path = {directory}
 report_interval = 1
-service_down_time = 15
+service_down_time = 8
 [compute]
 task_interval = 0.2
 resource_refresh_interval = 1

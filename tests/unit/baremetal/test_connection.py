@@ -515,7 +515,7 @@ def test_a_client_for_hasty_requests_waits_no_longer_than_usual(
     path.write_text(f"[ironic]\n{NONE}\ntimeout = 4\n")
     client = IronicClient.from_conf(conf.load([str(path)]))
     for one in (client.single_try().within(given), client):
-        with pytest.raises(exceptions.NodeNotFound):
+        with pytest.raises(exceptions.NotFound):
             one.get_node("n1")
     timeouts = [request.timeout for request in http.request_history if "n1" in request.path]
     assert timeouts == [waited, 4.0]
