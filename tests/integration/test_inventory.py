@@ -47,6 +47,7 @@ class Journal(KeystoneChannel):
         params: Mapping[str, str | Sequence[str]] | None = None,
         json: Any = None,
         version: str | None = None,
+        timeout: float | None = None,
     ) -> Answer:
         """See :meth:`Channel.send`."""
         if path == "/nodes":
@@ -62,7 +63,9 @@ class Journal(KeystoneChannel):
                 self.lists.append("created")
             else:
                 self.lists.append("full" if "traits" in fields else "sweep")
-        return super().send(method, path, params=params, json=json, version=version)
+        return super().send(
+            method, path, params=params, json=json, version=version, timeout=timeout
+        )
 
 
 class Fleet:

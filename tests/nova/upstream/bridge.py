@@ -149,6 +149,7 @@ class Bridge:
         params: Any = None,
         json: Any = None,
         version: str | None = None,
+        timeout: float | None = None,
     ) -> Answer:
         """See :meth:`Channel.send`."""
         self._requests += 1

@@ -71,6 +71,7 @@ class ScriptedChannel:
         params: Mapping[str, str | Sequence[str]] | None = None,
         json: Any = None,
         version: str | None = None,
+        timeout: float | None = None,
     ) -> Answer:
         if path == "" and self.versions is not None:
             return versions_answer(*self.versions)
