@@ -23,14 +23,13 @@ import json
 import math
 import re
 import sys
-import threading
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from oslo_log import log as logging
 
-from ironic_virt import exceptions
+from ironic_virt import exceptions, logs
 from ironic_virt.baremetal import states, texts
 from ironic_virt.baremetal.properties import Properties, parse_properties
 
@@ -226,8 +225,7 @@ class NodeDecoder:
         self._texts: dict[str, str] = {}
         self._properties: dict[bytes, Properties] = {}
         self._traits: dict[tuple[str, ...], frozenset[str]] = {}
-        self._warned: set[tuple[str, str]] = set()
-        self._lock = threading.Lock()
+        self._told = logs.Told()
 
     def page(self, body: bytes, asked: Collection[str] = ()) -> tuple[list[Node], str | None]:
         """Decode a page of nodes.
@@ -366,11 +364,8 @@ class NodeDecoder:
         return known
 
     def _warn(self, uuid: str, cause: str) -> None:
-        with self._lock:
-            if (uuid, cause) in self._warned:
-                return
-            self._warned.add((uuid, cause))
-        LOG.warning("Node %s: %s", uuid, cause)
+        if self._told.is_news((uuid, cause)):
+            LOG.warning("Node %s: %s", uuid, cause)
 
 
 def _hide(wire: _WireNode) -> tuple[str, ...]:

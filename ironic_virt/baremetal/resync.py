@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 
 from oslo_log import log as logging
 
-from ironic_virt import exceptions
+from ironic_virt import exceptions, logs
 from ironic_virt.baremetal import answers, changes, updates
 from ironic_virt.baremetal.changes import Changes
 from ironic_virt.baremetal.lists import NodeFilter, NodeLists, Stamp, StampedPage
@@ -105,7 +105,7 @@ class Resync:
         # The mark that this refresh has asked for, before it came to a full list.
         self._asked: _Asked | None = None
         self._page_size = changes.SMALLEST_PAGE
-        self._told: set[str] = set()
+        self._told = logs.Told()
 
     def list_nodes(self) -> Sequence[Node]:
         """All nodes.
@@ -237,8 +237,7 @@ class Resync:
 
     def _tell(self, why: Exception) -> None:
         """Say once what makes every list a full one."""
-        if str(why) not in self._told:
-            self._told.add(str(why))
+        if self._told.is_news(str(why)):
             LOG.info("Which nodes were changed can't be told, so all are listed: %s", why)
 
     def _read_each(self, uuids: Sequence[str], where: NodeFilter, fresh: dict[str, Node]) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from oslo_log import log as logging
 
-from ironic_virt import exceptions
+from ironic_virt import exceptions, logs
 from ironic_virt.baremetal.looks import Look, Waiter
 from ironic_virt.baremetal.outage import Outage
 from ironic_virt.baremetal.rhythm import SHORTEST_INTERVAL, Rhythm
@@ -172,8 +172,8 @@ class Trouble:
             "%d waits end, because Ironic can't be asked for %s: %s",
             count,
             look.what,
-            error,
-            exc_info=not isinstance(error, exceptions.IronicError),
+            logs.said(error),
+            exc_info=not isinstance(error, exceptions.IronicVirtError),
         )
 
     def note_recovery(self) -> None:

@@ -16,7 +16,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import conf as options
-from ironic_virt import exceptions
+from ironic_virt import exceptions, logs
 
 LOG = logging.getLogger(__name__)
 
@@ -66,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Standard output is oslo.log's own choice.
         conf.set_default("use_stderr", not elsewhere)
         logging.setup(conf, PROJECT, version)
+        logs.tell_errors_once()
         for warning in warnings:
             LOG.warning("%s", warning)
     except exceptions.InvalidConfiguration as error:
@@ -76,12 +77,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         process.run(conf, version)
         return 0
     except exceptions.IronicVirtError as error:
-        failure = error
-    # Out of the block, where oslo.log would say it twice.
-    logging.getLogger("ironic_virt.cmd.compute").error("%s", failure)
-    if elsewhere:
-        _fail(str(failure))
-    return 2 if isinstance(failure, exceptions.InvalidConfiguration) else 1
+        logging.getLogger("ironic_virt.cmd.compute").error("%s", error)
+        if elsewhere:
+            _fail(str(error))
+        return 2 if isinstance(error, exceptions.InvalidConfiguration) else 1
 
 
 def _logs_elsewhere(conf: cfg.ConfigOpts) -> bool:

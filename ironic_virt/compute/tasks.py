@@ -20,7 +20,7 @@ from typing import Protocol
 from oslo_context import context as oslo_context
 from oslo_log import log as logging
 
-from ironic_virt import exceptions
+from ironic_virt import exceptions, logs
 from ironic_virt.compute.db.records import Action as Asked
 from ironic_virt.compute.db.records import Instance
 from ironic_virt.compute.errors import DatabaseFailed, DatabaseUnreachable
@@ -117,7 +117,7 @@ class Tasks:
         self._clock = clock
         self._retries = Retries(clock)
         self._draining = False
-        self._strange: set[tuple[str, str]] = set()
+        self._strange = logs.Told()
 
     def drain(self) -> None:
         """Begin nothing any more."""
@@ -154,8 +154,7 @@ class Tasks:
         if task in self._pool_of:
             return task
         asked = (instance.uuid, instance.task_state or "")
-        if asked not in self._strange:
-            self._strange.add(asked)
+        if self._strange.is_news(asked):
             LOG.error(
                 "Instance %s: %r is wanted of it, which this version can't do; it is left alone",
                 *asked,

@@ -18,7 +18,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from ironic_virt import exceptions
+from ironic_virt import exceptions, logs
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
@@ -412,7 +412,7 @@ class Deployment:
                 "Instance %s could not be taken off its node after the failure: %s. Destroying "
                 "the instance tries it again",
                 instance.uuid,
-                exc,
+                logs.said(exc),
                 exc_info=not isinstance(exc, exceptions.IronicVirtError),
             )
             error.add_note(f"Undoing it failed too: {exc}")

@@ -22,7 +22,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from ironic_virt import exceptions
+from ironic_virt import exceptions, logs
 from ironic_virt.baremetal import allocations
 from ironic_virt.baremetal.allocations import Allocation
 from ironic_virt.baremetal.client import IronicClient
@@ -294,7 +294,7 @@ class Reservation:
                 "The allocation of instance %s could not be given up after the failure: %s. "
                 "Destroying the instance tries it again",
                 instance.uuid,
-                exc,
+                logs.said(exc),
                 exc_info=not isinstance(exc, exceptions.IronicVirtError),
             )
             error.add_note(f"Giving the reservation up failed too: {exc}")

@@ -27,7 +27,7 @@ from nova.objects import external_event
 from nova.virt import driver as nova_driver
 from oslo_log import log as logging
 
-from ironic_virt import driver, exceptions, virt
+from ironic_virt import driver, exceptions, logs, virt
 from ironic_virt.nova import options, values
 from ironic_virt.nova.capabilities import CAPABILITIES
 from ironic_virt.nova.errors import Doing, NotDeployed, translated
@@ -63,6 +63,7 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(virtapi)
+        logs.tell_errors_once()
         conf = nova.conf.CONF
         options.register_opts(conf)
         self._records = NovaVirtAPI(conf)

@@ -20,6 +20,9 @@ LOG = logging.getLogger(__name__)
 _MOST_NAMED = 10
 """So many nodes that another host has are named in one line of the log, of 100,000 perhaps."""
 
+_MOST_REMEMBERED = 1000
+"""So many nodes that were left to others and are not now are no news when they come back."""
+
 
 class News:
     """Remembers what was told.
@@ -86,6 +89,9 @@ class News:
         for uuid in claim.nodes & self._left.keys():
             del self._left[uuid]
         self._left.update(claim.left)
+        if len(self._left) > 2 * len(claim.left) + _MOST_REMEMBERED:
+            # Most of them have gone from Ironic.
+            self._left = dict(claim.left)
 
     def _recorded(self, owner: str, uuids: list[str], target: TargetSet) -> None:
         one = len(uuids) == 1

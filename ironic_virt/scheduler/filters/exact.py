@@ -13,6 +13,7 @@ import logging
 
 from oslo_config import cfg
 
+from ironic_virt import logs
 from ironic_virt.scheduler.candidates import CandidateQuery, Span
 from ironic_virt.scheduler.filters import BaseHostFilter
 from ironic_virt.scheduler.host_state import HostState
@@ -49,13 +50,12 @@ class ExactCoreFilter(BaseHostFilter):
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
-        self._warned: set[str] = set()
+        self._told = logs.Told()
 
     def why_not(self, host: HostState, spec: RequestSpec) -> str | None:
         """See :class:`BaseHostFilter`."""
         if not host.vcpus_total:
-            if host.nodename not in self._warned:
-                self._warned.add(host.nodename)
+            if self._told.is_news(host.nodename):
                 LOG.warning(
                     "Compute node %s of %s doesn't say how many cores it has: ExactCoreFilter "
                     "rejects it. Set the node's properties/cpus in Ironic",

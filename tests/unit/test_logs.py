@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Lines of the log that repeat nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from oslo_config import cfg
+from oslo_log import formatters, log
+
+from ironic_virt import exceptions, logs
+from ironic_virt.baremetal.node import NodeDecoder
+from tests.unit.baremetal.scripted import node_json
+
+NAME = "tests_of_errors_told_once"
+
+
+def test_what_was_told_is_news_again_when_it_is_long_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "MOST_TOLD", 2)
+    told = logs.Told()
+    assert [told.is_news(what) for what in "aabba"] == [True, False, True, False, False]
+    assert [told.is_news(what) for what in "cab"] == [True, True, True]
+
+
+def test_warnings_of_nodes_are_remembered_up_to_a_number(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logs, "MOST_TOLD", 10)
+    decoder = NodeDecoder()
+    for number in (*range(11), 0):
+        decoder.one(json.dumps(node_json(provision_state=f"state {number}")).encode())
+    said = [line for line in caplog.messages if "'state 0'" in line]
+    assert len(said) == 2
+
+
+@pytest.fixture
+def written() -> Iterator[io.StringIO]:
+    """What oslo.log writes."""
+    conf = cfg.ConfigOpts()
+    log.register_options(conf)
+    conf([])
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatters.ContextFormatter(project="test", version="1", config=conf))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    yield stream
+    root.removeHandler(handler)
+    logging.getLogger(NAME).parent = root
+
+
+def test_an_error_that_a_line_names_is_not_added_to_it(written: io.StringIO) -> None:
+    # Twice, as two drivers in a process would.
+    logs.tell_errors_once(NAME)
+    logs.tell_errors_once(NAME)
+    below = log.getLogger(f"{NAME}.below")
+    try:
+        raise exceptions.IronicUnavailable("BAD GATEWAY")
+    except exceptions.IronicUnavailable as exc:
+        below.warning("It failed: %s", exc)
+    (line,) = written.getvalue().splitlines()
+    assert line.count("BAD GATEWAY") == 1
+
+
+def test_a_traceback_stays(written: io.StringIO) -> None:
+    logs.tell_errors_once(NAME)
+    try:
+        raise RuntimeError("nobody expected it")
+    except RuntimeError as exc:
+        log.getLogger(f"{NAME}.below").error("It failed: %s", logs.said(exc), exc_info=True)
+    line, *trace = written.getvalue().splitlines()
+    assert line.endswith("It failed: RuntimeError: RuntimeError: nobody expected it")
+    assert "Traceback" in trace[0]
+
+
+def test_levels_and_handlers_of_an_operators_still_count(written: io.StringIO) -> None:
+    logs.tell_errors_once(NAME)
+    theirs = io.StringIO()
+    handler = logging.StreamHandler(theirs)
+    above, below = logging.getLogger(NAME), logging.getLogger(f"{NAME}.below")
+    above.addHandler(handler)
+    assert below.getEffectiveLevel() == logging.getLogger().level
+    below.error("once")
+    above.propagate = False
+    below.error("not for the root")
+    above.propagate = True
+    above.removeHandler(handler)
+    assert theirs.getvalue() == "once\nnot for the root\n"
+    assert len(written.getvalue().splitlines()) == 1
