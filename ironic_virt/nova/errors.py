@@ -32,6 +32,7 @@ from nova import exception
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
+from ironic_virt.nova.log_context import about
 
 LOG = logging.getLogger(__name__)
 
@@ -247,9 +248,13 @@ def reason(error: exceptions.IronicVirtError) -> str:
 
 @contextlib.contextmanager
 def translated(doing: Doing, instance: Any = None) -> Iterator[None]:
-    """Let what is raised in the block reach Nova as its own error; others pass."""
+    """Let what is raised in the block reach Nova as its own error; others pass.
+
+    What is logged meanwhile names the instance.
+    """
     try:
-        yield
+        with about(instance):
+            yield
     except exceptions.InstanceNotFound as error:
         # Nova asks of what may be gone, and says so itself.
         raise translate(error, doing, instance) from error

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,10 +13,13 @@ from typing import Any
 import pytest
 from keystoneauth1 import loading
 from nova import conf as nova_conf
+from nova import context as nova_context
 from nova import exception, objects, test
 from nova.compute import provider_tree
 from nova.network import model
 from nova.virt.ironic import driver as in_tree
+from oslo_context import context as oslo_context
+from oslo_log import formatters
 
 from ironic_virt.nova import options
 from ironic_virt.nova.driver import IronicDriver
@@ -62,6 +67,27 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
 
     def test_it_can_what_novas_own_driver_can(self) -> None:
         assert IronicDriver.capabilities == in_tree.IronicDriver.capabilities
+
+    def test_lines_name_the_server_and_their_error_once(self) -> None:
+        """As Nova's log format shows them; a line of the next call names its own server."""
+        driver = self.make()
+        node = self.fake.add_node(instance_uuid=INSTANCE, provision_state="active", protected=True)
+        context = nova_context.RequestContext(overwrite=True)
+        stream = io.StringIO()
+        handler = logging.StreamHandler(stream)
+        handler.setFormatter(formatters.ContextFormatter(config=CONF))
+        logging.getLogger().addHandler(handler)
+        self.addCleanup(logging.getLogger().removeHandler, handler)
+        with pytest.raises(exception.InstancePowerOffFailure):
+            driver.destroy(context, self.instance(node), None)
+        ours = [line for line in stream.getvalue().splitlines() if " ironic_virt." in line]
+        for line in ours:
+            assert f"[instance: {INSTANCE}]" in line
+        assert any(" ironic_virt.driver." in line for line in ours)
+        (failed,) = (line for line in ours if " ERROR " in line)
+        assert failed.count("is protected") == 1
+        assert oslo_context.get_current() is context
+        assert context.resource_uuid is None
 
     def test_a_compute_node_is_called_as_its_node(self) -> None:
         node = self.fake.add_node()
