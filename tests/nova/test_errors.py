@@ -49,6 +49,8 @@ def reasons(kind: type[exceptions.IronicVirtError]) -> exceptions.IronicVirtErro
             )
         case exceptions.MicroversionNotSupported:
             return exceptions.MicroversionNotSupported("shards", "1.82", "1.50")
+        case exceptions.NodeUnreadable:
+            return exceptions.NodeUnreadable(["instance_uuid"], node=NODE)
         case exceptions.OperationNotSupported:
             return exceptions.OperationNotSupported("volumes")
         case exceptions.InvalidExtraSpec:
