@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The tables beside Nova's own driver name tests, and those exist."""
+"""The tables of what the driver does name tests, and those exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
-PAGES = ROOT / "doc" / "source" / "nova"
+PAGES = ROOT / "doc" / "source"
 QUOTED = re.compile(r"``([^`]+)``")
 
 
@@ -67,13 +67,15 @@ def missing_by_words(shown_by: str) -> list[str]:
     return found
 
 
-FEATURES = list(rows(PAGES / "features.rst"))
-DIFFERENCES = list(rows(PAGES / "differences.rst"))
+FEATURES = list(rows(PAGES / "nova" / "features.rst"))
+DIFFERENCES = list(rows(PAGES / "nova" / "differences.rst"))
+FAULTS = list(rows(PAGES / "admin" / "faults.rst"))
 
 
 def test_there_are_as_many_rows_as_one_would_think() -> None:
     assert len(FEATURES) > 40
     assert len(DIFFERENCES) > 30
+    assert [number for number, *_ in FAULTS] == [str(number) for number in range(1, 26)]
 
 
 @pytest.mark.parametrize("row", FEATURES, ids=lambda row: row[0])
@@ -81,6 +83,15 @@ def test_a_feature_is_shown_by_a_test(row: list[str]) -> None:
     _, theirs, ours, shown_by = row
     assert theirs
     assert ours
+    assert QUOTED.search(shown_by)
+    assert missing(shown_by) == []
+
+
+@pytest.mark.parametrize("row", FAULTS, ids=lambda row: row[0])
+def test_what_is_done_at_a_fault_is_shown_by_a_test(row: list[str]) -> None:
+    _, fault, done, shown_by = row
+    assert fault
+    assert done
     assert QUOTED.search(shown_by)
     assert missing(shown_by) == []
 

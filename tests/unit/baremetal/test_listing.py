@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -67,6 +68,13 @@ def test_a_link_can_not_widen_the_filter() -> None:
     channel = ScriptedChannel(page(blue[0], next=link), page(blue[1]))
     client_of(channel).list_nodes(NodeFilter(shard="blue"))
     assert channel.requests[1].params == channel.requests[0].params | {"marker": A}
+
+
+def test_the_line_of_a_request_has_the_query(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    client_of(ScriptedChannel(page())).list_nodes(NodeFilter(shard="blue"))
+    (line,) = (line for line in caplog.messages if line.startswith("GET /nodes?"))
+    assert "shard=blue" in line.partition(": 200 in ")[0]
 
 
 def test_the_default_group_is_asked_for_on_every_page_too() -> None:
