@@ -163,19 +163,6 @@ TRANSITIONAL: Final = frozenset(
 )
 """Few nodes are in one of these at a time, so listing them is cheap."""
 
-FAILED: Final = frozenset(
-    {
-        DEPLOY_FAILED,
-        CLEAN_FAILED,
-        INSPECT_FAILED,
-        ADOPT_FAILED,
-        RESCUE_FAILED,
-        UNRESCUE_FAILED,
-        SERVICE_FAILED,
-    }
-)
-"""In these a change of the power state leaves ``last_error`` as it is, unless it fails."""
-
 # -- verbs of PUT /v1/nodes/{node}/states/provision ---------------------------
 
 VERB_ACTIVE: Final = "active"

@@ -246,22 +246,13 @@ def outcome(before: Node, now: Node | None, instance: InstanceLike, target: str)
     if now.target_power_state is not None or now.reservation is not None:
         return None
     # Only a reboot can leave the state as it was and yet have failed.
-    failed = target in _REBOOTS and _has_new_error(before, now)
+    failed = target in _REBOOTS and bool(now.last_error)
     if now.power_state == _REACHED[target] and not failed:
         return now
     raise exceptions.PowerFailed(
         now.uuid, instance.uuid, f"{target!r} failed, {now.states}: {now.why}"
     )
 
-
-def _has_new_error(before: Node, now: Node) -> bool:
-    """Whether the error that a node shows is of this change.
-
-    Ironic forgets the former one when it begins, but in states that say a failure (39.0.0).
-    """
-    if now.last_error and now.provision_state in states.FAILED:
-        return now.last_error != before.last_error
-    return bool(now.last_error)
 
 
 def _off_already(node: Node, instance: InstanceLike) -> Node:

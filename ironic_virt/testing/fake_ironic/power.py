@@ -26,9 +26,7 @@ def change_power(bm: Baremetal, node: Node, target: str, timeout: int | None = N
     noted = node.driver_internal_info
     if not already:
         noted = {**noted, "last_power_state_change": bm.store.timestamp()[:19]}
-    bm.update(node, target_power_state=end, driver_internal_info=noted)
-    if node.provision_state not in states.FAILURES:
-        bm.update(node, last_error=None)
+    bm.update(node, target_power_state=end, last_error=None, driver_internal_info=noted)
     bm.lock(node)
     failure = bm.take_failure("power", node)
     delay = 0.0 if already else bm.seconds(bm.settings.durations.power)
