@@ -254,7 +254,6 @@ def outcome(before: Node, now: Node | None, instance: InstanceLike, target: str)
     )
 
 
-
 def _off_already(node: Node, instance: InstanceLike) -> Node:
     """A node that Ironic never powers off, if there is no need to.
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 
 from ironic_virt.testing import real_ironic
+from ironic_virt.testing.fault_proxy import FaultProxy
 from tests.nova import figures
-from tests.nova.proxy import Proxy
 from tests.nova.services import Services
 
 MOVE = "nova-manage db ironic_compute_node_move --ironic-node-uuid {} --destination-host {}"
@@ -100,7 +100,7 @@ class TestMoving(Moving):
 
     def move_while_ironic_is_silent(self) -> None:
         """Move a node between two services that live, one of which can't list its nodes."""
-        with Proxy(self._real.url) as proxy:
+        with FaultProxy(self._real.url) as proxy:
             (node,) = self.make_nodes(1, shard="c")
             c = self.start_compute(
                 "compute-c", shard="c", endpoint_override=proxy.url, api_max_retries=0
@@ -111,10 +111,9 @@ class TestMoving(Moving):
             self.force_down("compute-c")
             self.move(node, "compute-b")
             self.refresh(self.b)
-            proxy.stop()
-            self.refresh(c)
-            assert self.hosts()[node] == "compute-b"
-            proxy.start()
+            with proxy.away():
+                self.refresh(c)
+                assert self.hosts()[node] == "compute-b"
             self.refresh(c, self.b)
             assert self.hosts()[node] == "compute-b"
 
