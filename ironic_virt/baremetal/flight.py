@@ -44,7 +44,7 @@ class SingleFlight(Generic[T]):
             except futures.CancelledError:
                 continue
             except Exception as exc:
-                raise _copy(exc) from exc
+                raise _copy(exc) from exc.__cause__
 
     def _lead(self, flight: futures.Future[T], ask: Callable[[], T]) -> T:
         try:
@@ -52,7 +52,7 @@ class SingleFlight(Generic[T]):
         except Exception as exc:
             self._land()
             flight.set_exception(exc)
-            raise _copy(exc) from exc
+            raise _copy(exc) from exc.__cause__
         except BaseException:
             # This thread is being ended; one of those who wait has to ask.
             self._land()
@@ -72,4 +72,5 @@ def _copy(error: Exception) -> Exception:
     twin = type(error).__new__(type(error))
     twin.args = error.args
     twin.__dict__.update(error.__dict__)
-    return twin
+    # In a traceback the copy stands for the first one, and not beside it.
+    return twin.with_traceback(error.__traceback__)

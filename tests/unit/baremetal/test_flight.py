@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Questions whose answer, or error, all share who ask meanwhile."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.flight import SingleFlight
+
+
+def test_a_traceback_tells_a_shared_error_once_with_its_cause_and_place() -> None:
+    def ask() -> None:
+        try:
+            raise OSError("no route")
+        except OSError as exc:
+            raise exceptions.IronicUnreachable("it is away") from exc
+
+    with pytest.raises(exceptions.IronicUnreachable) as caught:
+        SingleFlight[None]().run(ask)
+    text = "".join(traceback.format_exception(caught.value))
+    assert text.count("IronicUnreachable: Ironic: it is away") == 1
+    assert text.count("OSError: no route") == 1
+    assert "in ask" in text.partition("direct cause")[2]
