@@ -51,6 +51,27 @@ KEYS = "ironic_virt_keys"
 _NEVER_AN_OPERATORS = frozenset({KEYS, "configdrive", "image_url", "traits"})
 """What Ironic writes there for an instance, with a reservation or a deployment."""
 
+FOUND_BY_IRONIC = frozenset(
+    {
+        "boot_iso",
+        "image_checksum",
+        "image_container_format",
+        "image_disk_format",
+        "image_os_hash_algo",
+        "image_os_hash_value",
+        "image_properties",
+        "image_tags",
+        "image_type",
+        "kernel",
+        "ks_template",
+        "original_image_source",
+        "preserve_ephemeral",
+        "ramdisk",
+        "stage2",
+    }
+)
+"""What Ironic 39.0.0 finds out about an image and writes there, and what is for one rebuild."""
+
 _FORMER_SIGN = "flavor_name"
 """Former versions, and Nova's driver, wrote it without :data:`KEYS`."""
 
@@ -133,10 +154,14 @@ def named(info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ours(info: Mapping[str, Any]) -> frozenset[str]:
-    """The keys of a node's ``instance_info`` that were written for an instance."""
+    """The keys of a node's ``instance_info`` that were written for an instance.
+
+    With ours go those in which Ironic has noted the image, or the next one would get them.
+    """
     names = info.get(KEYS)
     if isinstance(names, list):
-        return _NEVER_AN_OPERATORS.union(filter(_is_text, names)).intersection(info)
+        written = _NEVER_AN_OPERATORS | FOUND_BY_IRONIC
+        return written.union(filter(_is_text, names)).intersection(info)
     if _FORMER_SIGN in info:
         return frozenset(info)
     return _NEVER_AN_OPERATORS.intersection(info)

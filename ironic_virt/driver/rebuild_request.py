@@ -22,26 +22,6 @@ from ironic_virt.virt import ImageLike, InstanceLike
 
 MARK = "ironic_virt_rebuild"
 _CONFIG_DRIVE = frozenset({"configdrive"})
-# What Ironic 39.0.0 finds out about an image and writes down, and what is for one rebuild.
-_OF_THE_FORMER = frozenset(
-    {
-        "boot_iso",
-        "image_checksum",
-        "image_container_format",
-        "image_disk_format",
-        "image_os_hash_algo",
-        "image_os_hash_value",
-        "image_properties",
-        "image_tags",
-        "image_type",
-        "kernel",
-        "ks_template",
-        "original_image_source",
-        "preserve_ephemeral",
-        "ramdisk",
-        "stage2",
-    }
-)
 
 # Texts of Ironic 39.0.0: what fails before the first deploy step, and what comes
 # after the image was written.
@@ -97,7 +77,7 @@ def configure(
     :param with_drive: a config drive comes with the request.  If none does, that of
         the former deployment goes, or Ironic would put it on again.
     """
-    gone = deploy_request.ours(former) | _OF_THE_FORMER
+    gone = deploy_request.ours(former) | deploy_request.FOUND_BY_IRONIC
     kept = {key: value for key, value in former.items() if key not in gone}
     drops = frozenset() if with_drive else _CONFIG_DRIVE
     return deploy_request.patch(former, {**kept, **wanted}, drops=drops)

@@ -40,7 +40,12 @@ from tests.integration.services import (
 
 SHARD = "tear-down"
 LONG_AGO = "2020-01-01 00:00:00"
-INSTANCE_INFO = {"image_source": IMAGE.id, "image_checksum": IMAGE.checksum}
+# As the driver notes it.
+INSTANCE_INFO = {
+    "image_source": IMAGE.id,
+    "image_checksum": IMAGE.checksum,
+    "ironic_virt_keys": ["image_checksum", "image_source"],
+}
 WITH_A_SYSTEM = sorted(
     state
     for state in states.ALL

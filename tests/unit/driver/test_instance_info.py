@@ -90,3 +90,13 @@ def test_what_a_former_version_wrote_is_taken_off_whole(
     fake.set_node(node, instance_info={"flavor_name": "bm", "user.name": "ada"})
     stage.destroy(stage.instance(node))
     assert info(fake, node) == {}
+
+
+def test_what_ironic_has_noted_of_the_image_goes_with_ours() -> None:
+    # Of an image in Glance that Anaconda installs; the next image would get its kernel.
+    noted = {"kernel": "glance://k", "image_type": "whole-disk"}
+    written = deploy_request.named({"image_source": IMAGE.id})
+    patch = deploy_request.release({**OPERATORS, **written, **noted})
+    assert {change["path"] for change in patch} == {
+        f"/instance_info/{key}" for key in (*written, *noted)
+    }
