@@ -123,7 +123,7 @@ class KeystoneChannel:
         ironic_conf.check_auth(conf)
         group = ironic_conf.GROUP
         auth = loading.load_auth_from_conf_options(conf, group)
-        # keystoneauth1 leaves these to whoever brings a session.
+        # keystoneauth1 leaves these to a session of the caller.
         tls = {name: conf[group].get(name) for name in ("tls_ciphers", "tls_min_version")}
         session = loading.load_session_from_conf_options(
             conf,
@@ -229,7 +229,7 @@ class KeystoneChannel:
         self._base = None
 
     def _renewed(self, refused: _Way) -> _Way | None:
-        """The way with another token; ``None``: there is no other to be had."""
+        """The way with another token; ``None``: Keystone gives no other."""
         with self._lock:
             # Another thread may have had the same token refused.
             if refused.token == self._token:

@@ -28,7 +28,7 @@ class SingleFlight(Generic[T]):
     def run(self, ask: Callable[[], T]) -> T:
         """Ask, unless it is being asked already.
 
-        :returns: what the one who asks gets.
+        :returns: the answer to the one question.
         :raises Exception: what that one raises; each caller has a copy of its own.
         """
         while True:

@@ -73,7 +73,7 @@ class Negotiation:
         return known
 
     def ask(self) -> ServerVersions:
-        """What Ironic speaks now; whoever asks meanwhile shares the answer, or the error.
+        """What Ironic speaks now; all who ask meanwhile share the answer, or the error.
 
         :raises IronicError: it can't be asked.
         """

@@ -33,7 +33,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 
 def register_but_ironic(conf: cfg.ConfigOpts) -> None:
-    """The same for who asks nothing of Ironic."""
+    """Register the options of commands that ask nothing of Ironic."""
     compute.register_opts(conf)
     service.register_opts(conf)
     scheduler.register_opts(conf)
