@@ -135,6 +135,14 @@ def test_a_list_that_never_ends_is_an_error() -> None:
         client_of(channel).volumes.connectors(NODE)
 
 
+def test_a_list_whose_pages_repeat_is_an_error() -> None:
+    page = {"targets": [target()], "next": "http://inside/v1/volume/targets?marker=x"}
+    channel = ScriptedChannel(answer(200, page), answer(200, page))
+    with pytest.raises(exceptions.UnexpectedAnswer, match="drop the query 'marker'"):
+        client_of(channel).volumes.targets(NODE)
+    assert len(channel.requests) == 2
+
+
 def test_connectors_have_a_type_and_an_id() -> None:
     body = {"connectors": [{"uuid": "c1", "type": "iqn", "connector_id": "iqn.1", "extra": {}}]}
     channel = ScriptedChannel(answer(200, body))
