@@ -140,7 +140,7 @@ class NovaVirtAPI(virt.VirtAPI):
     def was_moved_away(self, uuid: str) -> bool:
         """Whether another host has got a node's record since it was taken for this host's.
 
-        Asked before the resource tracker is told of a node.  By then it has asked for this
+        Asked before the resource tracker gets a node.  By then it has asked for this
         host's records again, and would take back the record of a node that it lacks.
         """
         if uuid not in self._presumed or uuid in self.tracked():
