@@ -24,8 +24,12 @@ import threading
 PR_SET_PDEATHSIG = 1
 
 
-def _die_with_parent() -> None:
-    """Covers the one case that the pipe can't: a SIGKILL of the supervisor itself (Linux)."""
+_ASKED_BY = {signal.SIGTERM, signal.SIGUSR1}
+
+
+def _prepare_child() -> None:
+    """Let signals come, and die with the supervisor (Linux): the pipe can't do that."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ASKED_BY)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -38,11 +42,13 @@ def _signal_group(child: "subprocess.Popen[bytes]", number: signal.Signals) -> N
 
 def supervise(grace: float, directory: str, command: list[str]) -> int:
     """Run ``command`` until it ends or standard input does; see the module's docstring."""
+    # One that comes before its handler is there would end this process, and leave the group.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ASKED_BY)
     child = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
-        preexec_fn=_die_with_parent,
+        preexec_fn=_prepare_child,
     )
     asked_to_stop = threading.Event()
 
@@ -63,6 +69,7 @@ def supervise(grace: float, directory: str, command: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=stop).start())
     signal.signal(signal.SIGUSR1, lambda *_: _signal_group(child, signal.SIGKILL))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ASKED_BY)
     threading.Thread(target=stop_at_end_of_input, daemon=True).start()
 
     status = child.wait()

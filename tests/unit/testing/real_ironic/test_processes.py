@@ -77,6 +77,34 @@ def test_killing_asks_nobody_and_leaves_the_directory(directory, pipe):
     process.stop()
 
 
+HASTY = """
+import os, signal, subprocess, sys
+from ironic_virt.testing.real_ironic.scripts import supervise
+start = subprocess.Popen
+
+def start_and_be_told(*arguments, **options):
+    child = start(*arguments, **options)
+    os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+    return child
+
+subprocess.Popen = start_and_be_told
+sys.exit(supervise.supervise(10.0, sys.argv[2], sys.argv[3:]))
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGUSR1", "SIGTERM"])
+def test_a_signal_that_comes_while_the_program_starts_is_not_lost(directory, pipe, name):
+    command = shell(pipe, "sleep 1000 & wait")
+    with subprocess.Popen(
+        [sys.executable, "-c", HASTY, name, str(directory), *command], stdin=subprocess.PIPE
+    ) as supervisor:
+        # Where the program is ended before it opens the pipe, nobody else would.
+        with open(os.open(pipe, os.O_RDWR), "w"), pipe.open():
+            status = supervisor.wait()
+    assert status > 128
+    assert directory.exists() is (name == "SIGUSR1")
+
+
 def test_a_program_that_ends_by_itself_leaves_its_log(directory):
     process = ServerProcess(
         ["sh", "-c", "echo first; echo last >&2; exit 3"],
