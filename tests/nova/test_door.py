@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -107,6 +108,46 @@ def test_nova_loads_the_driver_from_a_wheel_and_says_so(tmp_path: Path, wheel: P
     environment.pip("uninstall", "--yes", "ironic-virt")
     assert not (environment.site / "nova" / "virt" / "ironic_virt").exists()
     assert environment.run("import nova.virt.ironic.driver").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("recipe", "wheels", "constraints"),
+    [
+        (
+            "container/Containerfile",
+            "/tmp/ironic_virt",
+            "${CONSTRAINTS:?names no upper constraints}",
+        ),
+        ("kolla/template-override.j2", "/additions", "/requirements/upper-constraints.txt"),
+    ],
+)
+def test_the_recipe_of_an_image_installs_it_beside_nova(
+    tmp_path: Path, wheel: Path, recipe: str, wheels: str, constraints: str
+) -> None:
+    environment = Environment(tmp_path / "env", nova=True)
+    text = (ROOT / "etc" / "deploy" / recipe).read_text()
+    (step,) = re.findall(r"^RUN ((?:.*\\\n)*.*)$", text, re.MULTILINE)
+    assert wheels in step
+    assert constraints in step
+    ours = tmp_path / "image"
+    (ours / "ironic-virt").mkdir(parents=True)
+    shutil.copy(wheel, ours / "ironic-virt" if "additions" in wheels else ours)
+    allowed = tmp_path / "upper-constraints.txt"
+    # What Nova has here.  Nothing else is needed, so no index is asked.
+    have = environment.pip("freeze").splitlines()
+    allowed.write_text("\n".join(line for line in have if "==" in line))
+    step = step.replace(wheels, str(ours)).replace(constraints, str(allowed))
+    done = subprocess.run(
+        ["bash", "-ec", step],
+        env={"PATH": f"{environment.python.parent}:/usr/bin:/bin", "PIP_NO_INDEX": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=environment.site,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not ours.exists()
+    assert (environment.site / "nova" / "virt" / "ironic_virt" / "__init__.py").exists()
 
 
 def test_the_wheel_leaves_novas_packages_to_nova(wheel: Path) -> None:
