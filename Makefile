@@ -109,21 +109,35 @@ sample: $(DEV)/.made-$(DIGEST) ## Write the sample configuration file from the o
 bench: $(NOVA)/.made-$(DIGEST) ## Measure against Nova's in-tree driver
 	$(NOVA)/bin/python -m benchmarks --table $(BENCH_ARGS)
 
+# An environment with what a package is made and listed by, and little else.
+DIST := $(ENVS)/dist
+
+$(DIST)/.made-$(DIGEST):
+	$(call environment,dist)
+
 .PHONY: dist
-dist: $(DEV)/.made-$(DIGEST) ## Build the sdist and the wheel into dist/
+dist: $(DIST)/.made-$(DIGEST) ## Build sdist, wheel and bill of materials into dist/
 	rm -rf dist
 	$(call copy_of_checkout,$(ENVS)/source)
-	$(DEV)/bin/python -m build --outdir dist $(ENVS)/source
-	rm -rf $(ENVS)/source
+	$(DIST)/bin/python -m build --outdir dist $(ENVS)/source
+	rm -rf $(ENVS)/source $(ENVS)/wheel
+	"$(PYTHON)" -m venv --without-pip $(ENVS)/wheel
+	$(PIP_FOR_WHEEL) --no-index --find-links dist --no-deps ironic-virt
+	$(PIP_FOR_WHEEL) ironic-virt
+	$(DIST)/bin/cyclonedx-py environment --output-reproducible $(ENVS)/wheel/bin/python \
+		--output-file "$$(echo dist/*.tar.gz | sed 's/[.]tar[.]gz$$/.cdx.json/')"
 
 .PHONY: dist-check
-dist-check: dist ## Install the wheel in an empty environment and run it there
-	rm -rf $(ENVS)/wheel
-	"$(PYTHON)" -m venv $(ENVS)/wheel
-	$(ENVS)/wheel/bin/python -m pip install -qq --disable-pip-version-check dist/*.whl
-	$(ENVS)/wheel/bin/python -m pip check
+dist-check: dist ## Run the wheel in an empty environment, and check the bill
+	$(DIST)/bin/python -m pip --python $(ENVS)/wheel/bin/python check
+	$(DIST)/bin/python .ci/check_sbom.py dist/*.cdx.json $(ENVS)/wheel/bin/python
 	cd $(ENVS)/wheel && bin/ironic-virt --version && bin/ironic-virt --help >/dev/null
 	rm -rf $(ENVS)/wheel
+
+# Into an empty environment, by the other one's pip: what is listed there came with the wheel.
+# From a directory, since of a file its path would be listed, too.
+PIP_FOR_WHEEL = $(DIST)/bin/python -m pip --python $(ENVS)/wheel/bin/python install \
+	-qq --disable-pip-version-check
 
 .PHONY: clean
 clean: ## Remove environments, caches and whatever was built
