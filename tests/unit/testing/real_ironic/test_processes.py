@@ -95,12 +95,15 @@ sys.exit(supervise.supervise(10.0, sys.argv[2], sys.argv[3:]))
 @pytest.mark.parametrize("name", ["SIGUSR1", "SIGTERM"])
 def test_a_signal_that_comes_while_the_program_starts_is_not_lost(directory, pipe, name):
     command = shell(pipe, "sleep 1000 & wait")
-    with subprocess.Popen(
-        [sys.executable, "-c", HASTY, name, str(directory), *command], stdin=subprocess.PIPE
-    ) as supervisor:
-        # Where the program is ended before it opens the pipe, nobody else would.
-        with open(os.open(pipe, os.O_RDWR), "w"), pipe.open():
-            status = supervisor.wait()
+    # Where the program is ended before it opens the pipe, nobody else would.
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", HASTY, name, str(directory), *command], stdin=subprocess.PIPE
+        ) as supervisor,
+        open(os.open(pipe, os.O_RDWR), "w"),
+        pipe.open(),
+    ):
+        status = supervisor.wait()
     assert status > 128
     assert directory.exists() is (name == "SIGUSR1")
 
