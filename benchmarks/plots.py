@@ -10,16 +10,22 @@ from __future__ import annotations
 import dataclasses
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmarks import table
 
-SIDES = {"ours": "ironic_virt", "peer": "Nova's in-tree driver"}
+SIDES = {
+    "ours": "ironic_virt",
+    "peer": "Nova's in-tree driver",
+    "tuned": "Nova's in-tree driver, tuned",
+}
 # Of the palette of Okabe and Ito, which colour-blind readers can tell apart too.
-_COLOURS = {"ours": "#0072B2", "peer": "#D55E00"}
+_COLOURS = {"ours": "#0072B2", "peer": "#D55E00", "tuned": "#E69F00"}
 _STYLES = ("-", "--", ":")
-_MARKERS = {"ours": "o", "peer": "s"}
+_MARKERS = {"ours": "o", "peer": "s", "tuned": "D"}
+_BARS = 0.76
+"""How much of the place of a figure its bars take together."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,10 +62,14 @@ class Plot:
     y: str = "log"
     peer: str = SIDES["peer"]
 
-    @property
-    def sides(self) -> Mapping[str, str]:
-        """The sides, and what they are called."""
-        return SIDES | {"peer": self.peer}
+    def sides(self, records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+        """The sides that were measured, and what they are called.
+
+        :param records: what was found of them, by side.
+        """
+        measured = {side for record in records for side in SIDES if record.get(side)}
+        names = SIDES | {"peer": self.peer}
+        return {side: name for side, name in names.items() if side in measured}
 
 
 def draw(plot: Plot, content: Mapping[str, Any], directory: pathlib.Path) -> list[pathlib.Path]:
@@ -101,7 +111,7 @@ def draw(plot: Plot, content: Mapping[str, Any], directory: pathlib.Path) -> lis
 def _curves(axes: Any, plot: Plot, panel: Panel, content: Mapping[str, Any]) -> None:
     points = content["points"]
     places = {point["at"]: at for at, point in enumerate(points)}
-    for side, name in plot.sides.items():
+    for side, name in plot.sides(points).items():
         for style, (figure, label) in zip(_STYLES, panel.figures.items(), strict=False):
             if panel.only.get(figure, side) != side:
                 continue
@@ -129,14 +139,16 @@ def _curves(axes: Any, plot: Plot, panel: Panel, content: Mapping[str, Any]) -> 
 
 
 def _bars(axes: Any, plot: Plot, panel: Panel, content: Mapping[str, Any]) -> None:
-    width = 0.38
-    for shift, (side, name) in zip((-width / 2, width / 2), plot.sides.items(), strict=True):
-        places = {figure: at for at, figure in enumerate(panel.figures)}
+    places = {figure: at for at, figure in enumerate(panel.figures)}
+    sides = {
+        side: name
+        for side, name in plot.sides([content]).items()
+        if not places.keys().isdisjoint(content[side])
+    }
+    width = _BARS / max(len(sides), 2)
+    for number, (side, name) in enumerate(sides.items()):
         shown = [(figure, content[side][figure]) for figure in places if figure in content[side]]
-        if not shown:
-            continue
-        if not all(content[other] for other in SIDES):
-            shift = 0.0
+        shift = (number - (len(sides) - 1) / 2) * width
         bars = axes.bar(
             [places[figure] + shift for figure, _ in shown],
             [value for _, value in shown],
@@ -176,7 +188,7 @@ def _extent(plot: Plot, panel: Panel, content: Mapping[str, Any]) -> tuple[float
         for record in (content["points"] if plot.along else [content])
         for side in SIDES
         for figure in panel.figures
-        if record[side].get(figure, 0) > 0
+        if record.get(side, {}).get(figure, 0) > 0
     ]
     return min(values, default=0.1), max(values, default=1.0)
 

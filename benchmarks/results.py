@@ -37,6 +37,8 @@ class Outcome:
     :param setting: what was measured: how many nodes, which versions.
     :param along: what a curve's points differ in, such as ``nodes``.
     :param points: a curve of the same figures or others.
+    :param tuned: all rounds of the peer with what its options can do for it; none if it was
+        measured with its defaults only.
     """
 
     benchmark: str
@@ -46,10 +48,11 @@ class Outcome:
     setting: Mapping[str, Any]
     along: str = ""
     points: Sequence[Point] = ()
+    tuned: Sequence[Figures] = ()
 
     def summary(self) -> dict[str, Any]:
-        """Medians of both sides, and by figure the peer's divided by ours."""
-        return {"benchmark": self.benchmark} | _compared(self.ours, self.peer)
+        """Medians of all sides, and by figure the others' divided by ours."""
+        return {"benchmark": self.benchmark} | _compared(self.ours, self.peer, self.tuned)
 
 
 def line(outcome: Outcome) -> str:
@@ -91,7 +94,7 @@ def record(outcome: Outcome) -> dict[str, Any]:
             "system": f"{platform.system()} {platform.machine()}",
         },
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "rounds": _rounds(outcome.ours, outcome.peer),
+        "rounds": _rounds(outcome.ours, outcome.peer, outcome.tuned),
     }
     if outcome.points:
         content["along"] = outcome.along
@@ -116,18 +119,27 @@ def write(content: Mapping[str, Any], directory: pathlib.Path) -> pathlib.Path:
     return path
 
 
-def _compared(ours: Sequence[Figures], peer: Sequence[Figures]) -> dict[str, dict[str, float]]:
+def _compared(
+    ours: Sequence[Figures], peer: Sequence[Figures], tuned: Sequence[Figures] = ()
+) -> dict[str, dict[str, float]]:
     mine = medians(ours)
     others = medians(peer) if peer else {}
-    ratio = {name: others[name] / mine[name] for name in mine if name in others and mine[name] > 0}
-    return {"ours": _readable(mine), "peer": _readable(others), "ratio": _readable(ratio)}
+    found = {"ours": mine, "peer": others, "ratio": _ratio(mine, others)}
+    if tuned:
+        best = medians(tuned)
+        found |= {"tuned": best, "tuned_ratio": _ratio(mine, best)}
+    return {name: _readable(figures) for name, figures in found.items()}
 
 
-def _rounds(ours: Sequence[Figures], peer: Sequence[Figures]) -> dict[str, list[Figures]]:
-    return {
-        "ours": [_readable(figures) for figures in ours],
-        "peer": [_readable(figures) for figures in peer],
-    }
+def _ratio(mine: Figures, others: Figures) -> dict[str, float]:
+    return {name: others[name] / mine[name] for name in mine if name in others and mine[name] > 0}
+
+
+def _rounds(
+    ours: Sequence[Figures], peer: Sequence[Figures], tuned: Sequence[Figures] = ()
+) -> dict[str, list[Figures]]:
+    sides = {"ours": ours, "peer": peer} | ({"tuned": tuned} if tuned else {})
+    return {name: [_readable(figures) for figures in rounds] for name, rounds in sides.items()}
 
 
 def _readable(figures: Figures) -> dict[str, float]:

@@ -23,11 +23,26 @@ class Row(NamedTuple):
     ours: str
     peer: str
     ratio: str
+    tuned: str
+    tuned_ratio: str
     required: str
     verdict: str
 
 
-HEADINGS = Row("Benchmark", "Figure", "Ours", "Peer", "Ratio", "Required", "Verdict")
+HEADINGS = Row(
+    benchmark="Benchmark",
+    figure="Figure",
+    ours="Ours",
+    peer="Peer",
+    ratio="Ratio",
+    tuned="Tuned peer",
+    tuned_ratio="Ratio to tuned",
+    required="Required",
+    verdict="Verdict",
+)
+_OF_TUNED = ("tuned", "tuned_ratio")
+_NUMBERS = ("ours", "peer", "ratio", *_OF_TUNED)
+_NONE = "-"
 
 
 def rows(
@@ -38,6 +53,7 @@ def rows(
     :param content: a :func:`benchmarks.results.record`.
     """
     ours, peer, ratio = content["ours"], content["peer"], content["ratio"]
+    tuned, tuned_ratio = content.get("tuned", {}), content.get("tuned_ratio", {})
     judged = [name for name in ours if name in required or name in limits]
     lines = []
     for name in [*judged, *(name for name in ours if name not in judged)]:
@@ -51,13 +67,15 @@ def rows(
             holds = holds and ours[name] <= limits[name]
         lines.append(
             Row(
-                content["benchmark"],
-                name,
-                readable(ours[name], unit),
-                readable(peer[name], unit) if name in peer else "-",
-                f"{_figures(ratio[name])}" if name in ratio else "-",
-                " and ".join(demands) or "-",
-                ("met" if holds else "MISSED") if demands else "-",
+                benchmark=content["benchmark"],
+                figure=name,
+                ours=readable(ours[name], unit),
+                peer=readable(peer[name], unit) if name in peer else _NONE,
+                ratio=_figures(ratio[name]) if name in ratio else _NONE,
+                tuned=readable(tuned[name], unit) if name in tuned else _NONE,
+                tuned_ratio=_figures(tuned_ratio[name]) if name in tuned_ratio else _NONE,
+                required=" and ".join(demands) or _NONE,
+                verdict=("met" if holds else "MISSED") if demands else _NONE,
             )
         )
     return lines
@@ -80,24 +98,35 @@ def readable(value: float, unit: str) -> str:
 def text(lines: Iterable[Row]) -> str:
     """Aligned columns under their headings."""
     table = [HEADINGS, *lines]
-    widths = [max(len(row[column]) for row in table) for column in range(len(HEADINGS))]
+    columns = _columns(table[1:])
+    widths = {name: max(len(getattr(row, name)) for row in table) for name in columns}
 
     def cells(row: Row) -> str:
-        left = [row[column].ljust(widths[column]) for column in (0, 1)]
-        right = [row[column].rjust(widths[column]) for column in (2, 3, 4)]
-        return "  ".join([*left, *right, row.required.ljust(widths[5]), row.verdict]).rstrip()
+        fields = row._asdict()
+        aligned = [
+            fields[name].rjust(width) if name in _NUMBERS else fields[name].ljust(width)
+            for name, width in widths.items()
+        ]
+        return "  ".join(aligned).rstrip()
 
-    rule = "  ".join("-" * width for width in widths)
+    rule = "  ".join("-" * width for width in widths.values())
     return "\n".join([cells(HEADINGS), rule, *map(cells, table[1:])])
 
 
 def as_csv(lines: Sequence[Row]) -> str:
     """The same for one benchmark, without its name and the verdict."""
+    columns = [name for name in _columns(lines) if name not in ("benchmark", "verdict")]
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     for row in (HEADINGS, *lines):
-        writer.writerow(row[1:6])
+        writer.writerow(getattr(row, name) for name in columns)
     return written.getvalue()
+
+
+def _columns(lines: Sequence[Row]) -> list[str]:
+    """All, but those of the tuned peer only where it was measured."""
+    tuned = any(row.tuned != _NONE for row in lines)
+    return [name for name in Row._fields if tuned or name not in _OF_TUNED]
 
 
 def _figures(value: float) -> str:

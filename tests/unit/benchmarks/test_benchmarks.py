@@ -78,6 +78,17 @@ def test_the_line_has_medians_and_the_peer_s_divided_by_ours() -> None:
     }
 
 
+def test_a_tuned_peer_has_medians_rounds_and_a_ratio_of_its_own() -> None:
+    tuned = dataclasses.replace(outcome(), tuned=[{"cpu": 5.0}, {"cpu": 4.0}, {"cpu": 4.0}])
+    found = results.record(tuned)
+    assert (found["tuned"], found["tuned_ratio"]) == ({"cpu": 4.0}, {"cpu": 2.0})
+    assert found["rounds"]["tuned"] == [{"cpu": 5.0}, {"cpu": 4.0}, {"cpu": 4.0}]
+    without = results.record(outcome())
+    assert found["ratio"] == without["ratio"]
+    assert "tuned" not in without
+    assert "tuned" not in without["rounds"]
+
+
 @pytest.mark.parametrize(
     ("required", "names"),
     [

@@ -78,6 +78,29 @@ def test_bars_carry_their_values(tmp_path: pathlib.Path) -> None:
         assert words in text
 
 
+@pytest.mark.usefixtures("svg_text")
+def test_a_tuned_peer_is_drawn_where_it_was_measured(tmp_path: pathlib.Path) -> None:
+    without = plots.draw(BARS, CONTENT, tmp_path)[1].read_text()
+    assert "in-tree driver, tuned" not in without
+    text = plots.draw(BARS, CONTENT | {"tuned": {"full": 45.0}}, tmp_path)[1].read_text()
+    for words in ("Nova's in-tree driver, tuned", "500 ms", "50 s", "45 s"):
+        assert words in text
+
+
+def test_bars_of_a_figure_stand_side_by_side() -> None:
+    from matplotlib.figure import Figure
+
+    for sides, width in ((("ours",), 0.38), (("ours", "peer"), 0.38), (plots.SIDES, 0.76 / 3)):
+        axes = Figure().add_subplot()
+        found = {side: {"full": 1.0} for side in sides}
+        # One that has no such figure leaves no gap.
+        content = {"tuned": {"steady": 1.0}, **found, "units": CONTENT["units"]}
+        plots._bars(axes, BARS, BARS.panels[0], content)
+        first = -width * len(sides) / 2
+        left = [first + width * number for number in range(len(sides))]
+        assert [bar.get_x() for bar in axes.patches] == pytest.approx(left)
+
+
 def test_the_same_record_gives_the_same_files(tmp_path: pathlib.Path) -> None:
     first = plots.draw(CURVE, CONTENT, tmp_path / "first")
     second = plots.draw(CURVE, CONTENT, tmp_path / "second")

@@ -73,6 +73,20 @@ def test_the_text_is_aligned() -> None:
     assert [line[columns[1] :] for line in lines] == ["met", "-", "-"]
 
 
+TUNED = CONTENT | {"tuned": {"wall": 0.6}, "tuned_ratio": {"wall": 50.0}}
+
+
+def test_a_tuned_peer_has_columns_of_its_own() -> None:
+    found = list(csv.reader(io.StringIO(table.as_csv(table.rows(TUNED, {"wall": 20}, {})))))
+    assert found[0][3:] == ["Ratio", "Tuned peer", "Ratio to tuned", "Required"]
+    assert found[1] == ["wall", "12 ms", "1.2 s", "100", "600 ms", "50", "ratio >= 20"]
+    assert found[2][4:] == ["-", "-", "-"]
+    # Beside a benchmark without one.
+    lines = table.text([*table.rows(CONTENT, {}, {}), *table.rows(TUNED, {}, {})]).splitlines()
+    end = lines[0].index("Tuned peer") + len("Tuned peer")
+    assert [line[end - 6 : end].strip() for line in lines[2:]] == ["-"] * 3 + ["600 ms", "-", "-"]
+
+
 def test_the_csv_has_the_same_cells() -> None:
     rows = table.rows(CONTENT, {"wall": 20}, {})
     found = list(csv.reader(io.StringIO(table.as_csv(rows))))
