@@ -3,11 +3,14 @@
 """``nova``: what the driver costs a real nova-compute, beside Nova's in-tree driver.
 
 Each side is a whole Nova of its own with one nova-compute (:mod:`benchmarks.nova_sides`),
-and both have the same 1,000 free nodes of the same real Ironic.  A round starts
+and all have the same 1,000 free nodes of the same real Ironic.  A round starts
 nova-compute on empty records, and then has its resource periodic run some times, by
 turns.  Before each turn one node in a hundred goes into maintenance or comes back.
 
-After each round Placement must offer the same on both sides, namely what is free.
+The in-tree driver has two sides: with Nova's defaults, and tuned, which is with several
+threads that see to the nodes.
+
+After each round Placement must offer the same on all sides, namely what is free.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import contextlib
 import random
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -31,6 +34,8 @@ from ironic_virt.testing import real_ironic
 FEW = 8
 CHURN = 0.01
 REFRESHES = 3
+WORKERS = 8
+"""``[compute] update_resources_max_workers`` of the tuned side; Nova's default is 1."""
 SCHEDULER, IRONIC = "scheduler", "ironic"
 """Who picks the node: the values of ``[ironic] node_selection``."""
 
@@ -50,6 +55,9 @@ _WHAT = {
 _START = "for the start of nova-compute on empty records"
 _STEADY = f"for update_available_resource: the median of {REFRESHES}"
 _AT_WORK = ("driver_cpu", "database_queries", "ironic_requests", "placement_requests")
+_BY_SEVERAL = ("driver_wall", "start_driver_wall")
+"""Not told of the tuned side: its threads are in the driver together, and wait for each other
+there, so the sum of their times is no time that passes."""
 _STEADY_NAMES = {"wall": "steady_wall", "cpu": "steady_cpu"}
 UNITS = {f"start_{name}": f"{unit} {_START}" for name, unit in _WHAT.items()} | {
     _STEADY_NAMES.get(name, name): f"{unit} {_STEADY}" for name, unit in _WHAT.items()
@@ -64,31 +72,33 @@ def run(
     node_selection: str = SCHEDULER,
     benchmark: str = "nova",
 ) -> Outcome:
-    """Measure both sides.
+    """Measure all sides.
 
     :param node_selection: of ours.
     :param benchmark: which one this is, by name.
     """
-    found: dict[str, list[Figures]] = {"ours": [], "peer": []}
+    found: dict[str, list[Figures]] = {side: [] for side in _sides(node_selection)}
     with fleet(nodes, progress) as stage:
         for number in range(1, rounds + 1):
             for side, figures in _round(stage, number, node_selection).items():
                 found[side].append(figures)
                 progress(
                     f"round {number} of {rounds}, {side}: {figures['start_wall']:.1f} s to start, "
-                    f"{figures['steady_wall']:.2f} s for a refresh, of which the driver has "
-                    f"{figures['driver_wall'] * 1000:.0f} ms"
+                    f"{figures['steady_wall']:.2f} s for a refresh, for which the driver works "
+                    f"{figures['driver_cpu'] * 1000:.0f} ms"
                 )
         version = stage.version
     return Outcome(
         benchmark,
         ours=found["ours"],
         peer=found["peer"],
+        tuned=found["tuned"],
         units=UNITS,
         setting={
             "nodes": nodes,
             "changes before each refresh": stage.changes,
             "node_selection": node_selection,
+            "update_resources_max_workers of tuned": WORKERS,
             "ironic": version,
         }
         | {name: metadata.version(name) for name in ("nova", "openstack-placement")},
@@ -175,29 +185,56 @@ def fleet(nodes: int, progress: Progress) -> Iterator[Fleet]:
         )
 
 
-def _round(stage: Fleet, number: int, node_selection: str) -> dict[str, Figures]:
-    """Start both sides and let them refresh in turns; who begins changes."""
+def _sides(node_selection: str) -> dict[str, dict[str, Any]]:
+    """What is told to each side."""
     options = {} if node_selection == SCHEDULER else {"node_selection": node_selection}
+    return {
+        "ours": {"driver": "ours", "options": options},
+        "peer": {"driver": "in-tree"},
+        "tuned": {"driver": "in-tree", "workers": WORKERS},
+    }
+
+
+def _round(stage: Fleet, number: int, node_selection: str) -> dict[str, Figures]:
+    """Start all sides and let them refresh in turns; who begins changes."""
     with contextlib.ExitStack() as stack:
         sides = {
-            name: stack.enter_context(Side(_SIDE, url=stage.url, driver=driver, options=own))
-            for name, driver, own in (("ours", "ours", options), ("peer", "in-tree", {}))
+            name: stack.enter_context(Side(_SIDE, url=stage.url, **told))
+            for name, told in _sides(node_selection).items()
         }
-        names = list(sides) if number % 2 else list(reversed(sides))
-        started = {name: sides[name].call("start") for name in names}
-        steady: dict[str, list[Figures]] = {name: [] for name in names}
-        for _ in range(REFRESHES):
+        started = {name: sides[name].call("start") for name in _turned(sides, number - 1)}
+        steady: dict[str, list[Figures]] = {name: [] for name in sides}
+        for turn in range(REFRESHES):
             stage.change()
-            names.reverse()
-            for name in names:
+            for name in _turned(sides, number + turn):
                 steady[name].append(sides[name].call("refresh"))
-        for name in names:
-            compare(name, sides[name].call("offered"), stage.offered())
+        for name, side in sides.items():
+            compare(name, side.call("offered"), stage.offered())
+    see_threads(started)
     found: dict[str, Figures] = {}
     for name, start in started.items():
-        found[name] = figures_of(start, steady[name])
-        see_all_at_work(name, found[name])
+        figures = figures_of(start, steady[name])
+        see_all_at_work(name, figures)
+        untold = _BY_SEVERAL if name == "tuned" else ()
+        found[name] = {figure: value for figure, value in figures.items() if figure not in untold}
     return found
+
+
+def _turned(names: Iterable[str], by: int) -> list[str]:
+    """The same in the same order, but another one begins."""
+    listed = list(names)
+    first = by % len(listed)
+    return listed[first:] + listed[:first]
+
+
+def see_threads(started: Mapping[str, Figures]) -> None:
+    """See that several threads saw to the nodes of the tuned side, and one to the others'.
+
+    :raises AssertionError: it was not so, perhaps as the option has another name now.
+    """
+    for name, start in started.items():
+        if (start["threads"] > 1) != (name == "tuned"):
+            raise AssertionError(f"{start['threads']:g} threads saw to the nodes of {name}")
 
 
 def compare(side: str, offered: Mapping[str, int], free: Mapping[str, int]) -> None:

@@ -42,9 +42,16 @@ class Compute:
     :param url: of Ironic.
     :param driver: a key of ``tests.nova.deployment.DRIVERS``.
     :param options: of ``[ironic]``, as in nova.conf, by name.
+    :param workers: ``[compute] update_resources_max_workers``.
     """
 
-    def __init__(self, url: str, driver: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        driver: str,
+        options: Mapping[str, Any] | None = None,
+        workers: int = 1,
+    ) -> None:
         # Before anything of Nova's tests is imported.
         os.environ["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "1"
         from nova import monkey_patch
@@ -60,7 +67,11 @@ class Compute:
             def setUp(self) -> None:
                 """Keep out what happens by the clock, and so in some refreshes only."""
                 self.flags(report_interval=DAY, service_down_time=2 * DAY)
-                self.flags(resource_provider_association_refresh=0, group="compute")
+                self.flags(
+                    resource_provider_association_refresh=0,
+                    update_resources_max_workers=workers,
+                    group="compute",
+                )
                 super().setUp()
                 # Nova's tests have all of them formatted; it is off in nova.conf by default.
                 logging.disable(logging.DEBUG)
@@ -105,13 +116,16 @@ class Compute:
     def start(self) -> dict[str, float]:
         """Start nova-compute.
 
-        :returns: as :meth:`refresh`.
+        :returns: as :meth:`refresh`, and how many ``threads`` see to its nodes.
         """
+        from nova import thread_pool_factory
 
         def start() -> None:
             self._service = self._stage.start_service("compute", HOST)
 
-        return self._measured(start)
+        figures = self._measured(start)
+        kind = thread_pool_factory.ExecutorType.UPDATE_RESOURCES
+        return figures | {"threads": float(thread_pool_factory.get_executor(kind).num_workers)}
 
     def refresh(self) -> dict[str, float]:
         """Do what the resource periodic does.
