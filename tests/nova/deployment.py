@@ -67,12 +67,14 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
     """Base class of scenarios; a subclass names the driver.
 
     :cvar driver: whose ``nova-compute`` it is.
+    :cvar seeds: of nodes; each time that some are made takes one.
     :ivar requests: what was sent to Ironic and Placement.
     :ivar bound_to: the hosts that Nova has bound ports to, which is Ironic's affair.
     """
 
     driver = figures.OURS
     compute_driver = DRIVERS[figures.OURS]
+    seeds: Iterator[int] = SEEDS
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -146,7 +148,7 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
 
     def make_nodes(self, count: int, **fields: Any) -> list[str]:
         """Nodes that no other scenario has, removed at the end."""
-        seed = next(SEEDS)
+        seed = next(self.seeds)
         fields.setdefault("resource_class", RESOURCE_CLASS)
         template = real_ironic.NodeTemplate(**fields)
         nodes = real_ironic.create_nodes(
