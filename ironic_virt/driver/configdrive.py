@@ -155,12 +155,12 @@ def in_form(
     """
     if drive.iso_gzip_base64 is not None:
         return drive.iso_gzip_base64
-    why = no_json or why_no_json(drive, versions)
+    why = no_json or drive.no_json or why_no_json(drive, versions)
     if why is None:
         return json_form(drive)
     LOG.info("The config drive of instance %s is sent as an image: %s", instance, why)
     if drive.make_iso is not None:
-        return drive.make_iso()
+        return drive.make_iso(drive)
     return iso_image.build(files(drive, instance))
 
 

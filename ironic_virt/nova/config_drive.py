@@ -15,24 +15,23 @@ config_drive_format`` is ``vfat``: then Nova makes the image.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import functools
 import gzip
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+import types
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from nova.api.metadata import base as instance_metadata
 from nova.virt import configdrive, netutils
 from oslo_config import cfg
-from oslo_log import log as logging
 
 from ironic_virt import virt
 from ironic_virt.driver import Link, iso_image
 from ironic_virt.driver.network_data import with_links
-
-LOG = logging.getLogger(__name__)
 
 _LATEST = "/openstack/latest/"
 _ISO = "iso9660"
@@ -51,7 +50,7 @@ def build(
     injected_files: Sequence[tuple[str, bytes]],
     admin_password: str | None,
 ) -> virt.ConfigDrive:
-    """What is on it; Nova's own image of it only if it is needed.
+    """What is on it; Nova's own image of it is made only if it is needed.
 
     :param conf: Nova's.
     :param network_info: Nova's.
@@ -64,16 +63,16 @@ def build(
         network_info=network_info,
         network_metadata=network_data(netutils.get_network_metadata(network_info), links),
     )
-    if why := _why_no_json(conf, instance, metadata):
-        LOG.info("The config drive is sent as an image: %s", why, instance=instance)
-        return virt.ConfigDrive(iso_gzip_base64=_image(conf, metadata))
-    return virt.ConfigDrive(
+    why = _why_no_json(conf, instance, metadata)
+    given = virt.ConfigDrive(
         meta_data=_document(metadata, "meta_data.json"),
         user_data=metadata.userdata_raw,
         network_data=_document(metadata, "network_data.json"),
-        vendor_data=_document(metadata, "vendor_data2.json"),
-        make_iso=functools.partial(_image, conf, metadata),
+        # Nova may have to ask for it, and does so for the image anyway.
+        vendor_data=None if why else _document(metadata, "vendor_data2.json"),
+        no_json=why,
     )
+    return dataclasses.replace(given, make_iso=functools.partial(_image, conf, metadata, given))
 
 
 def _why_no_json(conf: cfg.ConfigOpts, instance: Any, metadata: Any) -> str | None:
@@ -99,20 +98,55 @@ def _document(metadata: Any, name: str) -> dict[str, Any]:
     return found
 
 
-def _image(conf: cfg.ConfigOpts, metadata: Any) -> str:
-    """An image of Nova's own files, gzipped, in base64."""
+def _image(
+    conf: cfg.ConfigOpts, metadata: Any, given: virt.ConfigDrive, wanted: virt.ConfigDrive
+) -> str:
+    """An image of Nova's own files, gzipped, in base64.
+
+    :param given: the documents as Nova has made them, and ``wanted`` as they are to be.
+    """
+    files = dict(_files(metadata, given, wanted))
     if conf.config_drive_format == _ISO:
         # Nova would run ``[DEFAULT] mkisofs_cmd``, which may not be installed.
-        files = metadata.metadata_for_config_drive()
         return iso_image.build(
-            {path: text.encode() if isinstance(text, str) else text for path, text in files}
+            {
+                path: content.encode() if isinstance(content, str) else content
+                for path, content in files.items()
+            }
         )
     with tempfile.TemporaryDirectory(prefix="ironic-virt-") as directory:
         image = Path(directory, "config-drive")
-        with configdrive.ConfigDriveBuilder(instance_md=metadata) as builder:
+        source = types.SimpleNamespace(metadata_for_config_drive=files.items)
+        with configdrive.ConfigDriveBuilder(instance_md=source) as builder:
             builder.make_drive(str(image))
         packed = gzip.compress(image.read_bytes(), mtime=0)
     return base64.b64encode(packed).decode("ascii")
+
+
+def _files(
+    metadata: Any, given: virt.ConfigDrive, wanted: virt.ConfigDrive
+) -> Iterator[tuple[str, str | bytes]]:
+    """Nova's files, with the changes of hooks in each version of the documents."""
+    for path, content in metadata.metadata_for_config_drive():
+        name = path.rpartition("/")[2] if path.startswith("openstack/") else ""
+        if name == "meta_data.json" and wanted.meta_data != given.meta_data:
+            changed = _changed(json.loads(content), given.meta_data, wanted.meta_data)
+            yield path, json.dumps(changed)
+        elif name == "network_data.json" and wanted.network_data != given.network_data:
+            yield path, json.dumps(wanted.network_data)
+        else:
+            yield path, content
+
+
+def _changed(
+    document: Mapping[str, Any], given: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A document with what makes ``wanted`` of ``given``; older ones have fewer keys."""
+    changes = {
+        key: value for key, value in wanted.items() if key not in given or given[key] != value
+    }
+    gone = given.keys() - wanted.keys()
+    return {key: value for key, value in {**document, **changes}.items() if key not in gone}
 
 
 def network_data(nova: Any, links: Mapping[str, Link]) -> Any:

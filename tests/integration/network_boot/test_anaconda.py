@@ -54,7 +54,7 @@ def config_drive(ironic: real_ironic.RealIronic, user_data: str) -> virt.ConfigD
         "print(base64.b64encode(gzip.compress(image.getvalue())).decode(), end='')\n"
     )
 
-    def make() -> str:
+    def make(drive: virt.ConfigDrive) -> str:
         python = str(ironic.environment.python)
         done = subprocess.run(
             [python, "-c", script], input=user_data, capture_output=True, text=True, check=True

@@ -110,7 +110,7 @@ def test_injected_files_lie_where_the_metadata_says() -> None:
 
 
 def test_a_service_that_can_makes_the_image_itself() -> None:
-    drive = virt.ConfigDrive(meta_data={"a": 1}, make_iso=lambda: "T3Vycw==")
+    drive = virt.ConfigDrive(meta_data={"a": 1}, make_iso=lambda drive: "T3Vycw==")
     assert configdrive.in_form(drive, INSTANCE, speaking("1.55")) == "T3Vycw=="
     form = configdrive.in_form(drive, INSTANCE, speaking("1.56"))
     assert form == {"meta_data": {"a": 1}}
