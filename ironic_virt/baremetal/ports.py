@@ -9,7 +9,14 @@ from typing import Any
 
 import msgspec
 
-PORT_FIELDS = ("uuid", "address", "portgroup_uuid", "internal_info", "extra")
+PORT_FIELDS = (
+    "uuid",
+    "address",
+    "portgroup_uuid",
+    "physical_network",
+    "internal_info",
+    "extra",
+)
 PORTGROUP_FIELDS = ("uuid", "address", "mode", "properties", "internal_info", "extra")
 
 
@@ -31,9 +38,11 @@ class Port(_WithVif, frozen=True):
 
     :ivar address: its MAC address.
     :ivar portgroup_uuid: the port group that it is a member of.
+    :ivar physical_network: the name of the network that it is plugged into.
     """
 
     portgroup_uuid: str | None = None
+    physical_network: str | None = None
 
 
 class Portgroup(_WithVif, frozen=True):
