@@ -167,6 +167,10 @@ class VirtAPI(abc.ABC):
         """The contents of the instance's config drive; ``None``: none is wanted."""
         return None
 
+    def instance_metadata(self, instance: InstanceLike) -> Mapping[str, str]:
+        """What the instance's user has set on it, by name; asked only if there are hooks."""
+        return {}
+
     def deploy_metadata(
         self, instance: InstanceLike, network_info: NetworkInfo
     ) -> Mapping[str, str]:

@@ -123,6 +123,10 @@ class ServiceVirtAPI(virt.VirtAPI):
             meta_data=meta_data, user_data=record.user_data, files=injected_files
         )
 
+    def instance_metadata(self, instance: virt.InstanceLike) -> Mapping[str, str]:
+        """What the record has."""
+        return self._db.instances.get(instance.uuid).properties
+
     def instance_names(self, uuids: Collection[str]) -> Mapping[str, str]:
         """See :class:`virt.VirtAPI`."""
         return self._db.instances.names(uuids)

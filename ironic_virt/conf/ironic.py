@@ -303,6 +303,20 @@ with 1.58 or older. No program is run for it.
 """,
     ),
     cfg.ListOpt(
+        "hooks",
+        default=[],
+        help="""
+The names of hooks, in the order in which they are called when an instance is
+deployed or rebuilt. A hook is code of your own, which an installed package
+names in the entry point namespace ``ironic_virt.hooks``. It may change the
+network data and the metadata of config drives, and refuse a deployment before
+it begins or when it is done.
+
+A hook is not called because it is installed: it must be named here. A name
+that is not installed, or can't be loaded, is an error at start.
+""",
+    ),
+    cfg.ListOpt(
         "project_fields",
         item_type=types.String(choices=["lessee", "owner"]),
         default=[],

@@ -31,6 +31,7 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.versions import Feature, ServerVersions
 from ironic_virt.driver import iso_image
+from ironic_virt.driver.hooks import Calls
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.network_data import network_data
 from ironic_virt.virt import ConfigDrive, InstanceLike, NetworkInfo, VirtAPI
@@ -83,10 +84,13 @@ class ConfigDrives:
         network_info: NetworkInfo,
         injected_files: Sequence[tuple[str, bytes]],
         admin_password: str | None,
+        hooks: Calls,
     ) -> Form | None:
         """An instance's config drive as Ironic takes it; ``None`` if none is wanted.
 
         :param node: the one that the instance has, asked for by itself.
+        :param hooks: for this deployment.
+        :raises HookFailed: a hook does not want the deployment, or can't do its part.
         :raises ConfigDriveFailed: it can't be made.
         :raises ConfigDriveTooLarge: it is larger than Ironic takes.
         """
@@ -101,7 +105,7 @@ class ConfigDrives:
             if drive is None:
                 return None
             form = in_form(
-                self._with_networks(drive, node.uuid, network_info),
+                hooks.config_drive(self._with_networks(drive, node.uuid, network_info)),
                 instance.uuid,
                 self._client.versions,
                 no_json=self._why_no_json(node),

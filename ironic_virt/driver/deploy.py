@@ -35,6 +35,7 @@ from ironic_virt.driver import (
 )
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.configdrive import ConfigDrives
+from ironic_virt.driver.hooks import Hooks
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.reservation import Reservation
 from ironic_virt.driver.selection import NodeSelection
@@ -69,6 +70,7 @@ class Deployment:
         selection: NodeSelection,
         reservation: Reservation,
         drives: ConfigDrives,
+        hooks: Hooks,
     ) -> None:
         self._conf = conf
         self._client = client
@@ -81,6 +83,7 @@ class Deployment:
         self._selection = selection
         self._reservation = reservation
         self._drives = drives
+        self._hooks = hooks
 
     # -- check and reserve ----------------------------------------------------
 
@@ -235,14 +238,19 @@ class Deployment:
         devices: BlockDevices,
     ) -> None:
         state = node.provision_state
+        hooks = self._hooks.of(instance, node)
         if state in (None, states.AVAILABLE):
             if reason := resources.why_not_deployable(node):
                 raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
             self._volumes.check(node, instance, devices)
             self._virtapi.report_progress(instance, "configuring", state or "")
+            if hooks.before_deploy():
+                # They may take minutes.
+                node = self._access.held(instance, node.uuid)
+                self._stop_if_unwanted(node, instance)
             attached = self._network.attach(node, instance, network_info)
             drive = self._drives.make(
-                context, node, instance, network_info, injected_files, admin_password
+                context, node, instance, network_info, injected_files, admin_password, hooks
             )
             if attached or drive is not None:
                 # Either takes its time, and what comes now writes to the node.
@@ -261,6 +269,8 @@ class Deployment:
         else:
             done = deploy_outcome.deployed(instance, node) or self._wait(node, instance, state)
         self._access.note_seen(done, done.uuid)
+        if done.provision_state == states.ACTIVE:
+            hooks.after_deploy()
         self._virtapi.report_progress(instance, "active", done.provision_state or "")
         if done.provision_state == states.ACTIVE:
             LOG.info("Instance %s is active on node %s", instance.uuid, node.uuid)

@@ -23,6 +23,7 @@ from ironic_virt.driver import diagnostics, history, project_fields, resources
 from ironic_virt.driver.configdrive import ConfigDrives
 from ironic_virt.driver.console import Console
 from ironic_virt.driver.deploy import Deployment
+from ironic_virt.driver.hooks import Hooks
 from ironic_virt.driver.host_nodes import HostNodes
 from ironic_virt.driver.links import Link
 from ironic_virt.driver.network import Network
@@ -98,6 +99,7 @@ class IronicDriver(virt.ComputeDriver):
             release=self._release_reservation,
             clock=clock,
         )
+        hooks = Hooks.from_conf(conf, self._client, virtapi)
         drives = ConfigDrives(conf, self._client, self._network, virtapi)
         self._deployment = Deployment(
             conf,
@@ -111,8 +113,11 @@ class IronicDriver(virt.ComputeDriver):
             nodes.selection,
             self._reservation,
             drives,
+            hooks,
         )
-        self._rebuild = Rebuild(conf, self._client, self._access, self._watcher, virtapi, drives)
+        self._rebuild = Rebuild(
+            conf, self._client, self._access, self._watcher, virtapi, drives, hooks
+        )
         self._rescue = Rescue(conf, self._client, self._access, self._watcher, virtapi)
 
     # -- the service's life ---------------------------------------------------

@@ -33,6 +33,7 @@ from ironic_virt.driver import (
 )
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.configdrive import ConfigDrives
+from ironic_virt.driver.hooks import Hooks
 from ironic_virt.exceptions import Disk
 from ironic_virt.virt import BlockDevice, ImageLike, InstanceLike, NetworkInfo, VirtAPI
 
@@ -50,6 +51,7 @@ class Rebuild:
         watcher: Watcher,
         virtapi: VirtAPI,
         drives: ConfigDrives,
+        hooks: Hooks,
     ) -> None:
         self._conf = conf
         self._client = client
@@ -57,6 +59,7 @@ class Rebuild:
         self._watcher = watcher
         self._virtapi = virtapi
         self._drives = drives
+        self._hooks = hooks
 
     def rebuild(
         self,
@@ -118,6 +121,7 @@ class _Attempt:
         self._watcher = parts._watcher
         self._virtapi = parts._virtapi
         self._drives = parts._drives
+        self._hooks = parts._hooks
         self._context = context
         self._instance = instance
         self._wish: str | None = getattr(context, "request_id", None)
@@ -145,14 +149,22 @@ class _Attempt:
             self._wait(node, self._is_at_rest)
             node = self._found()
             marked = rebuild_request.is_marked(node, self._wish)
+        hooks = self._hooks.of(instance, node, is_rebuild=True)
         if not (marked and rebuild_request.has_begun(node)):
             if reason := rebuild_request.why_not(node):
                 raise self._failure(reason)
             self._steps = self._wanted_steps()
+            were_called = hooks.before_deploy()
             drive = self._drives.make(
-                self._context, node, instance, network_info, injected_files, admin_password
+                self._context,
+                node,
+                instance,
+                network_info,
+                injected_files,
+                admin_password,
+                hooks,
             )
-            if drive is not None:
+            if drive is not None or were_called:
                 # That takes its time, and what comes now writes to the node.
                 node = self._access.held(instance, node.uuid)
                 if reason := rebuild_request.why_not(node):
@@ -176,6 +188,8 @@ class _Attempt:
             self.disk = Disk.UNKNOWN
         done = self._wait(node, self._rebuilt)
         self._access.note_seen(done, done.uuid)
+        self.disk = Disk.REWRITTEN
+        hooks.after_deploy()
         self._virtapi.report_progress(instance, "active", done.provision_state or "")
         LOG.info("Instance %s is rebuilt on node %s", instance.uuid, node.uuid)
 

@@ -171,6 +171,26 @@ def _mib(size: int) -> str:
     return f"{-(-size * 10 // 1024**2) / 10:.1f} MiB"
 
 
+class HookFailed(NodeError):
+    """A hook of the operator's has refused a deployment, or has failed.
+
+    A hook that fails says nothing of the node, and the next node would wait for the same
+    service or trip over the same mistake.
+
+    :ivar hook: its name in ``[ironic] hooks``.
+    :ivar retriable: the hook itself has said that another node may do.
+    """
+
+    retriable = False
+
+    def __init__(
+        self, node: str, instance: str, hook: str, what: str, *, retriable: bool = False
+    ) -> None:
+        self.hook = hook
+        super().__init__(node, instance, f"hook {hook!r} {what}")
+        self.retriable = retriable
+
+
 class BuildAborted(NodeError):
     """The build is not wanted any more, says the compute service."""
 

@@ -221,6 +221,10 @@ class NovaVirtAPI(virt.VirtAPI):
             admin_password,
         )
 
+    def instance_metadata(self, instance: Any) -> Mapping[str, str]:
+        """The server's metadata."""
+        return dict(instance.metadata)
+
     def fixed_addresses(self, instance: Any) -> Mapping[str, Sequence[str]]:
         """The fixed addresses of the server's ports, as Nova's cache has them."""
         return {

@@ -39,6 +39,8 @@ def reasons(kind: type[exceptions.IronicVirtError]) -> exceptions.IronicVirtErro
             return exceptions.WaitTimeout(NODE, UUID, "be deployed", 60, "deploying")
         case exceptions.RebuildFailed:
             return exceptions.RebuildFailed(NODE, UUID, "this is why", exceptions.Disk.UNKNOWN)
+        case exceptions.HookFailed:
+            return exceptions.HookFailed(NODE, UUID, "storage", "this is why")
         case exceptions.ConsoleUnavailable:
             return exceptions.ConsoleUnavailable(NODE, UUID, "vnc", "this is why")
         case exceptions.ConfigDriveTooLarge:
@@ -88,6 +90,7 @@ def test_where_another_node_may_do_better_the_build_is_rescheduled(kind) -> None
     "kind",
     [
         exceptions.ImageRefused,
+        exceptions.HookFailed,
         exceptions.NodeNotGiven,
         exceptions.IronicUnauthorized,
         exceptions.MicroversionNotSupported,
