@@ -4,12 +4,19 @@
 
 import pathlib
 import runpy
+import shutil
 import sys
+from typing import Any
 
 import pytest
+import requests
 
+from ironic_virt import exceptions, virt
+from ironic_virt.driver import hooks
 from ironic_virt.scheduler.filters import BaseHostFilter
 from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
+from tests import entry_points
+from tests.functional.driver.conftest import Records, Service
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "doc" / "source" / "examples"
 
@@ -58,6 +65,69 @@ def test_the_example_of_a_filter() -> None:
     example = runpy.run_path(str(EXAMPLES / "rack_filter.py"))
     # That it is loaded by its entry point is tested with the scheduler.
     assert issubclass(example["RackFilter"], BaseHostFilter)
+
+
+class ServiceWithDrives(Service):
+    """A service whose instances have a config drive, and want to be told of the storage."""
+
+    def config_drive(
+        self, context: Any, instance: virt.InstanceLike, **parts: Any
+    ) -> virt.ConfigDrive:
+        return virt.ConfigDrive(meta_data={"uuid": instance.uuid})
+
+    def instance_metadata(self, instance: virt.InstanceLike) -> dict[str, str]:
+        return {"storage": "wanted"}
+
+
+def test_the_example_of_a_hook(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / "storage"
+    points = {"storage_network": "storage_network:StorageNetwork"}
+    entry_points.install(site, monkeypatch, hooks.NAMESPACE, points)
+    shutil.copy(EXAMPLES / "storage_network.py", site)
+    config = tmp_path / "ironic-virt.conf"
+    with FakeIronicServer(durations=Durations(deploy=0.2, clean=0.2)) as server:
+        config.write_text(
+            "[DEFAULT]\ncompute_driver = ironic\n"
+            f"[ironic]\nauth_type = none\nendpoint_override = {server.url}\n"
+            "api_retry_interval = 1\nhooks = storage_network\n"
+            "[storage_network]\nmtu = 1500\n"
+        )
+        without, node = server.fake.add_nodes(2, ports=1)
+        port = {
+            "node_uuid": node,
+            "address": "02:b0:4d:00:05:07",
+            "physical_network": "storage",
+            "pxe_enabled": False,
+            "extra": {"storage_address": "10.7.0.4/24"},
+        }
+        version = {"X-OpenStack-Ironic-API-Version": "1.80"}
+        made = requests.post(f"{server.url}/v1/ports", json=port, headers=version, timeout=60)
+        assert made.status_code == 201, made.text
+        service = ServiceWithDrives("compute-1", config, Records())
+        try:
+            with pytest.raises(exceptions.HookFailed, match="its node has no storage port") as no:
+                service.spawn(service.instance_on(without))
+            assert no.value.retriable
+            service.spawn(service.instance_on(node))
+        finally:
+            service.driver.cleanup_host(service.host)
+        (request,) = server.fake.requests.matching("PUT", "/states/provision$")
+    name = f"storage-{made.json()['uuid']}"
+    told = request.body["configdrive"]["network_data"]
+    assert told["links"][1:] == [
+        {"id": name, "type": "phy", "ethernet_mac_address": port["address"], "mtu": 1500}
+    ]
+    assert told["networks"][1:] == [
+        {
+            "id": name,
+            "type": "ipv4",
+            "link": name,
+            "ip_address": "10.7.0.4",
+            "netmask": "255.255.255.0",
+            "routes": [],
+        }
+    ]
+    assert len({network["link"] for network in told["networks"]}) == 2
 
 
 def test_every_example_is_run_here_and_printed_there() -> None:
