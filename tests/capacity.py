@@ -116,7 +116,7 @@ class Cloud:
             "one",
             virt.Flavor("bm", extra_specs=wanted),
             host=host,
-            node=f"{resource_class}@{host}",
+            node=f"{resource_class}~{host}",
         )
         self.instances[instance.uuid] = instance
         self.records.hosts[instance.uuid] = host
@@ -155,7 +155,7 @@ class Cloud:
 
     def used(self, host: str, resource_class: str) -> int:
         """How many instances the records have in a pool, as Placement counts them."""
-        pool = f"{resource_class}@{host}"
+        pool = f"{resource_class}~{host}"
         return sum(place == pool for place in self.records.places.values())
 
     def free(self, resource_class: str, host: str, said: NodeInventory | None) -> int:

@@ -20,15 +20,22 @@ import enum
 import functools
 import hashlib
 import re
+import urllib.parse
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.snapshot import may_be_free
+from ironic_virt.scheduler.resource_classes import placement_class
 
 _NAMESPACE = uuid.UUID("3b0a5cf7-2b6e-4f0c-9a57-6f2f0e1d8c11")
-_NAME = re.compile(r"(?P<class>.+?)(\+(?P<digest>[0-9a-f]{10}))?@(?P<host>[^@]+)", re.DOTALL)
+_PART = r"(?:[\w.-]|~~[0-9A-F]{2})+"
+_DIGEST = r"(?P<digest>[0-9a-f]{10})"
+_NAME = re.compile(rf"(?P<class>{_PART})(~{_DIGEST})?~(?P<host>{_PART})", re.ASCII)
+_FORMER_KIND = re.compile(rf"(?P<class>.+?)(\+{_DIGEST})?", re.DOTALL)
+_LONGEST_CLASS = 100
+"""Characters of a class in a name, which fits in Placement's column of 200 with the host."""
 
 Kind = tuple[str, frozenset[str]]
 """A resource class and a set of traits."""
@@ -105,28 +112,71 @@ class Recorded:
 
 
 def pool_name(host: str, kind: Kind) -> str:
-    """The name of a pool, ``gold@compute1``, or ``gold+3f2a9c10de@compute1`` with traits.
+    """The name of a pool, ``gold~compute1``, or ``gold~3f2a9c10de~compute1`` with traits.
 
-    :param host: with a resource class of 80 characters at most, one of up to 160 gives a
-        name that fits in Nova's column.
+    Ironic takes it for the name of a node that it doesn't have, and not for a bad request, so
+    Nova's own driver can tell that a record that it finds is of no node.  (Letters, digits and
+    ``-._~``: ``is_valid_logical_name`` in ``ironic/common/utils.py``.)  Any other character is
+    there in hexadecimal: ``gold+8`` is ``gold~~2B8``.
+
+    :param host: one of up to 87 characters gives a name that fits in Placement's and Nova's
+        columns.
     """
     resource_class, traits = kind
-    plain = f"{resource_class}@{host}"
-    match = _NAME.fullmatch(plain)
-    if not traits and match is not None and match["class"] == resource_class:
-        return plain
-    return f"{resource_class}+{_digest(*sorted(traits))[:10]}@{host}"
+    if not traits and _former_kind(resource_class)[1] is None:
+        return _name(resource_class, None, host)
+    # Also of a class that looks like another one and its digest: it has that one's uuid else.
+    return _name(resource_class, _digest(*sorted(traits))[:10], host)
 
 
 def pool_uuid(name: str) -> str:
-    """The uuid of a pool's record: the same for the same name, always."""
-    return str(uuid.uuid5(_NAMESPACE, name))
+    """The uuid of a pool's record: the same for the same name, always.
+
+    Made from the former name, so that records with such a name keep their uuid.
+    """
+    return str(uuid.uuid5(_NAMESPACE, _former(name)))
 
 
 def class_of(name: str, host: str) -> str | None:
-    """The resource class of a pool of a host by its name; ``None``: it is no such name."""
-    match = _NAME.fullmatch(name) if "@" in name else None
-    return match["class"] if match is not None and match["host"] == host else None
+    """The resource class of a pool of a host by its name; ``None``: it is no such name.
+
+    Of a class that is too long for a name it is Placement's class.
+    """
+    match = _NAME.fullmatch(name) if "~" in name else None
+    if match is None or _unquoted(match["host"]) != host:
+        return None
+    return _unquoted(match["class"])
+
+
+def _name(resource_class: str, digest: str | None, host: str) -> str:
+    quoted = _quoted(resource_class)
+    if len(quoted) > _LONGEST_CLASS:
+        # Of other alphabets, in which nobody can ask for it but by Placement's class.
+        digest = _digest(resource_class, digest or "")[:10]
+        quoted = placement_class(resource_class)
+    return "~".join((quoted, *((digest,) if digest else ()), _quoted(host)))
+
+
+def _former(name: str) -> str:
+    match = _NAME.fullmatch(name)
+    if match is None or "@" in (host := _unquoted(match["host"])):
+        # Such a host had no pools then.
+        return name
+    digest = f"+{match['digest']}" if match["digest"] else ""
+    return f"{_unquoted(match['class'])}{digest}@{host}"
+
+
+def _former_kind(text: str) -> tuple[str, str | None]:
+    match = _FORMER_KIND.fullmatch(text)
+    return (match["class"], match["digest"]) if match is not None else (text, None)
+
+
+def _quoted(text: str) -> str:
+    return urllib.parse.quote(text, safe="").replace("~", "%7E").replace("%", "~~")
+
+
+def _unquoted(text: str) -> str:
+    return urllib.parse.unquote(text.replace("~~", "%"))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -159,7 +209,7 @@ def pools_of(
         free = tally.free[kind]
         if capacity is Capacity.SHARE:
             used = _used_by_host(tally.instances[kind], recorded)
-            free = share_of(free, used, recorded.host, name.rpartition("@")[0])
+            free = share_of(free, used, recorded.host, pool_name("", kind))
             number = free + used[recorded.host]
         found[name] = _pool(name, kind, number, free, placed[name], coming[name])
         found[name] = dataclasses.replace(found[name], hardware=tally.hardware(kind))

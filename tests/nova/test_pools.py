@@ -108,7 +108,7 @@ class TestPools(Deployment):
         for server in servers:
             self.wait_for({"id": server}, "ACTIVE")
         carriers = self.carriers()
-        pools = Counter(self.node_of({"id": one}).partition("@")[0] for one in servers)
+        pools = Counter(self.node_of({"id": one}).rpartition("~")[0] for one in servers)
         assert len(pools) == 3, pools
         assert set(pools.values()) == {EACH}, "none in the pool of another kind"
         assert len({carriers[server] for server in servers}) == 3 * EACH

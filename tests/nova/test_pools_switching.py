@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""From a compute node for each node to pools, and back, with servers, in the real Nova."""
+"""To pools and away from them, in the real Nova.
+
+From a compute node for each node, and back to that, with servers; and to Nova's own driver,
+when the servers are gone.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,14 @@ import pytest
 from nova import context
 
 from ironic_virt.testing import real_ironic
-from tests.nova.deployment import RESOURCE_CLASS, Deployment
+from tests.nova import figures
+from tests.nova.deployment import DRIVERS, RESOURCE_CLASS, Deployment
 
-POOL = f"{RESOURCE_CLASS}@compute1"
+POOL = f"{RESOURCE_CLASS}~compute1"
 
 
-class TestSwitchingToPools(Deployment):
-    """One compute that is restarted with another ``node_selection``."""
+class Restarted(Deployment):
+    """One compute that is restarted with other options."""
 
     @pytest.fixture(autouse=True)
     def _given(self, ironic: real_ironic.RealIronic) -> None:
@@ -71,6 +76,10 @@ class TestSwitchingToPools(Deployment):
         self.delete(server)
         assert self.wait_for_node(node, "available")["allocation_uuid"] is None
 
+
+class TestSwitchingToPools(Restarted):
+    """From one ``node_selection`` to the other."""
+
     def test_there_and_back(self) -> None:
         nodes = set(self.make_nodes(3))
         self.start("scheduler")
@@ -99,3 +108,31 @@ class TestSwitchingToPools(Deployment):
         self.deleted(new)
         assert self.names() == nodes
         assert self.free() == dict.fromkeys(nodes, 1)
+
+
+class TestLeavingPools(Restarted):
+    """From pools without a server to Nova's own driver."""
+
+    def test_novas_own_driver_removes_empty_pools(self) -> None:
+        nodes = {
+            *self.make_nodes(1),
+            *self.make_nodes(1, traits=["CUSTOM_GPU"]),
+            *self.make_nodes(1, resource_class="rack 5/\u00e9@+~"),
+        }
+        self.start("ironic")
+        pools = self.names()
+        assert len(pools) == 3
+        assert not pools & nodes
+        server = self.booted()
+        assert self.node_of(server) in pools
+        self.deleted(server)
+
+        self.compute.stop()
+        self.flags(compute_driver=DRIVERS[figures.IN_TREE])
+        self.compute = self.start_service("compute", "compute1")
+        assert type(self.compute.manager.driver).__module__ == "nova.virt.ironic.driver"
+        assert self.names() == nodes
+        assert self.free() == dict.fromkeys(nodes, 1)
+        server = self.booted()
+        assert self.node_of(server) in nodes
+        self.delete(server)

@@ -575,13 +575,13 @@ def test_pools_are_listed_by_name_with_their_numbers(run: Commands, db: Database
     )
     db.compute_nodes.save("one", [own])
     pools = [
-        records.PoolReport("gold@one", "gold", 5, reserved=1, traits=frozenset({"CUSTOM_X"})),
-        records.PoolReport("silver@one", "silver", 2, memory_mb=1024),
+        records.PoolReport("gold~one", "gold", 5, reserved=1, traits=frozenset({"CUSTOM_X"})),
+        records.PoolReport("silver~one", "silver", 2, memory_mb=1024),
     ]
     db.pools.save("one", pools)
     gold, silver = run.json("node", "list", "--pools")
     assert gold == {
-        "Name": "gold@one",
+        "Name": "gold~one",
         "Resource Class": "gold",
         "Total": 5,
         "Used": 0,
@@ -589,7 +589,7 @@ def test_pools_are_listed_by_name_with_their_numbers(run: Commands, db: Database
         "Free": 4,
         "Host": "one",
     }
-    assert silver["Name"] == "silver@one"
+    assert silver["Name"] == "silver~one"
     (one,) = run.json("node", "list", "--pools", "--resource-class", "gold", "--long")
     assert one["Traits"] == ["CUSTOM_X"]
     assert run.json("node", "list", "--pools", "--host", "two") == []

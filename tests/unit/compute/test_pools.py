@@ -22,7 +22,7 @@ from tests.unit.compute.conftest import DURATIONS, SetStage
 from tests.unit.compute.service_stage import FLAVOR, IMAGE, ServiceStage, new_uuid
 
 GOLD: dict[str, Any] = {"resource_class": "gold", "ports": 1}
-POOL = "gold@compute1"
+POOL = "gold~compute1"
 IRONIC: dict[str, Any] = {"node_selection": "ironic", "inventory_sweep_interval": 0}
 GPU = pools.pool_name("compute1", ("gold", frozenset({"CUSTOM_GPU"})))
 
@@ -114,14 +114,14 @@ def test_an_emptied_pool_goes_when_no_instance_has_a_place_in_it(
         fake.set_node(node, resource_class="silver")
     fake.advance(60)
     stage.service.refresh()
-    assert [pool.name for pool in stage.db.pools.list()] == [POOL, "silver@compute1"]
+    assert [pool.name for pool in stage.db.pools.list()] == [POOL, "silver~compute1"]
     assert counts(stage) == (1, 1, 0)
-    assert stage.pool("silver@compute1").free == 2
+    assert stage.pool("silver~compute1").free == 2
     stage.db.instances.request(uuid, TaskState.DELETING)
     settle([stage])
     stage.service.refresh()
-    assert [pool.name for pool in stage.db.pools.list()] == ["silver@compute1"]
-    assert stage.pool("silver@compute1").free == 3
+    assert [pool.name for pool in stage.db.pools.list()] == ["silver~compute1"]
+    assert stage.pool("silver~compute1").free == 3
 
 
 def test_a_failed_list_of_nodes_takes_no_pool_away(stage: ServiceStage, fake: FakeIronic) -> None:
@@ -237,7 +237,7 @@ def test_an_instance_without_a_node_says_why_each_attempt_failed(
     assert fake.allocations() == []
     for stage in stages:
         stage.service.refresh()
-        assert counts(stage, f"gold@{stage.conf.host}")[1] == 0
+        assert counts(stage, f"gold~{stage.conf.host}")[1] == 0
 
 
 def test_a_request_that_needs_no_gpu_leaves_it_alone(
@@ -269,7 +269,7 @@ def test_sizes_are_matched_exactly_by_the_filters_of_bare_metal(
     ).begin()
     exact = virt.Flavor("exact", vcpus=8, memory_mb=16384, root_gb=100)
     (request,) = requests_of(stage).create(new(exact))
-    assert request.instance.pool == "of-16384@compute1"
+    assert request.instance.pool == "of-16384~compute1"
     smaller = dataclasses.replace(exact, memory_mb=8191)
     (refused,) = requests_of(stage).create(new(smaller))
     assert refused.instance.vm_state == "error"
@@ -445,13 +445,13 @@ def test_services_share_with_those_that_have_the_same_nodes(
     fake.add_nodes(4, shard="x", **GOLD)
     share = {**IRONIC, "capacity": "share", "shard_key": "x"}
     one = set_stage("a", ironic=share).begin()
-    assert one.pool("gold@a").free == 4
+    assert one.pool("gold~a").free == 4
     two = set_stage("b", ironic=share).begin()
     set_stage("c", ironic={**share, "shard_key": "y"}).begin()
     set_stage("d", ironic={"shard_key": "z"}).begin()
     for stage in (one, two):
         stage.service.refresh()
-    assert [stage.pool(f"gold@{host}").free for stage, host in ((one, "a"), (two, "b"))] == [2, 2]
+    assert [stage.pool(f"gold~{host}").free for stage, host in ((one, "a"), (two, "b"))] == [2, 2]
 
 
 def test_an_instance_of_a_service_that_is_down_moves_to_another(
@@ -459,7 +459,7 @@ def test_an_instance_of_a_service_that_is_down_moves_to_another(
 ) -> None:
     source = set_stage("a", ironic=IRONIC).begin()
     destination = set_stage("b", ironic=IRONIC).begin()
-    uuid = source.create_in("gold@a")
+    uuid = source.create_in("gold~a")
     source.look()
     node = str(source.instance(uuid).node)
     with pytest.raises(MoveRefused, match="compute service 'a' is up"):
@@ -470,16 +470,16 @@ def test_an_instance_of_a_service_that_is_down_moves_to_another(
     assert source.db.moves.move(node, None, "b").already
     moved = destination.instance(uuid)
     assert (moved.host, moved.node, moved.pool) == ("b", node, None)
-    assert counts(source, "gold@a") == (3, 0, 1)
+    assert counts(source, "gold~a") == (3, 0, 1)
     destination.service.refresh()
-    assert destination.pool("gold@b").free == 2
+    assert destination.pool("gold~b").free == 2
     assert destination.db.compute_nodes.get(node).host == "b", "for its instance alone"
     destination.db.instances.request(uuid, TaskState.DELETING)
     settle([destination])
     destination.service.refresh()
     assert destination.instance(uuid).is_deleted
     assert fake.allocations() == []
-    assert destination.pool("gold@b").free == 3
+    assert destination.pool("gold~b").free == 3
     with pytest.raises(ComputeNodeNotFound):
         destination.db.moves.check(node, None, "a")
 

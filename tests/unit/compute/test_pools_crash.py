@@ -16,7 +16,7 @@ from tests.unit.compute.conftest import DURATIONS
 from tests.unit.compute.service_stage import ServiceStage, make_conf
 
 NODES = 2
-POOL = "gold@compute1"
+POOL = "gold~compute1"
 
 
 def no_preparation(fake: FakeIronic) -> None:

@@ -254,7 +254,7 @@ def test_taking_a_reservation_off_goes_on(
 def pooled(stage: Stage) -> virt.Instance:
     """Our instance, for which a pool was chosen and no node."""
     flavor = virt.Flavor("bm", extra_specs={"resources:CUSTOM_GOLD": "1"})
-    return dataclasses.replace(stage.instance("gold@compute1"), flavor=flavor)
+    return dataclasses.replace(stage.instance("gold~compute1"), flavor=flavor)
 
 
 def spawn_anywhere(stage: Stage, node: str) -> None:

@@ -76,7 +76,7 @@ def test_whichever_reply_is_lost_ironic_reserves_once(set_stage: Any, way: str) 
 
     def live(stage: Stage) -> list[Any]:
         """Spawn and destroy: how many nodes carry the instance, and the allocations' states."""
-        instance, seen = stage.instance("gold@compute1"), []
+        instance, seen = stage.instance("gold~compute1"), []
         for act in (stage.spawn, stage.destroy):
             act(instance)
             stage.fake.settle()

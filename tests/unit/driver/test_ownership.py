@@ -374,11 +374,11 @@ def test_a_record_from_before_the_pools_is_nothing_to_move(
     stage = set_stage(fake, node_selection="ironic", capacity="total")
     stage.service.owners = {theirs: "compute7"}
     with caplog.at_level(logging.INFO):
-        assert stage.driver.get_available_nodes(refresh=True) == ["gold@compute1"]
+        assert stage.driver.get_available_nodes(refresh=True) == ["gold~compute1"]
     warned = [r.getMessage() for r in caplog.records if r.levelno > logging.INFO]
     assert warned == []
     assert f"until their instances are deleted: {theirs}" in caplog.text
-    assert stage.driver.get_inventory("gold@compute1").total == 1
+    assert stage.driver.get_inventory("gold~compute1").total == 1
 
 
 # -- shards -------------------------------------------------------------------

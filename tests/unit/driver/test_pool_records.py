@@ -15,7 +15,7 @@ from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import INSTANCE, STRANGER, Stage
 
 SetStage = Callable[..., Stage]
-POOL = "gold@compute1"
+POOL = "gold~compute1"
 FLAVOR = virt.Flavor("bm", extra_specs={"resources:CUSTOM_GOLD": "1"})
 
 
@@ -55,7 +55,7 @@ def test_one_compute_node_for_each_kind(fake: FakeIronic, stage: Stage) -> None:
     assert resource.hypervisor_hostname == gpu
     assert resource.uuid == pools.pool_uuid(gpu)
     assert stage.driver.node_is_available(gpu)
-    assert not stage.driver.node_is_available("silver@compute1")
+    assert not stage.driver.node_is_available("silver~compute1")
     assert set(stage.driver.node_versions()) == {POOL, gpu}
 
 
@@ -103,10 +103,10 @@ def test_services_share_what_is_free(fake: FakeIronic, set_stage: SetStage) -> N
         stage.service.owned = set()
         stage.service.live = ["a", "b"]
     assert sorted(
-        offered(stage, f"gold@{host}")[0] for stage, host in zip(both, "ab", strict=True)
+        offered(stage, f"gold~{host}")[0] for stage, host in zip(both, "ab", strict=True)
     ) == [2, 3]
     both[0].service.live = ["a"]
-    assert offered(both[0], "gold@a") == (5, 0)
+    assert offered(both[0], "gold~a") == (5, 0)
 
 
 def test_a_pool_that_lost_its_nodes_stays_with_its_instance(
@@ -115,7 +115,7 @@ def test_a_pool_that_lost_its_nodes_stays_with_its_instance(
     node = fake.add_node(ports=1, resource_class="gold")
     instance = build(stage, POOL)
     fake.set_node(node, resource_class="silver")
-    silver = "silver@compute1"
+    silver = "silver~compute1"
     assert sorted(stage.driver.get_available_nodes(refresh=True)) == [POOL, silver]
     assert offered(stage) == (1, 0)
     assert offered(stage, silver) == (1, 1), "its node has an instance that is counted elsewhere"
@@ -167,7 +167,7 @@ def test_the_way_to_pools_and_back_keeps_instances(
     assert set(after.driver.get_available_nodes(refresh=True)) == {first, second, POOL}
     assert not after.driver.is_node_deleted(POOL)
     assert after.driver.node_is_available(POOL)
-    assert not after.driver.node_is_available("silver@compute1")
+    assert not after.driver.node_is_available("silver~compute1")
     inventory = after.driver.get_inventory(POOL)
     assert (inventory.total, inventory.reserved) == (1, 0)
     assert inventory.placement_class == "CUSTOM_GOLD"

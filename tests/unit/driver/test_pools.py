@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -17,11 +18,12 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import Properties
 from ironic_virt.driver import pools
 from ironic_virt.driver.pools import Capacity, Pool, Recorded, pool_name, pools_of
+from ironic_virt.scheduler.resource_classes import placement_class
 from tests import depth
 
 PLAIN = ("gold", frozenset[str]())
 GPU = ("gold", frozenset({"CUSTOM_GPU"}))
-GOLD = "gold@compute1"
+GOLD = "gold~compute1"
 
 
 def node(number: int, kind: Any = PLAIN, instance: str | None = None, **fields: Any) -> Node:
@@ -71,8 +73,50 @@ def test_names_and_uuids_stay_the_same_in_every_process() -> None:
     # Records outlive processes and releases: these may not change.
     traits = frozenset({"CUSTOM_SSD", "CUSTOM_GPU"})
     name = pool_name("compute1.example.org", ("gold.8", traits))
-    assert name == "gold.8+220a3b9d54@compute1.example.org"
+    assert name == "gold.8~220a3b9d54~compute1.example.org"
     assert pools.pool_uuid(name) == "30a47041-7509-53f6-af3d-59aa586b6633"
+    odd = pool_name("compute1", ("gold 8/~é", frozenset()))
+    assert odd == "gold~~208~~2F~~7E~~C3~~A9~compute1"
+
+
+CLASSES = st.one_of(
+    st.text("ab01@+~%._-", min_size=1, max_size=80),
+    st.text("aé日😀", min_size=1, max_size=80),
+    st.sampled_from(["gold", "gold.8", "a@b", "gold+0123456789", "+0123456789", "@", "~~40"]),
+)
+HOSTS = st.text("ab01@+~%._-:", min_size=1, max_size=20)
+TRAITS = st.frozensets(st.sampled_from(["CUSTOM_GPU", "CUSTOM_SSD"]))
+_LOGICAL_NAME = re.compile(r"[A-Za-z0-9._~-]+")
+"""What Ironic's ``is_valid_logical_name`` lets pass."""
+
+
+@settings(max_examples=depth.choose(100, 1000))
+@given(host=HOSTS, resource_class=CLASSES, traits=TRAITS)
+def test_ironic_understands_any_name(host: str, resource_class: str, traits: Any) -> None:
+    name = pool_name(host, (resource_class, traits))
+    assert _LOGICAL_NAME.fullmatch(name)
+    assert "~" in name, "no uuid has one"
+    assert len(name) <= 200, "Placement's column"
+
+
+@settings(max_examples=depth.choose(100, 1000))
+@given(host=HOSTS, resource_class=CLASSES, traits=TRAITS)
+def test_placements_class_can_be_read_from_any_name(
+    host: str, resource_class: str, traits: Any
+) -> None:
+    name = pool_name(host, (resource_class, traits))
+    found = pools.class_of(name, host)
+    assert found is not None
+    assert placement_class(found) == placement_class(resource_class)
+    assert found == resource_class or len(resource_class) > 6
+    assert pools.class_of(name, host + "x") is None
+
+
+@settings(max_examples=depth.choose(100, 1000))
+@given(st.lists(st.tuples(HOSTS, st.tuples(CLASSES, TRAITS)), unique=True, max_size=20))
+def test_no_two_pools_have_a_name_or_a_uuid_in_common(several: list[Any]) -> None:
+    names = {pool_name(host, kind) for host, kind in several}
+    assert len(names) == len({pools.pool_uuid(name) for name in names}) == len(several)
 
 
 @pytest.mark.parametrize("name", ["gold", "gold.8", "a@b", "gold+0123456789", "+0123456789", "@"])
@@ -94,7 +138,7 @@ def test_nodes_are_counted_by_class_and_traits() -> None:
     assert found == {
         GOLD: (2, 0, 0, 2),
         pool_name("compute1", GPU): (1, 0, 0, 1),
-        "silver@compute1": (1, 0, 0, 1),
+        "silver~compute1": (1, 0, 0, 1),
     }
 
 

@@ -37,7 +37,7 @@ def leave(stage: Stage, node: str, uuid: str = INSTANCE, host: str = "compute1")
 def pooled(stage: Stage) -> virt.Instance:
     """Our instance, for which a pool was chosen and no node."""
     flavor = virt.Flavor("bm", extra_specs={"resources:CUSTOM_GOLD": "1"})
-    return dataclasses.replace(stage.instance("gold@compute1"), flavor=flavor)
+    return dataclasses.replace(stage.instance("gold~compute1"), flavor=flavor)
 
 
 def look(stage: Stage, times: int = 1) -> None:
@@ -162,7 +162,7 @@ def test_records_that_can_not_be_asked_cost_no_refresh(
         raise error
 
     stage.service.existing_instances = fails  # type: ignore[method-assign]
-    assert stage.driver.get_available_nodes(refresh=True) == ["gold@compute1"]
+    assert stage.driver.get_available_nodes(refresh=True) == ["gold~compute1"]
     assert left(fake) == [INSTANCE]
     stage.service.existing_instances = existing  # type: ignore[method-assign]
     stage.driver.get_available_nodes(refresh=True)
@@ -251,7 +251,7 @@ def test_a_service_that_still_has_pools_looks_at_its_start(
     leave(stage, node)
     back = set_stage(fake, inventory_full_resync_period=PERIOD)
     back.service.owned = {STRANGER}
-    back.service.places = {STRANGER: "gold@compute1"}
+    back.service.places = {STRANGER: "gold~compute1"}
     fake.settle()
     look(back)
     assert asked(fake) == 1

@@ -18,7 +18,7 @@ from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, Stage
 
 SetStage = Callable[..., Stage]
-POOL = "gold@compute1"
+POOL = "gold~compute1"
 GOLD = {
     "resources:CUSTOM_GOLD": "1",
     "resources:VCPU": "0",

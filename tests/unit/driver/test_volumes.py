@@ -348,7 +348,7 @@ def test_a_node_that_went_to_another_shard_is_left_alone(
 
 def test_a_node_that_is_gone_has_no_volumes(stage: Stage, fake: FakeIronic) -> None:
     destroy(stage, STRANGER)
-    destroy(stage, "gold@compute1")
+    destroy(stage, "gold~compute1")
 
 
 @pytest.mark.parametrize(
@@ -539,7 +539,7 @@ def test_the_connector_of_an_instance_on_a_pool_is_of_the_node_that_it_has(
 ) -> None:
     stage = set_stage(fake, node_selection="ironic")
     set_connectors(stage, storage_node, ("iqn", "iqn.1"))
-    instance = stage.instance("gold@compute1")
+    instance = stage.instance("gold~compute1")
     with pytest.raises(exceptions.InstanceNotFound):
         stage.driver.get_volume_connector(instance)
     fake.set_node(storage_node, instance_uuid=INSTANCE)

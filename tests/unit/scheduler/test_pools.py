@@ -31,13 +31,13 @@ class PoolRecord(Record):
 
 
 def pool(host: str, free: int = 3, used: int = 0) -> PoolRecord:
-    return PoolRecord(f"gold@{host}", host, free=free, used=used, available=free > 0)
+    return PoolRecord(f"gold~{host}", host, free=free, used=used, available=free > 0)
 
 
 def test_each_instance_takes_one_place_until_there_is_none() -> None:
     source = RecordList([pool("a", 2), pool("b", 1)])
     picked = scheduler(*EXACT).select(SPEC, source, 3)
-    assert Counter(host.nodename for host in picked) == {"gold@a": 2, "gold@b": 1}
+    assert Counter(host.nodename for host in picked) == {"gold~a": 2, "gold~b": 1}
     with pytest.raises(exceptions.NoValidHost) as refused:
         scheduler(*EXACT).select(SPEC, source, 4)
     assert refused.value.found == 3
@@ -53,7 +53,7 @@ def test_a_full_pool_is_no_candidate() -> None:
 
 def test_exact_sizes_are_those_of_each_node() -> None:
     source = RecordList([pool("a")])
-    assert scheduler(*EXACT).select(SPEC, source)[0].nodename == "gold@a"
+    assert scheduler(*EXACT).select(SPEC, source)[0].nodename == "gold~a"
     for wrong in ({"memory_mb": 8192}, {"vcpus": 4}, {"root_gb": 479}):
         with pytest.raises(exceptions.NoValidHost):
             scheduler(*EXACT).select(dataclasses.replace(SPEC, **wrong), source)  # type: ignore[arg-type]
