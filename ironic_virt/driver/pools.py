@@ -148,6 +148,15 @@ def class_of(name: str, host: str) -> str | None:
     return _unquoted(match["class"])
 
 
+def renamed(former: str, host: str) -> str | None:
+    """The name of a pool of a host by its former one, ``gold+3f2a9c10de@compute1``.
+
+    :returns: ``None``: it is no such name.
+    """
+    kind = former.removesuffix(f"@{host}")
+    return _name(*_former_kind(kind), host) if kind and kind != former else None
+
+
 def _name(resource_class: str, digest: str | None, host: str) -> str:
     quoted = _quoted(resource_class)
     if len(quoted) > _LONGEST_CLASS:

@@ -89,6 +89,7 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
         """Check the options against Ironic, if it can be reached yet.
 
         :raises InvalidConfiguration: they can't be served.
+        :raises NotRenamed: a pool still has a name from before; see :mod:`.former_pools`.
         """
         self._records.host = host
         self._starting = self._answered = True
@@ -103,6 +104,7 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
             # Nova starts without it; nothing is listed before the check is made up for.
             LOG.warning("Ironic can't be asked yet. Starting without it")
             self._answered = False
+        self._records.rename_former_pools()
 
     def cleanup_host(self, host: str) -> None:
         """End no wait.
