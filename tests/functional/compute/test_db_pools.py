@@ -22,7 +22,7 @@ from tests.functional.compute.test_db_claims import SECONDS, start
 
 PROCESSES = 4
 HOST = "one"
-POOL = "gold@one"
+POOL = "gold~one"
 FAULT = records.FaultReport("disk broken")
 
 
@@ -30,7 +30,7 @@ def report(name: str = POOL, **values: object) -> records.PoolReport:
     return records.PoolReport(
         **{  # type: ignore[arg-type]
             "name": name,
-            "resource_class": name.partition("@")[0],
+            "resource_class": name.partition("~")[0],
             "total": 3,
             "traits": frozenset({"CUSTOM_A"}),
             "stats": {"boot_mode": "uefi"},
@@ -71,6 +71,26 @@ def test_what_is_reported_is_kept(pool: records.Pool, db: Database) -> None:
     assert counts(db) == (5, 0, 1)
 
 
+def test_pools_of_before_get_names_that_ironic_understands(
+    pool: records.Pool, db: Database
+) -> None:
+    names = {"gold@one": POOL, "gold+bafa70dd4b@one": "gold~bafa70dd4b~one"}
+    db.pools.save(HOST, [report(name) for name in names.values()])
+    made = db.instances.create_building(new_instance(), pool)
+    before = (db.pools.list(), db.instances.places(HOST))
+    with db._transactions.engine.begin() as connection:
+        for former, name in names.items():
+            for column in (models.Pool.name, models.Instance.pool):
+                connection.execute(
+                    sa.update(column.class_).where(column == name).values({column: former})
+                )
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0009'"))
+    assert {one.name for one in db.pools.list()} == names.keys()
+    assert db.instances.places(HOST) == {made.uuid: "gold@one"}
+    db.sync()
+    assert (db.pools.list(), db.instances.places(HOST)) == before
+
+
 def test_a_place_is_taken_and_given_back_once(pool: records.Pool, db: Database) -> None:
     made = db.instances.create_building(new_instance(), pool)
     assert (made.host, made.node, made.pool) == (HOST, None, POOL)
@@ -109,14 +129,14 @@ def test_another_attempt_may_be_in_the_same_pool(pool: records.Pool, db: Databas
     now = db.instances.get(made.uuid)
     assert (now.pool, now.node, now.attempts, now.tried_nodes) == (POOL, None, 2, (node,))
     assert counts(db) == (3, 1, 1)
-    db.pools.save("two", [report("gold@two", total=1)])
+    db.pools.save("two", [report("gold~two", total=1)])
     assert db.instances.reschedule(
-        *(made.uuid, TaskState.SPAWNING, "gold@two", "two"), pool=True, attempts=2, tried=POOL
+        *(made.uuid, TaskState.SPAWNING, "gold~two", "two"), pool=True, attempts=2, tried=POOL
     )
     now = db.instances.get(made.uuid)
-    assert (now.host, now.pool, now.tried_nodes) == ("two", "gold@two", (node, POOL))
+    assert (now.host, now.pool, now.tried_nodes) == ("two", "gold~two", (node, POOL))
     assert counts(db) == (3, 0, 2)
-    assert counts(db, "gold@two") == (1, 1, 0)
+    assert counts(db, "gold~two") == (1, 1, 0)
 
 
 def test_a_node_is_one_instances_only(pool: records.Pool, db: Database) -> None:
@@ -176,39 +196,39 @@ def test_a_wrong_count_is_mended_at_the_next_refresh(pool: records.Pool, db: Dat
 
 
 def test_a_pool_goes_only_without_instances(pool: records.Pool, db: Database) -> None:
-    db.pools.save("two", [report("gold@two")])
+    db.pools.save("two", [report("gold~two")])
     made = db.instances.create_building(new_instance(), pool)
     assert db.pools.save(HOST, []) == []
     assert counts(db) == (1, 1, 0)
     db.instances.request(made.uuid, TaskState.DELETING)
     db.instances.deleted(made.uuid)
     assert db.pools.save(HOST, []) == [POOL]
-    assert [one.name for one in db.pools.list()] == ["gold@two"]
+    assert [one.name for one in db.pools.list()] == ["gold~two"]
     assert [one.name for one in db.pools.list(HOST)] == []
 
 
 def test_pools_are_candidates_as_long_as_they_have_places(db: Database) -> None:
     for host in ("one", "two", "three"):
         register(db, host)
-    db.pools.save("one", [report(), report("silver@one", traits=frozenset())])
-    db.pools.save("two", [report("gold@two", total=2), report("full@two", reserved=3)])
-    db.pools.save("three", [report("gold@three")])
+    db.pools.save("one", [report(), report("silver~one", traits=frozenset())])
+    db.pools.save("two", [report("gold~two", total=2), report("full~two", reserved=3)])
+    db.pools.save("three", [report("gold~three")])
     db.services.update("three", disabled=True)
     gold = CandidateQuery(resource_classes=frozenset({"CUSTOM_GOLD"}))
-    assert {one.uuid for one in db.candidates.find(gold, 9)} == {POOL, "gold@two"}
+    assert {one.uuid for one in db.candidates.find(gold, 9)} == {POOL, "gold~two"}
     assert db.candidates.count(gold) == 5
     assert db.candidates.count(CandidateQuery()) == 8
     assert db.candidates.known() == 3 + 3 + 2 + 3 + 3
     for _ in range(2):
         db.instances.create_building(new_instance(), seen(db, POOL))
-    assert db.candidates.find(gold, 9)[0].uuid == "gold@two", "it has fewer instances"
+    assert db.candidates.find(gold, 9)[0].uuid == "gold~two", "it has fewer instances"
     assert db.candidates.instances_by_host() == {"one": 2}
     without = CandidateQuery(
-        resource_classes=frozenset({"CUSTOM_GOLD"}), exclude=frozenset({"gold@two"})
+        resource_classes=frozenset({"CUSTOM_GOLD"}), exclude=frozenset({"gold~two"})
     )
     assert [one.uuid for one in db.candidates.find(without, 9)] == [POOL]
     trait = CandidateQuery(forbidden_traits=frozenset({"CUSTOM_A"}))
-    assert [one.uuid for one in db.candidates.find(trait, 9)] == ["silver@one"]
+    assert [one.uuid for one in db.candidates.find(trait, 9)] == ["silver~one"]
     assert FLAVOR.memory_mb == 16384
 
 
@@ -217,7 +237,7 @@ def test_processes_that_race_for_places_never_take_too_many(
 ) -> None:
     for host, total in (("one", 7), ("two", 5)):
         register(db, host)
-        db.pools.save(host, [report(f"gold@{host}", total=total)])
+        db.pools.save(host, [report(f"gold~{host}", total=total)])
     config = Path(database_conf.config_file[0])
     racers = [
         subprocess.Popen(
