@@ -2,13 +2,17 @@
 
 """From options to a channel that carries single HTTP requests.
 
-keystoneauth1 brings authentication, TLS, the service catalog and the session;
-its own retries and its logging of bodies are off, because retries live in the
-client and bodies hold config drives.  The path ``/v1`` is ours, not
-discovered: a discovery that fails must not turn into requests to a wrong URL.
+openstacksdk's ``Connection``, made as Nova makes its own, brings the session, the service
+catalog, discovery and an adapter to send with; keystoneauth1 below it authentication and TLS.
+Their own retries and their logging of bodies are off, because retries live in the client and
+bodies hold config drives.  No resource object is made.
 
-Keystone is asked by one thread at a time, and all who wait for it share the answer or the
-error.  keystoneauth1's own lock would have each of them try in turn.
+An Ironic that is away while it is discovered is unreachable, as at any other time: what
+keystoneauth1 would guess then is not used.  One that shows no versions where the catalog
+leads (a proxy may hide them) is asked below ``/v1``.
+
+Keystone is asked by one thread at a time, and Ironic for its versions, and all who wait for
+it share the answer or the error.  keystoneauth1's own lock would have each of them try in turn.
 """
 
 from __future__ import annotations
@@ -40,6 +44,20 @@ DEFAULT_TIMEOUT = 60.0
 
 LOOK_UP_AGAIN = 60.0
 """Seconds between two looks at the catalogue while the endpoint that it names fails."""
+
+
+_VERSION = "1"
+_PATH = f"/v{_VERSION}"
+
+# What keystoneauth1 raises for a document that is none, whatever it holds.
+_NO_VERSIONS = (
+    ksa_exceptions.DiscoveryFailure,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,10 +108,12 @@ class _Way:
 
 
 class KeystoneChannel:
-    """A :class:`Channel` over keystoneauth1.  Thread-safe.
+    """A :class:`Channel` over openstacksdk and keystoneauth1.  Thread-safe.
 
+    :param adapter: knows the service, and whom to ask where it is.
     :param timeout: seconds for one request, from connecting to the end of its answer.
     :param clock: a monotonic clock in seconds.
+    :param connection: what the adapter is of; kept as long as this is.
     """
 
     def __init__(
@@ -101,12 +121,16 @@ class KeystoneChannel:
         adapter: ksa_adapter.Adapter,
         timeout: float = DEFAULT_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        connection: object = None,
     ) -> None:
         self._adapter = adapter
+        self._auth = adapter.auth or adapter.session.auth
         self._timeout = timeout
         self._clock = clock
+        self._connection = connection
         self._base: str | None = None
-        self._looked_up_at = 0.0
+        self._looked_up_at: float | None = None
         self._has_failed = False
         self._flight: SingleFlight[_Way] = SingleFlight()
         # Counts the tokens that Ironic has refused.
@@ -115,7 +139,7 @@ class KeystoneChannel:
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> KeystoneChannel:
-        """Make a channel from the ``[ironic]`` group.
+        """Make a channel from the ``[ironic]`` group.  Nothing is sent yet.
 
         :raises InvalidConfiguration: the authentication options are wrong.
         """
@@ -123,8 +147,9 @@ class KeystoneChannel:
         ironic_conf.check_auth(conf)
         group = ironic_conf.GROUP
         auth = loading.load_auth_from_conf_options(conf, group)
-        # keystoneauth1 leaves these to a session of the caller.
-        tls = {name: conf[group].get(name) for name in ("tls_ciphers", "tls_min_version")}
+        # keystoneauth1 leaves these to a session of the caller; older ones don't have them.
+        names = ("tls_ciphers", "tls_min_version")
+        tls = {name: conf[group][name] for name in names if name in conf[group]}
         session = loading.load_session_from_conf_options(
             conf,
             group,
@@ -137,8 +162,19 @@ class KeystoneChannel:
         )
         # Keystone's answers are waited for no longer than Ironic's.
         session.timeout = float(conf[group].timeout or DEFAULT_TIMEOUT)
-        adapter = loading.load_adapter_from_conf_options(conf, group, session=session, auth=auth)
-        return cls(adapter, session.timeout)
+        # Whoever does not talk to Ironic is spared the time that this takes.
+        from openstack import connection
+
+        made = connection.Connection(
+            session=session, oslo_conf=conf, service_types={ironic_conf.SERVICE_TYPE}
+        )
+        if not made.config.has_service(ironic_conf.SERVICE_TYPE):
+            why = made.config.get_disabled_reason(ironic_conf.SERVICE_TYPE)
+            raise exceptions.InvalidConfiguration(f"[{group}]", texts.plain(str(why)))
+        # Unlike the connection's own adapter this one is made without asking Ironic.
+        adapter = made.config.get_session_client(ironic_conf.SERVICE_TYPE, version=_VERSION)
+        # A connection that nobody holds may close its session.
+        return cls(adapter, made.session.timeout, connection=made)
 
     def send(
         self,
@@ -158,7 +194,10 @@ class KeystoneChannel:
             headers["OpenStack-API-Version"] = f"baremetal {version}"
 
         def request(way: _Way) -> requests.Response:
-            return self._adapter.request(
+            # Past openstacksdk's own, which counts requests for nobody and asks each time for
+            # the project's id, and so perhaps Keystone.
+            return ksa_adapter.Adapter.request(
+                self._adapter,
                 way.base + path,
                 method,
                 params=params,
@@ -181,6 +220,12 @@ class KeystoneChannel:
             if response.status_code == 401 and (other := self._renewed(way)):
                 response = request(other)
             return Answer(response.status_code, response.headers, response.content)
+        except transport.Away as away:
+            self._has_failed = True
+            if (passing := away.response) is not None:
+                return Answer(passing.status_code, passing.headers, passing.content)
+            error = away.__cause__ or away
+            raise self._error_of(error, away.url, method, path, self._timeout) from error
         # requests' errors, and those of a file that can't be read, are errors of the system.
         except (ksa_exceptions.ClientException, OSError) as exc:
             self._has_failed = self._has_failed or where != "Keystone"
@@ -189,30 +234,44 @@ class KeystoneChannel:
     def _find_way(self) -> _Way:
         self._look_up_again()
         token = self._token
-        headers = self._adapter.session.get_auth_headers(self._adapter.auth) or {}
+        headers = self._adapter.session.get_auth_headers(self._auth) or {}
         if self._base is None:
-            # Asks Keystone for the catalog unless endpoint_override is set.
-            try:
-                endpoint = self._adapter.get_endpoint()
-            except ksa_exceptions.CatalogException:
-                endpoint = None
-            if not endpoint:
-                raise exceptions.IronicUnreachable(
-                    "the service catalog has no bare metal endpoint for this region and "
-                    "interface; see [ironic] service_type, region_name, valid_interfaces "
-                    "and endpoint_override"
-                )
-            endpoint = endpoint.rstrip("/")
-            self._base = endpoint if endpoint.endswith("/v1") else endpoint + "/v1"
-            self._looked_up_at = self._clock()
+            if self._looked_up_at is None:
+                self._looked_up_at = self._clock()
+            with transport.discovering(ironic_conf.RETRIED_STATUSES):
+                self._base = self._discovered()
         return _Way(self._base, dict(headers), token)
+
+    def _discovered(self) -> str:
+        """The URL that paths are below."""
+        # From Keystone's catalog, unless endpoint_override is set.
+        try:
+            endpoint = self._adapter.get_endpoint(skip_discovery=True)
+        except ksa_exceptions.CatalogException:
+            endpoint = None
+        if not endpoint:
+            self._has_failed = True
+            raise exceptions.IronicUnreachable(
+                "the service catalog has no bare metal endpoint for this region and "
+                "interface; see [ironic] service_type, region_name, valid_interfaces "
+                "and endpoint_override"
+            )
+        # keystoneauth1 would log a password in the URL.
+        if not endpoint.rstrip("/").endswith(_PATH) and "@" not in endpoint:
+            try:
+                data = self._adapter.get_endpoint_data()
+                endpoint = (data.service_url if data else None) or endpoint
+            except _NO_VERSIONS as exc:
+                LOG.debug("%s shows no versions: %s", endpoint, texts.plain(str(exc)))
+        endpoint = endpoint.rstrip("/")
+        return endpoint if endpoint.endswith(_PATH) else endpoint + _PATH
 
     def _look_up_again(self) -> None:
         """After a failure, ask Keystone for its catalogue, which comes with a token."""
-        auth = self._adapter.auth
+        auth = self._auth
         if (
             not self._has_failed
-            or self._base is None
+            or self._looked_up_at is None
             or self._adapter.endpoint_override
             or not isinstance(auth, identity.BaseIdentityPlugin)
             or self._clock() - self._looked_up_at < LOOK_UP_AGAIN
@@ -233,7 +292,7 @@ class KeystoneChannel:
         with self._lock:
             # Another thread may have had the same token refused.
             if refused.token == self._token:
-                if not self._adapter.session.invalidate(self._adapter.auth):
+                if not self._adapter.session.invalidate(self._auth):
                     return None
                 self._token += 1
         way = self._flight.run(self._find_way)
@@ -241,7 +300,7 @@ class KeystoneChannel:
         return way if way.token != refused.token else self._flight.run(self._find_way)
 
     def _error_of(
-        self, error: Exception, where: str, method: str, path: str, seconds: float
+        self, error: BaseException, where: str, method: str, path: str, seconds: float
     ) -> exceptions.IronicError:
         chain = list(_chain(error))
         kind: type[exceptions.IronicError] = exceptions.IronicUnreachable

@@ -9,15 +9,18 @@
 * No redirect is followed: the second URL would be sent the credentials and the body, and
   would answer something else than what was asked for.
 
-keystoneauth1 passes what is raised here on as the ``original`` of its own errors.
+keystoneauth1 passes what is raised here on as the ``original`` of its own errors, but for
+:class:`Away`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import io
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import requests
@@ -44,13 +47,64 @@ class AnswerTooLarge(requests.RequestException):
     """The answer is larger than allowed, or coded in a way that was not asked for."""
 
 
+class Away(Exception):
+    """While a service is discovered, it gives no answer, or one that may pass.
+
+    :ivar url: what was asked.
+    :ivar response: that answer; ``None``: there was none, for the error's cause.
+    """
+
+    def __init__(self, url: str, response: requests.Response | None = None) -> None:
+        super().__init__("the service is away")
+        self.url = _without_query(url)
+        self.response = response
+
+
+# The statuses that may pass, within a discovery.
+_DISCOVERS = contextvars.ContextVar[Collection[int] | None]("what discovers", default=None)
+
+
+@contextlib.contextmanager
+def discovering(may_pass: Collection[int]) -> Iterator[None]:
+    """Tell a service that is away from one that has nothing to say of its versions.
+
+    keystoneauth1 takes both for the latter, asks at one URL after the other, and then goes on
+    with a guess.  Within this block a request without an answer raises :class:`Away` instead,
+    which keystoneauth1 does not know.
+
+    :param may_pass: statuses of answers that count as none.
+    """
+    token = _DISCOVERS.set(may_pass)
+    try:
+        yield
+    finally:
+        _DISCOVERS.reset(token)
+
+
+class _Session(requests.Session):
+    def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]
+        may_pass = _DISCOVERS.get()
+        if may_pass is None:
+            return super().request(method, url, *args, **kwargs)
+        try:
+            response = super().request(method, url, *args, **kwargs)
+        except (Redirected, AnswerTooLarge):
+            raise
+        # requests' errors, and those of a file that can't be read, are errors of the system.
+        except OSError as exc:
+            raise Away(url) from exc
+        if response.status_code in may_pass:
+            raise Away(url, response)
+        return response
+
+
 def session(largest_answer: int, **tls: Any) -> requests.Session:
     """A session for keystoneauth1's.
 
     :param largest_answer: in bytes.
     :param tls: ``tls_ciphers`` and ``tls_min_version``, as keystoneauth1's adapter has them.
     """
-    made = requests.Session()
+    made = _Session()
     made.headers["Accept-Encoding"] = _ENCODINGS
     for scheme in ("http://", "https://"):
         made.mount(scheme, _Adapter(pool_maxsize=_POOL_SIZE, **tls))

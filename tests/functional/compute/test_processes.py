@@ -120,7 +120,7 @@ def test_sigterm_ends_a_start_that_waits_for_ironic(
 ) -> None:
     server.fake.faults.status(503, count=None)
     service = compute().start()
-    wait_for("the first question", lambda: server.fake.requests.matching("GET", "/v1"))
+    wait_for("the first question", lambda: server.fake.requests.matching("GET", "^/$"))
     service.signal(signal.SIGTERM)
     assert service.wait() == 0
     assert db.services.list() == [], "it never was a service"

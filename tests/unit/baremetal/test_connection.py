@@ -16,6 +16,7 @@ import pytest
 import requests
 import requests_mock
 import urllib3
+from keystoneauth1 import loading
 
 from ironic_virt import conf, exceptions
 from ironic_virt.baremetal import answers
@@ -32,14 +33,35 @@ IRONIC = "http://ironic.invalid:6385"
 KEYSTONE = "http://keystone.invalid/v3"
 SECRET = "correct horse battery staple"
 
-NONE = f"auth_type = none\nendpoint_override = {IRONIC}"
+# The URL says which version it is of, so Ironic is not asked for it.
+NONE = f"auth_type = none\nendpoint_override = {IRONIC}/v1"
 BASIC = f"auth_type = http_basic\nusername = admin\npassword = {SECRET}"
 PASSWORD = (
     f"auth_type = password\nauth_url = {KEYSTONE}\nusername = nova\npassword = {SECRET}\n"
     "project_name = service\nuser_domain_name = Default\nproject_domain_name = Default"
 )
 
+# Those by which Ironic is asked for its version first.
+DISCOVERS = {
+    "none": f"auth_type = none\nendpoint_override = {IRONIC}",
+    "basic": f"{BASIC}\nendpoint_override = {IRONIC}",
+    "catalog": PASSWORD,
+    "both": f"{PASSWORD}\nendpoint_override = {IRONIC}",
+}
+
 Connect = Callable[..., KeystoneChannel]
+
+
+def versions(url: str = IRONIC) -> dict[str, Any]:
+    """What Ironic shows at its root."""
+    v1 = {
+        "id": "v1",
+        "links": [{"href": f"{url}/v1/", "rel": "self"}],
+        "min_version": "1.1",
+        "status": "CURRENT",
+        "version": "1.115",
+    }
+    return {"name": "OpenStack Ironic API", "default_version": v1, "versions": [v1]}
 
 
 @pytest.fixture
@@ -57,7 +79,14 @@ def connect(tmp_path: pathlib.Path) -> Connect:
 @pytest.fixture
 def http() -> Iterator[requests_mock.Mocker]:
     with requests_mock.Mocker() as mocker:
+        mocker.get(IRONIC, json=versions())
         yield mocker
+
+
+def sent_to_ironic(http: requests_mock.Mocker) -> list[str]:
+    """The URLs, in order."""
+    urls = [str(request.url) for request in http.request_history]
+    return [url.rstrip("/") for url in urls if not url.startswith(KEYSTONE)]
 
 
 def catalog(
@@ -94,13 +123,16 @@ def serve_keystone(http: requests_mock.Mocker, token: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "endpoint", [IRONIC, f"{IRONIC}/", f"{IRONIC}/v1", f"{IRONIC}/v1/", f"{IRONIC}/baremetal"]
 )
+@pytest.mark.parametrize("shown", [True, False])
 def test_a_path_is_below_v1_however_the_endpoint_is_written(
-    connect: Connect, http: requests_mock.Mocker, endpoint: str
+    connect: Connect, http: requests_mock.Mocker, endpoint: str, shown: bool
 ) -> None:
-    http.get(requests_mock.ANY, json={})
-    connect(f"auth_type = none\nendpoint_override = {endpoint}").send("GET", "/nodes")
     root = f"{IRONIC}/baremetal" if endpoint.endswith("baremetal") else IRONIC
-    assert [request.url for request in http.request_history] == [f"{root}/v1/nodes"]
+    http.get(requests_mock.ANY, json={})
+    if shown:
+        http.get(root, json=versions(root))
+    connect(f"auth_type = none\nendpoint_override = {endpoint}").send("GET", "/nodes")
+    assert sent_to_ironic(http)[-1] == f"{root}/v1/nodes"
 
 
 def test_the_endpoint_of_the_plugin_will_do(connect: Connect, http: requests_mock.Mocker) -> None:
@@ -108,11 +140,205 @@ def test_the_endpoint_of_the_plugin_will_do(connect: Connect, http: requests_moc
     assert connect(f"auth_type = none\nendpoint = {IRONIC}").send("GET", "/nodes").status == 200
 
 
-def test_no_discovery_precedes_a_request(connect: Connect, http: requests_mock.Mocker) -> None:
-    # A discovery that fails must not lead to a wrong URL.
+# -- discovery ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lines", DISCOVERS.values(), ids=DISCOVERS)
+def test_ironic_is_discovered_once_and_without_credentials(
+    connect: Connect, http: requests_mock.Mocker, lines: str
+) -> None:
+    serve_keystone(http, catalog("internal"))
     http.get(f"{IRONIC}/v1/nodes", json={})
-    connect().send("GET", "/nodes")
-    assert len(http.request_history) == 1
+    channel = connect(lines)
+    assert http.request_history == [], "nobody has asked yet"
+    channel.send("GET", "/nodes")
+    channel.send("GET", "/nodes")
+    assert sent_to_ironic(http) == [IRONIC, f"{IRONIC}/v1/nodes", f"{IRONIC}/v1/nodes"]
+    asked = next(sent for sent in http.request_history if sent.url.rstrip("/") == IRONIC)
+    assert not {"X-Auth-Token", "Authorization"} & set(asked.headers)
+
+
+@pytest.mark.parametrize(
+    "lines", [NONE, PASSWORD, f"{PASSWORD}\nendpoint_override = {IRONIC}/v1/"]
+)
+def test_an_endpoint_that_names_its_version_is_not_discovered(
+    connect: Connect, http: requests_mock.Mocker, lines: str
+) -> None:
+    serve_keystone(http, catalog("internal", url=f"{IRONIC}/v1"))
+    http.get(f"{IRONIC}/v1/nodes", json={})
+    connect(lines).send("GET", "/nodes")
+    assert sent_to_ironic(http) == [f"{IRONIC}/v1/nodes"]
+
+
+@pytest.mark.parametrize("lines", DISCOVERS.values(), ids=DISCOVERS)
+def test_ironic_is_asked_at_the_host_that_was_named_whatever_it_calls_itself(
+    connect: Connect, http: requests_mock.Mocker, lines: str
+) -> None:
+    serve_keystone(http, catalog("internal"))
+    http.get(IRONIC, json=versions("https://public.invalid/baremetal"))
+    http.get(f"{IRONIC}/v1/nodes", json={})
+    connect(lines).send("GET", "/nodes")
+    assert sent_to_ironic(http)[-1] == f"{IRONIC}/v1/nodes"
+
+
+@pytest.mark.parametrize("lines", DISCOVERS.values(), ids=DISCOVERS)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"status_code": 401},
+        {"status_code": 403},
+        {"status_code": 404, "json": {"versions": []}},
+        {"status_code": 500},
+        {"status_code": 301, "headers": {"Location": f"{IRONIC}/elsewhere"}},
+        {"text": "<html>a proxy</html>"},
+        {"text": "[" * 100_000},
+        {"json": []},
+        {"json": "versions"},
+        {"json": {"versions": 5}},
+        {"json": {"versions": [{"id": None, "links": 7}]}},
+        {"json": {"versions": [{"id": "v2", "status": "CURRENT", "links": []}]}},
+    ],
+    ids=lambda answer: str(answer)[:40],
+)
+def test_an_ironic_that_shows_no_versions_is_asked_below_v1(
+    connect: Connect, http: requests_mock.Mocker, lines: str, answer: dict[str, Any]
+) -> None:
+    serve_keystone(http, catalog("internal"))
+    http.get(IRONIC, **answer)
+    http.get(f"{IRONIC}/v1/nodes", json={})
+    assert connect(lines).send("GET", "/nodes").status == 200
+    assert not [url for url in sent_to_ironic(http) if "elsewhere" in url]
+
+
+@pytest.mark.parametrize("lines", DISCOVERS.values(), ids=DISCOVERS)
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (requests.ConnectionError("Connection refused"), "no answer.*: Connection refused"),
+        (requests.ConnectTimeout("too slow"), "no whole answer.* within 60 s"),
+        (requests.ReadTimeout("too slow"), "no whole answer.* within 60 s"),
+        (requests.exceptions.ChunkedEncodingError("cut off"), "no answer.*: cut off"),
+        (requests.exceptions.SSLError("EOF occurred"), "no answer.*: EOF occurred"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_ironic_that_is_away_while_it_is_discovered_is_unreachable(
+    connect: Connect,
+    http: requests_mock.Mocker,
+    lines: str,
+    broken: Exception,
+    said: str,
+) -> None:
+    serve_keystone(http, catalog("internal"))
+    http.get(IRONIC, exc=broken)
+    channel = connect(lines)
+    with pytest.raises(exceptions.IronicUnreachable, match=said) as caught:
+        channel.send("PATCH", "/nodes/n", json=[])
+    assert type(caught.value) is exceptions.IronicUnreachable
+    assert (caught.value.method, caught.value.path) == ("PATCH", "/nodes/n")
+    assert sent_to_ironic(http) == [IRONIC], "asked once, and nothing is sent to a guess"
+    http.get(IRONIC, json=versions())
+    http.patch(f"{IRONIC}/v1/nodes/n", json={})
+    assert channel.send("PATCH", "/nodes/n", json=[]).status == 200
+
+
+@pytest.mark.parametrize("lines", DISCOVERS.values(), ids=DISCOVERS)
+def test_a_certificate_that_is_not_trusted_is_told_of_by_the_first_request(
+    connect: Connect, http: requests_mock.Mocker, lines: str
+) -> None:
+    serve_keystone(http, catalog("internal"))
+    told = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"
+    http.get(IRONIC, exc=requests.exceptions.SSLError(told))
+    with pytest.raises(exceptions.CertificateNotTrusted, match="cafile"):
+        connect(lines).send("GET", "/nodes")
+
+
+@pytest.mark.parametrize("lines", DISCOVERS.values(), ids=DISCOVERS)
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_an_answer_that_may_pass_is_that_of_the_request(
+    connect: Connect, http: requests_mock.Mocker, lines: str, status: int
+) -> None:
+    serve_keystone(http, catalog("internal"))
+    http.get(IRONIC, status_code=status, headers={"Retry-After": "7"}, text="not now")
+    answer = connect(lines).send("GET", "/nodes")
+    assert (answer.status, answer.headers["retry-after"], answer.body) == (status, "7", b"not now")
+    assert sent_to_ironic(http) == [IRONIC]
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_discovery_is_retried_as_often_as_the_options_say(
+    tmp_path: pathlib.Path, http: requests_mock.Mocker, retries: int
+) -> None:
+    path = tmp_path / "ironic-virt.conf"
+    path.write_text(
+        f"[ironic]\n{DISCOVERS['none']}\nconnect_retries = {retries}\nconnect_retry_delay = 0\n"
+    )
+    http.get(IRONIC, exc=requests.ConnectionError("gone"))
+    with pytest.raises(exceptions.IronicUnreachable, match="gone"):
+        IronicClient.from_conf(conf.load([str(path)])).get_node("n")
+    assert sent_to_ironic(http) == [IRONIC] * (retries + 1)
+
+
+@pytest.mark.parametrize(
+    ("lines", "statuses", "tried"),
+    [
+        ("connect_retries = 1", [None, None], 2),
+        ("connect_retries = 0\nstatus_code_retries = 3", [503, 429, None], 3),
+        ("status_code_retries = 0\nconnect_retries = 3", [None, None, 503], 3),
+        ("status_code_retries = 2", [503, 502, 504], 3),
+        ("status_code_retries = 0\nretriable_status_codes = 503", [429, 503], 2),
+    ],
+)
+def test_requests_are_retried_as_often_as_the_options_say(
+    tmp_path: pathlib.Path,
+    http: requests_mock.Mocker,
+    lines: str,
+    statuses: list[int | None],
+    tried: int,
+) -> None:
+    path = tmp_path / "ironic-virt.conf"
+    path.write_text(
+        f"[ironic]\n{NONE}\n{lines}\nconnect_retry_delay = 0\nstatus_code_retry_delay = 0\n"
+        "api_retry_interval = 0\n"
+    )
+    http.get(f"{IRONIC}/v1", json={"version": {"min_version": "1.1", "version": "1.115"}})
+    answers: list[dict[str, Any]] = [
+        {"status_code": status} if status else {"exc": requests.ConnectionError("gone")}
+        for status in statuses
+    ]
+    http.get(f"{IRONIC}/v1/nodes/n", answers)
+    with pytest.raises(exceptions.IronicError):
+        IronicClient.from_conf(conf.load([str(path)])).get_node("n")
+    assert sent_to_ironic(http).count(f"{IRONIC}/v1") == 1
+    assert len(sent_to_ironic(http)) == tried + 1
+
+
+def test_a_password_in_the_url_is_not_logged(
+    connect: Connect, http: requests_mock.Mocker, everything_logged: io.StringIO
+) -> None:
+    password = "hunter2"
+    url = IRONIC.replace("//", f"//admin:{password}@")
+    http.get(requests_mock.ANY, json={})
+    connect(f"auth_type = none\nendpoint_override = {url}").send("GET", "/nodes")
+    # requests-mock itself says which URL it was asked for.
+    logged = [line for line in everything_logged.getvalue().splitlines() if " 200" not in line]
+    assert logged
+    assert not [line for line in logged if password in line]
+
+
+def test_options_that_contradict_each_other_are_an_error_at_once(connect: Connect) -> None:
+    with pytest.raises(exceptions.InvalidConfiguration, match="valid_interfaces"):
+        connect(f"{PASSWORD}\nvalid_interfaces = secret")
+
+
+def test_a_connection_starts_no_thread(connect: Connect, http: requests_mock.Mocker) -> None:
+    before = threading.enumerate()
+    http.get(f"{IRONIC}/v1/nodes", json={})
+    connect(DISCOVERS["none"]).send("GET", "/nodes")
+    assert threading.enumerate() == before
+
+
+# -- requests and answers ---------------------------------------------------------------
 
 
 def test_an_answer_is_status_headers_and_body(
@@ -179,7 +405,7 @@ def test_basic_authentication(connect: Connect, http: requests_mock.Mocker) -> N
     http.get(f"{IRONIC}/v1/nodes", json={})
     connect(f"{BASIC}\nendpoint_override = {IRONIC}").send("GET", "/nodes")
     expected = base64.b64encode(f"admin:{SECRET}".encode()).decode()
-    assert http.request_history[0].headers["Authorization"] == f"Basic {expected}"
+    assert http.request_history[-1].headers["Authorization"] == f"Basic {expected}"
 
 
 def test_the_url_comes_from_the_catalog_once(connect: Connect, http: requests_mock.Mocker) -> None:
@@ -188,7 +414,8 @@ def test_the_url_comes_from_the_catalog_once(connect: Connect, http: requests_mo
     channel = connect(PASSWORD)
     channel.send("GET", "/nodes")
     channel.send("GET", "/nodes")
-    to_ironic = [request for request in http.request_history if request.url.startswith(IRONIC)]
+    nodes = f"{IRONIC}/v1/nodes"
+    to_ironic = [request for request in http.request_history if request.url == nodes]
     assert [request.headers["X-Auth-Token"] for request in to_ironic] == [f"token {SECRET}"] * 2
     assert sum(request.method == "POST" for request in http.request_history) == 1
 
@@ -292,6 +519,8 @@ def test_a_file_of_certificates_that_is_missing_is_one_too(connect: Connect) -> 
 
 
 def test_what_tls_has_to_be_reaches_the_connections(connect: Connect) -> None:
+    if "tls_min_version" not in {opt.dest for opt in loading.get_session_conf_options()}:
+        pytest.skip("this keystoneauth1 has no such option")
     channel = connect(f"{NONE}\ntls_min_version = 1.3")
     adapter = channel._adapter.session.session.get_adapter("https://ironic.invalid")
     assert adapter.tls_min_version == "1.3"
@@ -345,6 +574,26 @@ def test_the_endpoint_is_looked_up_again_after_it_failed(
     now += LOOK_UP_AGAIN
     serve_keystone(http, catalog("internal", url="http://moved.invalid:6385"))
     http.get("http://moved.invalid:6385/v1/nodes", json={})
+    assert channel.send("GET", "/nodes").status == 200
+
+
+def test_an_ironic_that_was_away_from_the_start_is_looked_up_again_too(
+    connect: Connect, http: requests_mock.Mocker
+) -> None:
+    now = 1000.0
+    serve_keystone(http, catalog("internal"))
+    http.get(IRONIC, exc=requests.ConnectionError("gone"))
+    made = connect(PASSWORD)
+    channel = KeystoneChannel(made._adapter, 5.0, clock=lambda: now)
+    moved = "http://moved.invalid:6385"
+    http.get(moved, json=versions(moved))
+    http.get(f"{moved}/v1/nodes", json={})
+    for _ in range(2):
+        with pytest.raises(exceptions.IronicUnreachable, match="gone"):
+            channel.send("GET", "/nodes")
+        serve_keystone(http, catalog("internal", url=moved))
+        now += LOOK_UP_AGAIN / 2
+    assert tokens(http) == 1
     assert channel.send("GET", "/nodes").status == 200
 
 
@@ -432,7 +681,9 @@ def everything_logged() -> Iterator[io.StringIO]:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     named = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict)]
-    named += [logging.getLogger(name) for name in ("keystoneauth", "urllib3", "requests")]
+    named += [
+        logging.getLogger(name) for name in ("keystoneauth", "openstack", "urllib3", "requests")
+    ]
     loggers = [logging.getLogger(), *named]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
