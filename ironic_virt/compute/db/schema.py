@@ -3,14 +3,18 @@
 """Which revision the tables have, and how they get to the one that this version needs.
 
 Several processes may upgrade at once: one does it, the others wait and find it
-done.  Only that one imports alembic, which would be a fifth of what a start takes.
+done.  A server's own lock sees to that; an SQLite file gets one beside it.  Only who
+upgrades imports alembic, which would be a fifth of what a start takes, and that lock.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import pathlib
+import stat
+from collections.abc import Iterator
 
 import sqlalchemy as sa
 
@@ -88,11 +92,46 @@ def sync(transactions: Transactions) -> tuple[str | None, str]:
     found = version(transactions)
     if found == head():
         return found, found
-    if transactions.is_sqlite:
-        _write_ahead(transactions)
-    before = transactions.write(_upgrade)
+    with _alone(transactions):
+        if transactions.is_sqlite:
+            _write_ahead(transactions)
+        before = transactions.write(_upgrade)
     LOG.info("The schema of %s: from %s to %s", transactions.url, before or "nothing", head())
     return before, head()
+
+
+@contextlib.contextmanager
+def _alone(transactions: Transactions) -> Iterator[None]:
+    """Keep others of this host away while an SQLite file is made or upgraded.
+
+    SQLite's own lock is not enough: the write-ahead log can't be switched on under it, and
+    who comes at that moment is refused instead of waiting.
+    """
+    name = transactions.engine.url.database or ""
+    directory = pathlib.Path(name).absolute().parent
+    if (
+        not transactions.is_sqlite
+        or name.startswith("file:")
+        # Where anybody may write, anybody could keep us waiting.
+        or (directory.exists() and directory.stat().st_mode & stat.S_IWOTH)
+    ):
+        yield
+        return
+    from oslo_concurrency import lockutils
+
+    lock = lockutils.external_lock(f"{pathlib.Path(name).name}.lock", lock_path=str(directory))
+    with lockutils.internal_lock(str(lock.path)):
+        try:
+            taken = lock.acquire(timeout=_LOCK_SECONDS)
+        # The latter where the file system has no locks.
+        except (OSError, RuntimeError) as exc:
+            raise errors.DatabaseFailed(transactions.url, f"it can't be locked: {exc}") from exc
+        if not taken:
+            raise _unending(transactions.url)
+        try:
+            yield
+        finally:
+            lock.release()
 
 
 def _upgrade(connection: sa.Connection) -> str | None:
@@ -126,10 +165,10 @@ def _write_ahead(transactions: Transactions) -> None:
 
 
 def _lock(connection: sa.Connection) -> None:
-    # SQLite has its lock already.
+    # An SQLite file has its lock already.
     if connection.dialect.name == engines.MYSQL:
         if not connection.scalar(sa.select(sa.func.get_lock(_LOCK_NAME, _LOCK_SECONDS))):
-            raise _unending(connection)
+            raise _unending(engines.shown(connection.engine.url))
     elif connection.dialect.name == engines.POSTGRESQL:
         # For this transaction; otherwise it would wait for ever.
         connection.execute(sa.text(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))
@@ -137,11 +176,10 @@ def _lock(connection: sa.Connection) -> None:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK_NUMBER)))
         except sa.exc.OperationalError as exc:
             # What oslo.db knows no better name for; a lost connection has one.
-            raise _unending(connection) from exc
+            raise _unending(engines.shown(connection.engine.url)) from exc
 
 
-def _unending(connection: sa.Connection) -> errors.DatabaseFailed:
-    url = engines.shown(connection.engine.url)
+def _unending(url: str) -> errors.DatabaseFailed:
     return errors.DatabaseFailed(url, f"another '{SYNC_COMMAND}' does not come to an end")
 
 

@@ -11,14 +11,16 @@ database driver.
 
 import contextlib
 import getpass
+import logging
 import os
 import secrets
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+
+from oslo_concurrency import processutils
 
 from ironic_virt.testing.real_ironic import errors
 from ironic_virt.testing.real_ironic.environment import IronicEnvironment
@@ -97,23 +99,26 @@ def _mariadb(environment: IronicEnvironment, variables: Mapping[str, str]) -> It
         try:
             yield database_url(server, name)
         finally:
-            _sql(environment, "drop", name, server)
+            with contextlib.suppress(processutils.ProcessExecutionError):
+                _sql(environment, "drop", name, server)
 
 
 def _create(environment: IronicEnvironment, name: str, *urls: str) -> tuple[str, str | None]:
     """Create the database on the first server that lets us; what the others said, that server."""
-    result = _sql(environment, "create", name, *urls)
-    if result.returncode not in (0, NO_SERVER):
-        raise errors.DatabaseError(result.stderr)
-    return result.stderr.strip(), result.stdout.strip() or None
+    try:
+        made, refusals = _sql(environment, "create", name, *urls)
+    except processutils.ProcessExecutionError as exc:
+        raise errors.DatabaseError(exc.stderr) from exc
+    return refusals.strip(), made.strip() or None
 
 
-def _sql(environment: IronicEnvironment, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(environment.python), str(SCRIPTS / "mariadb.py"), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
+def _sql(environment: IronicEnvironment, *arguments: str) -> tuple[str, str]:
+    """What the program that speaks to MariaDB says, and what it complains of."""
+    return processutils.execute(
+        *(str(environment.python), str(SCRIPTS / "mariadb.py"), *arguments),
+        check_exit_code=[0, NO_SERVER],
+        # The URLs may hold passwords.
+        loglevel=logging.NOTSET,
     )
 
 
@@ -140,17 +145,15 @@ def private_server(refusals: str, *, sleep: Callable[[float], None] = time.sleep
     socket = directory / "socket"
     user = getpass.getuser()
     common = ["--no-defaults", f"--datadir={directory / 'data'}", f"--user={user}"]
-    made = subprocess.run(
-        [install, *common, "--auth-root-authentication-method=normal", "--skip-test-db"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if made.returncode:
+    try:
+        processutils.execute(
+            *(install, *common, "--auth-root-authentication-method=normal", "--skip-test-db")
+        )
+    except processutils.ProcessExecutionError as exc:
         shutil.rmtree(directory, ignore_errors=True)
         raise errors.DatabaseError(
-            f"{install} failed:\n{made.stdout[-2000:]}{made.stderr[-2000:]}"
-        )
+            f"{install} failed:\n{(exc.stdout or '')[-2000:]}{(exc.stderr or '')[-2000:]}"
+        ) from exc
     process = ServerProcess(
         [
             *(server, *common, f"--socket={socket}", "--skip-networking"),

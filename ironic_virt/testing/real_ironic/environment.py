@@ -10,7 +10,6 @@ others wait.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
@@ -20,6 +19,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from oslo_concurrency import lockutils
 
 from ironic_virt.testing.real_ironic import errors
 
@@ -116,13 +117,17 @@ def ensure_environment(
 
 @contextlib.contextmanager
 def _locked(path: Path, progress: Progress) -> Iterator[None]:
-    with path.open("w") as file:
+    for blocking in (False, True):
+        # The file keeps other processes out, the semaphore other threads.
+        lock = lockutils.lock(
+            path.name, external=True, lock_path=str(path.parent), blocking=blocking
+        )
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            with lock:
+                yield
+                return
+        except lockutils.AcquireLockFailedException:
             progress("Another process is installing Ironic; waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _build(
@@ -149,6 +154,7 @@ def _build(
 
 def _run(command: Sequence[str], purpose: str, progress: Progress) -> None:
     """Run one step of the build, passing on the lines that show that it goes on."""
+    # oslo.concurrency's processutils hands lines over only when all is done.
     last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"

@@ -7,8 +7,8 @@ database.
 """
 
 import json
+import logging
 import random
-import subprocess
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import requests
+from oslo_concurrency import processutils
 
 from ironic_virt.testing.real_ironic import errors
 from ironic_virt.testing.real_ironic.processes import SCRIPTS
@@ -134,18 +135,18 @@ def clone_nodes(
         }
         for number, clone in enumerate(uuids)
     ]
-    done = subprocess.run(
-        [
+    try:
+        processutils.execute(
             *(str(ironic.environment.python), str(SCRIPTS / "clone_nodes.py")),
             *(ironic.database_url, source),
-        ],
-        input=json.dumps(clones),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise errors.RealIronicError(f"cloning node {source} failed:\n{done.stderr[-3000:]}")
+            process_input=json.dumps(clones),
+            # The URL may hold a password.
+            loglevel=logging.NOTSET,
+        )
+    except processutils.ProcessExecutionError as exc:
+        raise errors.RealIronicError(
+            f"cloning node {source} failed:\n{(exc.stderr or '')[-3000:]}"
+        ) from exc
     return uuids
 
 

@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from types import TracebackType
 from typing import Self
 
 import requests
+from oslo_concurrency import processutils
 
 from ironic_virt.testing.real_ironic import bmc, configuration, errors
 from ironic_virt.testing.real_ironic import database as databases
@@ -235,14 +235,10 @@ class RealIronic:
         path = place.directory / "ironic-dbsync.conf"
         path.write_text(configuration.render(options, place))
         program = str(self.environment.program("ironic-dbsync"))
-        made = subprocess.run(
-            [program, "--config-file", str(path), "create_schema"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if made.returncode:
-            raise errors.StartError("ironic-dbsync failed:", made.stderr[-3000:])
+        try:
+            processutils.execute(program, "--config-file", str(path), "create_schema")
+        except processutils.ProcessExecutionError as exc:
+            raise errors.StartError("ironic-dbsync failed:", (exc.stderr or "")[-3000:]) from exc
 
     def _serves(self) -> bool:
         """Whether the API answers and a conductor has registered the hardware type."""

@@ -535,6 +535,26 @@ def test_the_list_of_commands_needs_none_of_the_databases_packages() -> None:
     assert result.stdout.endswith("heavy: []\n")
 
 
+def test_a_command_that_asks_ironic_nothing_loads_nothing_for_it(tmp_path: Path) -> None:
+    config = tmp_path / "embedded.conf"
+    config.write_text(f"[DEFAULT]\nstate_path = {tmp_path / 'state'}\n")
+    code = (
+        "import sys\nfrom ironic_virt.cmd import shell\n"
+        "assert shell.main(['server', 'list']) == 0\n"
+        "print('heavy:', sorted({'openstack', 'oslo_concurrency'} & set(sys.modules)))"
+    )
+    # The first one makes the database, and needs a lock for that.
+    for heavy in ("['oslo_concurrency']", "[]"):
+        result = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "IRONIC_VIRT_CONFIG_FILE": str(config)},
+        )
+        assert result.stdout.endswith(f"heavy: {heavy}\n")
+
+
 @pytest.mark.parametrize("missing", ["sqlalchemy", "oslo_db", "alembic"])
 def test_without_the_extra_a_command_says_what_to_install(missing: str, tmp_path: Path) -> None:
     # Where the user has a database already, no table is made, and alembic is not missed.

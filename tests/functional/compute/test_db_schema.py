@@ -4,8 +4,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import pathlib
+import subprocess
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import sqlalchemy as sa
@@ -15,6 +19,7 @@ from oslo_config import cfg
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database, engine, models, schema
+from ironic_virt.conf import database
 
 SECONDS = 240
 """More than anything here should take."""
@@ -65,7 +70,7 @@ def test_tables_that_somebody_else_does_not_finish_are_not_waited_for_for_ever(
     empty: Database, database_conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if empty._transactions.is_sqlite:
-        pytest.skip("SQLite has no lock of its own for this")
+        pytest.skip("The lock of an SQLite file has a test of its own")
     monkeypatch.setattr(schema, "_LOCK_SECONDS", 1)
     other = Database(database_conf)
     with other._transactions.engine.begin() as connection:
@@ -76,6 +81,76 @@ def test_tables_that_somebody_else_does_not_finish_are_not_waited_for_for_ever(
     assert empty.sync() == (None, empty.needed_version)
     other.close()
     empty.close()
+
+
+@contextlib.contextmanager
+def another_at_work(file: pathlib.Path) -> Iterator[None]:
+    """Another process that makes the tables of this file, and does not get on."""
+    code = (
+        "import sys\nfrom oslo_concurrency import lockutils\n"
+        "with lockutils.external_lock(sys.argv[1], lock_path=sys.argv[2]):\n"
+        "    print(flush=True)\n    sys.stdin.read()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, f"{file.name}.lock", str(file.parent)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert other.stdout is not None
+        assert other.stdout.read(1)
+        yield
+    finally:
+        other.communicate()
+
+
+@pytest.fixture
+def file(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Where an SQLite file may be made."""
+    directory = tmp_path / "state"
+    directory.mkdir(mode=0o700)
+    return directory / "records.sqlite"
+
+
+@pytest.fixture
+def in_file(file: pathlib.Path) -> Iterator[Database]:
+    """A database without tables in that file."""
+    config = file.with_suffix(".conf")
+    config.write_text(f"[database]\nconnection = sqlite:///{file}\n")
+    db = Database(database.load([str(config)]), patient=False)
+    yield db
+    db.close()
+
+
+def test_a_file_is_made_by_one_process_of_a_host_at_a_time(
+    in_file: Database, file: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "_LOCK_SECONDS", 0.2)
+    with another_at_work(file):
+        with pytest.raises(errors.DatabaseFailed, match="does not come to an end"):
+            in_file.sync()
+        assert in_file.version() is None
+    assert in_file.sync() == (None, in_file.needed_version)
+
+
+def test_tables_that_are_there_wait_for_nobody(in_file: Database, file: pathlib.Path) -> None:
+    in_file.sync()
+    with another_at_work(file):
+        in_file.open()
+
+
+def test_no_lock_is_left_where_anybody_may_write(in_file: Database, file: pathlib.Path) -> None:
+    file.parent.chmod(0o1777)
+    in_file.sync()
+    assert not [path for path in file.parent.iterdir() if path.suffix == ".lock"]
+
+
+def test_a_lock_that_can_t_be_had_is_an_error_that_says_so(
+    in_file: Database, file: pathlib.Path
+) -> None:
+    file.with_name(f"{file.name}.lock").mkdir()
+    with pytest.raises(errors.DatabaseFailed, match="can't be locked"):
+        in_file.sync()
 
 
 def test_who_gets_the_lock_next_sees_that_the_tables_are_there(

@@ -2,7 +2,7 @@
 
 """Which database the real Ironic gets, and what is said when there is none."""
 
-import subprocess
+import logging
 from pathlib import Path
 
 import pytest
@@ -23,23 +23,23 @@ class Servers:
         self.created: list[str] = []
         self.dropped: list[str] = []
 
-    def run(self, command, **_):
-        action, name, *urls = command[2:]
+    def execute(self, python, program, action, name, *urls, check_exit_code, loglevel):
+        assert loglevel == logging.NOTSET, "the URLs hold passwords"
         if action == "drop":
             self.dropped.append(f"{name} {urls[0]}")
-            return subprocess.CompletedProcess(command, 0, "", "")
+            return "", ""
         for url in urls:
             if url in self.letting_in:
                 self.created.append(f"{name} {url}")
-                return subprocess.CompletedProcess(command, 0, f"{url}\n", "")
-        said = "".join(f"{url}: refused\n" for url in urls)
-        return subprocess.CompletedProcess(command, mariadb.NO_SERVER, "", said)
+                return f"{url}\n", ""
+        assert mariadb.NO_SERVER in check_exit_code
+        return "", "".join(f"{url}: refused\n" for url in urls)
 
 
 @pytest.fixture
 def servers(monkeypatch):
     servers = Servers()
-    monkeypatch.setattr(databases.subprocess, "run", servers.run)
+    monkeypatch.setattr(databases.processutils, "execute", servers.execute)
     return servers
 
 
@@ -82,6 +82,21 @@ def test_the_database_goes_also_when_the_test_fails(servers):
     ):
         raise KeyboardInterrupt
     assert servers.created == servers.dropped
+
+
+def test_a_database_that_can_t_be_dropped_does_not_hide_what_went_wrong(servers, monkeypatch):
+    servers.letting_in = databases.server_urls({})
+
+    def fail(*_, **__):
+        raise databases.processutils.ProcessExecutionError(exit_code=1)
+
+    def use():
+        with databases.database("mariadb", ENVIRONMENT, Path("/state"), variables={}):
+            monkeypatch.setattr(databases.processutils, "execute", fail)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        use()
 
 
 def test_without_any_server_the_error_says_what_to_install(servers, monkeypatch):
