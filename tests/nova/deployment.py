@@ -4,7 +4,7 @@
 
 API, scheduler, conductor, compute and Placement are the real ones; networks, images and
 volumes are Nova's stand-ins.  Two things of the fixtures are undone: they keep openstacksdk
-from finding endpoints, and the in-tree driver needs Ironic's; and their cells have a lock
+from finding endpoints, and either driver needs Ironic's; and their cells have a lock
 that ours do without (:mod:`tests.nova.cells`).
 """
 
@@ -17,9 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
-from unittest import mock
 
-import openstack.proxy
 import requests
 import sqlalchemy
 from keystoneauth1 import loading
@@ -46,13 +44,6 @@ _PAUSE_BY_LOOK = 6
 through its API works in this process, and looks would take most of it."""
 _GONE = (204, 404)
 _LOCKED = "is locked by host"
-_get_endpoint = openstack.proxy.Proxy.get_endpoint
-
-
-def _endpoint_of_ironic(proxy: Any, *args: Any, **kwargs: Any) -> Any:
-    if proxy.service_type == "baremetal":
-        return _get_endpoint(proxy, *args, **kwargs)
-    return mock.MagicMock()
 
 
 def _shut_down(service: Any) -> None:
@@ -115,7 +106,7 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
             return update_port(port_id, body)
 
         self.neutron.update_port = update_unbound
-        self.stub_out("openstack.proxy.Proxy.get_endpoint", _endpoint_of_ironic)
+        cases.let_ironic_be_found(self)
         self.counted = figures.Requests(ironic=ironic.url, placement=self.placement_url())
         stack = contextlib.ExitStack()
         self.addCleanup(stack.close)

@@ -36,6 +36,7 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        cases.let_ironic_be_found(self)
         self._clock = 0.0
         self.fake = FakeIronic(clock=RealClock())
         server = FakeIronicServer(self.fake)
