@@ -168,6 +168,7 @@ class KeystoneChannel:
         made = connection.Connection(
             session=session, oslo_conf=conf, service_types={ironic_conf.SERVICE_TYPE}
         )
+        # It goes on with defaults, and a line in the log, if it can't use the options.
         if not made.config.has_service(ironic_conf.SERVICE_TYPE):
             why = made.config.get_disabled_reason(ironic_conf.SERVICE_TYPE)
             raise exceptions.InvalidConfiguration(f"[{group}]", texts.plain(str(why)))

@@ -432,6 +432,10 @@ def check_adapter(conf: cfg.ConfigOpts) -> None:
             raise exceptions.InvalidConfiguration(
                 f"[{GROUP}] {name}", "API versions are negotiated with Ironic: remove the option"
             )
+    try:
+        loading.adapter.process_conf_options(group, {})
+    except TypeError as exc:
+        raise exceptions.InvalidConfiguration(f"[{GROUP}] valid_interfaces", str(exc)) from exc
     others = set(group.retriable_status_codes or ()) - RETRIED_STATUSES
     if others:
         raise exceptions.InvalidConfiguration(

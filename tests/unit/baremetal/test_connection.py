@@ -27,6 +27,7 @@ from ironic_virt.baremetal.connection import (
     KeystoneChannel,
     ObservedChannel,
 )
+from ironic_virt.conf import ironic as ironic_conf
 from tests.unit.baremetal import scripted
 
 IRONIC = "http://ironic.invalid:6385"
@@ -313,6 +314,20 @@ def test_requests_are_retried_as_often_as_the_options_say(
     assert len(sent_to_ironic(http)) == tried + 1
 
 
+@pytest.mark.parametrize("lines", DISCOVERS.values(), ids=DISCOVERS)
+def test_credentials_that_a_discovery_needs_are_not_logged(
+    connect: Connect, http: requests_mock.Mocker, everything_logged: io.StringIO, lines: str
+) -> None:
+    serve_keystone(http, catalog("internal"))
+    http.get(IRONIC, [{"status_code": 401}, {"json": versions()}])
+    http.get(f"{IRONIC}/v1/nodes", json={})
+    assert connect(lines).send("GET", "/nodes").status == 200
+    assert sent_to_ironic(http) == [IRONIC, IRONIC, f"{IRONIC}/v1/nodes"]
+    assert SECRET not in everything_logged.getvalue()
+    secret = base64.b64encode(f"admin:{SECRET}".encode()).decode()
+    assert secret not in everything_logged.getvalue()
+
+
 def test_a_password_in_the_url_is_not_logged(
     connect: Connect, http: requests_mock.Mocker, everything_logged: io.StringIO
 ) -> None:
@@ -326,8 +341,18 @@ def test_a_password_in_the_url_is_not_logged(
     assert not [line for line in logged if password in line]
 
 
-def test_options_that_contradict_each_other_are_an_error_at_once(connect: Connect) -> None:
-    with pytest.raises(exceptions.InvalidConfiguration, match="valid_interfaces"):
+def test_an_interface_that_is_none_is_an_error_at_once(connect: Connect) -> None:
+    with pytest.raises(
+        exceptions.InvalidConfiguration, match=r"\[ironic\] valid_interfaces: 'secret'"
+    ):
+        connect(f"{PASSWORD}\nvalid_interfaces = secret")
+
+
+def test_options_that_openstacksdk_can_t_use_are_an_error_too(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ironic_conf, "check_adapter", lambda conf: None)
+    with pytest.raises(exceptions.InvalidConfiguration, match="'secret' is not a valid value"):
         connect(f"{PASSWORD}\nvalid_interfaces = secret")
 
 
