@@ -42,7 +42,8 @@ class Move:
         http = requests.Session()
         http.mount(URL, self.fake.adapter())
         keystone = adapter.Adapter(
-            session.Session(auth=NoAuth(endpoint=URL), session=http), endpoint_override=URL
+            session.Session(auth=NoAuth(endpoint=URL), session=http),
+            endpoint_override=f"{URL}/v1",
         )
         self.channel = CrashingChannel(KeystoneChannel(keystone), 0, False)
         self.client = IronicClient(self.channel, RetryPolicy(0))
