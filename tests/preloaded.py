@@ -27,7 +27,10 @@ BAREMETAL = "ironicclient.shell"
 SECONDS = 120.0
 """More than any program takes that ends by itself."""
 
-_FURTHER = (COMPUTE, MANAGE, BAREMETAL, "ironic_virt.compute.process", "ironic_virt.driver")
+_FURTHER = (
+    *(COMPUTE, MANAGE, BAREMETAL),
+    *("ironic_virt.compute.process", "ironic_virt.driver", "openstack.connection"),
+)
 _CLIENT = Path(__file__).with_name("preloaded_client.py")
 
 
