@@ -28,7 +28,7 @@ from nova.virt import driver as nova_driver
 from oslo_log import log as logging
 
 from ironic_virt import driver, exceptions, logs, virt
-from ironic_virt.nova import options, values
+from ironic_virt.nova import options, release, values
 from ironic_virt.nova.capabilities import CAPABILITIES
 from ironic_virt.nova.errors import Doing, NotDeployed, translated
 from ironic_virt.nova.networks import Networks
@@ -71,6 +71,7 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
             # Made after this driver.
             self._records.tracked = lambda: virtapi._compute.rt.compute_nodes
         with translated(Doing.START):
+            release.check()
             options.settle(conf)
             self._driver = driver.IronicDriver(conf, self._records)
         self._records.links = self._driver.vif_links
@@ -377,7 +378,7 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
         image_meta: Any,
         rescue_password: str,
         block_device_info: Any,
-        share_info: Any,
+        share_info: Any = None,
     ) -> None:
         """Boot the rescue system, which is Ironic's: an image of the user's has no say."""
         with self._acting(Doing.RESCUE, instance):

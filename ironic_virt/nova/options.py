@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 
-from nova.conf.ironic import ironic_options
+from nova.conf import ironic as nova_ironic
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -20,24 +20,13 @@ from ironic_virt.conf import ironic, unknown
 
 LOG = logging.getLogger(__name__)
 
-NOVAS_NAMES = frozenset(
-    {
-        "api_max_retries",
-        "api_retry_interval",
-        "serial_console_state_timeout",
-        "vnc_console_state_timeout",
-        "conductor_group",
-        "peer_list",
-    }
-)
-"""What Nova 34 defines of our options, besides ``shard``."""
-
 
 def added_options() -> list[cfg.Opt]:
-    """The options of ours that Nova lacks, as they are registered beside its own."""
+    """The options of ours that this release of Nova lacks, as they are registered."""
+    nova_has = {option.dest for option in nova_ironic.ironic_options}
     added = []
     for option in ironic.OPTIONS:
-        if option.dest in NOVAS_NAMES:
+        if option.dest in nova_has:
             continue
         if option.dest == "shard_key":
             # Its old name is an option of its own here.
@@ -78,6 +67,6 @@ def settle(conf: cfg.ConfigOpts) -> None:
             f"[{ironic.GROUP}] shard_key",
             f"is {ours!r}, but shard is {novas!r}: they are the same option; set one of them",
         )
-    known = ironic.known_names(conf) | unknown.names(ironic_options)
+    known = ironic.known_names(conf) | unknown.names(nova_ironic.ironic_options)
     for warning in unknown.check(conf, ironic.GROUP, known):
         LOG.warning("%s", warning)

@@ -16,7 +16,6 @@ from nova import context as nova_context
 from nova import exception, objects, servicegroup
 from nova.compute import task_states, vm_states
 from nova.compute import utils as compute_utils
-from nova.virt import driver as nova_driver
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -238,14 +237,13 @@ class NovaVirtAPI(virt.VirtAPI):
 
     def deploy_metadata(self, instance: Any, network_info: virt.NetworkInfo) -> Mapping[str, str]:
         """Who the server is for, for operators' tools; the keys are those of Nova's driver."""
-        about = nova_driver.ComputeDriver.get_instance_driver_metadata(
-            instance, values.model_of(network_info)
-        )
+        noted = instance.system_metadata
+        addresses = values.model_of(network_info)
         metadata = {
-            "project_name": str(about.owner.projectname),
-            "user_name": str(about.owner.username),
-            "fixed_ips": str(about.network_info.fixed_ips()),
-            "floating_ips": str(about.network_info.floating_ips()),
+            "project_name": str(noted.get("owner_project_name", "N/A")),
+            "user_name": str(noted.get("owner_user_name", "N/A")),
+            "fixed_ips": str(addresses.fixed_ips()),
+            "floating_ips": str(addresses.floating_ips()),
         }
         if instance.flavor.ephemeral_gb and self._conf.default_ephemeral_format:
             metadata["ephemeral_format"] = self._conf.default_ephemeral_format

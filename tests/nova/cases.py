@@ -31,3 +31,7 @@ class UnderPytest:
         held = getattr(self, self._testMethodName)
         super()._clear_attrs()
         setattr(self, self._testMethodName, held)
+
+    def _get_test_method(self) -> Any:
+        # pytest makes an instance for no test, which older releases of testtools refuse.
+        return getattr(self, self._testMethodName, None)

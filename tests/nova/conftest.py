@@ -33,8 +33,10 @@ if importlib.util.find_spec("placement") is None:
 else:
     from nova import monkey_patch
 
-    # Nova refuses native threads if anything has imported eventlet before this.
-    monkey_patch.patch()
+    # Nova refuses native threads if anything has imported eventlet before this.  Up to 2025.1
+    # it has eventlet only, and has patched by now.
+    if hasattr(monkey_patch, "patch"):
+        monkey_patch.patch()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

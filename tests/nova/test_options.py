@@ -39,8 +39,14 @@ def test_novas_own_options_keep_their_definition(load) -> None:
         assert conf._get_opt_info(option.dest, "ironic")["opt"] is option
 
 
-def test_the_names_that_are_left_to_nova_are_novas() -> None:
-    assert {option.dest for option in novas.ironic_options} == {*options.NOVAS_NAMES, "shard"}
+def test_an_older_nova_gets_the_options_that_it_lacks(
+    load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "vnc_console_state_timeout"
+    older = [option for option in novas.ironic_options if option.dest != name]
+    monkeypatch.setattr(novas, "ironic_options", older)
+    conf = load(vnc_console_state_timeout="7")
+    assert conf.ironic.vnc_console_state_timeout == 7
 
 
 def test_ours_are_added_and_can_be_registered_again(load) -> None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from unittest import mock
 
 from nova import conf as nova_conf
-from nova.virt import driver as nova_driver
 
 from ironic_virt.baremetal.node import NodeDecoder
 from ironic_virt.driver import deploy_request, rebuild_request
@@ -46,12 +44,10 @@ class GenericDriverFields:
         for name in ("name", "swap", "extra_specs"):
             # A test may have given the instance a flavor with its sizes only.
             setattr(instance.flavor, name, getattr(flavor, name))
-        with mock.patch.object(
-            nova_driver.ComputeDriver, "get_instance_driver_metadata", return_value=metadata
-        ):
-            more = virtapi.NovaVirtAPI(nova_conf.CONF).deploy_metadata(
-                instance, values.Vifs(metadata.network_info)
-            )
+        note_owner(instance, metadata)
+        more = virtapi.NovaVirtAPI(nova_conf.CONF).deploy_metadata(
+            instance, values.Vifs(metadata.network_info)
+        )
         parts = (instance, image_meta, self._node, more)
         if preserve_ephemeral is None:
             info = deploy_request.instance_info(*parts, from_volume=boot_from_volume)
@@ -67,6 +63,14 @@ class GenericDriverFields:
             {"op": "add", "path": f"/instance_info/{key}", "value": value}
             for key, value in info.items()
         ]
+
+
+def note_owner(instance: Any, metadata: Any) -> None:
+    """Note on a server what Nova's metadata say of its owner, where ours finds it."""
+    instance.system_metadata = {
+        "owner_project_name": metadata.owner.projectname,
+        "owner_user_name": metadata.owner.username,
+    }
 
 
 def create(node: Any) -> GenericDriverFields:

@@ -16,7 +16,6 @@ from unittest import mock
 from nova import conf as nova_conf
 from nova import exception, objects
 from nova.compute import provider_tree
-from nova.virt import driver as nova_driver
 from nova.virt import netutils
 from nova.virt.ironic import driver as in_tree
 
@@ -24,7 +23,7 @@ from ironic_virt import virt
 from ironic_virt.baremetal import connection
 from ironic_virt.nova import config_drive, values
 from ironic_virt.nova import driver as ours
-from tests.nova.upstream import bridge
+from tests.nova.upstream import bridge, patcher
 
 CONF = nova_conf.CONF
 
@@ -142,12 +141,9 @@ class IronicDriver(ours.IronicDriver):
 
     def _deploy_metadata(self, instance: Any, network_info: Any) -> Any:
         # Tests replace this public method on the driver's class.
-        with mock.patch.object(
-            nova_driver.ComputeDriver,
-            "get_instance_driver_metadata",
-            self.get_instance_driver_metadata,
-        ):
-            return self._novas["deploy_metadata"](instance, network_info)
+        about = self.get_instance_driver_metadata(instance, values.model_of(network_info))
+        patcher.note_owner(instance, about)
+        return self._novas["deploy_metadata"](instance, values.Vifs(about.network_info))
 
     def _known_one_by_one(self, uuids: Any) -> dict[str, str]:
         """Asks the database in the way that tests have prepared."""
