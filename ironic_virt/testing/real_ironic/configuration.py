@@ -6,7 +6,7 @@ Pure: nothing here touches a file or a process.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,20 +24,23 @@ _API_VERSION = re.compile(r"1\.\d+")
 
 CLEANING_NETWORK = "00000000-0000-0000-0000-00000000c1ea"
 
-_INTERFACES = {
-    "bios": "fake,no-bios",
-    "boot": "fake",
-    "console": "fake,no-console,fake-graphical,ipmitool-socat",
-    "deploy": "fake",
-    "firmware": "fake,no-firmware",
-    "inspect": "fake,no-inspect",
-    "management": "fake,noop",
-    "power": "fake",
-    "raid": "fake,no-raid",
-    "rescue": "fake,no-rescue",
-    "storage": "noop,cinder,external,fake",
-    "vendor": "fake,no-vendor",
+INTERFACES = {
+    "bios": ("fake", "no-bios"),
+    "boot": ("fake",),
+    "console": ("fake", "no-console", "fake-graphical", "ipmitool-socat"),
+    "deploy": ("fake",),
+    "firmware": ("fake", "no-firmware"),
+    "inspect": ("fake", "no-inspect"),
+    "management": ("fake", "noop"),
+    "power": ("fake",),
+    "raid": ("fake", "no-raid"),
+    "rescue": ("fake", "no-rescue"),
+    "storage": ("noop", "cinder", "external", "fake"),
+    "vendor": ("fake", "no-vendor"),
 }
+"""By kind, the default first; one that an older Ironic lacks is left out."""
+
+KnownInterfaces = Callable[[str], Collection[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +98,13 @@ class Place:
     rpc_port: int | None = None
 
 
-def render(options: Options, place: Place) -> str:
-    """The text of ironic.conf."""
+def render(options: Options, place: Place, known: KnownInterfaces) -> str:
+    """The text of ironic.conf.
+
+    :param known: the names of the hardware interfaces of a kind that this Ironic has.
+    """
     sections: dict[str, dict[str, str]] = {
-        "DEFAULT": _default_section(options, place),
+        "DEFAULT": _default_section(options, place, known),
         "api": {"host_ip": "127.0.0.1", "port": str(place.port)},
         "conductor": {
             "automated_clean": str(options.automated_clean).lower(),
@@ -149,7 +155,7 @@ def render(options: Options, place: Place) -> str:
     )
 
 
-def _default_section(options: Options, place: Place) -> dict[str, str]:
+def _default_section(options: Options, place: Place, known: KnownInterfaces) -> dict[str, str]:
     default = {
         "state_path": str(place.directory),
         "host": "conductor-1",
@@ -160,10 +166,10 @@ def _default_section(options: Options, place: Place) -> dict[str, str]:
         "enabled_network_interfaces": "flat,noop,neutron" if place.neutron_url else "noop",
         "default_network_interface": "flat" if place.neutron_url else "noop",
     }
-    default |= {f"enabled_{kind}_interfaces": names for kind, names in _INTERFACES.items()}
-    default |= {
-        f"default_{kind}_interface": names.split(",")[0] for kind, names in _INTERFACES.items()
-    }
+    for kind, names in INTERFACES.items():
+        enabled = [name for name in names if name in known(kind)]
+        default[f"enabled_{kind}_interfaces"] = ",".join(enabled)
+        default[f"default_{kind}_interface"] = enabled[0]
     if options.max_api_version is not None:
         default["pin_release_version"] = PINNED_RELEASE
     return default

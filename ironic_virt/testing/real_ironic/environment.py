@@ -7,9 +7,13 @@ large (some 300 MB) and the same for all.  A virtualenv can't be renamed, so it
 is built in place under a file lock, and a marker file, written last, says that
 it is whole.  Any number of processes may ask for it at once: one builds, the
 others wait.
+
+``IRONIC_VIRT_REAL_IRONIC`` names a virtualenv to use instead, with another
+release of Ironic in it.
 """
 
 import contextlib
+import functools
 import hashlib
 import os
 import shutil
@@ -18,6 +22,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from oslo_concurrency import lockutils
@@ -26,6 +31,7 @@ from ironic_virt.testing.real_ironic import errors
 
 IRONIC_VERSION = "39.0.0"
 CACHE_VARIABLE = "IRONIC_VIRT_CACHE"
+OWN_VARIABLE = "IRONIC_VIRT_REAL_IRONIC"
 CONSTRAINTS = Path(__file__).with_name("constraints.txt")
 MARKER = "complete"
 
@@ -58,6 +64,11 @@ class IronicEnvironment:
     def program(self, name: str) -> Path:
         """The path of a console script, ``ironic-dbsync`` for instance."""
         return self.directory / "bin" / name
+
+    def interfaces(self, kind: str) -> frozenset[str]:
+        """The hardware interfaces that this Ironic knows, by name; ``console`` is a kind."""
+        entry_points = _installed(self.directory).entry_points
+        return frozenset(entry_points.select(group=f"ironic.hardware.interfaces.{kind}").names)
 
 
 def cache_directory(variables: Mapping[str, str] | None = None) -> Path:
@@ -96,12 +107,17 @@ def ensure_environment(
 ) -> IronicEnvironment:
     """Return Ironic's environment, building it first when there is none.
 
+    With ``$IRONIC_VIRT_REAL_IRONIC`` it is that one, which is never built.
+
     :param cache: the directory that environments are kept in; see :func:`cache_directory`.
     :param progress: told what is being done, when anything has to be.
     :param python: the Python that the environment is made with, of the same version as ours.
     :param constraints: the versions to install, in pip's constraints format.
     :raises EnvironmentBuildError: when it can't be built; nothing half-built is used later.
     """
+    if own := os.environ.get(OWN_VARIABLE):
+        directory = Path(own).absolute()
+        return IronicEnvironment(directory, _installed(directory).version)
     cache = cache_directory() if cache is None else cache
     environment = IronicEnvironment(cache / environment_name(constraints.read_text()))
     marker = environment.directory / MARKER
@@ -113,6 +129,15 @@ def ensure_environment(
             _build(environment, python=python, constraints=constraints, progress=progress)
             marker.write_text(f"ironic {environment.version}\n")
     return environment
+
+
+@functools.cache
+def _installed(directory: Path) -> metadata.Distribution:
+    """Ironic, as it is installed in a virtualenv."""
+    places = [str(path) for path in directory.glob("lib/python3*/site-packages")]
+    for found in metadata.distributions(name="ironic", path=places):
+        return found
+    raise errors.EnvironmentBuildError(f"There is no Ironic in {directory}", "")
 
 
 @contextlib.contextmanager

@@ -201,7 +201,7 @@ class RealIronic:
         self, environment: IronicEnvironment, options: Options, place: configuration.Place
     ) -> ServerProcess:
         config = place.directory / "ironic.conf"
-        config.write_text(configuration.render(options, place))
+        config.write_text(configuration.render(options, place, self.environment.interfaces))
         process = ServerProcess(
             [
                 *(str(environment.python), str(SCRIPTS / "launch_ironic.py")),
@@ -233,7 +233,7 @@ class RealIronic:
         # Nothing of the wanted API version: this program does not know that release.
         options = dataclasses.replace(self.options, max_api_version=None)
         path = place.directory / "ironic-dbsync.conf"
-        path.write_text(configuration.render(options, place))
+        path.write_text(configuration.render(options, place, self.environment.interfaces))
         program = str(self.environment.program("ironic-dbsync"))
         try:
             processutils.execute(program, "--config-file", str(path), "create_schema")

@@ -36,8 +36,12 @@ def main() -> None:
     if max_api_version != "latest":
         limit_api_version(max_api_version)
     sys.argv = ["ironic", *arguments]
-    # Chooses threads over eventlet, which must come before any driver is imported.
-    ironic = importlib.import_module("ironic.command.singleprocess")
+    # Chooses threads or eventlet, which must come before any driver is imported.
+    try:
+        ironic = importlib.import_module("ironic.command.singleprocess")
+    except ModuleNotFoundError:
+        # Where it was up to 2025.1.
+        ironic = importlib.import_module("ironic.cmd.singleprocess")
     importlib.import_module("fake_hardware").extend_fake_hardware()
     ironic.main()
 

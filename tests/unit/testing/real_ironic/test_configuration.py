@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ironic_virt.testing.real_ironic.configuration import Options, Place, render
+from ironic_virt.testing.real_ironic.configuration import INTERFACES, Options, Place, render
 from ironic_virt.testing.real_ironic.scripts.fake_hardware import HELD
 from ironic_virt.testing.real_ironic.scripts.launch_ironic import PINNED_RELEASE
 
@@ -16,9 +16,14 @@ SQLITE = Place(Path("/state"), 6385, "sqlite:////state/ironic.sqlite")
 MARIADB = Place(Path("/state"), 6385, "mysql+pymysql://root@localhost/x", "http://127.0.0.1:9696")
 
 
-def rendered(options: Options, place: Place = SQLITE) -> configparser.ConfigParser:
+def rendered(
+    options: Options, place: Place = SQLITE, lacking: frozenset[str] = frozenset()
+) -> configparser.ConfigParser:
+    def known(kind: str) -> set[str]:
+        return {*INTERFACES[kind]} - lacking
+
     parser = configparser.ConfigParser(interpolation=None)
-    parser.read_string(render(options, place))
+    parser.read_string(render(options, place, known))
     return parser
 
 
@@ -44,6 +49,12 @@ def test_every_kind_of_interface_has_a_default_that_is_enabled():
     for name, interfaces in enabled.items():
         if name != "enabled_hardware_types":
             assert default[name.replace("enabled_", "default_")[:-1]] in interfaces
+
+
+def test_an_interface_that_an_older_ironic_lacks_is_not_enabled():
+    newer = frozenset({"fake-graphical"})
+    default = rendered(Options(), lacking=newer)["DEFAULT"]
+    assert default["enabled_console_interfaces"] == "fake,no-console,ipmitool-socat"
 
 
 def test_delays_go_to_fake_hardware():

@@ -69,6 +69,21 @@ def test_the_cache_is_where_the_user_says():
     assert cache_directory(variables) == Path("/home/me/.cache/ironic-virt")
 
 
+def test_another_ironic_is_used_as_it_is(installation, tmp_path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("IRONIC_VIRT_REAL_IRONIC", str(tmp_path / "own"))
+    with pytest.raises(errors.EnvironmentBuildError, match=r"no Ironic in .*own"):
+        installation.ensure()
+    site = tmp_path / "own" / "lib" / "python3.12" / "site-packages" / "ironic-24.1.5.dist-info"
+    site.mkdir(parents=True)
+    (site / "METADATA").write_text("Metadata-Version: 2.1\nName: ironic\nVersion: 24.1.5\n")
+    (site / "entry_points.txt").write_text(
+        "[ironic.hardware.interfaces.console]\nfake = a:B\nno-console = a:C\n"
+    )
+    environment = installation.ensure()
+    assert (environment.version, installation.builds) == ("24.1.5", 0)
+    assert environment.interfaces("console") == {"fake", "no-console"}
+
+
 def test_the_name_tells_apart_what_can_not_share_an_environment():
     name = environment_name("a==1\n", ironic_version="39.0.0", python_version=(3, 12))
     assert name.startswith("ironic-39.0.0-py3.12-")
