@@ -3,19 +3,22 @@
 """Starts the Ironics that the checks need, and counts."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from ironic_virt.testing import real_ironic
+from ironic_virt.testing.fake_ironic.settings import MAX_VERSION
 from tests.conformance.comparison import FAKE, REAL
 from tests.conformance.registry import Check, Pace
 from tests.conformance.subject import Subject
-from tests.conformance.subjects import fake_subject, real_subject
+from tests.conformance.subjects import fake_subject, newest_version, real_subject
 
 # So that an assert in a check shows what it compared.
 pytest.register_assert_rewrite("tests.conformance.checks")
 
+NEWEST_OF_FAKE = ".".join(map(str, MAX_VERSION))
 ASKED = "asked"
 DIFFERENT = "different"
 
@@ -47,16 +50,23 @@ def starts(request: pytest.FixtureRequest) -> Iterator[dict[str, SubjectOf]]:
     with contextlib.ExitStack() as stack:
         started: dict[tuple[str, Pace], Subject] = {}
 
+        @functools.cache
+        def environment() -> real_ironic.IronicEnvironment:
+            return real_ironic.ensure_environment(progress=progress)
+
+        @functools.cache
+        def newest() -> str:
+            return NEWEST_OF_FAKE if wanted == FAKE else newest_version(environment())
+
         def fake(pace: Pace) -> Subject:
             if (FAKE, pace) not in started:
-                started[FAKE, pace] = stack.enter_context(fake_subject(pace))
+                started[FAKE, pace] = stack.enter_context(fake_subject(pace, newest()))
             return started[FAKE, pace]
 
         def real(pace: Pace) -> Subject:
             if (REAL, pace) not in started:
-                environment = real_ironic.ensure_environment(progress=progress)
                 started[REAL, pace] = stack.enter_context(
-                    real_subject(pace, environment, progress)
+                    real_subject(pace, environment(), progress)
                 )
             return started[REAL, pace]
 

@@ -17,7 +17,8 @@ import requests
 
 from tests.conformance.normalise import Normaliser
 
-NEWEST = "1.115"
+NEWEST = "newest"
+"""The newest version of the API that this Ironic speaks."""
 ANY = -1
 """Expected of an answer of which only the comparison is of interest."""
 VERSION_HEADER = "X-OpenStack-Ironic-API-Version"
@@ -38,6 +39,10 @@ class Subject(Protocol):
     @property
     def url(self) -> str:
         """The API's root, without a slash at the end."""
+
+    @property
+    def newest(self) -> str:
+        """The newest version of the API that it speaks."""
 
     def reset(self) -> None:
         """Forget all nodes and whatever belongs to them."""
@@ -130,11 +135,13 @@ class IronicUnderTest:
     ) -> Answer:
         """Send a request and record it with its answer.
 
-        :param version: of the API; None sends no such header.
+        :param version: of the API, :data:`NEWEST` for instance; None sends no such header.
         :param expect: the status that must come back; any success when None.
         :param raw: a body that is sent as it is, instead of ``body``.
         :param headers: what to send beside the version.
         """
+        if version == NEWEST:
+            version = self._subject.newest
         all_headers = {} if version is None else {VERSION_HEADER: version}
         content = {"json": body} if raw is None else {"data": raw}
         if raw is not None:

@@ -3,8 +3,10 @@
 """The two Ironics that are compared."""
 
 import contextlib
+import functools
 import json
 import sqlite3
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -54,6 +56,7 @@ class RealSubject:
 
     def __init__(self, ironic: real_ironic.RealIronic) -> None:
         self._ironic = ironic
+        self.newest = newest_version(ironic.environment)
         self._path = ironic.database_url.removeprefix("sqlite:///")
         self._is_reached: Callable[[], bool] = bool
 
@@ -145,8 +148,13 @@ def real_subject(
 class FakeSubject:
     """A fake Ironic over HTTP, on a clock that only :meth:`wait` moves."""
 
-    def __init__(self, pace: Pace) -> None:
-        self._settings = Settings(durations=SLOW_DURATIONS if pace == SLOW else Durations())
+    def __init__(self, pace: Pace, newest: str) -> None:
+        self.newest = newest
+        major, minor = newest.split(".")
+        self._settings = Settings(
+            durations=SLOW_DURATIONS if pace == SLOW else Durations(),
+            max_version=(int(major), int(minor)),
+        )
         self._fake = FakeIronic(self._settings)
         self.url = ""
 
@@ -178,10 +186,18 @@ class FakeSubject:
         self.wait(SECONDS / 4)
 
 
+@functools.cache
+def newest_version(environment: real_ironic.IronicEnvironment) -> str:
+    """The newest API version that an Ironic speaks."""
+    code = "from ironic.api.controllers.v1 import versions as v; print(v.max_version_string())"
+    command = [str(environment.python), "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
 @contextlib.contextmanager
-def fake_subject(pace: Pace) -> Iterator[FakeSubject]:
-    """Run a fake Ironic of the wanted pace."""
-    subject = FakeSubject(pace)
+def fake_subject(pace: Pace, newest: str) -> Iterator[FakeSubject]:
+    """Run a fake Ironic of the wanted pace, whose API is as old as the real one's."""
+    subject = FakeSubject(pace, newest)
     with FakeIronicServer(subject) as server:
         subject.url = server.url
         yield subject

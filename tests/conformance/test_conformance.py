@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance import checks
 from tests.conformance.comparison import FAKE, REAL, differences
-from tests.conformance.conftest import ASKED, DIFFERENT
+from tests.conformance.conftest import ASKED, DIFFERENT, NEWEST_OF_FAKE
 from tests.conformance.registry import CHECKS, Check
 from tests.conformance.subject import IronicUnderTest
 
@@ -34,6 +34,9 @@ def test_both_answer_alike(check: Check, subjects, record_property) -> None:
     if not errors and len(set(asked.values())) > 1:
         errors.append(f"Not as much was asked of both, and the rest is not compared: {asked}")
     difference = differences(seen[FAKE], seen[REAL]) if len(seen) == 2 else ""
+    newest = {subject.newest for subject in subjects.values()}
+    if len(errors) == len(seen) == 2 and not difference and newest != {NEWEST_OF_FAKE}:
+        pytest.skip("this Ironic is too old for it")
     if difference or (len(seen) == 2 and errors):
         record_property(DIFFERENT, DIFFERENT)
     if difference:
