@@ -15,6 +15,7 @@ DEV := $(ENVS)/dev
 DEMO := $(ENVS)/demo
 NOVA := $(ENVS)/nova
 DEPLOYMENT := $(ENVS)/nova-deployment
+UV := $(ENVS)/uv
 IN_DEV := PATH="$(CURDIR)/$(DEV)/bin:$$PATH"
 
 # Processes for pytest-xdist, and what else to hand to pytest.
@@ -22,6 +23,9 @@ JOBS ?= auto
 PYTEST_ARGS ?=
 # What else to hand to the benchmarks: names, --rounds, --results, --quick.
 BENCH_ARGS ?=
+# The releases of OpenStack to try, all if empty, and what else to hand to that.
+RELEASE ?=
+RELEASES_ARGS ?=
 # The Ironic that the demo talks to: fake or real.
 IRONIC ?= fake
 
@@ -30,7 +34,7 @@ help: ## Show this list
 	@printf 'Targets:\n'
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) \
 	| while IFS=$$'\t' read -r target text; do printf '  %-16s %s\n' "$$target" "$$text"; done
-	@printf '\nVariables: PYTHON (an interpreter), JOBS (test processes), PYTEST_ARGS,\n  BENCH_ARGS, IRONIC (of demo).\n'
+	@printf '\nVariables: PYTHON (an interpreter), JOBS (test processes), PYTEST_ARGS,\n  BENCH_ARGS, IRONIC (of demo), RELEASE.\n'
 
 # $(call copy_of_checkout,DIRECTORY): what git knows of it, as it is here, and git's own part.
 # What a build leaves beside its sources hides the installed metadata, for as long as it is
@@ -78,11 +82,37 @@ nova-deployment: $(DEPLOYMENT)/.made-$(DIGEST) ## Run the built wheel in a Nova 
 	$(PIP_FOR_DEPLOYMENT) --force-reinstall $(DEPLOYMENT)/dist/*.whl
 	$(DEPLOYMENT)/bin/python -m pytest tests/nova_deployment $(PYTEST_ARGS)
 
+.PHONY: releases
+releases: $(UV)/.made-$(DIGEST) ## Run our wheel in each release of OpenStack; RELEASE=2025.1: in that one
+	$(UV)/bin/python -m tests.releases $(RELEASE) $(RELEASES_ARGS)
+
+.PHONY: floors
+floors: $(UV)/.made-$(DIGEST) ## Run the tests with the oldest dependencies that are allowed
+	$(UV)/bin/uv venv -q --allow-existing --python "$(PYTHON)" $(ENVS)/floors
+	$(UV)/bin/uv pip install -q --python $(ENVS)/floors --resolution lowest-direct -e '.[test]'
+	@rm -rf *.egg-info
+	$(UV)/bin/uv pip check --python $(ENVS)/floors
+	$(ENVS)/floors/bin/python -m pytest -n $(JOBS) --dist worksteal tests/unit tests/functional \
+		$(PYTEST_ARGS)
+
+# The interpreters that make pythons looks for.
+PYTHONS := 3.11 3.12 3.13 3.14
+
+.PHONY: pythons
+pythons: $(UV)/.made-$(DIGEST) ## Run the unit tests with each Python that is there
+	@set -e; for version in $(PYTHONS); do \
+		$(UV)/bin/uv venv -q --allow-existing --python $$version $(ENVS)/python$$version \
+			|| { echo "Python $$version: not found, not tested"; continue; }; \
+		$(UV)/bin/uv pip install -q --python $(ENVS)/python$$version -e '.[test]'; \
+		rm -rf *.egg-info; \
+		$(ENVS)/python$$version/bin/python -m pytest -q -n $(JOBS) tests/unit $(PYTEST_ARGS); \
+	done
+
 .PHONY: nightly
 nightly: export IRONIC_VIRT_TEST_DEPTH := nightly
 nightly: ## Run every lane whole, with long histories and all databases: hours
 	$(MAKE) --keep-going lint docs test databases conformance integration nova \
-		nova-deployment dist-check
+		nova-deployment dist-check floors pythons releases
 
 .PHONY: lint
 lint: $(DEV)/.made-$(DIGEST) ## Check style, types and which room imports which
@@ -178,6 +208,9 @@ $(DEV)/.made-$(DIGEST):
 
 $(DEMO)/.made-$(DIGEST):
 	$(call environment,demo)
+
+$(UV)/.made-$(DIGEST):
+	$(call environment,releases)
 
 # Of the tests with Nova and of the benchmarks.
 $(NOVA)/.made-$(DIGEST):

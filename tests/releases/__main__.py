@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Try our wheel in releases of OpenStack: ``make releases``.
+
+For each release: its Nova, Placement and Ironic and our wheel are installed under its upper
+constraints, then the scenarios of tests/nova run against the real Ironic of that release, and
+the fake Ironic is compared with it.  One line tells what came of each; exit code 1: something
+failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.releases import catalogue, environments, record, scenarios
+from tests.releases.catalogue import Release
+
+ROOT = Path(__file__).parents[2]
+_LOOK = """
+import json, platform
+from importlib import metadata
+from ironic_virt.nova import release
+print(json.dumps({
+    "python": platform.python_version(),
+    "lacks": [feature.name for feature in release.lacking()],
+}))
+"""
+_API = """
+import json
+from ironic.api.controllers.v1 import versions
+print(json.dumps(versions.max_version_string()))
+"""
+
+
+def main() -> int:
+    """Try the releases that were asked for."""
+    known = catalogue.releases()
+    parser = argparse.ArgumentParser(prog="make releases RELEASES=...", description=__doc__)
+    parser.add_argument("release", nargs="*", choices=[[], *known], help="all if none is named")
+    parser.add_argument("--threading", choices=["eventlet", "threads"], help="this one only")
+    parser.add_argument("--no-conformance", action="store_true", help="leave the fake out")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at once (2)")
+    parser.add_argument("--directory", type=Path, default=ROOT / ".envs" / "releases")
+    parser.add_argument("--record", type=Path, help="write the results to this table (CSV)")
+    parser.add_argument("--pytest", default="", help="more arguments for pytest")
+    arguments = parser.parse_args()
+    arguments.directory.mkdir(parents=True, exist_ok=True)
+    tests, wheel = _built(arguments.directory)
+    results = []
+    for name in arguments.release or known:
+        results += _tried(known[name], arguments, tests, wheel)
+    print("\nReleases:", flush=True)
+    for result in results:
+        print(f"  {result}")
+    if arguments.record:
+        record.write(arguments.record, results)
+    return int(any(result.failed for result in results))
+
+
+def _built(directory: Path) -> tuple[Path, Path]:
+    """The tests without our package beside them, and our wheel."""
+    tests = directory / "tests"
+    shutil.rmtree(tests, ignore_errors=True)
+    dist = directory / "dist"
+    shutil.rmtree(dist, ignore_errors=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
+    ).stdout
+    for name in filter(None, listed.decode().split("\0")):
+        if (ROOT / name).is_file():
+            (tests / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tests / name)
+    # The version is git's.
+    shutil.copytree(ROOT / ".git", tests / ".git")
+    environments.run([sys.executable, "-m", "build", "--wheel", "--outdir", str(dist), str(tests)])
+    for left in ("ironic_virt", "nova_door", "build", ".git"):
+        shutil.rmtree(tests / left, ignore_errors=True)
+    for left in tests.glob("*.egg-info"):
+        shutil.rmtree(left)
+    return tests, next(dist.glob("*.whl"))
+
+
+def _tried(
+    release: Release, arguments: argparse.Namespace, tests: Path, wheel: Path
+) -> list[record.Result]:
+    """What came of a release: one result for each way of threading."""
+    results = []
+    modes = [mode for mode in release.threading if arguments.threading in (None, mode)]
+    _say(release, f"installing Nova {release.nova} and Ironic {release.ironic}")
+    try:
+        made = environments.Environments(arguments.directory, release, wheel)
+        nova, ironic = made.nova(), made.ironic()
+        found = json.loads(environments.run([str(nova / "bin" / "python"), "-c", _LOOK]))
+        api = json.loads(environments.run([str(ironic / "bin" / "python"), "-c", _API]))
+    except environments.Broken as error:
+        _say(release, str(error))
+        return [record.Result(release, mode, failed=["installation"]) for mode in modes]
+    logs = arguments.directory / "logs" / release.name
+    runner = scenarios.Runner(nova, ironic, tests, logs, arguments.jobs)
+    more = arguments.pytest.split()
+    for number, mode in enumerate(modes):
+        began = time.monotonic()
+        _say(release, f"running the scenarios ({mode}); see {os.path.relpath(logs)}")
+        counts = runner.nova(mode, release.only, more)
+        result = record.Result(
+            release,
+            mode,
+            api=api,
+            python=found["python"],
+            lacks=found["lacks"],
+            scenarios=counts.passed,
+            skipped=dict(counts.skipped),
+            failed=counts.failed,
+        )
+        if not number and not arguments.no_conformance and not release.only:
+            _say(release, f"comparing the fake Ironic with {release.ironic} (API {api})")
+            compared = runner.conformance(more)
+            result.questions = compared.passed
+            result.failed += compared.failed
+        _say(release, f"{mode}: {result} after {time.monotonic() - began:.0f} s")
+        for name in result.failed:
+            _say(release, f"failed: {name}")
+        results.append(result)
+    return results
+
+
+def _say(release: Release, text: str) -> None:
+    print(f"{release.name}: {text}", flush=True)
+
+
+sys.exit(main())

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The releases of OpenStack, as ``releases.toml`` lists them."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """A release of OpenStack.
+
+    :ivar name: ``2025.1`` for instance.
+    :ivar nova: the version of it; likewise ``placement`` and ``ironic``.
+    :ivar python: the version of Python that it is tried with.
+    :ivar threading: ``eventlet`` and ``threads``: how nova-compute runs, its default first.
+    :ivar packages: what else has to be installed with it.
+    :ivar constraints: the file with its upper constraints, if there is one.
+    :ivar only: which scenarios, for pytest's ``-k``; all if empty.
+    """
+
+    name: str
+    nova: str
+    placement: str
+    ironic: str
+    python: str
+    threading: list[str]
+    packages: list[str] = dataclasses.field(default_factory=list)
+    constraints: str = ""
+    only: str = ""
+
+    @property
+    def constraints_file(self) -> Path | None:
+        """The upper constraints, if it has any."""
+        return HERE / "constraints" / self.constraints if self.constraints else None
+
+
+def releases() -> dict[str, Release]:
+    """All of them by name, oldest first."""
+    with (HERE / "releases.toml").open("rb") as file:
+        tables = tomllib.load(file)["release"]
+    return {name: Release(name, **table) for name, table in tables.items()}

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The table of releases in the documentation."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.releases import catalogue
+from tests.releases.catalogue import Release
+
+COLUMNS = (
+    "Release",
+    "Nova",
+    "Placement",
+    "Ironic (API)",
+    "Python",
+    "Threading",
+    "Scenarios",
+    "Questions to the fake",
+    "Date",
+    "This Nova lacks",
+)
+_KEYS = ("Release", "Threading")
+
+
+@dataclasses.dataclass
+class Result:
+    """What came of one release run in one way.
+
+    :ivar api: the newest API version of its Ironic.
+    :ivar lacks: see :mod:`ironic_virt.nova.release`.
+    :ivar scenarios: how many passed.
+    :ivar skipped: how many did not run, by reason.
+    :ivar questions: how many the fake and the real Ironic answered alike.
+    """
+
+    release: Release
+    threading: str
+    api: str = ""
+    python: str = ""
+    lacks: list[str] = dataclasses.field(default_factory=list)
+    scenarios: int = 0
+    skipped: dict[str, int] = dataclasses.field(default_factory=dict)
+    questions: int = 0
+    failed: list[str] = dataclasses.field(default_factory=list)
+
+    def __str__(self) -> str:
+        words = [f"{self.scenarios} scenarios passed"]
+        if self.skipped:
+            words.append(f"{sum(self.skipped.values())} skipped")
+        if self.questions:
+            words.append(f"{self.questions} answers of the fake like Ironic's")
+        words.append(f"{len(self.failed)} failed")
+        return (
+            f"{self.release.name} {self.threading}: Nova {self.release.nova}, "
+            f"Ironic {self.release.ironic}, Python {self.python}: {', '.join(words)}"
+        )
+
+    def row(self, today: datetime.date) -> dict[str, str]:
+        """Its row of the table."""
+        passed = f"{self.scenarios} passed"
+        if self.skipped:
+            passed += f", {sum(self.skipped.values())} not for it"
+        values = (
+            self.release.name,
+            self.release.nova,
+            self.release.placement,
+            f"{self.release.ironic} ({self.api})",
+            self.python,
+            self.threading,
+            passed,
+            str(self.questions or ""),
+            today.isoformat(),
+            ", ".join(f"``{name}``" if name.startswith("[") else name for name in self.lacks),
+        )
+        return dict(zip(COLUMNS, values, strict=True))
+
+
+def write(path: Path, results: Sequence[Result], today: datetime.date | None = None) -> None:
+    """Replace the rows of these results in the table, but for those that failed."""
+    today = today or datetime.datetime.now(datetime.UTC).date()
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    if path.exists():
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                rows[tuple(row[key] for key in _KEYS)] = row
+    for result in results:
+        row = result.row(today)
+        if not result.failed:
+            rows[tuple(row[key] for key in _KEYS)] = row
+    order = list(catalogue.releases())
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted(rows.values(), key=lambda row: order.index(row["Release"])))
