@@ -16,7 +16,9 @@ os.environ["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "0"
 
 from nova import monkey_patch
 
-monkey_patch.patch()
+# Up to 2025.1 importing it is enough.
+if hasattr(monkey_patch, "patch"):
+    monkey_patch.patch()
 
 import json
 import sys
