@@ -76,8 +76,8 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
             self._driver = driver.IronicDriver(conf, self._records)
         self._records.links = self._driver.vif_links
         self._records.node_of = self._driver.node_of
-        self._starting = False
-        self._answered = True
+        # Nova 2024.1 asks whether this host is a new one before it calls init_host.
+        self._starting = self._answered = True
         self._clock = clock
         self._read_at: dict[str, float] = {}
         self._resources = Reports(self._driver.node_version, self._resource)

@@ -9,10 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 from nova import exception
+from nova.api.openstack import api_version_request
 
 from ironic_virt.testing import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import IMAGE, OTHER_IMAGE, Deployment
+
+NEWEST = api_version_request.max_api_version().get_string()
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +110,7 @@ class TestRebuildOfNow(RebuildOfNow):
             lambda now: now["provision_updated_at"] != before,
         )
         self.wait_for(self.booted, "ACTIVE")
-        self.rebuild(self.booted, microversion="2.100")
+        self.rebuild(self.booted, microversion=NEWEST)
         self.until(
             lambda: self.node(self.bare_metal)["instance_info"]["image_source"],
             lambda now: now == OTHER_IMAGE,

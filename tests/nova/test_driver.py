@@ -51,8 +51,8 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         for name, value in values.items():
             self.flags(**{name: value}, group="ironic")
 
-    def make(self) -> IronicDriver:
-        """A driver that has been started; the records know no node and no instance."""
+    def make(self, *, started: bool = True) -> IronicDriver:
+        """A driver, by default a started one; the records know no node and no instance."""
         driver = IronicDriver(None, clock=lambda: self._clock)
         self.addCleanup(driver._driver.cleanup_host, "compute1")
         driver._records.node_owners = lambda uuids: {}
@@ -60,7 +60,8 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         driver._records.owned_instance_uuids = frozenset
         driver._records.instance_places = dict
         driver._records.rename_former_pools = lambda: None
-        driver.init_host("compute1")
+        if started:
+            driver.init_host("compute1")
         return driver
 
     def instance(self, node: str | None = None) -> objects.Instance:
@@ -238,6 +239,16 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         driver._records.owned_instance_uuids = lambda: {INSTANCE}
         assert driver.list_instance_uuids() == [INSTANCE]
         driver._records.owned_instance_uuids = frozenset
+        driver.get_available_nodes()
+        assert driver.list_instance_uuids() == [INSTANCE]
+
+    def test_nova_2024_1_asks_whether_a_service_is_new_before_it_starts_the_driver(self) -> None:
+        self.fake.add_node(provision_state="active", instance_uuid=INSTANCE)
+        driver = self.make(started=False)
+        driver._records.known_instances = lambda uuids: dict.fromkeys(uuids, "name")
+        assert driver.list_instance_uuids() == []
+        driver.init_host("compute1")
+        assert driver.list_instance_uuids() == []
         driver.get_available_nodes()
         assert driver.list_instance_uuids() == [INSTANCE]
 
