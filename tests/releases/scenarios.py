@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tests import depth
+
 LEFT_OUT = ("test_door.py",)
 """About installing from the checkout, which is not there."""
 
@@ -114,6 +116,7 @@ class Runner:
         ]
         module = "tests.releases.green" if threading == "eventlet" else "pytest"
         only_these = ["-k", only] if only else []
+        only_these += depth.choose(["-m", "not nightly"], [])
         commands = {
             f"nova-{threading}-{number}": ["-m", module, *hand, *only_these, *arguments]
             for number, hand in enumerate(dealt(files, self.jobs))
