@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 # Patching comes before all other imports.
-# ruff: noqa: E402
 
 """A program: what nova-compute does with the driver, with Nova patched for eventlet.
 
