@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import urllib.parse
+from collections.abc import Mapping
 
 import msgspec
 
+from ironic_virt import exceptions
 from ironic_virt.baremetal import answers, texts
 from ironic_virt.baremetal.node import leniently
 from ironic_virt.baremetal.sender import Sender
@@ -53,25 +55,27 @@ class History:
         self._sender = sender
 
     def newest(self, node: str, limit: int) -> list[NodeEvent]:
-        """A node's last events, the newest first; by one request.
+        """A node's last events, the newest first; by one request, or by two.
 
         :param node: its uuid.
         :param limit: how many at most.
         :raises MicroversionNotSupported: the server keeps no history.
         """
-        path = f"/nodes/{urllib.parse.quote(node, safe='')}/history"
-        answer = self._sender.read(
-            path,
-            needs=[Feature.HISTORY],
-            # Only in detail an event is whole, and says who wrote it.
-            params={"detail": "true", "sort_dir": "desc", "limit": str(limit)},
-            node=node,
-        )
-        page = answers.content(answer, _page_in, "a node's history", path=path, node=node)
+        # Only in detail an event is whole, and says who wrote it.
+        detail = {"detail": "true"}
+        try:
+            events = self._read(node, {**detail, "sort_dir": "desc", "limit": str(limit)})
+        except exceptions.BadRequest:
+            # Ironic 2024.1 can't sort, and begins with the oldest.
+            events = self._read(node, detail)[: -limit - 1 : -1]
         return [
-            msgspec.structs.replace(event, event=texts.reason(event.event))
-            for event in page.history
+            msgspec.structs.replace(event, event=texts.reason(event.event)) for event in events
         ]
+
+    def _read(self, node: str, params: Mapping[str, str]) -> list[NodeEvent]:
+        path = f"/nodes/{urllib.parse.quote(node, safe='')}/history"
+        answer = self._sender.read(path, needs=[Feature.HISTORY], params=params, node=node)
+        return answers.content(answer, _page_in, "a node's history", path=path, node=node).history
 
 
 def _page_in(body: bytes) -> _Page:

@@ -34,7 +34,11 @@ FILE = "/etc/motd"
 
 _AS_THE_CONDUCTOR_DOES = """
 import json, sys, types
-from ironic.conductor import configdrive_utils
+try:
+    from ironic.conductor import configdrive_utils
+except ImportError:
+    # Up to 2025.1.
+    from ironic.conductor import utils as configdrive_utils
 drive = json.load(sys.stdin)
 node = types.SimpleNamespace(uuid="a", name="b", instance_info={"configdrive": drive})
 print(configdrive_utils.get_configdrive_image(node))

@@ -87,6 +87,20 @@ def test_a_server_without_history_is_not_asked(set_stage: Callable[..., Stage]) 
     assert history_requests(fake) == 0
 
 
+def test_an_old_server_that_can_not_sort_is_asked_for_all(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    """Ironic 24.1 has API 1.78, and refuses ``sort_dir`` there."""
+    fake.fail_next("deploy", "the disk is gone")
+    fake.faults.status(400, method="GET", path="/history$")
+    with pytest.raises(exceptions.DeployFailed, match="the disk is gone") as caught:
+        stage.spawn(stage.instance(node))
+    [note] = caught.value.__notes__
+    assert note.startswith(ORIGIN.format(kind="deploying"))
+    asked = [request.query for request in fake.requests.matching("GET", "/history$")]
+    assert ["sort_dir" in query for query in asked] == [True, False]
+
+
 @pytest.mark.parametrize(
     "trouble",
     [{"status": 403}, {"status": 503}, {"status": 200, "body": b"<html>"}, {"status": 404}],
