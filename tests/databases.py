@@ -84,7 +84,7 @@ class Server:
             return
         self._execute(f"CREATE DATABASE {name}")
         try:
-            url = sa.make_url(mariadb.database_url(self.url, name))
+            url = sa.engine.make_url(mariadb.database_url(self.url, name))
             yield url.render_as_string(hide_password=False)
         finally:
             force = " WITH (FORCE)" if self.kind == POSTGRESQL else ""

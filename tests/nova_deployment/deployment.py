@@ -207,6 +207,8 @@ class Deployment:
         where = {
             name: str(self._etc) for name in ("OS_NOVA_CONFIG_DIR", "OS_PLACEMENT_CONFIG_DIR")
         }
+        # Its server has threads.
+        where["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "1"
         return self._started(name, command, where)
 
     def _started(self, name: str, command: list[str], variables: Mapping[str, str]) -> Program:

@@ -15,6 +15,11 @@ from typing import Any
 
 from cheroot import wsgi
 
+_FORMERLY = {
+    "nova.wsgi.osapi_compute": "nova.api.openstack.compute.wsgi",
+    "placement.wsgi.api": "placement.wsgi",
+}
+"""Where a function makes the application, in releases that lack the module."""
 _THREADS = 16
 _QUEUE = 100
 # By default it ends a connection after 10 s, the period in which nova-compute uses its own: now
@@ -25,7 +30,10 @@ _IDLE_SECONDS = 600
 def main(module: str, port: str, user: str) -> None:
     # An application takes the program's arguments for its own.
     del sys.argv[1:]
-    application = importlib.import_module(module).application
+    try:
+        application = importlib.import_module(module).application
+    except ModuleNotFoundError:
+        application = importlib.import_module(_FORMERLY[module]).init_application()
 
     def known(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         environ |= {

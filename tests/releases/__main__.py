@@ -108,7 +108,13 @@ def _tried(
     for number, mode in enumerate(modes):
         began = time.monotonic()
         _say(release, f"running the scenarios ({mode}); see {os.path.relpath(logs)}")
-        counts = runner.nova(mode, release.only, more)
+        counts = scenarios.Counts()
+        if mode not in release.only_as_processes:
+            counts += runner.nova(mode, release.only, more)
+        processes = scenarios.Counts()
+        if not release.only:
+            _say(release, f"running Nova as processes ({mode})")
+            processes += runner.deployment(mode, more)
         result = record.Result(
             release,
             mode,
@@ -117,7 +123,8 @@ def _tried(
             lacks=found["lacks"],
             scenarios=counts.passed,
             skipped=dict(counts.skipped),
-            failed=counts.failed,
+            processes=processes.passed,
+            failed=counts.failed + processes.failed,
         )
         if not number and not arguments.no_conformance and not release.only:
             _say(release, f"comparing the fake Ironic with {release.ironic} (API {api})")

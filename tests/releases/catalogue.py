@@ -22,6 +22,7 @@ class Release:
     :ivar packages: what else has to be installed with it.
     :ivar constraints: the file with its upper constraints, if there is one.
     :ivar only: which scenarios, for pytest's ``-k``; all if empty.
+    :ivar only_as_processes: the ways of threading that Nova's test fixtures don't work with.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Release:
     packages: list[str] = dataclasses.field(default_factory=list)
     constraints: str = ""
     only: str = ""
+    only_as_processes: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def constraints_file(self) -> Path | None:

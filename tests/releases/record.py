@@ -21,6 +21,7 @@ COLUMNS = (
     "Python",
     "Threading",
     "Scenarios",
+    "Processes",
     "Questions to the fake",
     "Date",
     "This Nova lacks",
@@ -36,6 +37,7 @@ class Result:
     :ivar lacks: see :mod:`ironic_virt.nova.release`.
     :ivar scenarios: how many passed.
     :ivar skipped: how many did not run, by reason.
+    :ivar processes: how many passed with Nova's programs as processes.
     :ivar questions: how many the fake and the real Ironic answered alike.
     """
 
@@ -46,6 +48,7 @@ class Result:
     lacks: list[str] = dataclasses.field(default_factory=list)
     scenarios: int = 0
     skipped: dict[str, int] = dataclasses.field(default_factory=dict)
+    processes: int = 0
     questions: int = 0
     failed: list[str] = dataclasses.field(default_factory=list)
 
@@ -53,6 +56,8 @@ class Result:
         words = [f"{self.scenarios} scenarios passed"]
         if self.skipped:
             words.append(f"{sum(self.skipped.values())} skipped")
+        if self.processes:
+            words.append(f"{self.processes} with Nova as processes")
         if self.questions:
             words.append(f"{self.questions} answers of the fake like Ironic's")
         words.append(f"{len(self.failed)} failed")
@@ -63,7 +68,7 @@ class Result:
 
     def row(self, today: datetime.date) -> dict[str, str]:
         """Its row of the table."""
-        passed = f"{self.scenarios} passed"
+        passed = f"{self.scenarios} passed" if self.scenarios else ""
         if self.skipped:
             passed += f", {sum(self.skipped.values())} not for it"
         values = (
@@ -74,6 +79,7 @@ class Result:
             self.python,
             self.threading,
             passed,
+            f"{self.processes} passed" if self.processes else "",
             str(self.questions or ""),
             today.isoformat(),
             ", ".join(f"``{name}``" if name.startswith("[") else name for name in self.lacks),

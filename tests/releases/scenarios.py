@@ -86,6 +86,10 @@ def dealt(files: Sequence[str], hands: int) -> list[list[str]]:
     return [hand for hand in dealt if hand]
 
 
+def _environ(threading: str) -> dict[str, str]:
+    return {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "0" if threading == "eventlet" else "1"}
+
+
 @dataclasses.dataclass(frozen=True)
 class Runner:
     """Runs tests in one environment.
@@ -121,8 +125,12 @@ class Runner:
             f"nova-{threading}-{number}": ["-m", module, *hand, *only_these, *arguments]
             for number, hand in enumerate(dealt(files, self.jobs))
         }
-        environ = {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "0" if threading == "eventlet" else "1"}
-        return self._counts(commands, environ)
+        return self._counts(commands, _environ(threading))
+
+    def deployment(self, threading: str, arguments: Sequence[str]) -> Counts:
+        """The tests of ``tests/nova_deployment``, with Nova's programs as processes."""
+        command = ["-m", "pytest", "tests/nova_deployment", *arguments]
+        return self._counts({f"deployment-{threading}": command}, _environ(threading))
 
     def conformance(self, arguments: Sequence[str]) -> Counts:
         """The questions to the fake and to the real Ironic."""
