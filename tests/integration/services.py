@@ -186,7 +186,7 @@ class Operator:
                 method,
                 f"{self._url}/v1{path}",
                 json=body,
-                headers={"X-OpenStack-Ironic-API-Version": "1.115"},
+                headers={"X-OpenStack-Ironic-API-Version": "latest"},
                 timeout=SECONDS,
             )
             if not _is_locked(answer) or time.monotonic() > deadline:

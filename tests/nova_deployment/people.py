@@ -174,7 +174,7 @@ class Operator:
         def counting(name: str) -> Callable[[], None]:
             return lambda: sent.update([name])
 
-        version = {"X-OpenStack-Ironic-API-Version": "1.115"}
+        version = {"X-OpenStack-Ironic-API-Version": "latest"}
         self._ironic = _Api(f"{ironic}/v1", counting(figures.IRONIC), **version)
         version = {"OpenStack-API-Version": "placement 1.39"}
         self._placement = _Api(placement, counting(figures.PLACEMENT), **version)
