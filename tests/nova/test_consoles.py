@@ -64,6 +64,12 @@ class Consoles(Deployment):
 
     def node_with_a_serial_line(self) -> tuple[str, int]:
         """A node, and the port of its line."""
+        (module,) = self._real.environment.directory.glob(
+            "lib/python3*/site-packages/ironic/drivers/modules/console_utils.py"
+        )
+        # Ironic 29.0.6, 32.0.1 and 35.0.1.
+        if "shlex.quote(console_cmd)" in module.read_text():
+            self.skipTest("this Ironic hands socat its command as one word: no serial console works")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
