@@ -69,9 +69,7 @@ class Consoles(Deployment):
         )
         # Ironic 29.0.6, 32.0.1 and 35.0.1.
         if "shlex.quote(console_cmd)" in module.read_text():
-            self.skipTest(
-                "this Ironic hands socat its command as one word, in vain"
-            )
+            self.skipTest("this Ironic hands socat its command as one word, in vain")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
