@@ -126,8 +126,10 @@ class Life(Deployment):
         vifs = self.ironic("GET", f"/nodes/{node}/vifs")["vifs"]
         assert vifs == [{"id": self.neutron.port_1["id"]}]
         told = self.node(node)["instance_info"]
-        assert told["project_id"] == self.server(server)["tenant_id"]
-        assert self.neutron.port_1["fixed_ips"][0]["ip_address"] in told["fixed_ips"]
+        # Nova's own driver of 2024.1 tells Ironic nothing of these.
+        if self.driver == figures.OURS or "project_id" in told:
+            assert told["project_id"] == self.server(server)["tenant_id"]
+            assert self.neutron.port_1["fixed_ips"][0]["ip_address"] in told["fixed_ips"]
         with self.step("delete with a network", node):
             self.delete(server)
         self.wait_for_node(node, "available")
