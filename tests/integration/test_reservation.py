@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
+from ironic_virt.driver import pools
 from ironic_virt.testing import real_ironic
 from tests import deaths
 from tests.functional.compute.processes import wait_for
@@ -30,7 +31,11 @@ class Kind:
         """A new instance that wants one of them."""
         wanted = {f"resources:CUSTOM_{self.name.upper().replace('-', '_')}": "1"}
         flavor = virt.Flavor("bm", extra_specs=wanted | traits)
-        return service.instance_on(f"{self.name}@{service.host}", flavor)
+        return service.instance_on(self.pool(service), flavor)
+
+    def pool(self, service: Service) -> str:
+        """The name of a service's pool of them."""
+        return pools.pool_name(service.host, (self.name, frozenset()))
 
 
 @pytest.fixture
@@ -86,7 +91,7 @@ def test_the_life_of_an_instance(
     assert found is not None
     assert found["extra"]["ironic_virt"]["host"] == service.host
     service.driver.get_available_nodes(refresh=True)
-    assert service.driver.get_inventory(f"{kind.name}@{service.host}").total == 2
+    assert service.driver.get_inventory(kind.pool(service)).total == 2
     assert service.driver.node_of(instance) == node
     service.destroy(instance)
     service.destroy(instance)
