@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cliff import columns, lister, show
 
@@ -48,7 +48,14 @@ def _normal(name: str) -> str:
     return name.lower().strip().replace(" ", "_")
 
 
-class Json(columns.FormattableColumn[Any]):
+if TYPE_CHECKING:
+    _Column = columns.FormattableColumn[Any]
+else:
+    # It is not generic in older releases of cliff.
+    _Column = columns.FormattableColumn
+
+
+class Json(_Column):
     """A mapping or a sequence: for people as ``key='value', ...``."""
 
     def human_readable(self) -> str:
@@ -58,7 +65,7 @@ class Json(columns.FormattableColumn[Any]):
         return ", ".join(str(value) for value in self._value)
 
 
-class Words(columns.FormattableColumn[Any]):
+class Words(_Column):
     """A value that people are told in other words than programs."""
 
     def __init__(self, value: Any, words: str) -> None:

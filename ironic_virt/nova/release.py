@@ -26,7 +26,7 @@ class Feature:
 
     :ivar name: in Nova's words.
     :ivar is_there: whether the installed release has it.
-    :ivar without: what the driver does where it is missing, or what is not to be had.
+    :ivar without: what the driver does where it is missing, or what then does not work.
     """
 
     name: str

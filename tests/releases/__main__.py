@@ -25,7 +25,6 @@ from tests.releases.catalogue import Release
 ROOT = Path(__file__).parents[2]
 _LOOK = """
 import json, platform
-from importlib import metadata
 from ironic_virt.nova import release
 print(json.dumps({
     "python": platform.python_version(),
@@ -42,8 +41,8 @@ print(json.dumps(versions.max_version_string()))
 def main() -> int:
     """Try the releases that were asked for."""
     known = catalogue.releases()
-    parser = argparse.ArgumentParser(prog="make releases RELEASES=...", description=__doc__)
-    parser.add_argument("release", nargs="*", choices=[[], *known], help="all if none is named")
+    parser = argparse.ArgumentParser(prog="python -m tests.releases", description=__doc__)
+    parser.add_argument("release", nargs="*", help=f"of {', '.join(known)}; all if none is named")
     parser.add_argument("--threading", choices=["eventlet", "threads"], help="this one only")
     parser.add_argument("--no-conformance", action="store_true", help="leave the fake out")
     parser.add_argument("--jobs", type=int, default=2, help="processes at once (2)")
@@ -51,6 +50,8 @@ def main() -> int:
     parser.add_argument("--record", type=Path, help="write the results to this table (CSV)")
     parser.add_argument("--pytest", default="", help="more arguments for pytest")
     arguments = parser.parse_args()
+    if unknown := [name for name in arguments.release if name not in known]:
+        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
     arguments.directory.mkdir(parents=True, exist_ok=True)
     tests, wheel = _built(arguments.directory)
     results = []
