@@ -141,6 +141,8 @@ class _Limited:
 
     def __init__(self, response: requests.Response, largest: int) -> None:
         self._raw: Any = response.raw
+        # urllib3 2 does so by itself; 1.26 takes a body that was cut off for whole.
+        self._raw.enforce_content_length = True
         self._url = _without_query(response.url)
         self._largest = largest
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()

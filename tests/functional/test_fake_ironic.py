@@ -27,6 +27,10 @@ pytest_plugins = ["ironic_virt.testing.fixtures"]
 def client() -> Iterator[requests.Session]:
     with requests.Session() as session:
         session.headers.update(HEADERS)
+        # As it is with urllib3 2: a body that is cut off is an error.
+        session.hooks["response"].append(
+            lambda answer, **_: setattr(answer.raw, "enforce_content_length", True)
+        )
         yield session
 
 

@@ -59,6 +59,11 @@ def proxy(fake_ironic_server: FakeIronicServer) -> Iterator[FaultProxy]:
     assert threads() == []
 
 
+def whole(answer: requests.Response, **_: Any) -> None:
+    """Have a body that is cut off be an error, as it is with urllib3 2."""
+    answer.raw.enforce_content_length = True
+
+
 class Client:
     """A session at the proxy, with JSON for answers."""
 
@@ -66,6 +71,7 @@ class Client:
         self._url = proxy.url
         self.session = requests.Session()
         self.session.headers[VERSION] = "1.82"
+        self.session.hooks["response"].append(whole)
 
     def ask(self, method: str, path: str, **options: Any) -> requests.Response:
         options.setdefault("timeout", SECONDS)
@@ -262,6 +268,7 @@ def test_closing_ends_a_dripping_body(fake_ironic_server: FakeIronicServer) -> N
     with FaultProxy(fake_ironic_server.url) as proxy:
         proxy.add(Drip(3600))
         answer = requests.get(f"{proxy.url}/v1/nodes", stream=True, timeout=SECONDS)
+        whole(answer)
         proxy.stop()
         with answer, pytest.raises(requests.exceptions.ChunkedEncodingError):
             _ = answer.content
