@@ -46,7 +46,7 @@ def show_named_members(
     app: Any, what: str, name: str, obj: Any, skip: bool, options: Any
 ) -> bool | None:
     """Show a protocol's properties and an enumeration's members: their names say it all."""
-    modules = ("ironic_virt.virt", "ironic_virt.scheduler.candidates")
+    modules = ("ironic_virt.virt.values", "ironic_virt.scheduler.candidates")
     protocols = isinstance(obj, property) and obj.fget.__module__ in modules
     return False if protocols or isinstance(obj, enum.Enum) else None
 

@@ -5,8 +5,6 @@
 What a driver reads comes twice: as a Protocol that says which attributes it
 reads, and as a small frozen dataclass for services that have no such object of
 their own.  Nova's objects satisfy the Protocols as they are.
-
-To be had from :mod:`ironic_virt.virt`, too.
 """
 
 from __future__ import annotations
