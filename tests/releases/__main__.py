@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,7 @@ def main() -> int:
     parser.add_argument("release", nargs="*", help=f"of {', '.join(known)}; all if none is named")
     parser.add_argument("--threading", choices=["eventlet", "threads"], help="this one only")
     parser.add_argument("--no-conformance", action="store_true", help="leave the fake out")
+    parser.add_argument("--only", help="these scenarios, in the form of pytest's -k")
     parser.add_argument("--jobs", type=int, default=2, help="processes at once (2)")
     parser.add_argument("--directory", type=Path, default=ROOT / ".envs" / "releases")
     parser.add_argument("--record", type=Path, help="write the results to this table (CSV)")
@@ -52,6 +54,8 @@ def main() -> int:
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.release if name not in known]:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    if arguments.only and arguments.record:
+        parser.error("--record is for whole runs, not for --only")
     arguments.directory.mkdir(parents=True, exist_ok=True)
     tests, wheel = _built(arguments.directory)
     results = []
@@ -105,15 +109,16 @@ def _tried(
         return [record.Result(release, mode, failed=["installation"]) for mode in modes]
     logs = arguments.directory / "logs" / release.name
     runner = scenarios.Runner(nova, ironic, tests, logs, arguments.jobs)
-    more = arguments.pytest.split()
+    only = arguments.only or release.only
+    more = shlex.split(arguments.pytest)
     for number, mode in enumerate(modes):
         began = time.monotonic()
         _say(release, f"running the scenarios ({mode}); see {os.path.relpath(logs)}")
         counts = scenarios.Counts()
         if mode not in release.only_as_processes:
-            counts += runner.nova(mode, release.only, more)
+            counts += runner.nova(mode, only, more)
         processes = scenarios.Counts()
-        if not release.only:
+        if not only:
             _say(release, f"running Nova as processes ({mode})")
             processes += runner.deployment(mode, more)
         result = record.Result(
@@ -127,7 +132,7 @@ def _tried(
             processes=processes.passed,
             failed=counts.failed + processes.failed,
         )
-        if not number and not arguments.no_conformance and not release.only:
+        if not number and not arguments.no_conformance and not only:
             _say(release, f"comparing the fake Ironic with {release.ironic} (API {api})")
             compared = runner.conformance(more)
             result.questions = compared.passed
