@@ -107,9 +107,9 @@ class Ours(Picker):
         from oslo_config import cfg
 
         from ironic_virt import conf
+        from ironic_virt.request.spec import RequestSpec
         from ironic_virt.scheduler.filter_scheduler import FilterScheduler
         from ironic_virt.scheduler.host_index import HostIndex
-        from ironic_virt.scheduler.request import RequestSpec
         from ironic_virt.virt import Flavor
 
         options = cfg.ConfigOpts()

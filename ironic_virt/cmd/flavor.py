@@ -162,7 +162,7 @@ class Delete(configured.Configured):
 
 
 def _extra_specs(parsed_args: argparse.Namespace) -> dict[str, str]:
-    from ironic_virt.scheduler.resource_classes import placement_class
+    from ironic_virt.request.spec import placement_class
 
     specs = {f"trait:{trait}": "required" for trait in parsed_args.traits}
     if parsed_args.resource_class is not None:

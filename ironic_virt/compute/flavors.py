@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ironic_virt import virt
-from ironic_virt.scheduler.request import RequestSpec
+from ironic_virt.request.spec import RequestSpec
 
 
 def check(flavor: virt.FlavorLike) -> None:

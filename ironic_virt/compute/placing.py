@@ -18,9 +18,9 @@ from ironic_virt.compute.db.records import FaultReport, Instance, Pool
 from ironic_virt.compute.errors import ClaimLost
 from ironic_virt.compute.known_nodes import known_node
 from ironic_virt.compute.states import TaskState
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike, RecordList
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
-from ironic_virt.scheduler.request import RequestSpec
 
 T = TypeVar("T")
 

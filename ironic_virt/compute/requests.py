@@ -25,9 +25,9 @@ from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.errors import ClaimLost, InvalidRequest, RequestTimeout
 from ironic_virt.compute.placing import candidates, only, place
 from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
-from ironic_virt.scheduler.request import RequestSpec
 
 CREATE = "create"
 LARGEST_USER_DATA = 64 * 1024

@@ -19,7 +19,7 @@ from typing import Any
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
-from ironic_virt.scheduler import request
+from ironic_virt.request.spec import TRAIT, image_properties
 from ironic_virt.virt import FlavorLike, ImageLike, InstanceLike, Properties
 
 # The texts of Ironic 39.0.0's exceptions that blame the image: InvalidImage and
@@ -281,10 +281,10 @@ def required_capabilities(flavor: FlavorLike) -> dict[str, str]:
 
 def required_traits(flavor: FlavorLike, image: ImageLike) -> list[str]:
     """The traits that flavor and image require; granular groups make no difference here."""
-    properties = request.image_properties(image)
+    properties = image_properties(image)
     traits = {
         match["name"]
         for key, value in (*flavor.extra_specs.items(), *properties.items())
-        if (match := request.TRAIT.fullmatch(key)) and value == "required"
+        if (match := TRAIT.fullmatch(key)) and value == "required"
     }
     return sorted(traits.union(properties.get("traits_required") or ()))

@@ -27,7 +27,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.ports import Port, Portgroup
-from ironic_virt.scheduler import plugins
+from ironic_virt.conf import plugins
 from ironic_virt.virt import ConfigDrive, Flavor, Instance, InstanceLike, VirtAPI
 
 LOG = logging.getLogger(__name__)

@@ -20,9 +20,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import Properties
 from ironic_virt.baremetal.snapshot import Kind
-from ironic_virt.scheduler import requirements
-from ironic_virt.scheduler.request import RequestSpec
-from ironic_virt.scheduler.resource_classes import placement_class
+from ironic_virt.request import requirements
+from ironic_virt.request.spec import RequestSpec, placement_class
 
 EXACT = "exact"
 AT_LEAST = "at_least"

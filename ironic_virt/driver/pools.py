@@ -27,7 +27,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.snapshot import may_be_free
-from ironic_virt.scheduler.resource_classes import placement_class
+from ironic_virt.request.spec import placement_class
 
 _NAMESPACE = uuid.UUID("3b0a5cf7-2b6e-4f0c-9a57-6f2f0e1d8c11")
 _PART = r"(?:[\w.-]|~~[0-9A-F]{2})+"

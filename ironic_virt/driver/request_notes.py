@@ -12,7 +12,7 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_virt.scheduler.request import image_properties
+from ironic_virt.request.spec import image_properties
 from ironic_virt.virt import ImageLike, InstanceLike
 
 KEY = "ironic_virt"

@@ -32,7 +32,7 @@ from ironic_virt.driver import node_choice, request_notes, resources
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.node_choice import Choice
 from ironic_virt.driver.pools import pool_name
-from ironic_virt.scheduler.request import RequestSpec
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.virt import ImageLike, InstanceLike, VirtAPI
 
 LOG = logging.getLogger(__name__)

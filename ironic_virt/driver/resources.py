@@ -7,7 +7,7 @@ from __future__ import annotations
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import protection
-from ironic_virt.scheduler.resource_classes import placement_class as placement_class
+from ironic_virt.request.spec import placement_class as placement_class
 from ironic_virt.virt import InstanceInfo, NodeInventory, NodeResource, PowerState
 
 HYPERVISOR_TYPE = "ironic"

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from ironic_virt.scheduler.resource_classes import placement_class
+from ironic_virt.request.spec import placement_class
 
 IRONIC = "ironic"
 

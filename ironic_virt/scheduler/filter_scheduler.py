@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from oslo_config import cfg
 
 from ironic_virt import exceptions
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import (
     CandidateQuery,
     CandidateSource,
@@ -31,7 +32,6 @@ from ironic_virt.scheduler.candidates import (
 from ironic_virt.scheduler.filters import BaseHostFilter
 from ironic_virt.scheduler.host_manager import HostManager, IronicHostManager
 from ironic_virt.scheduler.host_state import HostState
-from ironic_virt.scheduler.request import RequestSpec
 
 LOG = logging.getLogger(__name__)
 

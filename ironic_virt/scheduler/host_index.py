@@ -26,6 +26,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+from ironic_virt.request.spec import placement_class
 from ironic_virt.scheduler.bins import Bin, Key, Records, Shelf
 from ironic_virt.scheduler.candidates import (
     CandidateQuery,
@@ -34,7 +35,6 @@ from ironic_virt.scheduler.candidates import (
     is_free,
     is_taken,
 )
-from ironic_virt.scheduler.resource_classes import placement_class
 
 
 def _utc_now() -> datetime.datetime:

@@ -15,13 +15,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from oslo_config import cfg
 
 from ironic_virt import exceptions
+from ironic_virt.conf import plugins
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler import filters as filters_room
-from ironic_virt.scheduler import plugins
 from ironic_virt.scheduler import weighers as weighers_room
 from ironic_virt.scheduler.candidates import ComputeNodeLike
 from ironic_virt.scheduler.filters import BaseHostFilter
 from ironic_virt.scheduler.host_state import HostState, IronicHostState, is_ironic
-from ironic_virt.scheduler.request import RequestSpec
 from ironic_virt.scheduler.weighers import BaseWeigher, normalized
 
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ironic_virt import exceptions
+from ironic_virt.request.spec import RequestSpec, placement_class
 from ironic_virt.scheduler.candidates import (
     IRONIC,
     ComputeNodeLike,
@@ -19,8 +20,6 @@ from ironic_virt.scheduler.candidates import (
     is_free,
     use_of,
 )
-from ironic_virt.scheduler.request import RequestSpec
-from ironic_virt.scheduler.resource_classes import placement_class
 
 # What a flavor's extra spec without a scope may name, besides what is in stats.
 FACTS = (

@@ -65,7 +65,19 @@ def imports(module: pathlib.Path) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("extras", "rooms"),
     [
-        ((), ["*.py", "baremetal", "cmd", "conf/[!d]*.py", "driver", "scheduler", "sharding"]),
+        (
+            (),
+            [
+                "*.py",
+                "baremetal",
+                "cmd",
+                "conf/[!d]*.py",
+                "driver",
+                "request",
+                "scheduler",
+                "sharding",
+            ],
+        ),
         (("compute",), ["compute/*.py", "compute/db", "conf/database.py"]),
         (("testing",), ["testing"]),
         (("testing", "demo"), ["compute/demo", "compute/progress"]),

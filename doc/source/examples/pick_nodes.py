@@ -9,9 +9,9 @@ import sys
 from collections.abc import Mapping
 
 from ironic_virt import conf, exceptions, virt
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 from ironic_virt.scheduler.host_index import HostIndex
-from ironic_virt.scheduler.request import RequestSpec
 
 
 @dataclasses.dataclass(frozen=True)

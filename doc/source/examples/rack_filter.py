@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.filters import BaseHostFilter
 from ironic_virt.scheduler.host_state import HostState
-from ironic_virt.scheduler.request import RequestSpec
 
 
 class RackFilter(BaseHostFilter):

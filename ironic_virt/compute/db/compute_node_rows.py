@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from ironic_virt.compute.db import models, records, types
-from ironic_virt.scheduler.resource_classes import placement_class
+from ironic_virt.request.spec import placement_class
 
 _NODE = models.ComputeNode
 COLUMNS: tuple[Any, ...] = (

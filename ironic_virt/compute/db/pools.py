@@ -18,7 +18,7 @@ from oslo_db import exception as db_exception
 from ironic_virt.compute.db import compute_node_rows, models, records, types
 from ironic_virt.compute.db.chunks import chunks
 from ironic_virt.compute.db.transactions import Transactions
-from ironic_virt.scheduler.resource_classes import placement_class
+from ironic_virt.request.spec import placement_class
 
 _POOL = models.Pool
 COLUMNS: tuple[Any, ...] = (

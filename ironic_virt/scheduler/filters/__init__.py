@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from oslo_config import cfg
 
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateQuery
 from ironic_virt.scheduler.host_state import HostState
-from ironic_virt.scheduler.request import RequestSpec
 
 NAMESPACE = "ironic_virt.scheduler.filters"
 

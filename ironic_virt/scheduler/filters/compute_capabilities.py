@@ -8,10 +8,10 @@ import functools
 import json
 from typing import Any
 
-from ironic_virt.scheduler import requirements
+from ironic_virt.request import requirements
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.filters import BaseHostFilter
 from ironic_virt.scheduler.host_state import FACTS, HostState
-from ironic_virt.scheduler.request import RequestSpec
 
 _SCOPE = "capabilities"
 

@@ -14,10 +14,10 @@ import logging
 from oslo_config import cfg
 
 from ironic_virt import logs
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateQuery, Span
 from ironic_virt.scheduler.filters import BaseHostFilter
 from ironic_virt.scheduler.host_state import HostState
-from ironic_virt.scheduler.request import RequestSpec
 
 LOG = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateQuery
 from ironic_virt.scheduler.filters import BaseHostFilter
 from ironic_virt.scheduler.host_state import HostState
-from ironic_virt.scheduler.request import RequestSpec
 
 
 class TraitsFilter(BaseHostFilter):

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.host_state import HostState
-from ironic_virt.scheduler.request import RequestSpec
 from ironic_virt.scheduler.weighers import BaseWeigher
 
 

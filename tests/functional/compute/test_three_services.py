@@ -16,9 +16,9 @@ from ironic_virt import exceptions
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.placing import candidates, place
 from ironic_virt.compute.states import TaskState
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import ComputeNodeLike
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
-from ironic_virt.scheduler.request import RequestSpec
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
 from tests import depth
 from tests.clock import StoppableClock

@@ -16,7 +16,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import Properties
 from ironic_virt.baremetal.snapshot import Kind
 from ironic_virt.driver import node_choice
-from ironic_virt.scheduler.request import RequestSpec
+from ironic_virt.request.spec import RequestSpec
 
 SMALL = Properties(8, 16384, 100, "x86_64", (("boot_mode", "uefi"),))
 LARGE = Properties(16, 32768, 200, "x86_64", (("boot_mode", "bios"),))

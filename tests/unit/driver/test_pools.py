@@ -18,7 +18,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import Properties
 from ironic_virt.driver import pools
 from ironic_virt.driver.pools import Capacity, Pool, Recorded, pool_name, pools_of
-from ironic_virt.scheduler.resource_classes import placement_class
+from ironic_virt.request.spec import placement_class
 from tests import depth
 
 PLAIN = ("gold", frozenset[str]())

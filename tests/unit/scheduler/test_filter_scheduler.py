@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_virt import exceptions
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateQuery, ComputeNodeLike, RecordList
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 from ironic_virt.scheduler.host_index import HostIndex
 from ironic_virt.scheduler.host_state import HostState
-from ironic_virt.scheduler.request import RequestSpec
 from tests.unit.scheduler.records import Record, SharedRecord, options, scheduler
 from tests.unit.scheduler.test_host_index import FLEETS, SIZES, TRAITS
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.filters.at_least import CoreFilter, DiskFilter, RamFilter
 from ironic_virt.scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
 from ironic_virt.scheduler.filters.exact import ExactCoreFilter, ExactDiskFilter, ExactRamFilter
 from ironic_virt.scheduler.filters.num_instances import NumInstancesFilter
 from ironic_virt.scheduler.filters.resource_class import ResourceClassFilter
 from ironic_virt.scheduler.filters.traits import TraitsFilter
-from ironic_virt.scheduler.request import RequestSpec
 from ironic_virt.virt import Flavor, ImageMeta
 from tests.unit.scheduler.records import Record, SharedRecord, options, state_of
 

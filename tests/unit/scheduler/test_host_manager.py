@@ -15,12 +15,12 @@ import pytest
 from stevedore import extension
 
 from ironic_virt import exceptions
-from ironic_virt.scheduler import plugins
+from ironic_virt.conf import plugins
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import RecordList
 from ironic_virt.scheduler.filters import NAMESPACE, BaseHostFilter
 from ironic_virt.scheduler.host_manager import HostManager, IronicHostManager
 from ironic_virt.scheduler.host_state import HostState, IronicHostState
-from ironic_virt.scheduler.request import RequestSpec
 from ironic_virt.scheduler.weighers import BaseWeigher, normalized
 from tests.unit.scheduler.records import Record, SharedRecord, options, scheduler, state_of
 

@@ -10,8 +10,8 @@ from collections import Counter
 import pytest
 
 from ironic_virt import exceptions
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateQuery, RecordList
-from ironic_virt.scheduler.request import RequestSpec
 from tests.unit.scheduler.records import Record, options, scheduler
 
 EXACT = options().scheduler.baremetal_enabled_filters

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oslo_utils import specs_matcher
 
-from ironic_virt.scheduler import requirements
+from ironic_virt.request import requirements
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,16 @@ is one provider.  The rest is left to the filters.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ironic_virt import exceptions
-from ironic_virt.scheduler.resource_classes import CUSTOM
 from ironic_virt.virt import FlavorLike, ImageLike
+
+CUSTOM = "CUSTOM_"
+"""How the names of an operator's own resource classes begin in Placement."""
 
 _RESOURCE = re.compile(r"resources[a-zA-Z0-9_-]{0,64}:(?P<name>.+)")
 TRAIT = re.compile(r"trait[a-zA-Z0-9_-]{0,64}:(?P<name>.+)")
@@ -129,6 +132,16 @@ class RequestSpec:
     def without(self, nodes: Collection[str]) -> RequestSpec:
         """The same request, with further nodes that are not to be chosen."""
         return dataclasses.replace(self, exclude_nodes=self.exclude_nodes | frozenset(nodes))
+
+
+@functools.lru_cache(maxsize=4096)
+def placement_class(resource_class: str) -> str:
+    """Return the name of an Ironic resource class in Placement's form.
+
+    ``gold.8`` is ``CUSTOM_GOLD_8``.  A name that has that form already stays as it is.
+    """
+    normal = re.sub(r"[^A-Z0-9_]", "_", resource_class.upper())
+    return normal if normal.startswith(CUSTOM) else f"{CUSTOM}{normal}"
 
 
 def image_properties(image: ImageLike | None) -> dict[str, Any]:
