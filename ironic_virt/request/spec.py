@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ironic_virt import exceptions
-from ironic_virt.virt import FlavorLike, ImageLike
+from ironic_virt.virt.values import FlavorLike, ImageLike
 
 CUSTOM = "CUSTOM_"
 """How the names of an operator's own resource classes begin in Placement."""
