@@ -71,26 +71,6 @@ def test_what_is_reported_is_kept(pool: records.Pool, db: Database) -> None:
     assert counts(db) == (5, 0, 1)
 
 
-def test_pools_of_before_get_names_that_ironic_understands(
-    pool: records.Pool, db: Database
-) -> None:
-    names = {"gold@one": POOL, "gold+bafa70dd4b@one": "gold~bafa70dd4b~one"}
-    db.pools.save(HOST, [report(name) for name in names.values()])
-    made = db.instances.create_building(new_instance(), pool)
-    before = (db.pools.list(), db.instances.places(HOST))
-    with db._transactions.engine.begin() as connection:
-        for former, name in names.items():
-            for column in (models.Pool.name, models.Instance.pool):
-                connection.execute(
-                    sa.update(column.class_).where(column == name).values({column: former})
-                )
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0009'"))
-    assert {one.name for one in db.pools.list()} == names.keys()
-    assert db.instances.places(HOST) == {made.uuid: "gold@one"}
-    db.sync()
-    assert (db.pools.list(), db.instances.places(HOST)) == before
-
-
 def test_a_place_is_taken_and_given_back_once(pool: records.Pool, db: Database) -> None:
     made = db.instances.create_building(new_instance(), pool)
     assert (made.host, made.node, made.pool) == (HOST, None, POOL)

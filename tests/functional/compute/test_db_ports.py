@@ -73,39 +73,6 @@ def test_a_port_is_held_from_the_request_until_it_is_gone(db: Database) -> None:
     assert held(db) == {}
 
 
-LATER = (
-    "DROP TABLE instance_volumes",
-    "ALTER TABLE instances DROP COLUMN volumes",
-    "ALTER TABLE instances DROP COLUMN volume_connections",
-    "ALTER TABLE instances DROP COLUMN requested_node",
-    "ALTER TABLE questions RENAME COLUMN about TO instance_uuid",
-)
-"""Takes back what came after the key."""
-
-
-def test_ports_from_before_the_key_are_taken_over(db: Database) -> None:
-    first, second = active(db, "a"), active(db, "b")
-    attach(db, first, "c")
-    nowhere = db.instances.create_failed(new_instance(ports=(virt.Vif("d"),)), FAULT).uuid
-    gone = active(db, "e")
-    db.instances.request(gone, TaskState.DELETING)
-    db.instances.deleted(gone)
-    with db._transactions.engine.begin() as connection:
-        # Nothing kept them from having one port.
-        connection.execute(
-            sa.update(models.Instance)
-            .where(models.Instance.uuid == second)
-            .values(ports=[{"id": "a", "address": None}, {"id": "b", "address": None}])
-        )
-        models.InstancePort.__table__.drop(connection)  # type: ignore[attr-defined]
-        for later in LATER:
-            connection.execute(sa.text(later))
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0006'"))
-    db.sync()
-    assert held(db) == {"a": first, "b": second, "c": first}
-    assert db.instances.get(nowhere).ports[0].id == "d"
-
-
 def test_what_could_not_be_built_holds_no_port(db: Database) -> None:
     register(db, "one")
     new = new_instance(ports=(virt.Vif("a"),))

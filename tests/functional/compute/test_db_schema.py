@@ -9,7 +9,8 @@ import pathlib
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -41,10 +42,57 @@ def test_tables_are_made_from_nothing_and_once(empty: Database) -> None:
 
 def test_the_migrations_make_what_the_models_say(db: Database) -> None:
     with db._transactions.engine.connect() as connection:
-        context = migration.MigrationContext.configure(
-            connection, opts={"compare_type": True, "compare_server_default": True}
-        )
-        assert autogenerate.compare_metadata(context, models.Base.metadata) == []
+        assert differences(connection) == []
+
+
+def differences(connection: sa.Connection) -> Sequence[object]:
+    """What a database's tables lack to be the models'."""
+    context = migration.MigrationContext.configure(
+        connection, opts={"compare_type": True, "compare_server_default": True}
+    )
+    return autogenerate.compare_metadata(context, models.Base.metadata)
+
+
+class CutOff(Exception):
+    """The process dies."""
+
+
+def test_a_sync_that_was_cut_off_anywhere_is_repeated(empty: Database) -> None:
+    transactions = empty._transactions
+    made: list[str] = []
+    cut_at = 0
+
+    def cut(connection: sa.Connection, cursor: Any, statement: str, *_more: Any) -> None:
+        if not statement.lstrip().startswith(("CREATE", "INSERT INTO alembic")):
+            return
+        made.append(statement)
+        if len(made) == cut_at:
+            if transactions.is_sqlite:
+                # As MariaDB does, statement by statement.
+                cursor.execute("COMMIT")
+            raise CutOff(statement)
+
+    sa.event.listen(transactions.engine, "after_cursor_execute", cut)
+    synced = False
+    while not synced:
+        cut_at += 1
+        with transactions.engine.begin() as connection:
+            found = sa.MetaData()
+            found.reflect(connection)
+            found.drop_all(connection)
+        made.clear()
+        try:
+            empty.sync()
+            synced = True
+        except errors.DatabaseFailed:
+            made.clear()
+            dead, cut_at = cut_at, -1
+            empty.sync()
+            cut_at = dead
+        with transactions.engine.connect() as connection:
+            assert differences(connection) == [], f"cut off after statement {cut_at}"
+    assert cut_at > len(models.Base.metadata.tables)
+    empty.close()
 
 
 def test_a_database_without_tables_is_refused_with_the_command_to_run(empty: Database) -> None:
