@@ -13,9 +13,9 @@ from typing import Any
 from benchmarks import measure
 from ironic_virt import conf
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.inventory import Inventory
-from ironic_virt.baremetal.lists import NodeFilter
-from ironic_virt.baremetal.resync import Resync
+from ironic_virt.baremetal.inventory.cache import Inventory
+from ironic_virt.baremetal.inventory.resync import Resync
+from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer
 
 SHARD = "fleet"

@@ -96,7 +96,7 @@ class Ours(Lister):
 
     def touch(self) -> None:
         """See :meth:`Lister.touch`."""
-        from ironic_virt.baremetal.lists import NodeFilter
+        from ironic_virt.baremetal.node_filter import NodeFilter
 
         next(self.client.lists.pages(NodeFilter(), fields=NODE_FIELDS, page_size=1))
 

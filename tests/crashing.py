@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.connection import Answer, Channel
+from ironic_virt.baremetal.http.connection import Answer, Channel
 
 
 class Crash(BaseException):

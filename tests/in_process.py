@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlencode
 from requests.structures import CaseInsensitiveDict
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.connection import Answer
+from ironic_virt.baremetal.http.connection import Answer
 from ironic_virt.testing.fake_ironic import FakeIronic
 
 _NO_ANSWER = {
@@ -28,7 +28,7 @@ _NO_ANSWER = {
 
 
 class InProcessChannel:
-    """See :class:`ironic_virt.baremetal.connection.Channel`."""
+    """See :class:`ironic_virt.baremetal.http.connection.Channel`."""
 
     def __init__(self, fake: FakeIronic, url: str) -> None:
         self._fake = fake

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from ironic_virt import conf, virt
-from ironic_virt.baremetal.connection import Answer, KeystoneChannel
+from ironic_virt.baremetal.http.connection import Answer, KeystoneChannel
 from ironic_virt.cmd import compute
 from tests.integration.services import Service
 

@@ -23,11 +23,12 @@ from typing import Any
 import msgspec
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers, paging, texts
-from ironic_virt.baremetal.connection import Answer
+from ironic_virt.baremetal import texts
+from ironic_virt.baremetal.http import answers, paging
+from ironic_virt.baremetal.http.connection import Answer
+from ironic_virt.baremetal.http.sender import Sender
+from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import leniently
-from ironic_virt.baremetal.sender import Sender
-from ironic_virt.baremetal.versions import Feature
 
 _PATH = "/allocations"
 _NEEDS = (Feature.ALLOCATIONS,)

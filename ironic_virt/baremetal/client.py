@@ -3,7 +3,7 @@
 """Ironic's REST API, typed: the only way by which the package asks Ironic anything.
 
 Every method is one request, or one per page, sent by
-:mod:`ironic_virt.baremetal.sender`.  A method that changes something knows how
+:mod:`ironic_virt.baremetal.http.sender`.  A method that changes something knows how
 to see whether it has already happened, should its reply be lost.
 
 Thread-safe.  Errors are those of :mod:`ironic_virt.exceptions`, each with the
@@ -21,15 +21,20 @@ import msgspec
 from oslo_config import cfg
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers, shards, texts
+from ironic_virt.baremetal import shards, texts
 from ironic_virt.baremetal.allocations import Allocations
-from ironic_virt.baremetal.connection import Answer, Channel, KeystoneChannel, ObservedChannel
 from ironic_virt.baremetal.consoles import Consoles
 from ironic_virt.baremetal.history import History
-from ironic_virt.baremetal.lists import FIELD_FEATURES, NodeLists
-from ironic_virt.baremetal.lists import NodeFilter as NodeFilter
+from ironic_virt.baremetal.http import answers
+from ironic_virt.baremetal.http.connection import Answer, Channel, KeystoneChannel, ObservedChannel
+from ironic_virt.baremetal.http.reachability import TellingChannel, where
+from ironic_virt.baremetal.http.retry import RetryPolicy
+from ironic_virt.baremetal.http.sender import Sender
+from ironic_virt.baremetal.http.versions import Feature, ServerVersions
 from ironic_virt.baremetal.management import Management
 from ironic_virt.baremetal.node import LIST_FIELDS, Node, NodeDecoder
+from ironic_virt.baremetal.node_filter import FIELD_FEATURES, NodeFilter
+from ironic_virt.baremetal.node_lists import NodeLists
 from ironic_virt.baremetal.patches import JsonPatch, patch_is_applied
 from ironic_virt.baremetal.ports import (
     PORT_FIELDS,
@@ -39,10 +44,6 @@ from ironic_virt.baremetal.ports import (
     Portgroups,
     Ports,
 )
-from ironic_virt.baremetal.reachability import TellingChannel, where
-from ironic_virt.baremetal.retry import RetryPolicy
-from ironic_virt.baremetal.sender import Sender
-from ironic_virt.baremetal.versions import Feature, ServerVersions
 from ironic_virt.baremetal.volumes import Volumes
 
 T = TypeVar("T")

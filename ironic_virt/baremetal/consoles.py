@@ -19,8 +19,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from ironic_virt.baremetal import answers
-from ironic_virt.baremetal.sender import Sender
+from ironic_virt.baremetal.http import answers
+from ironic_virt.baremetal.http.sender import Sender
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

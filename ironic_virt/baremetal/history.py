@@ -10,10 +10,11 @@ from collections.abc import Mapping
 import msgspec
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers, texts
+from ironic_virt.baremetal import texts
+from ironic_virt.baremetal.http import answers
+from ironic_virt.baremetal.http.sender import Sender
+from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import leniently
-from ironic_virt.baremetal.sender import Sender
-from ironic_virt.baremetal.versions import Feature
 
 ERROR = "ERROR"
 

@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 import msgspec
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers
+from ironic_virt.baremetal.http import answers
+from ironic_virt.baremetal.http.sender import Sender
 from ironic_virt.baremetal.node import leniently
-from ironic_virt.baremetal.sender import Sender
 
 _BROKE_OFF = 500
 

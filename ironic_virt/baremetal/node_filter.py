@@ -14,8 +14,8 @@ from typing import Protocol
 import msgspec
 
 from ironic_virt import exceptions
+from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.versions import Feature
 
 FIELD_FEATURES = {
     "conductor_group": Feature.CONDUCTOR_GROUP,

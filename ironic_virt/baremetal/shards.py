@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import msgspec
 
-from ironic_virt.baremetal import answers
-from ironic_virt.baremetal.sender import Sender
-from ironic_virt.baremetal.versions import Feature
+from ironic_virt.baremetal.http import answers
+from ironic_virt.baremetal.http.sender import Sender
+from ironic_virt.baremetal.http.versions import Feature
 
 
 class _Shard(msgspec.Struct):

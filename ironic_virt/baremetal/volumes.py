@@ -24,10 +24,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers, paging
+from ironic_virt.baremetal.http import answers, paging
+from ironic_virt.baremetal.http.sender import Sender
+from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import leniently
-from ironic_virt.baremetal.sender import Sender
-from ironic_virt.baremetal.versions import Feature
 
 _CONNECTORS = "/volume/connectors"
 _TARGETS = "/volume/targets"

@@ -16,8 +16,9 @@ import dataclasses
 import enum
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.client import IronicClient, NodeFilter
+from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.moves import Move

@@ -14,7 +14,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.inventory import Inventory
+from ironic_virt.baremetal.inventory.cache import Inventory
 from ironic_virt.baremetal.node import Node
 from ironic_virt.sharding.ownership import Ownership
 from ironic_virt.sharding.selector import TargetSet

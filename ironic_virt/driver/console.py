@@ -29,7 +29,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.consoles import ConsoleInfo
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.watcher import Watcher
+from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.virt import ConsoleAddress, InstanceLike
 

@@ -18,7 +18,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.watcher import Watcher
+from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver import diagnostics, history, project_fields, resources
 from ironic_virt.driver.configdrive import ConfigDrives
 from ironic_virt.driver.console import Console

@@ -17,7 +17,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.history import ERROR, NodeEvent
-from ironic_virt.baremetal.versions import Feature
+from ironic_virt.baremetal.http.versions import Feature
 
 LOG = logging.getLogger(__name__)
 

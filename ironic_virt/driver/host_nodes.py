@@ -18,9 +18,10 @@ from oslo_log import log as logging
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.inventory import Inventory, Snapshot
+from ironic_virt.baremetal.inventory.cache import Inventory
+from ironic_virt.baremetal.inventory.resync import Resync
+from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.resync import Resync
 from ironic_virt.driver import pool_records, pools, resources
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.left_volumes import LeftVolumes

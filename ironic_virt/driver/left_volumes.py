@@ -22,8 +22,8 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.inventory.snapshot import Snapshot, may_be_free
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.snapshot import Snapshot, may_be_free
 from ironic_virt.baremetal.volumes import VolumeTarget
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.volumes import owner

@@ -17,9 +17,9 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from ironic_virt.baremetal.inventory.snapshot import Kind
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import Properties
-from ironic_virt.baremetal.snapshot import Kind
 from ironic_virt.request import requirements
 from ironic_virt.request.spec import RequestSpec, placement_class
 

@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 
 from ironic_virt import virt
-from ironic_virt.baremetal.inventory import Snapshot
+from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.driver import pools, resources
 from ironic_virt.driver.pools import Capacity, Pool, Recorded
 from ironic_virt.driver.selection import NodeSelection

@@ -25,8 +25,8 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
+from ironic_virt.baremetal.inventory.snapshot import may_be_free
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.snapshot import may_be_free
 from ironic_virt.request.spec import placement_class
 
 _NAMESPACE = uuid.UUID("3b0a5cf7-2b6e-4f0c-9a57-6f2f0e1d8c11")

@@ -21,7 +21,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.watcher import Watcher
+from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.virt import InstanceLike
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.versions import Feature
 from ironic_virt.virt import InstanceLike
 
 FEATURES = {"lessee": Feature.LESSEE, "owner": Feature.OWNER}

@@ -21,9 +21,9 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.versions import Feature
-from ironic_virt.baremetal.watcher import Watcher
+from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver import (
     configdrive,
     deploy,

@@ -26,8 +26,8 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal.allocations import Allocation
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.inventory import Snapshot
-from ironic_virt.baremetal.versions import Feature
+from ironic_virt.baremetal.http.versions import Feature
+from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.driver import request_notes
 from ironic_virt.virt import Flavor, Instance, InstanceLike, VirtAPI
 

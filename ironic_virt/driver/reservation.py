@@ -26,7 +26,7 @@ from ironic_virt import exceptions, logs
 from ironic_virt.baremetal import allocations
 from ironic_virt.baremetal.allocations import Allocation
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.inventory import Snapshot
+from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import node_choice, request_notes, resources
 from ironic_virt.driver.access import NodeAccess

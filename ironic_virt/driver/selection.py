@@ -14,7 +14,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.versions import Feature
+from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.driver.pools import Capacity
 
 LOG = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.inventory import Snapshot
+from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
 from ironic_virt.sharding import claims, guard, hashring, news
 from ironic_virt.sharding.claims import Claim

@@ -11,9 +11,9 @@ from __future__ import annotations
 import dataclasses
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.client import NodeFilter
+from ironic_virt.baremetal.http.versions import ServerVersions
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.versions import ServerVersions
+from ironic_virt.baremetal.node_filter import NodeFilter
 
 
 def same_shard(shard: str | None, other: str | None) -> bool:

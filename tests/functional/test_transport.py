@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ironic_virt import conf, exceptions
-from ironic_virt.baremetal.connection import KeystoneChannel
+from ironic_virt.baremetal.http.connection import KeystoneChannel
 from tests.ports import reserved_port
 
 MIB = 1 << 20

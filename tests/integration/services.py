@@ -20,8 +20,8 @@ import requests
 
 from ironic_virt import conf, virt
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.connection import KeystoneChannel
-from ironic_virt.baremetal.watcher import Watcher
+from ironic_virt.baremetal.http.connection import KeystoneChannel
+from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver import IronicDriver
 from ironic_virt.sharding.policy import Policy
 from ironic_virt.testing import real_ironic

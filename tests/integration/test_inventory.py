@@ -18,11 +18,11 @@ import pytest
 
 from ironic_virt import conf
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.connection import Answer, KeystoneChannel
-from ironic_virt.baremetal.inventory import Inventory
-from ironic_virt.baremetal.lists import NodeFilter
+from ironic_virt.baremetal.http.connection import Answer, KeystoneChannel
+from ironic_virt.baremetal.inventory.cache import Inventory
+from ironic_virt.baremetal.inventory.resync import Resync
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.resync import Resync
+from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.testing import real_ironic
 from tests.integration.services import SEEDS, Operator, write_conf
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.connection import Answer
+from ironic_virt.baremetal.http.connection import Answer
 from tests.crashing import Crash, CrashingChannel
 
 

@@ -17,8 +17,8 @@ from keystoneauth1.noauth import NoAuth
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.connection import KeystoneChannel
-from ironic_virt.baremetal.retry import RetryPolicy
+from ironic_virt.baremetal.http.connection import KeystoneChannel
+from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.moving import Mover, Outcome, Report

@@ -15,10 +15,11 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ironic_virt import conf, exceptions
-from ironic_virt.baremetal.client import IronicClient, NodeFilter
+from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.polling import FIELDS
-from ironic_virt.baremetal.watcher import Watcher
+from ironic_virt.baremetal.node_filter import NodeFilter
+from ironic_virt.baremetal.waiting.looks import FIELDS
+from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.testing.fake_ironic import FakeIronicServer
 from tests.clock import PATIENCE, VirtualClock
 

@@ -29,7 +29,7 @@ from oslo_service import loopingcall
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.connection import Answer
+from ironic_virt.baremetal.http.connection import Answer
 from ironic_virt.driver import deploy_request
 from tests.nova.upstream import wire
 

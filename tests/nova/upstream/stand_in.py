@@ -20,7 +20,7 @@ from nova.virt import netutils
 from nova.virt.ironic import driver as in_tree
 
 from ironic_virt import virt
-from ironic_virt.baremetal import connection
+from ironic_virt.baremetal.http import connection
 from ironic_virt.nova import config_drive, values
 from ironic_virt.nova import driver as ours
 from tests.nova.upstream import bridge, patcher

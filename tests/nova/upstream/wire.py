@@ -11,7 +11,7 @@ from unittest import mock
 from openstack import exceptions as sdk_exceptions
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.connection import Answer
+from ironic_virt.baremetal.http.connection import Answer
 from ironic_virt.baremetal.node import Node
 
 _NODE = {

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable, Iterable
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.client import NodeFilter
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.node_filter import NodeFilter
 
 Request = tuple[str, str | None]
 """``("list", provision state)`` or ``("get", node)``."""

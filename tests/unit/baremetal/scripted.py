@@ -21,8 +21,8 @@ from unittest import mock
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.connection import Answer
-from ironic_virt.baremetal.retry import RetryPolicy
+from ironic_virt.baremetal.http.connection import Answer
+from ironic_virt.baremetal.http.retry import RetryPolicy
 
 NODE = "6b8e4c56-1a3c-4a30-b0c9-2f6d4c3a9e01"
 OTHER_NODE = "d31ab5fa-2b57-4a3a-8d62-6fd9f0f6c0b2"

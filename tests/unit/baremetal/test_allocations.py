@@ -11,7 +11,7 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.baremetal.allocations import Allocation
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.connection import Answer
+from ironic_virt.baremetal.http.connection import Answer
 from tests.unit.baremetal.scripted import (
     INSTANCE,
     NODE,

@@ -12,7 +12,7 @@ import json
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers
+from ironic_virt.baremetal.http import answers
 from tests.unit.baremetal import scripted
 from tests.unit.baremetal.scripted import INSTANCE, NODE, VIF, answer, fault
 

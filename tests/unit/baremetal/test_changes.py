@@ -11,7 +11,7 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import Validation
-from ironic_virt.baremetal.versions import Feature
+from ironic_virt.baremetal.http.versions import Feature
 from tests.unit.baremetal import scripted
 from tests.unit.baremetal.scripted import (
     INSTANCE,

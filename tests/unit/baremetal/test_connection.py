@@ -19,9 +19,9 @@ import urllib3
 from keystoneauth1 import loading
 
 from ironic_virt import conf, exceptions
-from ironic_virt.baremetal import answers
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.connection import (
+from ironic_virt.baremetal.http import answers
+from ironic_virt.baremetal.http.connection import (
     DEFAULT_TIMEOUT,
     LOOK_UP_AGAIN,
     KeystoneChannel,

@@ -9,7 +9,7 @@ import traceback
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.flight import SingleFlight
+from ironic_virt.baremetal.http.single_flight import SingleFlight
 
 
 def test_a_traceback_tells_a_shared_error_once_with_its_cause_and_place() -> None:

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import inventory as inventory_module
-from ironic_virt.baremetal.inventory import Inventory, Snapshot
+from ironic_virt.baremetal.inventory import cache as inventory_module
+from ironic_virt.baremetal.inventory.cache import Inventory
+from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
 from tests.clock import PATIENCE, VirtualClock
 

@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import changes, resync
-from ironic_virt.baremetal.client import IronicClient, NodeFilter
-from ironic_virt.baremetal.inventory import Inventory
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.http.retry import RetryPolicy
+from ironic_virt.baremetal.inventory import comparison, resync
+from ironic_virt.baremetal.inventory.cache import Inventory
+from ironic_virt.baremetal.inventory.resync import Resync
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.resync import Resync
-from ironic_virt.baremetal.retry import RetryPolicy
+from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests import depth
 from tests.in_process import InProcessChannel
@@ -37,7 +38,7 @@ URL = "http://ironic.test"
 OURS = NodeFilter(conductor_group="rack", shard="a")
 FULL_PERIOD, SWEEP_PERIOD = 3000.0, 600.0
 # Two conductors may be wrong by half of it each, less the second that rounding costs.
-MOST_SKEW = int(changes.OVERLAP / 2) - 1
+MOST_SKEW = int(comparison.OVERLAP / 2) - 1
 PLACES = st.sampled_from([("a", "rack"), ("a", "rack"), ("a", ""), ("b", "rack")])
 PICK = st.integers(min_value=0, max_value=1000)
 

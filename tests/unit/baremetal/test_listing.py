@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.client import NodeFilter
 from ironic_virt.baremetal.node import LIST_FIELDS
+from ironic_virt.baremetal.node_filter import NodeFilter
 from tests.unit.baremetal import scripted
 from tests.unit.baremetal.scripted import ScriptedChannel, client_of, fault, node_json, page
 

@@ -16,12 +16,12 @@ from collections.abc import Callable
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.client import NodeFilter
-from ironic_virt.baremetal.looks import Look, Waiter
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.polling import MOST_LOOKS, Poll
-from ironic_virt.baremetal.rhythm import Rhythm
-from ironic_virt.baremetal.watcher import PATIENCE
+from ironic_virt.baremetal.node_filter import NodeFilter
+from ironic_virt.baremetal.waiting.intervals import Rhythm
+from ironic_virt.baremetal.waiting.looks import Look, Waiter
+from ironic_virt.baremetal.waiting.poll import MOST_LOOKS, Poll
+from ironic_virt.baremetal.waiting.watcher import PATIENCE
 from tests.clock import VirtualClock
 from tests.unit.baremetal.ironic import Request, ScriptedIronic
 

@@ -15,12 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import rhythm, states
-from ironic_virt.baremetal.client import NodeFilter
-from ironic_virt.baremetal.looks import Look, Waiter
+from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.polling import Poll
-from ironic_virt.baremetal.rhythm import Rhythm
+from ironic_virt.baremetal.node_filter import NodeFilter
+from ironic_virt.baremetal.waiting import intervals
+from ironic_virt.baremetal.waiting.intervals import Rhythm
+from ironic_virt.baremetal.waiting.looks import Look, Waiter
+from ironic_virt.baremetal.waiting.poll import Poll
 from ironic_virt.driver import deploy
 from tests.clock import VirtualClock
 from tests.unit.baremetal.ironic import Request, ScriptedIronic
@@ -460,7 +461,7 @@ def test_a_list_that_many_share_comes_a_little_sooner() -> None:
 
 @pytest.mark.parametrize("interval", [0.0, 0.001])
 def test_no_interval_makes_a_busy_loop(interval: float) -> None:
-    shortest = rhythm.SHORTEST_INTERVAL
+    shortest = intervals.SHORTEST_INTERVAL
     bench = Bench({"a": "active"}, interval)
     bench.wait("a")
     times = look_times(bench, 20)

@@ -13,8 +13,8 @@ import pytest
 
 from ironic_virt import conf, exceptions
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.connection import Answer
-from ironic_virt.baremetal.reachability import TellingChannel, where
+from ironic_virt.baremetal.http.connection import Answer
+from ironic_virt.baremetal.http.reachability import TellingChannel, where
 from tests.clock import VirtualClock
 
 DOWN = exceptions.IronicUnreachable("connection refused")

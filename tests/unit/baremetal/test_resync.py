@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import resync
-from ironic_virt.baremetal.client import IronicClient, NodeFilter
-from ironic_virt.baremetal.inventory import Inventory
-from ironic_virt.baremetal.resync import Resync
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.inventory import resync
+from ironic_virt.baremetal.inventory.cache import Inventory
+from ironic_virt.baremetal.inventory.resync import Resync
+from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.baremetal.test_inventory_histories import OURS, client_of
 

@@ -13,7 +13,7 @@ import pytest
 from oslo_config import cfg
 
 from ironic_virt import conf, exceptions
-from ironic_virt.baremetal.retry import RetryPolicy
+from ironic_virt.baremetal.http.retry import RetryPolicy
 from tests.unit.baremetal.scripted import Clock
 
 NONE = "[ironic]\nauth_type = none\nendpoint_override = http://ironic.invalid\n"

@@ -9,9 +9,9 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_virt.baremetal import snapshot as snapshots
+from ironic_virt.baremetal.inventory import snapshot as snapshots
+from ironic_virt.baremetal.inventory.snapshot import Kind, Snapshot
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.snapshot import Kind, Snapshot
 
 UUIDS = [f"node-{number}" for number in range(8)]
 INSTANCES = [f"instance-{number}" for number in range(3)]

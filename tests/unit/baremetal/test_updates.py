@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import changes
+from ironic_virt.baremetal.inventory import comparison
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.baremetal.test_inventory_histories import stamp_of
 from tests.unit.baremetal.test_resync import COUNT, SHORT, Fleet
@@ -110,7 +110,7 @@ def test_whichever_page_fails_nothing_changes_and_the_next_refresh_brings_all(
 def test_more_changes_than_are_worth_reading_end_in_a_full_list(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "most_rows", lambda count: 20)
+    monkeypatch.setattr(comparison, "most_rows", lambda count: 20)
     assert fleet.kinds() == ["head", *PAGE * 2, *["full"] * 5]
     assert gold(fleet)
 

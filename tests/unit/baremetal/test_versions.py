@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.client import IronicClient, NodeFilter
-from ironic_virt.baremetal.negotiation import OLDER_FOR_A_WHILE, PERIOD
-from ironic_virt.baremetal.retry import RetryPolicy
-from ironic_virt.baremetal.versions import BASE, Feature, Microversion, ServerVersions
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.http.negotiation import OLDER_FOR_A_WHILE, PERIOD
+from ironic_virt.baremetal.http.retry import RetryPolicy
+from ironic_virt.baremetal.http.versions import BASE, Feature, Microversion, ServerVersions
+from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.sharding.selector import TargetSet
 from tests.unit.baremetal import scripted
 from tests.unit.baremetal.scripted import ScriptedChannel, answer, client_of, page

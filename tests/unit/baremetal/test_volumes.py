@@ -11,7 +11,7 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.connection import Answer
+from ironic_virt.baremetal.http.connection import Answer
 from ironic_virt.baremetal.volumes import VolumeTarget
 from tests.unit.baremetal.scripted import NODE, ScriptedChannel, answer, client_of, fault, lost
 

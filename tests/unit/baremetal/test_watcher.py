@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.client import NodeFilter
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.polling import MOST_LOOKS
-from ironic_virt.baremetal.watcher import Watcher
+from ironic_virt.baremetal.node_filter import NodeFilter
+from ironic_virt.baremetal.waiting.poll import MOST_LOOKS
+from ironic_virt.baremetal.waiting.watcher import Watcher
 from tests.clock import PATIENCE, VirtualClock
 from tests.unit.baremetal.ironic import Request, ScriptedIronic
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from ironic_virt.baremetal.connection import Answer, Channel
+from ironic_virt.baremetal.http.connection import Answer, Channel
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests import depth
 from tests.crashing import Crash, CrashingChannel

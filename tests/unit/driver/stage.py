@@ -22,9 +22,9 @@ from oslo_config import cfg
 from ironic_virt import conf as ironic_virt_conf
 from ironic_virt import virt
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.connection import Answer, Channel
-from ironic_virt.baremetal.retry import RetryPolicy
-from ironic_virt.baremetal.watcher import Watcher
+from ironic_virt.baremetal.http.connection import Answer, Channel
+from ironic_virt.baremetal.http.retry import RetryPolicy
+from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver import IronicDriver
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.crashing import CrashingChannel

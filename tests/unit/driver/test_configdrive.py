@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.baremetal.versions import Microversion, ServerVersions
+from ironic_virt.baremetal.http.versions import Microversion, ServerVersions
 from ironic_virt.driver import configdrive, iso_image
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests import iso_images

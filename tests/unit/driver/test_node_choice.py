@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_virt import virt
+from ironic_virt.baremetal.inventory.snapshot import Kind
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import Properties
-from ironic_virt.baremetal.snapshot import Kind
 from ironic_virt.driver import node_choice
 from ironic_virt.request.spec import RequestSpec
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from ironic_virt import conf, exceptions, virt
-from ironic_virt.baremetal.inventory import Snapshot
+from ironic_virt.baremetal.http.versions import Microversion, ServerVersions
+from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.versions import Microversion, ServerVersions
 from ironic_virt.sharding.ownership import Ownership
 
 

@@ -5,8 +5,8 @@
 import pytest
 
 from ironic_virt import exceptions
+from ironic_virt.baremetal.http.versions import Microversion, ServerVersions
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.versions import Microversion, ServerVersions
 from ironic_virt.sharding import guard
 from ironic_virt.sharding.selector import TargetSet
 

@@ -23,11 +23,11 @@ import msgspec
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers
-from ironic_virt.baremetal.connection import Answer, Channel
-from ironic_virt.baremetal.negotiation import Negotiation
-from ironic_virt.baremetal.retry import RetryPolicy
-from ironic_virt.baremetal.versions import Feature, Microversion, ServerVersions
+from ironic_virt.baremetal.http import answers
+from ironic_virt.baremetal.http.connection import Answer, Channel
+from ironic_virt.baremetal.http.negotiation import Negotiation
+from ironic_virt.baremetal.http.retry import RetryPolicy
+from ironic_virt.baremetal.http.versions import Feature, Microversion, ServerVersions
 
 LOG = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ first.  The last three don't depend on Ironic: they are kept while it hangs.
 
 Two kinds of threads.  A caller's own thread runs its ``until`` and ``abort``,
 without any lock held.  The pollers, daemon threads that live while somebody waits,
-send all requests (:mod:`ironic_virt.baremetal.polling`), each one at a time, and call
+send all requests (:mod:`ironic_virt.baremetal.waiting.poll`), each one at a time, and call
 nothing of the callers' but ``node_filter``.  While one waits for Ironic's answer another
 sees to those who are due meanwhile; no more than one sleeps.  One lock guards all that
 both kinds touch; it is not held while Ironic or a caller's function is asked.
@@ -28,11 +28,11 @@ from typing import TypeVar
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.client import NodeFilter
-from ironic_virt.baremetal.looks import Look, Source, Waiter
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.polling import MOST_LOOKS, Poll
-from ironic_virt.baremetal.rhythm import SHORTEST_INTERVAL, Rhythm
+from ironic_virt.baremetal.node_filter import NodeFilter
+from ironic_virt.baremetal.waiting.intervals import SHORTEST_INTERVAL, Rhythm
+from ironic_virt.baremetal.waiting.looks import Look, Source, Waiter
+from ironic_virt.baremetal.waiting.poll import MOST_LOOKS, Poll
 
 LOG = logging.getLogger(__name__)
 

@@ -33,8 +33,9 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import texts, transport
-from ironic_virt.baremetal.flight import SingleFlight
+from ironic_virt.baremetal import texts
+from ironic_virt.baremetal.http import transport
+from ironic_virt.baremetal.http.single_flight import SingleFlight
 from ironic_virt.conf import ironic as ironic_conf
 
 LOG = logging.getLogger(__name__)

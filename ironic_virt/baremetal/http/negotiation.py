@@ -20,8 +20,8 @@ from collections.abc import Callable, Collection
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.flight import SingleFlight
-from ironic_virt.baremetal.versions import BASE, Feature, Microversion, ServerVersions
+from ironic_virt.baremetal.http.single_flight import SingleFlight
+from ironic_virt.baremetal.http.versions import BASE, Feature, Microversion, ServerVersions
 
 LOG = logging.getLogger(__name__)
 

@@ -23,11 +23,13 @@ from typing import NamedTuple, Protocol
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
-from ironic_virt.baremetal import answers, changes, updates
-from ironic_virt.baremetal.changes import Changes
-from ironic_virt.baremetal.lists import NodeFilter, NodeLists, Stamp, StampedPage
+from ironic_virt.baremetal.http import answers
+from ironic_virt.baremetal.inventory import comparison, recent_updates
+from ironic_virt.baremetal.inventory.comparison import Changes
+from ironic_virt.baremetal.inventory.recent_updates import Updates
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.updates import Updates
+from ironic_virt.baremetal.node_filter import NodeFilter
+from ironic_virt.baremetal.node_lists import NodeLists, Stamp, StampedPage
 
 LOG = logging.getLogger(__name__)
 
@@ -104,7 +106,7 @@ class Resync:
         self._mark: float | None = None
         # The mark that this refresh has asked for, before it came to a full list.
         self._asked: _Asked | None = None
-        self._page_size = changes.SMALLEST_PAGE
+        self._page_size = comparison.SMALLEST_PAGE
         self._told = logs.Told()
 
     def list_nodes(self) -> Sequence[Node]:
@@ -135,8 +137,8 @@ class Resync:
         if not lists.can_tell_changes():
             return _Asked(where, None)
         try:
-            return _Asked(where, self._mark_of(updates.newest(lists, where)))
-        except updates.Untold as exc:
+            return _Asked(where, self._mark_of(recent_updates.newest(lists, where)))
+        except recent_updates.Untold as exc:
             self._tell(exc)
         except exceptions.IronicError as exc:
             if _may_pass(exc):
@@ -161,10 +163,10 @@ class Resync:
             return None
         try:
             return self._short_lists(lists, where, began, known)
-        except updates.Unsorted as exc:
+        except recent_updates.Unsorted as exc:
             self._tell(exc)
             return None
-        except updates.Untold as exc:
+        except recent_updates.Untold as exc:
             LOG.debug("All nodes are listed anew: %s", exc)
             return None
         except exceptions.IronicError as exc:
@@ -178,29 +180,29 @@ class Resync:
     ) -> Changes | None:
         size, page = self._page_size, None
         if self._pages < self._sweep_from:
-            size = min(size, changes.LARGEST_DETAILED_PAGE)
-        if size <= changes.LARGEST_DETAILED_PAGE:
+            size = min(size, comparison.LARGEST_DETAILED_PAGE)
+        if size <= comparison.LARGEST_DETAILED_PAGE:
             page = lists.last_updated_in_detail(where, size)
             first = page.stamps[0] if page.stamps else None
-            front = updates.checked(lists, where, first)
+            front = recent_updates.checked(lists, where, first)
         else:
-            front = updates.newest(lists, where)
+            front = recent_updates.newest(lists, where)
         # Not after the first page: what changes while pages are read has to lie after it.
         mark = self._mark_of(front)
         self._asked = _Asked(where, mark)
-        most = changes.most_rows(len(known))
+        most = comparison.most_rows(len(known))
         if page is not None and self._holds_all(page):
             fresh, page_size = {node.uuid: node for node in page.nodes}, size
         elif self._pages < self._sweep_from:
             # A full list is no more requests than further pages and the times of their ends.
-            self._page_size = changes.LARGEST_DETAILED_PAGE
+            self._page_size = comparison.LARGEST_DETAILED_PAGE
             return None
         else:
             larger = size if page is None else size * 4
             fresh, page_size = Updates(lists, where, front, most).since(self._mark, larger)
-        page_size = changes.next_page_size(page_size, changes.last_difference(fresh, known))
-        arrivals = lists.last_created(where, changes.SMALLEST_PAGE)
-        new = changes.newcomers(arrivals.nodes, known)
+        page_size = comparison.next_page_size(page_size, comparison.last_difference(fresh, known))
+        arrivals = lists.last_created(where, comparison.SMALLEST_PAGE)
+        new = comparison.newcomers(arrivals.nodes, known)
         fresh.update(new)
         # Older ones than these may be new as well.
         full_of_news = len(new) == len(arrivals.nodes) and not arrivals.whole
@@ -208,7 +210,7 @@ class Resync:
             return None
         gone: frozenset[str] = frozenset()
         if self._sweep_is_due(began) or full_of_news:
-            doubts = changes.doubts(lists.sweep(where), known, fresh)
+            doubts = comparison.doubts(lists.sweep(where), known, fresh)
             if len(doubts.unknown) > _MOST_SINGLE_READS:
                 # A sweep of a large fleet takes time, in which nodes change.
                 late, _ = Updates(lists, where, front, most).since(mark, page_size)
@@ -227,13 +229,13 @@ class Resync:
         """Whether a page holds all that was updated since the mark."""
         if page.whole or not page.stamps:
             return True
-        return changes.reaches_back(page.stamps[-1].at, self._mark)
+        return comparison.reaches_back(page.stamps[-1].at, self._mark)
 
     def _sweep_is_due(self, now: float) -> bool:
         return now - self._sweep_at >= self._sweep_period()
 
     def _mark_of(self, front: Stamp | None) -> float | None:
-        return changes.mark(None if front is None else front.at, self._wall_clock())
+        return comparison.mark(None if front is None else front.at, self._wall_clock())
 
     def _tell(self, why: Exception) -> None:
         """Say once what makes every list a full one."""
@@ -248,12 +250,12 @@ class Resync:
         settled = True
         for uuid in uuids:
             try:
-                node = changes.as_listed(self._ironic.get_node(uuid), where)
+                node = comparison.as_listed(self._ironic.get_node(uuid), where)
             except exceptions.NodeNotFound:
                 node = None
             except exceptions.NodeUnreadable as exc:
                 # A full list has it, marked as what it is.
-                raise updates.Untold(str(exc)) from exc
+                raise recent_updates.Untold(str(exc)) from exc
             if node is None:
                 settled = False
             else:

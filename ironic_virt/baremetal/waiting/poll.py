@@ -25,12 +25,11 @@ import msgspec
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.client import NodeFilter
-from ironic_virt.baremetal.looks import FIELDS as FIELDS
-from ironic_virt.baremetal.looks import Company, Look, Source, Waiter
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.rhythm import Rhythm
-from ironic_virt.baremetal.trouble import PATIENT_FOR, Trouble
+from ironic_virt.baremetal.node_filter import NodeFilter
+from ironic_virt.baremetal.waiting.circuit_breaker import PATIENT_FOR, Trouble
+from ironic_virt.baremetal.waiting.intervals import Rhythm
+from ironic_virt.baremetal.waiting.looks import FIELDS, Company, Look, Source, Waiter
 
 MOST_LOOKS = 8
 """So many requests at most are under way at the same time."""

@@ -27,7 +27,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers
+from ironic_virt.baremetal.http import answers
 
 LOG = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
-from ironic_virt.baremetal.looks import Look, Waiter
 from ironic_virt.baremetal.outage import Outage
-from ironic_virt.baremetal.rhythm import SHORTEST_INTERVAL, Rhythm
+from ironic_virt.baremetal.waiting.intervals import SHORTEST_INTERVAL, Rhythm
+from ironic_virt.baremetal.waiting.looks import Look, Waiter
 
 LOG = logging.getLogger(__name__)
 

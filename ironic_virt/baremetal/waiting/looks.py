@@ -9,8 +9,8 @@ import threading
 from collections.abc import Iterable
 from typing import Protocol
 
-from ironic_virt.baremetal.lists import NodeFilter
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.node_filter import NodeFilter
 
 FIELDS = (
     "uuid",

@@ -11,7 +11,7 @@ snapshots are immutable and replaced as a whole.  One lock guards their
 replacement; it is never held while Ironic is asked.
 
 What changes a node in Ironic is not here, nor what is asked for: the functions
-given to :class:`Inventory` know that (:mod:`ironic_virt.baremetal.resync`).
+given to :class:`Inventory` know that (:mod:`ironic_virt.baremetal.inventory.resync`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ import msgspec
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.changes import Changes
+from ironic_virt.baremetal.inventory.comparison import Changes
+from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node, with_former
 from ironic_virt.baremetal.outage import Outage
-from ironic_virt.baremetal.snapshot import Snapshot as Snapshot
 
 LOG = logging.getLogger(__name__)
 

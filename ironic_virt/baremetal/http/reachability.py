@@ -19,8 +19,8 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers
-from ironic_virt.baremetal.connection import Answer, Channel
+from ironic_virt.baremetal.http import answers
+from ironic_virt.baremetal.http.connection import Answer, Channel
 from ironic_virt.baremetal.outage import Outage
 from ironic_virt.conf import ironic as ironic_conf
 

@@ -18,7 +18,7 @@ import msgspec
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import texts
-from ironic_virt.baremetal.connection import Answer
+from ironic_virt.baremetal.http.connection import Answer
 from ironic_virt.conf import ironic as ironic_conf
 
 T = TypeVar("T")

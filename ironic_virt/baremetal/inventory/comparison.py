@@ -11,9 +11,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from ironic_virt.baremetal import lists
-from ironic_virt.baremetal.lists import NodeFilter, Swept
+from ironic_virt.baremetal import node_lists
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.node_filter import NodeFilter
+from ironic_virt.baremetal.node_lists import Swept
 
 OVERLAP = 20.0
 """How far apart in seconds the clocks of conductors may be; the second that rounding
@@ -129,4 +130,4 @@ def doubts(sweep: Sequence[Swept], known: Mapping[str, Node], fresh: Mapping[str
 
 def as_listed(node: Node, where: NodeFilter) -> Node | None:
     """A node read by itself as a list would show it; ``None`` if it would not."""
-    return lists.as_listed(node, where) if where.holds(node) else None
+    return node_lists.as_listed(node, where) if where.holds(node) else None

@@ -21,13 +21,11 @@ import msgspec
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import answers, paging
+from ironic_virt.baremetal.http import answers, paging
+from ironic_virt.baremetal.http.sender import Sender
+from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import LIST_FIELDS, Node, NodeDecoder, leniently
-from ironic_virt.baremetal.node_filter import FIELD_FEATURES as FIELD_FEATURES
-from ironic_virt.baremetal.node_filter import NodeFilter as NodeFilter
-from ironic_virt.baremetal.node_filter import Row
-from ironic_virt.baremetal.sender import Sender
-from ironic_virt.baremetal.versions import Feature
+from ironic_virt.baremetal.node_filter import FIELD_FEATURES, NodeFilter, Row
 
 LOG = logging.getLogger(__name__)
 

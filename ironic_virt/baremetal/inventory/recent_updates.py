@@ -29,9 +29,10 @@ from typing import NamedTuple
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import changes
-from ironic_virt.baremetal.lists import NodeFilter, NodeLists, Page, Stamp
+from ironic_virt.baremetal.inventory import comparison
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.node_filter import NodeFilter
+from ironic_virt.baremetal.node_lists import NodeLists, Page, Stamp
 
 LOG = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ class Updates:
     def since(self, mark: float | None, page_size: int) -> Updated:
         """The nodes that were updated since a mark.
 
-        :param mark: see :func:`changes.mark`.
+        :param mark: see :func:`comparison.mark`.
         :param page_size: how many to ask for at first.
         :raises Untold: there are too many, or the answers don't fit together.
         :raises IronicError: there is no answer.
@@ -118,8 +119,8 @@ class Updates:
         nodes = {node.uuid: node for node in page.nodes}
         while not self._reaches_back(page, nodes, mark):
             # A larger page from the front has no seam.
-            if size < changes.LARGEST_PAGE and len(page.nodes) >= size:
-                size = min(changes.LARGEST_PAGE, size * 4)
+            if size < comparison.LARGEST_PAGE and len(page.nodes) >= size:
+                size = min(comparison.LARGEST_PAGE, size * 4)
                 page = self._page(size)
                 nodes = {node.uuid: node for node in page.nodes}
                 continue
@@ -155,4 +156,4 @@ class Updates:
             return False
         if oldest is None and self._front is not None and self._front.uuid not in nodes:
             raise Untold("nodes that were never updated come before those that were")
-        return changes.reaches_back(oldest, mark)
+        return comparison.reaches_back(oldest, mark)
