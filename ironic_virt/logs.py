@@ -1,17 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Lines of the log that repeat nothing: what was told before, and an error in its own line."""
+"""Lines of the log: each thing once, an outage every few minutes, foreign text made fit.
+
+The classes keep what was told and when; their callers write the lines.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 import threading
-from collections.abc import Hashable
+import time
+from collections.abc import Callable, Hashable
 
 from ironic_virt import exceptions
 
 MOST_TOLD = 100_000
 """So many things are remembered, a node each in the largest fleets."""
+
+REMIND_AFTER = 300.0
+"""Seconds after which an outage that lasts is told again."""
+
+LONGEST = 500
+"""Characters of a text that others have written."""
+
+LONGEST_REASON = 4000
+"""Of what a conductor says of a failure, which may hold the output of a command."""
+
+# What moves the cursor, ends a line, or turns the direction of what follows.
+_CONTROL = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]+"
+)
 
 
 class Told:
@@ -35,6 +54,73 @@ class Told:
                 del self._told[next(iter(self._told))]
             self._told[key] = None
         return True
+
+
+class OutageTimer:
+    """When to say that something fails: at first, then every few minutes, and at its end.
+
+    Thread-safe.
+
+    :param settle: seconds without a failure before a success counts as the end.
+    :param clock: a monotonic clock in seconds.
+    """
+
+    def __init__(
+        self, *, settle: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._settle = settle
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._since: float | None = None
+        self._failed_at = 0.0
+        self._told_at = 0.0
+
+    def failed(self) -> float | None:
+        """Take note of a failure.
+
+        :returns: for how many seconds it has failed, if that is to be told now; 0: it is
+            the first failure.
+        """
+        with self._lock:
+            now = self._failed_at = self._clock()
+            if self._since is None:
+                self._since = now
+            elif now - self._told_at < REMIND_AFTER:
+                return None
+            self._told_at = now
+            return now - self._since
+
+    def worked(self) -> float | None:
+        """Take note of a success.
+
+        :returns: for how many seconds it had failed, if that is over now.
+        """
+        if self._since is None:
+            return None
+        with self._lock:
+            now = self._clock()
+            if self._since is None or now - self._failed_at < self._settle:
+                return None
+            since, self._since = self._since, None
+            return now - since
+
+
+def one_line(text: str, longest: int = LONGEST) -> str:
+    """A text as one line of a bounded length, without control characters.
+
+    :param longest: in characters.
+    """
+    cut = text[: longest * 2]
+    words = _CONTROL.sub(" ", cut).strip()
+    if len(words) <= longest and len(cut) == len(text):
+        return words
+    end = f"... ({len(text)} characters)"
+    return words[: longest - len(end)].rstrip() + end
+
+
+def reason(text: str | None) -> str | None:
+    """What a conductor says of a failure, as one line."""
+    return None if text is None else one_line(text, LONGEST_REASON)
 
 
 def tell_errors_once(name: str = "ironic_virt") -> None:

@@ -22,8 +22,7 @@ from typing import Any
 
 import msgspec
 
-from ironic_virt import exceptions
-from ironic_virt.baremetal import texts
+from ironic_virt import exceptions, logs
 from ironic_virt.baremetal.http import answers, paging
 from ironic_virt.baremetal.http.connection import Answer
 from ironic_virt.baremetal.http.sender import Sender
@@ -191,7 +190,7 @@ def _allocation_in(answer: Answer, method: str, path: str) -> Allocation:
 
 def _one_in(body: bytes) -> Allocation:
     found = leniently(_ONE, body, "an allocation")
-    return msgspec.structs.replace(found, last_error=texts.reason(found.last_error))
+    return msgspec.structs.replace(found, last_error=logs.reason(found.last_error))
 
 
 def _page_in(body: bytes) -> _Page:

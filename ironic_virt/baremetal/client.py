@@ -20,8 +20,8 @@ from typing import Any, TypedDict, TypeVar
 import msgspec
 from oslo_config import cfg
 
-from ironic_virt import exceptions
-from ironic_virt.baremetal import shards, texts
+from ironic_virt import exceptions, logs
+from ironic_virt.baremetal import shards
 from ironic_virt.baremetal.allocations import Allocations
 from ironic_virt.baremetal.consoles import Consoles
 from ironic_virt.baremetal.history import History
@@ -378,8 +378,7 @@ class IronicClient:
         answer = self._sender.read(path, node=uuid)
         found = answers.content(answer, _VALIDATION.decode, "a validation", path=path, node=uuid)
         return {
-            name: Validation(said.result, texts.reason(said.reason))
-            for name, said in found.items()
+            name: Validation(said.result, logs.reason(said.reason)) for name, said in found.items()
         }
 
     # -- VIFs -----------------------------------------------------------------

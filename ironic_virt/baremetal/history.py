@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ironic_virt import exceptions
-from ironic_virt.baremetal import texts
+from ironic_virt import exceptions, logs
 from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.http.sender import Sender
 from ironic_virt.baremetal.http.versions import Feature
@@ -69,9 +68,7 @@ class History:
         except exceptions.BadRequest:
             # Ironic 2024.1 can't sort, and begins with the oldest.
             events = self._read(node, detail)[: -limit - 1 : -1]
-        return [
-            msgspec.structs.replace(event, event=texts.reason(event.event)) for event in events
-        ]
+        return [msgspec.structs.replace(event, event=logs.reason(event.event)) for event in events]
 
     def _read(self, node: str, params: Mapping[str, str]) -> list[NodeEvent]:
         path = f"/nodes/{urllib.parse.quote(node, safe='')}/history"

@@ -30,7 +30,7 @@ import msgspec
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
-from ironic_virt.baremetal import states, texts
+from ironic_virt.baremetal import states
 from ironic_virt.baremetal.properties import Properties, parse_properties
 
 LOG = logging.getLogger(__name__)
@@ -308,9 +308,9 @@ class NodeDecoder:
             target_power_state=share(wire.target_power_state),
             provision_state=share(state),
             target_provision_state=share(wire.target_provision_state),
-            last_error=wire.last_error and texts.reason(wire.last_error),
+            last_error=wire.last_error and logs.reason(wire.last_error),
             maintenance=bool(wire.maintenance),
-            maintenance_reason=wire.maintenance_reason and texts.reason(wire.maintenance_reason),
+            maintenance_reason=wire.maintenance_reason and logs.reason(wire.maintenance_reason),
             properties=properties,
             resource_class=share(wire.resource_class),
             traits=self._shared_traits(wire.traits) if wire.traits else _NO_TRAITS,
@@ -319,7 +319,7 @@ class NodeDecoder:
             retired=bool(wire.retired),
             protected=bool(wire.protected),
             disable_power_off=bool(wire.disable_power_off),
-            protected_reason=wire.protected_reason and texts.reason(wire.protected_reason),
+            protected_reason=wire.protected_reason and logs.reason(wire.protected_reason),
             owner=share(wire.owner),
             lessee=share(wire.lessee),
             reservation=wire.reservation,

@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ironic_virt import exceptions
-from ironic_virt.baremetal import texts
+from ironic_virt import exceptions, logs
 from ironic_virt.baremetal.http.connection import Answer
 from ironic_virt.conf import ironic as ironic_conf
 
@@ -47,7 +46,7 @@ def fault_message(answer: Answer) -> str:
     if isinstance(fault, dict):
         said = (fault.get(key) for key in ("faultstring", "title", "detail", "message"))
         fault = next((text for text in said if isinstance(text, str) and text.strip()), fault)
-    message = "" if fault is None else texts.plain(str(fault))
+    message = "" if fault is None else logs.one_line(str(fault))
     return message or f"HTTP status {answer.status} without a message"
 
 
@@ -64,7 +63,7 @@ def request_id(answer: Answer) -> str | None:
     """The id under which the server has logged the request."""
     for name in ("openstack-request-id", "x-openstack-request-id"):
         if value := answer.headers.get(name):
-            return texts.plain(value, _LONGEST_ID)
+            return logs.one_line(value, _LONGEST_ID)
     return None
 
 
@@ -102,7 +101,7 @@ def content(
     try:
         return decode(answer.body)
     except (LookupError, TypeError, ValueError, RecursionError) as exc:
-        reason = f"the answer is not {what}: {texts.plain(str(exc))}"
+        reason = f"the answer is not {what}: {logs.one_line(str(exc))}"
         cause: Exception = exc
     except exceptions.UnexpectedAnswer as exc:
         reason, cause = exc.message, exc

@@ -32,8 +32,7 @@ from keystoneauth1 import identity, loading
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from ironic_virt import exceptions
-from ironic_virt.baremetal import texts
+from ironic_virt import exceptions, logs
 from ironic_virt.baremetal.http import transport
 from ironic_virt.baremetal.http.single_flight import SingleFlight
 from ironic_virt.conf import ironic as ironic_conf
@@ -172,7 +171,7 @@ class KeystoneChannel:
         # It goes on with defaults, and a line in the log, if it can't use the options.
         if not made.config.has_service(ironic_conf.SERVICE_TYPE):
             why = made.config.get_disabled_reason(ironic_conf.SERVICE_TYPE)
-            raise exceptions.InvalidConfiguration(f"[{group}]", texts.plain(str(why)))
+            raise exceptions.InvalidConfiguration(f"[{group}]", logs.one_line(str(why)))
         # Unlike the connection's own adapter this one is made without asking Ironic.
         adapter = made.config.get_session_client(ironic_conf.SERVICE_TYPE, version=_VERSION)
         # A connection that nobody holds may close its session.
@@ -264,7 +263,7 @@ class KeystoneChannel:
                 data = self._adapter.get_endpoint_data()
                 endpoint = (data.service_url if data else None) or endpoint
             except _NO_VERSIONS as exc:
-                LOG.debug("%s shows no versions: %s", endpoint, texts.plain(str(exc)))
+                LOG.debug("%s shows no versions: %s", endpoint, logs.one_line(str(exc)))
         endpoint = endpoint.rstrip("/")
         return endpoint if endpoint.endswith(_PATH) else endpoint + _PATH
 
@@ -285,7 +284,7 @@ class KeystoneChannel:
             auth.auth_ref = auth.get_auth_ref(self._adapter.session)
         except (ksa_exceptions.ClientException, OSError) as exc:
             # The token at hand may still do.
-            LOG.debug("Where Ironic is can't be looked up again: %s", texts.plain(str(exc)))
+            LOG.debug("Where Ironic is can't be looked up again: %s", logs.one_line(str(exc)))
             return
         self._base = None
 
@@ -306,15 +305,15 @@ class KeystoneChannel:
     ) -> exceptions.IronicError:
         chain = list(_chain(error))
         kind: type[exceptions.IronicError] = exceptions.IronicUnreachable
-        text = texts.plain(str(chain[-1])) or type(chain[-1]).__name__
+        text = logs.one_line(str(chain[-1])) or type(chain[-1]).__name__
         sent = next((e.request for e in chain if isinstance(e, requests.RequestException)), None)
         if sent is not None and sent.url:
             where = sent.url.partition("?")[0]
         refused = (transport.Redirected, transport.AnswerTooLarge)
         if found := next((e for e in chain if isinstance(e, refused)), None):
-            kind, text = exceptions.UnexpectedAnswer, texts.plain(str(found))
+            kind, text = exceptions.UnexpectedAnswer, logs.one_line(str(found))
         elif isinstance(error, ksa_exceptions.Unauthorized | ksa_exceptions.AuthorizationFailure):
-            kind, text = exceptions.IronicUnauthorized, texts.plain(str(error))
+            kind, text = exceptions.IronicUnauthorized, logs.one_line(str(error))
         elif any(_is_about_certificates(e) for e in chain):
             kind = exceptions.CertificateNotTrusted
             text = (

@@ -21,8 +21,8 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.http.connection import Answer, Channel
-from ironic_virt.baremetal.outage import Outage
 from ironic_virt.conf import ironic as ironic_conf
+from ironic_virt.logs import OutageTimer
 
 LOG = logging.getLogger(__name__)
 
@@ -42,8 +42,8 @@ class TellingChannel:
     ) -> None:
         self._channel = channel
         self._where = where
-        self._away = Outage(settle=SETTLE, clock=clock)
-        self._refused = Outage(settle=SETTLE, clock=clock)
+        self._away = OutageTimer(settle=SETTLE, clock=clock)
+        self._refused = OutageTimer(settle=SETTLE, clock=clock)
 
     def send(self, method: str, path: str, **request: Any) -> Answer:
         """See :meth:`Channel.send`."""

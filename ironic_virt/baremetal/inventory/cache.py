@@ -28,7 +28,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.inventory.comparison import Changes
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node, with_former
-from ironic_virt.baremetal.outage import Outage
+from ironic_virt.logs import OutageTimer
 
 LOG = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Inventory:
         self._clock = clock
         self._lock = threading.Lock()
         self._flight: _Flight | None = None
-        self._outage = Outage(clock=clock)
+        self._outage = OutageTimer(clock=clock)
         self._snapshot = Snapshot.of((), stale=True, error="nodes have not been listed yet")
 
     @property

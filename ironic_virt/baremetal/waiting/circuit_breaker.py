@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
-from ironic_virt.baremetal.outage import Outage
 from ironic_virt.baremetal.waiting.intervals import SHORTEST_INTERVAL, Rhythm
 from ironic_virt.baremetal.waiting.looks import Look, Waiter
+from ironic_virt.logs import OutageTimer
 
 LOG = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Trouble:
         self._in_a_row = 0
         self._holds = 0
         self._refused_since: float | None = None
-        self._outages: dict[tuple[str, int | None], Outage] = {}
+        self._outages: dict[tuple[str, int | None], OutageTimer] = {}
 
     @property
     def lasts(self) -> bool:
@@ -150,7 +150,7 @@ class Trouble:
     def tell(self, look: Look, count: int, pause: float, error: Exception) -> None:
         """Say that a look failed, at first and every few minutes."""
         kind = (type(error).__name__, getattr(error, "status", None))
-        lasted = self._outages.setdefault(kind, Outage(clock=self._clock)).failed()
+        lasted = self._outages.setdefault(kind, OutageTimer(clock=self._clock)).failed()
         if lasted is None:
             LOG.debug("Ironic could again not be asked for %s: %s", look.what, error)
             return
