@@ -27,7 +27,6 @@ from ironic_virt.baremetal.http import answers, paging
 from ironic_virt.baremetal.http.connection import Answer
 from ironic_virt.baremetal.http.sender import Sender
 from ironic_virt.baremetal.http.versions import Feature
-from ironic_virt.baremetal.node import leniently
 
 _PATH = "/allocations"
 _NEEDS = (Feature.ALLOCATIONS,)
@@ -189,9 +188,9 @@ def _allocation_in(answer: Answer, method: str, path: str) -> Allocation:
 
 
 def _one_in(body: bytes) -> Allocation:
-    found = leniently(_ONE, body, "an allocation")
+    found = answers.decode_leniently(_ONE, body, "an allocation")
     return msgspec.structs.replace(found, last_error=logs.reason(found.last_error))
 
 
 def _page_in(body: bytes) -> _Page:
-    return leniently(_PAGE, body, "a page of allocations")
+    return answers.decode_leniently(_PAGE, body, "a page of allocations")

@@ -32,7 +32,8 @@ from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.http.sender import Sender
 from ironic_virt.baremetal.http.versions import Feature, ServerVersions
 from ironic_virt.baremetal.management import Management
-from ironic_virt.baremetal.node import LIST_FIELDS, Node, NodeDecoder
+from ironic_virt.baremetal.node import LIST_FIELDS, Node
+from ironic_virt.baremetal.node_decoder import NodeDecoder
 from ironic_virt.baremetal.node_filter import FIELD_FEATURES, NodeFilter
 from ironic_virt.baremetal.node_lists import NodeLists
 from ironic_virt.baremetal.patches import JsonPatch, patch_is_applied

@@ -13,7 +13,6 @@ from ironic_virt import exceptions, logs
 from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.http.sender import Sender
 from ironic_virt.baremetal.http.versions import Feature
-from ironic_virt.baremetal.node import leniently
 
 ERROR = "ERROR"
 
@@ -77,4 +76,4 @@ class History:
 
 
 def _page_in(body: bytes) -> _Page:
-    return leniently(_PAGE, body, "a node's history")
+    return answers.decode_leniently(_PAGE, body, "a node's history")

@@ -17,7 +17,6 @@ import msgspec
 from ironic_virt import exceptions
 from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.http.sender import Sender
-from ironic_virt.baremetal.node import leniently
 
 _BROKE_OFF = 500
 
@@ -101,4 +100,4 @@ class Management:
 
 
 def _noted_in(body: bytes) -> _Noted:
-    return leniently(_NOTED, body, "a node")
+    return answers.decode_leniently(_NOTED, body, "a node")

@@ -24,7 +24,8 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.http import answers, paging
 from ironic_virt.baremetal.http.sender import Sender
 from ironic_virt.baremetal.http.versions import Feature
-from ironic_virt.baremetal.node import LIST_FIELDS, Node, NodeDecoder, leniently
+from ironic_virt.baremetal.node import LIST_FIELDS, Node
+from ironic_virt.baremetal.node_decoder import NodeDecoder
 from ironic_virt.baremetal.node_filter import FIELD_FEATURES, NodeFilter, Row
 
 LOG = logging.getLogger(__name__)
@@ -339,11 +340,11 @@ def as_listed(node: Node, where: NodeFilter) -> Node:
 
 
 def _stamp_in(body: bytes) -> _Stamp:
-    return leniently(_STAMP, body, "a node")
+    return answers.decode_leniently(_STAMP, body, "a node")
 
 
 def _stamps_in(body: bytes) -> _StampPage:
-    return leniently(_STAMPS, body, "a page of nodes")
+    return answers.decode_leniently(_STAMPS, body, "a page of nodes")
 
 
 def _moment(text: Any) -> float | None:

@@ -27,7 +27,6 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.http import answers, paging
 from ironic_virt.baremetal.http.sender import Sender
 from ironic_virt.baremetal.http.versions import Feature
-from ironic_virt.baremetal.node import leniently
 
 _CONNECTORS = "/volume/connectors"
 _TARGETS = "/volume/targets"
@@ -207,14 +206,14 @@ def _confirm_absent(error: exceptions.NotFound, uuid: str) -> None:
 
 
 def _connectors_in(body: bytes) -> tuple[list[VolumeConnector], str | None]:
-    page = leniently(_CONNECTOR_PAGE, body, "a page of volume connectors")
+    page = answers.decode_leniently(_CONNECTOR_PAGE, body, "a page of volume connectors")
     return page.connectors, page.next
 
 
 def _targets_in(body: bytes) -> tuple[list[VolumeTarget], str | None]:
-    page = leniently(_TARGET_PAGE, body, "a page of volume targets")
+    page = answers.decode_leniently(_TARGET_PAGE, body, "a page of volume targets")
     return page.targets, page.next
 
 
 def _target_in(body: bytes) -> VolumeTarget:
-    return leniently(_TARGET, body, "a volume target")
+    return answers.decode_leniently(_TARGET, body, "a volume target")

@@ -14,7 +14,7 @@ from oslo_config import cfg
 from oslo_log import formatters, log
 
 from ironic_virt import exceptions, logs
-from ironic_virt.baremetal.node import NodeDecoder
+from ironic_virt.baremetal.node_decoder import NodeDecoder
 from tests.unit.baremetal.scripted import node_json
 
 NAME = "tests_of_errors_told_once"

@@ -8,6 +8,8 @@ one, according to where in the server it arose.
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import time
 from collections.abc import Callable
@@ -113,6 +115,32 @@ def content(
         method=method,
         path=path,
     ) from cause
+
+
+def decode_leniently(decoder: msgspec.json.Decoder[T], body: bytes, what: str) -> T:
+    """Decode also what Python's own JSON writer sends and a strict reader refuses.
+
+    Ironic stores and returns what a user gave it: NaN, numbers without end,
+    halves of surrogate pairs.  Such values become texts, which no field for a
+    number or a state then takes for one.
+
+    :raises UnexpectedAnswer: it can't be read all the same.
+    """
+    try:
+        return decoder.decode(body)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        data = json.loads(body.decode("utf-8", "replace"), parse_constant=str, parse_float=_finite)
+        text = json.dumps(data, ensure_ascii=False)
+        return decoder.decode(text.encode("utf-8", "replace"))
+    except (ValueError, RecursionError) as exc:
+        raise exceptions.UnexpectedAnswer(f"the answer is not {what}: {exc}") from exc
+
+
+def _finite(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else text
 
 
 def error_of(

@@ -12,7 +12,7 @@ from typing import Any
 
 from nova import conf as nova_conf
 
-from ironic_virt.baremetal.node import NodeDecoder
+from ironic_virt.baremetal.node_decoder import NodeDecoder
 from ironic_virt.driver import deploy_request, rebuild_request
 from ironic_virt.nova import values, virtapi
 from tests.nova.upstream import wire

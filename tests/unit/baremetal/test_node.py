@@ -13,7 +13,8 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.node import LIST_FIELDS, Node, NodeDecoder
+from ironic_virt.baremetal.node import LIST_FIELDS, Node
+from ironic_virt.baremetal.node_decoder import NodeDecoder
 from ironic_virt.baremetal.properties import Properties
 from tests.unit.baremetal.scripted import INSTANCE, NODE, OTHER_NODE, node_json
 

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.node import Node, Properties
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.properties import Properties
 from ironic_virt.driver import deploy_request
 from ironic_virt.virt import Flavor, ImageMeta, Instance
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.node import Node, Properties
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.properties import Properties
 from ironic_virt.driver import resources
 from ironic_virt.virt import PowerState
 
