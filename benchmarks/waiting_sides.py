@@ -126,12 +126,10 @@ class Ours(Waiting):
         """See :meth:`Waiting.wait`."""
         flavor = virt.Flavor("baremetal", vcpus=8, memory_mb=16384, root_gb=100)
         self.driver.spawn(
-            None,
-            virt.Instance(instance, "instance", flavor, host=HOST, node=node),
-            virt.ImageMeta("https://images.example.test/a.raw"),
-            injected_files=[],
-            admin_password=None,
-            allocations=None,
+            virt.DeployRequest(
+                virt.Instance(instance, "instance", flavor, host=HOST, node=node),
+                virt.ImageMeta("https://images.example.test/a.raw"),
+            )
         )
 
 

@@ -99,7 +99,7 @@ class Cloud:
 
     def stop(self, host: str) -> None:
         """Let a service go down; its instances stay where they are."""
-        self.services.pop(host).driver.cleanup_host(host)
+        self.services.pop(host).driver.cleanup_host()
         self.records.live.discard(host)
 
     def stop_all(self) -> None:

@@ -107,7 +107,7 @@ class RecordedService(Service):
         try:
             yield self
         finally:
-            self.driver.cleanup_host(self.host)
+            self.driver.cleanup_host()
 
     def spawn(self, instance: virt.Instance, vifs: Sequence[virt.Vif] | None = None) -> None:
         """Reserve and deploy; an instance's network is the same each time."""
@@ -157,7 +157,7 @@ def _live(
     _watch_requests(told, at)
     service = RecordedService(config, [instance.uuid])
     getattr(service, method)(instance)
-    service.driver.cleanup_host(service.host)
+    service.driver.cleanup_host()
 
 
 def _live_as_compute(told: Connection, config: Path, at: Point) -> None:

@@ -39,13 +39,6 @@ Call = Callable[[Any, virt.Instance], Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Context:
-    """Whose wish it is."""
-
-    request_id: str = "req-1"
-
-
-@dataclasses.dataclass(frozen=True)
 class Method:
     """A column of the table.
 
@@ -77,38 +70,38 @@ def _resource(driver: Any, instance: virt.Instance) -> str:
 METHODS: dict[str, Method] = {
     "prepare_for_spawn": Method(lambda driver, one: driver.prepare_for_spawn(one), carries=False),
     "spawn": Method(
-        lambda driver, one: driver.spawn(None, one, IMAGE, [], PASSWORD, None, [virt.Vif(VIF)])
-    ),
-    "failed_spawn_cleanup": Method(lambda driver, one: driver.failed_spawn_cleanup(one)),
-    "destroy": Method(lambda driver, one: driver.destroy(None, one, None)),
-    "rebuild": Method(
-        lambda driver, one: driver.rebuild(
-            Context(), one, OTHER_IMAGE, [], PASSWORD, None, network_info=[]
+        lambda driver, one: driver.spawn(
+            virt.DeployRequest(one, IMAGE, [virt.Vif(VIF)], admin_password=PASSWORD)
         )
     ),
-    "power_on": Method(lambda driver, one: driver.power_on(None, one, None)),
+    "failed_spawn_cleanup": Method(lambda driver, one: driver.failed_spawn_cleanup(one)),
+    "destroy": Method(lambda driver, one: driver.destroy(one)),
+    "rebuild": Method(
+        lambda driver, one: driver.rebuild(
+            virt.DeployRequest(one, OTHER_IMAGE, admin_password=PASSWORD, request_id="req-1")
+        )
+    ),
+    "power_on": Method(lambda driver, one: driver.power_on(one)),
     "power_off": Method(lambda driver, one: driver.power_off(one)),
     "power_off, soft": Method(lambda driver, one: driver.power_off(one, timeout=5)),
-    "reboot, soft": Method(lambda driver, one: driver.reboot(None, one, None, "SOFT")),
-    "reboot, hard": Method(lambda driver, one: driver.reboot(None, one, None, "HARD")),
+    "reboot, soft": Method(lambda driver, one: driver.reboot(one, "SOFT")),
+    "reboot, hard": Method(lambda driver, one: driver.reboot(one, "HARD")),
     "trigger_crash_dump": Method(lambda driver, one: driver.trigger_crash_dump(one)),
-    "rescue": Method(lambda driver, one: driver.rescue(None, one, None, None, PASSWORD)),
-    "unrescue": Method(lambda driver, one: driver.unrescue(None, one)),
+    "rescue": Method(lambda driver, one: driver.rescue(one, PASSWORD)),
+    "unrescue": Method(lambda driver, one: driver.unrescue(one)),
     "attach_interface": Method(
-        lambda driver, one: driver.attach_interface(None, one, None, virt.Vif(OTHER_VIF))
+        lambda driver, one: driver.attach_interface(one, virt.Vif(OTHER_VIF))
     ),
-    "detach_interface": Method(
-        lambda driver, one: driver.detach_interface(None, one, virt.Vif(VIF))
-    ),
+    "detach_interface": Method(lambda driver, one: driver.detach_interface(one, virt.Vif(VIF))),
     "get_serial_console": Method(
-        lambda driver, one: driver.get_serial_console(None, one),
+        lambda driver, one: driver.get_serial_console(one),
         fields={
             "console_interface": "ipmitool-socat",
             "driver_info": {"ipmi_address": "192.0.2.7", "ipmi_terminal_port": 10023},
         },
     ),
     "get_vnc_console": Method(
-        lambda driver, one: driver.get_vnc_console(None, one),
+        lambda driver, one: driver.get_vnc_console(one),
         fields={"console_interface": "fake-graphical"},
     ),
     "get_instance_diagnostics": Method(
@@ -135,9 +128,7 @@ METHODS: dict[str, Method] = {
 WITHOUT_A_STATE = frozenset(
     {
         # Ask the records, or the inventory, or nobody.
-        *("node_of", "network_binding_host_id", "power_update_event"),
-        # Refused always.
-        *("attach_volume", "detach_volume"),
+        *("node_of", "power_update_event"),
         # The beginning of a spawn.
         "prepare_networks_before_block_device_mapping",
     }

@@ -62,7 +62,7 @@ class Build:
             if devices is None:
                 return Result.ABORTED
             self._driver.spawn(
-                *(context, instance, instance.image, [], None, None, instance.ports), devices
+                virt.DeployRequest(instance, instance.image, instance.ports, block_devices=devices)
             )
         except (exceptions.WaitCancelled, RecordsError):
             raise
@@ -131,7 +131,7 @@ class Build:
 
     def _failed(self, instance: Instance, error: Exception) -> Result:
         try:
-            self._driver.failed_spawn_cleanup(instance, instance.block_devices)
+            self._driver.failed_spawn_cleanup(instance, has_volumes=bool(instance.block_devices))
         except exceptions.WaitCancelled:
             raise
         except (*faults.OUT_OF_REACH, exceptions.NodeLocked) as trouble:

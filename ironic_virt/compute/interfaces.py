@@ -36,7 +36,7 @@ class Interfaces:
         task = TaskState(instance.task_state or "")
         vm_state = VmState(instance.vm_state)
         try:
-            self._change(context, task, instance)
+            self._change(task, instance)
         except (exceptions.WaitCancelled, RecordsError):
             raise
         except faults.OUT_OF_REACH as error:
@@ -52,13 +52,11 @@ class Interfaces:
         done = self._instances.finish(instance.uuid, task, vm_state=vm_state)
         return Result.DONE if done else Result.ABORTED
 
-    def _change(
-        self, context: oslo_context.RequestContext, task: TaskState, instance: Instance
-    ) -> None:
+    def _change(self, task: TaskState, instance: Instance) -> None:
         vif = instance.interface
         if vif is None:
             raise ValueError(f"{task.value} lacks its interface")
         if task is TaskState.ATTACHING_INTERFACE:
-            self._driver.attach_interface(context, instance, instance.image, vif)
+            self._driver.attach_interface(instance, vif)
         else:
-            self._driver.detach_interface(context, instance, vif)
+            self._driver.detach_interface(instance, vif)

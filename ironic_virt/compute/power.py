@@ -47,7 +47,7 @@ class PowerChange:
         """Do what the instance's task says."""
         task = TaskState(instance.task_state or "")
         try:
-            self._change(context, task, instance)
+            self._change(task, instance)
         except (exceptions.WaitCancelled, RecordsError):
             raise
         except faults.OUT_OF_REACH as error:
@@ -80,13 +80,11 @@ class PowerChange:
             LOG.debug("Instance %s stays in error: %s", instance.uuid, error)
             return True
 
-    def _change(
-        self, context: oslo_context.RequestContext, task: TaskState, target: Instance
-    ) -> None:
+    def _change(self, task: TaskState, target: Instance) -> None:
         if task is TaskState.POWERING_ON:
-            self._driver.power_on(context, target, None)
+            self._driver.power_on(target)
         elif task is TaskState.POWERING_OFF:
             self._driver.power_off(target)
         else:
             kind = "SOFT" if task is TaskState.REBOOTING else "HARD"
-            self._driver.reboot(context, target, None, kind)
+            self._driver.reboot(target, kind)

@@ -21,7 +21,6 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from oslo_context import context as oslo_context
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
@@ -186,11 +185,11 @@ class Answers:
         executor: concurrent.futures.Executor,
     ) -> None:
         self._host = host
-        self._answers: dict[str, Callable[[Any, records.Instance], _Answer]] = {
+        self._answers: dict[str, Callable[[records.Instance], _Answer]] = {
             SERIAL_CONSOLE.name: driver.get_serial_console,
             VNC_CONSOLE.name: driver.get_vnc_console,
-            DIAGNOSTICS.name: lambda _, instance: driver.get_instance_diagnostics(instance),
-            CONNECTOR.name: lambda _, instance: driver.get_volume_connector(instance),
+            DIAGNOSTICS.name: driver.get_instance_diagnostics,
+            CONNECTOR.name: driver.get_volume_connector,
         }
         self._of_nodes = {NODE_CONNECTOR.name: driver.get_node_volume_connector}
         self._db = database
@@ -254,9 +253,8 @@ class Answers:
     def _finder(self, question: records.Question) -> Callable[[], _Answer]:
         if of_node := self._of_nodes.get(question.kind):
             return lambda: of_node(question.about)
-        context = oslo_context.RequestContext(resource_uuid=question.about, overwrite=True)
         instance = self._db.instances.get(question.about)
-        return lambda: self._answers[question.kind](context, instance)
+        return lambda: self._answers[question.kind](instance)
 
     def _subject(self, question: records.Question) -> str:
         what = "node" if question.kind in self._of_nodes else "instance"

@@ -55,15 +55,14 @@ class Rebuild:
     def _rebuild(self, context: oslo_context.RequestContext, instance: Instance) -> None:
         wanted = instance.rebuild
         self._driver.rebuild(
-            context,
-            instance,
-            instance.image if wanted is None else wanted.image,
-            [],
-            None,
-            None,
-            network_info=instance.ports,
-            block_device_info=instance.block_devices,
-            preserve_ephemeral=wanted is not None and wanted.preserve_ephemeral,
+            virt.DeployRequest(
+                instance,
+                instance.image if wanted is None else wanted.image,
+                instance.ports,
+                block_devices=instance.block_devices,
+                request_id=context.request_id,
+                preserve_ephemeral=wanted is not None and wanted.preserve_ephemeral,
+            )
         )
         if instance.vm_state == VmState.STOPPED:
             # Ironic has powered it on.

@@ -37,7 +37,7 @@ class Rescue:
         """Go on with what the instance's task says, wherever it stands."""
         task = TaskState(instance.task_state or "")
         try:
-            self._change(context, task, instance)
+            self._change(task, instance)
         except (exceptions.WaitCancelled, RecordsError):
             raise
         except exceptions.BuildAborted as error:
@@ -51,14 +51,12 @@ class Rescue:
             return self._failed(task, instance, error)
         return self._succeeded(task, instance)
 
-    def _change(
-        self, context: oslo_context.RequestContext, task: TaskState, instance: Instance
-    ) -> None:
+    def _change(self, task: TaskState, instance: Instance) -> None:
         if task is TaskState.UNRESCUING:
-            self._driver.unrescue(context, instance)
+            self._driver.unrescue(instance)
             return
         password = self._instances.rescue_password(instance.uuid) or ""
-        self._driver.rescue(context, instance, instance.ports, instance.image, password)
+        self._driver.rescue(instance, password)
 
     def _succeeded(self, task: TaskState, instance: Instance) -> Result:
         power_state = self._power_state(instance)

@@ -238,7 +238,7 @@ class Service:
                 "The tasks of %d instances go on when this service is started again: %s",
                 *(len(left), ", ".join(left)),
             )
-        self.driver.cleanup_host(self.host)
+        self.driver.cleanup_host()
         left = self._in_flight.wait(CANCEL_SECONDS)
         for loop in self._loops.values():
             loop.stop()

@@ -8,7 +8,7 @@ tasks' loop reads it from the records all the time anyway.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from oslo_log import log as logging
@@ -92,17 +92,9 @@ class ServiceVirtAPI(virt.VirtAPI):
         """See :class:`virt.VirtAPI`."""
         return self._in_flight.abort_reason(instance.uuid)
 
-    def config_drive(
-        self,
-        context: Any,
-        instance: virt.InstanceLike,
-        *,
-        network_info: virt.NetworkInfo,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-    ) -> virt.ConfigDrive:
+    def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive:
         """The instance's own data; Ironic makes the config drive of it."""
-        record = self._db.instances.get(instance.uuid)
+        record = self._db.instances.get(request.instance.uuid)
         name = record.display_name or record.uuid
         meta_data: dict[str, Any] = {
             "uuid": record.uuid,
@@ -117,10 +109,10 @@ class ServiceVirtAPI(virt.VirtAPI):
             key_name = record.key_name or "default"
             meta_data["public_keys"] = {key_name: record.public_key}
             meta_data["keys"] = [{"name": key_name, "type": "ssh", "data": record.public_key}]
-        if admin_password:
-            meta_data["admin_pass"] = admin_password
+        if request.admin_password:
+            meta_data["admin_pass"] = request.admin_password
         return virt.ConfigDrive(
-            meta_data=meta_data, user_data=record.user_data, files=injected_files
+            meta_data=meta_data, user_data=record.user_data, files=request.injected_files
         )
 
     def instance_metadata(self, instance: virt.InstanceLike) -> Mapping[str, str]:

@@ -20,7 +20,7 @@ import binascii
 import dataclasses
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from oslo_config import cfg
@@ -34,7 +34,7 @@ from ironic_virt.driver import iso_image
 from ironic_virt.driver.hooks import Calls
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.network_data import network_data
-from ironic_virt.virt import ConfigDrive, InstanceLike, NetworkInfo, VirtAPI
+from ironic_virt.virt import ConfigDrive, DeployRequest, NetworkInfo, VirtAPI
 
 LOG = logging.getLogger(__name__)
 
@@ -76,16 +76,7 @@ class ConfigDrives:
         self._network = network
         self._virtapi = virtapi
 
-    def make(
-        self,
-        context: Any,
-        node: Node,
-        instance: InstanceLike,
-        network_info: NetworkInfo,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-        hooks: Calls,
-    ) -> Form | None:
+    def make(self, node: Node, request: DeployRequest, hooks: Calls) -> Form | None:
         """An instance's config drive as Ironic takes it; ``None`` if none is wanted.
 
         :param node: the one that the instance has, asked for by itself.
@@ -94,18 +85,13 @@ class ConfigDrives:
         :raises ConfigDriveFailed: it can't be made.
         :raises ConfigDriveTooLarge: it is larger than Ironic takes.
         """
+        instance = request.instance
         try:
-            drive = self._virtapi.config_drive(
-                context,
-                instance,
-                network_info=network_info,
-                injected_files=injected_files,
-                admin_password=admin_password,
-            )
+            drive = self._virtapi.config_drive(request)
             if drive is None:
                 return None
             form = in_form(
-                hooks.config_drive(self._with_networks(drive, node.uuid, network_info)),
+                hooks.config_drive(self._with_networks(drive, node.uuid, request.network_info)),
                 instance.uuid,
                 self._client.versions,
                 no_json=self._why_no_json(node),

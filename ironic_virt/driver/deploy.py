@@ -40,8 +40,8 @@ from ironic_virt.driver.network import Network
 from ironic_virt.driver.reservation import Reservation
 from ironic_virt.driver.selection import NodeSelection
 from ironic_virt.driver.teardown import TearDown
-from ironic_virt.driver.volumes import BlockDevices, Volumes, boots_from_volume, can_have_volumes
-from ironic_virt.virt import ImageLike, InstanceLike, NetworkInfo, VirtAPI
+from ironic_virt.driver.volumes import Volumes, can_have_volumes
+from ironic_virt.virt import DeployRequest, ImageLike, InstanceLike, VirtAPI
 
 LOG = logging.getLogger(__name__)
 
@@ -181,40 +181,22 @@ class Deployment:
 
     # -- the whole way --------------------------------------------------------
 
-    def spawn(
-        self,
-        context: Any,
-        instance: InstanceLike,
-        image: ImageLike,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-        network_info: NetworkInfo,
-        devices: BlockDevices = (),
-    ) -> None:
+    def spawn(self, request: DeployRequest) -> None:
         """Return when the instance is active on its node.
 
         Also when it is found there deployed and its node has been rescued or put into
         service since: that is whoever's who did it, and undoing it would lose the
         instance.
 
-        :param devices: its volumes; with one to boot from, the image is not used.
         :raises NodeError: what went wrong, in one of its kinds; the node is
             released or torn down by then, unless it wasn't ours.
         :raises WaitCancelled: the service stops; the deployment goes on in
             Ironic and a later call takes it up.
         """
-        node = self.reserve(instance, image)
+        instance = request.instance
+        node = self.reserve(instance, request.image)
         try:
-            self._carry_on(
-                context,
-                node,
-                instance,
-                image,
-                injected_files,
-                admin_password,
-                network_info,
-                devices,
-            )
+            self._carry_on(node, request)
         except exceptions.WaitCancelled:
             raise
         except Exception as exc:
@@ -223,43 +205,30 @@ class Deployment:
             if isinstance(exc, exceptions.NodeError):
                 # Undoing it may write more into it.
                 history.explain(self._client, exc)
-            self._undo_after(exc, instance, has_volumes=bool(devices))
+            self._undo_after(exc, instance, has_volumes=bool(request.block_devices))
             raise
 
-    def _carry_on(
-        self,
-        context: Any,
-        node: Node,
-        instance: InstanceLike,
-        image: ImageLike,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-        network_info: NetworkInfo,
-        devices: BlockDevices,
-    ) -> None:
+    def _carry_on(self, node: Node, request: DeployRequest) -> None:
+        instance = request.instance
         state = node.provision_state
         hooks = self._hooks.of(instance, node)
         if state in (None, states.AVAILABLE):
             if reason := resources.why_not_deployable(node):
                 raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
-            self._volumes.check(node, instance, devices)
+            self._volumes.check(node, instance, request.block_devices)
             self._virtapi.report_progress(instance, "configuring", state or "")
             if hooks.before_deploy():
                 # They may take minutes.
                 node = self._access.held(instance, node.uuid)
                 self._stop_if_unwanted(node, instance)
-            attached = self._network.attach(node, instance, network_info)
-            drive = self._drives.make(
-                context, node, instance, network_info, injected_files, admin_password, hooks
-            )
+            attached = self._network.attach(node, instance, request.network_info)
+            drive = self._drives.make(node, request, hooks)
             if attached or drive is not None:
                 # Either takes its time, and what comes now writes to the node.
                 node = self._access.held(instance, node.uuid)
             # The last before the deployment: its answer is the look at the node.
-            held = self._configure(
-                node, instance, image, network_info, from_volume=boots_from_volume(devices)
-            )
-            self._volumes.attach(held, instance, devices)
+            held = self._configure(node, request)
+            self._volumes.attach(held, instance, request.block_devices)
             if can_have_volumes(held):
                 # Ironic itself asks the other interfaces when it is told to deploy.
                 self._validate(held, instance)
@@ -281,21 +250,14 @@ class Deployment:
             *(instance.uuid, node.uuid, done.provision_state, states.ACTIVE),
         )
 
-    def _configure(
-        self,
-        node: Node,
-        instance: InstanceLike,
-        image: ImageLike,
-        network_info: NetworkInfo,
-        *,
-        from_volume: bool,
-    ) -> Node:
+    def _configure(self, node: Node, request: DeployRequest) -> Node:
         """Tell the node what to deploy.
 
         :returns: the node as it is afterwards, past the guard.
         """
-        more = self._virtapi.deploy_metadata(instance, network_info)
-        info = deploy_request.instance_info(instance, image, node, more, from_volume=from_volume)
+        instance = request.instance
+        more = self._virtapi.deploy_metadata(instance, request.network_info)
+        info = deploy_request.instance_info(request, node, more)
         names = self._conf.ironic.project_fields
         for name in project_fields.left_alone(node, instance, names):
             LOG.warning(

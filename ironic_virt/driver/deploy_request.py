@@ -20,7 +20,7 @@ from typing import Any
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.request.spec import TRAIT, image_properties
-from ironic_virt.virt import FlavorLike, ImageLike, InstanceLike, Properties
+from ironic_virt.virt import DeployRequest, FlavorLike, ImageLike, Properties
 
 # The texts of Ironic 39.0.0's exceptions that blame the image: InvalidImage and
 # its kinds, ImageUnacceptable, ImageNotFound, InvalidImageRef, ImageRefValidationFailed.
@@ -100,20 +100,14 @@ def is_image_fault(message: str | None, told: Mapping[str, Any] | None = None) -
     return told is None or href is None or "://" not in href or href in told.values()
 
 
-def instance_info(
-    instance: InstanceLike,
-    image: ImageLike,
-    node: Node,
-    more: Mapping[str, str],
-    *,
-    from_volume: bool = False,
-) -> dict[str, Any]:
+def instance_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -> dict[str, Any]:
     """The node's ``instance_info`` for a deployment.
 
-    :param from_volume: the system is on a volume: Ironic is given no image to write.
     :param more: further keys from the compute service, as text.
     :raises ImageRefused: the node's deploy interface would fail with the image.
     """
+    instance, image = request.instance, request.image
+    from_volume = request.boots_from_volume
     if not from_volume and (lacking := _parts_lacking(image, node)):
         raise exceptions.ImageRefused(
             node.uuid,

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from ironic_virt import exceptions, virt
+from ironic_virt import virt
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver import diagnostics, history, project_fields, resources
@@ -35,8 +35,6 @@ from ironic_virt.driver.teardown import TearDown
 from ironic_virt.driver.volumes import Volumes
 
 LOG = logging.getLogger(__name__)
-
-_WHEN = "Ironic connects a node's volumes when it deploys it. Name them when the server is created"
 
 
 class IronicDriver(virt.ComputeDriver):
@@ -140,7 +138,7 @@ class IronicDriver(virt.ComputeDriver):
         if self._by_ironic:
             LOG.info("Ironic picks the nodes; pools say how many there are")
 
-    def cleanup_host(self, host: str) -> None:
+    def cleanup_host(self) -> None:
         """Wake whoever waits; deployments go on in Ironic."""
         self._stopping.set()
         self._watcher.stop()
@@ -258,129 +256,52 @@ class IronicDriver(virt.ComputeDriver):
         """See :meth:`Network.prepare`."""
         self._network.prepare(instance, network_info)
 
-    def spawn(
-        self,
-        context: Any,
-        instance: virt.InstanceLike,
-        image_meta: virt.ImageLike,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-        allocations: Mapping[str, Any] | None,
-        network_info: virt.NetworkInfo | None = None,
-        block_device_info: Sequence[virt.BlockDevice] | None = None,
-        power_on: bool = True,
-        accel_info: Any = None,
-    ) -> None:
+    def spawn(self, request: virt.DeployRequest) -> None:
         """See :meth:`Deployment.spawn`."""
-        self._deployment.spawn(
-            context,
-            instance,
-            image_meta,
-            injected_files,
-            admin_password,
-            network_info or (),
-            block_device_info or (),
-        )
-        if not power_on:
-            self._power.off(instance)
+        self._deployment.spawn(request)
 
     def failed_spawn_cleanup(
-        self,
-        instance: virt.InstanceLike,
-        block_device_info: Sequence[virt.BlockDevice] | None = None,
+        self, instance: virt.InstanceLike, *, has_volumes: bool = False
     ) -> None:
         """See :meth:`Deployment.undo`."""
-        self._deployment.undo(instance, has_volumes=bool(block_device_info))
+        self._deployment.undo(instance, has_volumes=has_volumes)
 
-    def destroy(
-        self,
-        context: Any,
-        instance: virt.InstanceLike,
-        network_info: virt.NetworkInfo | None,
-        block_device_info: Sequence[virt.BlockDevice] | None = None,
-        destroy_disks: bool = True,
-        destroy_secrets: bool = True,
-    ) -> None:
+    def destroy(self, instance: virt.InstanceLike, *, has_volumes: bool = False) -> None:
         """See :meth:`TearDown.tear_down`."""
         with history.explained(self._client):
-            self._teardown.tear_down(instance, has_volumes=bool(block_device_info))
+            self._teardown.tear_down(instance, has_volumes=has_volumes)
 
-    def rebuild(
-        self,
-        context: Any,
-        instance: virt.InstanceLike,
-        image_meta: virt.ImageLike,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-        allocations: Mapping[str, Any] | None,
-        bdms: Any = None,
-        detach_block_devices: Any = None,
-        attach_block_devices: Any = None,
-        network_info: virt.NetworkInfo | None = None,
-        evacuate: bool = False,
-        block_device_info: Sequence[virt.BlockDevice] | None = None,
-        preserve_ephemeral: bool = False,
-        accel_uuids: Any = None,
-        reimage_boot_volume: bool = False,
-    ) -> None:
+    def rebuild(self, request: virt.DeployRequest) -> None:
         """See :meth:`Rebuild.rebuild`; it stays on its node."""
-        if evacuate:
-            raise exceptions.OperationNotSupported("evacuating")
         with history.explained(self._client):
-            self._rebuild.rebuild(
-                context,
-                instance,
-                image_meta,
-                injected_files,
-                admin_password,
-                network_info or (),
-                block_device_info or (),
-                preserve_ephemeral=preserve_ephemeral,
-            )
+            self._rebuild.rebuild(request)
 
-    def rescue(
-        self,
-        context: Any,
-        instance: virt.InstanceLike,
-        network_info: virt.NetworkInfo | None,
-        image_meta: virt.ImageLike | None,
-        rescue_password: str,
-        block_device_info: Sequence[virt.BlockDevice] | None = None,
-        share_info: Any = None,
-    ) -> None:
+    def rescue(self, instance: virt.InstanceLike, rescue_password: str) -> None:
         """See :meth:`Rescue.rescue`; which system it is, is Ironic's affair."""
         self._rescue.rescue(instance, rescue_password)
 
-    def unrescue(self, context: Any, instance: virt.InstanceLike) -> None:
+    def unrescue(self, instance: virt.InstanceLike) -> None:
         """See :meth:`Rescue.unrescue`."""
         with history.explained(self._client):
             self._rescue.unrescue(instance)
 
     # -- consoles -------------------------------------------------------------
 
-    def get_serial_console(self, context: Any, instance: virt.InstanceLike) -> virt.ConsoleAddress:
+    def get_serial_console(self, instance: virt.InstanceLike) -> virt.ConsoleAddress:
         """See :meth:`Console.serial`."""
         return self._console.serial(instance)
 
-    def get_vnc_console(self, context: Any, instance: virt.InstanceLike) -> virt.ConsoleAddress:
+    def get_vnc_console(self, instance: virt.InstanceLike) -> virt.ConsoleAddress:
         """See :meth:`Console.vnc`."""
         return self._console.vnc(instance)
 
     # -- networks -------------------------------------------------------------
 
-    def attach_interface(
-        self,
-        context: Any,
-        instance: virt.InstanceLike,
-        image_meta: virt.ImageLike,
-        vif: virt.VifLike,
-    ) -> None:
+    def attach_interface(self, instance: virt.InstanceLike, vif: virt.VifLike) -> None:
         """See :meth:`Network.attach_interface`."""
         self._network.attach_interface(instance, vif)
 
-    def detach_interface(
-        self, context: Any, instance: virt.InstanceLike, vif: virt.VifLike
-    ) -> None:
+    def detach_interface(self, instance: virt.InstanceLike, vif: virt.VifLike) -> None:
         """See :meth:`Network.detach_interface`."""
         self._network.detach_interface(instance, vif)
 
@@ -397,53 +318,21 @@ class IronicDriver(virt.ComputeDriver):
         """See :meth:`Volumes.node_connector`."""
         return self._volumes.node_connector(nodename)
 
-    def attach_volume(
-        self, context: Any, connection_info: Mapping[str, Any], instance: virt.InstanceLike
-    ) -> None:
-        """Refused: Ironic connects volumes when it deploys, and not before or after."""
-        raise exceptions.OperationNotSupported("attaching a volume to a server that runs", _WHEN)
-
-    def detach_volume(
-        self, context: Any, connection_info: Mapping[str, Any], instance: virt.InstanceLike
-    ) -> None:
-        """Refused as well."""
-        raise exceptions.OperationNotSupported("detaching a volume of a server that runs", _WHEN)
-
     # -- power ----------------------------------------------------------------
 
-    def reboot(
-        self,
-        context: Any,
-        instance: virt.InstanceLike,
-        network_info: virt.NetworkInfo | None,
-        reboot_type: str,
-        block_device_info: Sequence[virt.BlockDevice] | None = None,
-        bad_volumes_callback: Any = None,
-        accel_info: Any = None,
-        share_info: Any = None,
-    ) -> None:
+    def reboot(self, instance: virt.InstanceLike, reboot_type: str) -> None:
         """Reboot; a soft one falls back to a hard one."""
         self._power.reboot(instance, soft=reboot_type == "SOFT")
 
-    def power_off(
-        self, instance: virt.InstanceLike, timeout: int = 0, retry_interval: int = 0
-    ) -> None:
-        """Power off; Ironic watches a soft one itself, so ``retry_interval`` is not used."""
+    def power_off(self, instance: virt.InstanceLike, timeout: int = 0) -> None:
+        """Power off; Ironic itself watches a soft one."""
         self._power.off(instance, timeout)
 
-    def power_on(
-        self,
-        context: Any,
-        instance: virt.InstanceLike,
-        network_info: virt.NetworkInfo | None,
-        block_device_info: Sequence[virt.BlockDevice] | None = None,
-        accel_info: Any = None,
-        share_info: Any = None,
-    ) -> None:
+    def power_on(self, instance: virt.InstanceLike) -> None:
         """Power on."""
         self._power.on(instance)
 
-    def power_update_event(self, instance: virt.InstanceLike, target_power_state: str) -> None:
+    def power_update_event(self, instance: virt.InstanceLike) -> None:
         """See :meth:`Power.look_again`: the node says more than who told of it."""
         self._power.look_again(instance)
 

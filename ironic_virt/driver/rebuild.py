@@ -12,7 +12,7 @@ until Ironic has taken the request, the node's ``instance_info`` is put back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from oslo_config import cfg
@@ -35,7 +35,7 @@ from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.configdrive import ConfigDrives
 from ironic_virt.driver.hooks import Hooks
 from ironic_virt.exceptions import Disk
-from ironic_virt.virt import BlockDevice, ImageLike, InstanceLike, NetworkInfo, VirtAPI
+from ironic_virt.virt import DeployRequest, VirtAPI
 
 LOG = logging.getLogger(__name__)
 
@@ -61,23 +61,9 @@ class Rebuild:
         self._drives = drives
         self._hooks = hooks
 
-    def rebuild(
-        self,
-        context: Any,
-        instance: InstanceLike,
-        image: ImageLike,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-        network_info: NetworkInfo,
-        block_devices: Sequence[BlockDevice] = (),
-        *,
-        preserve_ephemeral: bool = False,
-    ) -> None:
+    def rebuild(self, request: DeployRequest) -> None:
         """Return when the instance is active with the image.
 
-        :param context: its ``request_id`` tells whether a call is the same wish as
-            one before it; without one each call is a wish of its own.
-        :param block_devices: the instance's volumes.
         :raises OperationNotSupported: it boots from a volume; nothing was touched.
         :raises InstanceNotFound: no node carries it.
         :raises RebuildFailed: what went wrong, and what is on the disk.
@@ -85,19 +71,13 @@ class Rebuild:
         :raises WaitCancelled: the service stops; what Ironic has begun goes on, and
             a later call takes it up.
         """
-        if any(device.boot_index == 0 for device in block_devices):
+        if request.boots_from_volume:
             raise exceptions.OperationNotSupported(
                 "rebuilding an instance that boots from a volume"
             )
-        attempt = _Attempt(self, context, instance)
+        attempt = _Attempt(self, request)
         try:
-            attempt.go(
-                image,
-                injected_files,
-                admin_password,
-                network_info,
-                preserve_ephemeral=preserve_ephemeral,
-            )
+            attempt.go()
         except (
             exceptions.RebuildFailed,
             exceptions.WaitCancelled,
@@ -114,7 +94,7 @@ class _Attempt:
     :ivar disk: what is on the disk by now.
     """
 
-    def __init__(self, parts: Rebuild, context: Any, instance: InstanceLike) -> None:
+    def __init__(self, parts: Rebuild, request: DeployRequest) -> None:
         self._conf = parts._conf
         self._client = parts._client
         self._access = parts._access
@@ -122,22 +102,15 @@ class _Attempt:
         self._virtapi = parts._virtapi
         self._drives = parts._drives
         self._hooks = parts._hooks
-        self._context = context
-        self._instance = instance
-        self._wish: str | None = getattr(context, "request_id", None)
+        self._request = request
+        self._instance = request.instance
+        self._wish = request.request_id
         self._uuid: str | None = None
         self._steps: list[dict[str, Any]] = []
         self.disk = Disk.UNTOUCHED
 
-    def go(
-        self,
-        image: ImageLike,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-        network_info: NetworkInfo,
-        *,
-        preserve_ephemeral: bool,
-    ) -> None:
+    def go(self) -> None:
+        request = self._request
         instance = self._instance
         node = self._found()
         marked = rebuild_request.is_marked(node, self._wish)
@@ -155,29 +128,16 @@ class _Attempt:
                 raise self._failure(reason)
             self._steps = self._wanted_steps()
             were_called = hooks.before_deploy()
-            drive = self._drives.make(
-                self._context,
-                node,
-                instance,
-                network_info,
-                injected_files,
-                admin_password,
-                hooks,
-            )
+            drive = self._drives.make(node, request, hooks)
             if drive is not None or were_called:
                 # That takes its time, and what comes now writes to the node.
                 node = self._access.held(instance, node.uuid)
                 if reason := rebuild_request.why_not(node):
                     raise self._failure(reason)
             info = rebuild_request.instance_info(
-                instance,
-                image,
-                node,
-                self._virtapi.deploy_metadata(instance, network_info),
-                preserve_ephemeral=preserve_ephemeral,
-                wish=self._wish,
+                request, node, self._virtapi.deploy_metadata(instance, request.network_info)
             )
-            if preserve_ephemeral and info.get("image_type") == "whole-disk":
+            if request.preserve_ephemeral and info.get("image_type") == "whole-disk":
                 raise self._failure(
                     "a whole-disk image would overwrite the ephemeral disk that is to be "
                     "preserved; use a partition image"
@@ -227,10 +187,10 @@ class _Attempt:
             self._instance, "rebuilding", node.provision_state or states.AVAILABLE
         )
         try:
-            self._request(configured, drive)
+            self._ask(configured, drive)
         except exceptions.IronicError as exc:
             kind = rebuild_request.type_to_declare(
-                exc, info, preserve_ephemeral=info.get("preserve_ephemeral") is not None
+                exc, info, preserve_ephemeral=self._request.preserve_ephemeral
             )
             if kind is None or not self._is_as_before(configured):
                 self._refused(exc, configured, former)
@@ -243,7 +203,7 @@ class _Attempt:
             told = {**info, "image_type": kind}
             configured = self._configured(configured, info, told, with_drive=drive is not None)
             try:
-                self._request(configured, drive)
+                self._ask(configured, drive)
             except exceptions.IronicError as again:
                 self._refused(again, configured, former)
 
@@ -257,7 +217,7 @@ class _Attempt:
         self._access.guard(configured, self._instance)
         return configured
 
-    def _request(self, node: Node, drive: configdrive.Form | None) -> None:
+    def _ask(self, node: Node, drive: configdrive.Form | None) -> None:
         """Ask for the rebuild of a node that was read just now."""
         self.disk = Disk.UNKNOWN
         self._client.set_provision_state(

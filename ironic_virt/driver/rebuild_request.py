@@ -18,7 +18,7 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import deploy_request, protection
 from ironic_virt.exceptions import Disk
-from ironic_virt.virt import ImageLike, InstanceLike
+from ironic_virt.virt import DeployRequest
 
 MARK = "ironic_virt_rebuild"
 _CONFIG_DRIVE = frozenset({"configdrive"})
@@ -38,23 +38,14 @@ _AFTER_WRITING = re.compile(
 _UNKNOWN_TYPE = re.compile(r"\bauto_lessee\b")
 
 
-def instance_info(
-    instance: InstanceLike,
-    image: ImageLike,
-    node: Node,
-    more: Mapping[str, str],
-    *,
-    preserve_ephemeral: bool,
-    wish: str | None,
-) -> dict[str, Any]:
+def instance_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -> dict[str, Any]:
     """The node's ``instance_info`` for a rebuild: that of a deployment, and a mark.
 
     :param node: as it is now.
     :param more: further keys from the compute service, as text.
-    :param wish: whose wish it is; ``None``: it can't be told from another one.
     """
-    info = deploy_request.instance_info(instance, image, node, more)
-    if preserve_ephemeral:
+    info = deploy_request.instance_info(request, node, more)
+    if request.preserve_ephemeral:
         info["preserve_ephemeral"] = "True"
     former = node.instance_info or {}
     source = info.get("image_source")
@@ -62,7 +53,7 @@ def instance_info(
         # Found out by Ironic for the same image, or said by an operator.
         info.setdefault("image_type", former["image_type"])
     info[MARK] = {
-        "wish": wish,
+        "wish": request.request_id,
         "provision_state": node.provision_state,
         "provision_updated_at": node.provision_updated_at,
     }

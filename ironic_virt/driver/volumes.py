@@ -46,11 +46,6 @@ def can_have_volumes(node: Node) -> bool:
     return node.storage_interface not in (None, "noop")
 
 
-def boots_from_volume(devices: BlockDevices) -> bool:
-    """Whether an instance with these volumes boots from one, and has no image."""
-    return any(device.boot_index == 0 for device in devices)
-
-
 class Volumes:
     """Gives nodes their volumes and takes them off.  Thread-safe: it keeps nothing."""
 

@@ -292,16 +292,17 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
         try:
             with self._acting(Doing.SPAWN, instance):
                 self._driver.spawn(
-                    context,
-                    instance,
-                    image_meta,
-                    injected_files,
-                    admin_password,
-                    allocations,
-                    values.Vifs(network_info),
-                    values.volumes(block_device_info),
-                    power_on=power_on,
+                    virt.DeployRequest(
+                        instance,
+                        image_meta,
+                        values.Vifs(network_info),
+                        injected_files,
+                        admin_password,
+                        values.volumes(block_device_info),
+                    )
                 )
+                if not power_on:
+                    self._driver.power_off(instance)
         except NotDeployed as exc:
             self._records.note_failure(context, instance, exc)
             raise
@@ -323,7 +324,7 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
         """Tear the instance down; return when no node carries it any more."""
         self._read_at.pop(instance.uuid, None)
         with translated(Doing.DESTROY, instance):
-            self._driver.destroy(context, instance, None, values.volumes(block_device_info))
+            self._driver.destroy(instance, has_volumes=bool(values.volumes(block_device_info)))
 
     def rebuild(
         self,
@@ -354,18 +355,19 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
             # Nova goes on from this one.
             instance.task_state = task_states.REBUILD_SPAWNING
             instance.save(expected_task_state=[task_states.REBUILDING])
+            if evacuate:
+                raise exceptions.OperationNotSupported("evacuating")
             self._driver.rebuild(
-                context,
-                instance,
-                image_meta,
-                injected_files,
-                admin_password,
-                allocations,
-                network_info=values.Vifs(network_info),
-                evacuate=evacuate,
-                block_device_info=values.volumes(block_device_info),
-                preserve_ephemeral=preserve_ephemeral,
-                reimage_boot_volume=reimage_boot_volume,
+                virt.DeployRequest(
+                    instance,
+                    image_meta,
+                    values.Vifs(network_info),
+                    injected_files,
+                    admin_password,
+                    values.volumes(block_device_info),
+                    request_id=getattr(context, "request_id", None),
+                    preserve_ephemeral=preserve_ephemeral,
+                )
             )
 
     # -- the rescue system ----------------------------------------------------
@@ -382,12 +384,12 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
     ) -> None:
         """Boot the rescue system, which is Ironic's: an image of the user's has no say."""
         with self._acting(Doing.RESCUE, instance):
-            self._driver.rescue(context, instance, None, None, rescue_password)
+            self._driver.rescue(instance, rescue_password)
 
     def unrescue(self, context: Any, instance: Any) -> None:
         """Boot the server's own system again."""
         with self._acting(Doing.UNRESCUE, instance):
-            self._driver.unrescue(context, instance)
+            self._driver.unrescue(instance)
 
     # -- consoles -------------------------------------------------------------
 
@@ -397,7 +399,7 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
         :raises ConsoleTypeUnavailable: there is none to be had.
         """
         with translated(Doing.SERIAL_CONSOLE, instance):
-            found = self._driver.get_serial_console(context, instance)
+            found = self._driver.get_serial_console(instance)
         return console_type.ConsoleSerial(found.host, found.port, found.path)
 
     def get_vnc_console(self, context: Any, instance: Any) -> Any:
@@ -406,7 +408,7 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
         :raises ConsoleTypeUnavailable: there is none to be had.
         """
         with translated(Doing.VNC_CONSOLE, instance):
-            found = self._driver.get_vnc_console(context, instance)
+            found = self._driver.get_vnc_console(instance)
         return console_type.ConsoleVNC(found.host, found.port, found.path)
 
     # -- power ----------------------------------------------------------------
@@ -424,17 +426,17 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
     ) -> None:
         """Reboot; a soft one falls back to a hard one."""
         with self._acting(Doing.REBOOT, instance):
-            self._driver.reboot(context, instance, None, reboot_type)
+            self._driver.reboot(instance, reboot_type)
 
     def power_off(self, instance: Any, timeout: int = 0, retry_interval: int = 0) -> None:
-        """Power off, softly first if there is a timeout.
+        """Power off, softly first if there is a timeout; Ironic itself watches that.
 
         Nova does it before a rescue, too, for which Ironic itself sees to the power; so
         then a node that is never powered off is no failure.
         """
         with self._acting(Doing.POWER_OFF, instance):
             try:
-                self._driver.power_off(instance, timeout, retry_interval)
+                self._driver.power_off(instance, timeout)
             except exceptions.PowerOffDisabled:
                 if instance.task_state != task_states.RESCUING:
                     raise
@@ -450,7 +452,7 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
     ) -> None:
         """Power on."""
         with self._acting(Doing.POWER_ON, instance):
-            self._driver.power_on(context, instance, None)
+            self._driver.power_on(instance)
 
     def power_update_event(self, instance: Any, target_power_state: str) -> None:
         """Note in Nova's records that Ironic has found another power state.
@@ -458,7 +460,7 @@ class IronicDriver(Networks, Volumes, nova_driver.ComputeDriver):  # type: ignor
         The node is read as well: what the last list says of it is no longer so, and by that
         Nova would change its records back and stop the server (``sync_power_state_interval``).
         """
-        self._driver.power_update_event(instance, target_power_state)
+        self._driver.power_update_event(instance)
         if target_power_state == external_event.POWER_ON:
             state, became, was = power_state.RUNNING, vm_states.ACTIVE, task_states.POWERING_ON
         else:

@@ -39,7 +39,7 @@ class Networks:
         A port bound earlier might be connected while Ironic's agent runs on the node, and
         its user could reach that.
         """
-        return self._driver.network_binding_host_id(context, instance)
+        return None
 
     def manages_network_binding_host_id(self) -> bool:
         """Whether the driver sees to the ports' binding: Ironic does."""
@@ -86,7 +86,7 @@ class Networks:
             self._noting(ATTACH_INTERFACE_EVENT, context, instance),
             translated(Doing.ATTACH_INTERFACE, instance),
         ):
-            self._driver.attach_interface(context, instance, image_meta, values.single_vif(vif))
+            self._driver.attach_interface(instance, values.single_vif(vif))
 
     def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
         """Detach an interface; the reason of a failure is kept, too."""
@@ -94,7 +94,7 @@ class Networks:
             self._noting(DETACH_INTERFACE_EVENT, context, instance),
             translated(Doing.DETACH_INTERFACE, instance),
         ):
-            self._driver.detach_interface(context, instance, values.single_vif(vif))
+            self._driver.detach_interface(instance, values.single_vif(vif))
 
     @contextlib.contextmanager
     def _noting(self, event: str, context: Any, instance: Any) -> Iterator[None]:

@@ -203,25 +203,18 @@ class NovaVirtAPI(virt.VirtAPI):
             if other is not error:
                 LOG.warning("Why instance %s failed was not noted: %s", instance.uuid, other)
 
-    def config_drive(
-        self,
-        context: Any,
-        instance: Any,
-        *,
-        network_info: virt.NetworkInfo,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-    ) -> virt.ConfigDrive | None:
+    def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive | None:
         """Nova's own config drive, if the server is to have one."""
+        instance: Any = request.instance
         if not config_drive.is_wanted(instance):
             return None
         return config_drive.build(
             self._conf,
             instance,
-            values.model_of(network_info),
+            values.model_of(request.network_info),
             self.links(self.node_of(instance) or ""),
-            injected_files,
-            admin_password,
+            request.injected_files,
+            request.admin_password,
         )
 
     def instance_metadata(self, instance: Any) -> Mapping[str, str]:

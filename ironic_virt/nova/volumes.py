@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_virt import driver
+from ironic_virt import driver, exceptions
 from ironic_virt.nova.errors import Doing, translated
+
+_WHEN = "Ironic connects a node's volumes when it deploys it. Name them when the server is created"
 
 
 class Volumes:
@@ -37,7 +39,9 @@ class Volumes:
     ) -> None:
         """Refused; Nova gives the volume back, and its user reads why."""
         with translated(Doing.VOLUMES, instance):
-            self._driver.attach_volume(context, connection_info, instance)
+            raise exceptions.OperationNotSupported(
+                "attaching a volume to a server that runs", _WHEN
+            )
 
     def detach_volume(
         self,
@@ -49,4 +53,6 @@ class Volumes:
     ) -> None:
         """Refused; the volume stays the server's."""
         with translated(Doing.VOLUMES, instance):
-            self._driver.detach_volume(context, connection_info, instance)
+            raise exceptions.OperationNotSupported(
+                "detaching a volume of a server that runs", _WHEN
+            )

@@ -6,9 +6,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
-from ironic_virt.virt.values import ConfigDrive, ImageLike, InstanceLike, NetworkInfo
+from ironic_virt.virt.values import (
+    ConfigDrive,
+    DeployRequest,
+    ImageLike,
+    InstanceLike,
+    NetworkInfo,
+)
 
 
 class VirtAPI(abc.ABC):
@@ -97,15 +102,7 @@ class VirtAPI(abc.ABC):
             is left as it is, and nothing is undone.
         """
 
-    def config_drive(
-        self,
-        context: Any,
-        instance: InstanceLike,
-        *,
-        network_info: NetworkInfo,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-    ) -> ConfigDrive | None:
+    def config_drive(self, request: DeployRequest) -> ConfigDrive | None:
         """The contents of the instance's config drive; ``None``: none is wanted."""
         return None
 

@@ -5,15 +5,14 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exceptions
 from ironic_virt.virt.api import VirtAPI
 from ironic_virt.virt.values import (
-    BlockDevice,
     ConsoleAddress,
-    ImageLike,
+    DeployRequest,
     InstanceDiagnostics,
     InstanceInfo,
     InstanceLike,
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
 class ComputeDriver(abc.ABC):
     """What a compute service asks of a driver.
 
-    Names and argument order are Nova's.  Every method may block, may be called
-    from any thread, and raises :class:`~ironic_virt.exceptions.IronicVirtError`
-    or one of its kinds.  A method that a driver lacks raises
-    :class:`~ironic_virt.exceptions.OperationNotSupported`.
+    Names are Nova's, and of Nova's arguments there are those that a driver reads.  Every
+    method may block, may be called from any thread, and raises
+    :class:`~ironic_virt.exceptions.IronicVirtError` or one of its kinds.  A method that a
+    driver lacks raises :class:`~ironic_virt.exceptions.OperationNotSupported`.
     """
 
     def __init__(self, conf: cfg.ConfigOpts, virtapi: VirtAPI) -> None:
@@ -47,7 +46,7 @@ class ComputeDriver(abc.ABC):
         """Prepare for work; raise if the configuration can't be served."""
 
     @abc.abstractmethod
-    def cleanup_host(self, host: str) -> None:
+    def cleanup_host(self) -> None:
         """Stop background work and wake whoever waits."""
 
     @abc.abstractmethod
@@ -173,110 +172,49 @@ class ComputeDriver(abc.ABC):
         raise exceptions.OperationNotSupported("preparing networks")
 
     @abc.abstractmethod
-    def spawn(
-        self,
-        context: Any,
-        instance: InstanceLike,
-        image_meta: ImageLike,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-        allocations: Mapping[str, Any] | None,
-        network_info: NetworkInfo | None = None,
-        block_device_info: Sequence[BlockDevice] | None = None,
-        power_on: bool = True,
-        accel_info: Any = None,
-    ) -> None:
+    def spawn(self, request: DeployRequest) -> None:
         """Deploy the instance and return when it is active."""
 
     @abc.abstractmethod
-    def failed_spawn_cleanup(
-        self,
-        instance: InstanceLike,
-        block_device_info: Sequence[BlockDevice] | None = None,
-    ) -> None:
+    def failed_spawn_cleanup(self, instance: InstanceLike, *, has_volumes: bool = False) -> None:
         """Undo whatever a failed spawn left behind.
 
-        :param block_device_info: its volumes: they are looked for also on a node that
-            doesn't carry the instance any more.
+        :param has_volumes: look for them also on a node that doesn't carry the instance
+            any more.
         """
 
     @abc.abstractmethod
-    def destroy(
-        self,
-        context: Any,
-        instance: InstanceLike,
-        network_info: NetworkInfo | None,
-        block_device_info: Sequence[BlockDevice] | None = None,
-        destroy_disks: bool = True,
-        destroy_secrets: bool = True,
-    ) -> None:
-        """Tear the instance down; return when no node carries it any more."""
+    def destroy(self, instance: InstanceLike, *, has_volumes: bool = False) -> None:
+        """Tear the instance down; return when no node carries it any more.
+
+        :param has_volumes: see :meth:`failed_spawn_cleanup`.
+        """
 
     @abc.abstractmethod
-    def reboot(
-        self,
-        context: Any,
-        instance: InstanceLike,
-        network_info: NetworkInfo | None,
-        reboot_type: str,
-        block_device_info: Sequence[BlockDevice] | None = None,
-        bad_volumes_callback: Any = None,
-        accel_info: Any = None,
-        share_info: Any = None,
-    ) -> None:
+    def reboot(self, instance: InstanceLike, reboot_type: str) -> None:
         """Reboot, ``reboot_type`` being ``SOFT`` or ``HARD``."""
 
     @abc.abstractmethod
-    def power_off(self, instance: InstanceLike, timeout: int = 0, retry_interval: int = 0) -> None:
+    def power_off(self, instance: InstanceLike, timeout: int = 0) -> None:
         """Power off; with a ``timeout`` in seconds, ask the system first."""
 
     @abc.abstractmethod
-    def power_on(
-        self,
-        context: Any,
-        instance: InstanceLike,
-        network_info: NetworkInfo | None,
-        block_device_info: Sequence[BlockDevice] | None = None,
-        accel_info: Any = None,
-        share_info: Any = None,
-    ) -> None:
+    def power_on(self, instance: InstanceLike) -> None:
         """Power on."""
 
     # what not every driver can do
 
-    def rebuild(
-        self,
-        context: Any,
-        instance: InstanceLike,
-        image_meta: ImageLike,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-        allocations: Mapping[str, Any] | None,
-        bdms: Any = None,
-        detach_block_devices: Any = None,
-        attach_block_devices: Any = None,
-        network_info: NetworkInfo | None = None,
-        evacuate: bool = False,
-        block_device_info: Sequence[BlockDevice] | None = None,
-        preserve_ephemeral: bool = False,
-        accel_uuids: Any = None,
-        reimage_boot_volume: bool = False,
-    ) -> None:
-        """Deploy an image onto the instance's node anew; return when it is active.
+    def rebuild(self, request: DeployRequest) -> None:
+        """Deploy an image onto the instance's node again; return when it is active.
 
-        :param context: calls whose ``request_id`` is the same are the same wish: a
-            later one goes on where the former one ended.
-        :param reimage_boot_volume: of no meaning for an instance without one.
         :raises RebuildFailed: with what is on the disk.
         """
         raise exceptions.OperationNotSupported("rebuild")
 
-    def power_update_event(self, instance: InstanceLike, target_power_state: str) -> None:
+    def power_update_event(self, instance: InstanceLike) -> None:
         """Be told that the node's power state has changed by itself.
 
         The service's own records are its own affair.
-
-        :param target_power_state: what it is now, ``POWER_ON`` or ``POWER_OFF``.
         """
         raise exceptions.OperationNotSupported("power_update_event")
 
@@ -293,41 +231,29 @@ class ComputeDriver(abc.ABC):
         """What is known of a running instance and of what it runs on."""
         raise exceptions.OperationNotSupported("get_instance_diagnostics")
 
-    def rescue(
-        self,
-        context: Any,
-        instance: InstanceLike,
-        network_info: NetworkInfo | None,
-        image_meta: ImageLike | None,
-        rescue_password: str,
-        block_device_info: Sequence[BlockDevice] | None = None,
-        share_info: Any = None,
-    ) -> None:
+    def rescue(self, instance: InstanceLike, rescue_password: str) -> None:
         """Boot the rescue system; return when it is there.
 
         :raises RescueFailed: with what the instance runs now.
         """
         raise exceptions.OperationNotSupported("rescue")
 
-    def unrescue(self, context: Any, instance: InstanceLike) -> None:
+    def unrescue(self, instance: InstanceLike) -> None:
         """Boot the instance's own system again; return when it is there.
 
         :raises RescueFailed: it isn't.
         """
         raise exceptions.OperationNotSupported("unrescue")
 
-    def attach_interface(
-        self, context: Any, instance: InstanceLike, image_meta: ImageLike, vif: VifLike
-    ) -> None:
+    def attach_interface(self, instance: InstanceLike, vif: VifLike) -> None:
         """Attach a virtual interface to an instance; one that is attached to it is no error.
 
-        :param image_meta: of no meaning for bare metal.
         :raises NoFreePort: no port of its node is left for it.
         :raises VifAttachFailed: why; it is not attached.
         """
         raise exceptions.OperationNotSupported("attach_interface")
 
-    def detach_interface(self, context: Any, instance: InstanceLike, vif: VifLike) -> None:
+    def detach_interface(self, instance: InstanceLike, vif: VifLike) -> None:
         """Detach a virtual interface from an instance; one that isn't attached is no error.
 
         :raises VifDetachFailed: why; it is still attached.
@@ -342,32 +268,16 @@ class ComputeDriver(abc.ABC):
         """The same of a node that has no instance yet, as far as nothing depends on one."""
         raise exceptions.OperationNotSupported("get_node_volume_connector")
 
-    def attach_volume(
-        self, context: Any, connection_info: Mapping[str, Any], instance: InstanceLike
-    ) -> None:
-        """Attach a volume to a running instance."""
-        raise exceptions.OperationNotSupported("attach_volume")
-
-    def detach_volume(
-        self, context: Any, connection_info: Mapping[str, Any], instance: InstanceLike
-    ) -> None:
-        """Detach a volume from a running instance."""
-        raise exceptions.OperationNotSupported("detach_volume")
-
-    def get_serial_console(self, context: Any, instance: InstanceLike) -> ConsoleAddress:
+    def get_serial_console(self, instance: InstanceLike) -> ConsoleAddress:
         """Enable the serial console, anew if somebody has it, and say where it is.
 
         :raises ConsoleUnavailable: there is none to be had.
         """
         raise exceptions.OperationNotSupported("get_serial_console")
 
-    def get_vnc_console(self, context: Any, instance: InstanceLike) -> ConsoleAddress:
+    def get_vnc_console(self, instance: InstanceLike) -> ConsoleAddress:
         """Enable the graphical console, unless it is, and say where it is.
 
         :raises ConsoleUnavailable: there is none to be had.
         """
         raise exceptions.OperationNotSupported("get_vnc_console")
-
-    def network_binding_host_id(self, context: Any, instance: InstanceLike) -> str | None:
-        """The host that Neutron binds the instance's ports to; ``None`` leaves it to Ironic."""
-        return None

@@ -199,6 +199,34 @@ class ConfigDrive:
     make_iso: Callable[[ConfigDrive], str] | None = dataclasses.field(default=None, repr=False)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeployRequest:
+    """What is to be deployed, or rebuilt; whoever calls the driver makes it once.
+
+    :param image: of no meaning for an instance that boots from a volume.
+    :param network_info: the VIFs that the instance is to have; of a rebuild those it has.
+    :param injected_files: where files are to be put in the instance, and their contents.
+    :param block_devices: its volumes; the one of index 0 is the one that it boots from.
+    :param request_id: rebuilds whose id is the same are the same wish: a later one goes on
+        where the former one ended.  ``None``: each is a wish of its own.
+    :param preserve_ephemeral: a rebuild is to leave the ephemeral disk as it is.
+    """
+
+    instance: InstanceLike
+    image: ImageLike
+    network_info: NetworkInfo = ()
+    injected_files: Sequence[tuple[str, bytes]] = dataclasses.field(default=(), repr=False)
+    admin_password: str | None = dataclasses.field(default=None, repr=False)
+    block_devices: Sequence[BlockDevice] = ()
+    request_id: str | None = None
+    preserve_ephemeral: bool = False
+
+    @property
+    def boots_from_volume(self) -> bool:
+        """Whether the system is on a volume, and no image is used."""
+        return any(device.boot_index == 0 for device in self.block_devices)
+
+
 # -- what a driver answers ----------------------------------------------------
 
 

@@ -6,7 +6,6 @@ import pathlib
 import runpy
 import shutil
 import sys
-from typing import Any
 
 import pytest
 import requests
@@ -70,10 +69,8 @@ def test_the_example_of_a_filter() -> None:
 class ServiceWithDrives(Service):
     """A service whose instances have a config drive, and want to be told of the storage."""
 
-    def config_drive(
-        self, context: Any, instance: virt.InstanceLike, **parts: Any
-    ) -> virt.ConfigDrive:
-        return virt.ConfigDrive(meta_data={"uuid": instance.uuid})
+    def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive:
+        return virt.ConfigDrive(meta_data={"uuid": request.instance.uuid})
 
     def instance_metadata(self, instance: virt.InstanceLike) -> dict[str, str]:
         return {"storage": "wanted"}
@@ -110,7 +107,7 @@ def test_the_example_of_a_hook(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
             assert no.value.retriable
             service.spawn(service.instance_on(node))
         finally:
-            service.driver.cleanup_host(service.host)
+            service.driver.cleanup_host()
         (request,) = server.fake.requests.matching("PUT", "/states/provision$")
     name = f"storage-{made.json()['uuid']}"
     told = request.body["configdrive"]["network_data"]

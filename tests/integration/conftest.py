@@ -63,4 +63,4 @@ def service(config: Path) -> Iterator[Service]:
     """A compute service."""
     running = Service(config)
     yield running
-    running.driver.cleanup_host(running.host)
+    running.driver.cleanup_host()

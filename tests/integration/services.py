@@ -63,13 +63,6 @@ def flavor(**extra_specs: str) -> virt.Flavor:
     return dataclasses.replace(FLAVOR, extra_specs=specs)
 
 
-@dataclasses.dataclass(frozen=True)
-class Context:
-    """Whose wish something is."""
-
-    request_id: str | None
-
-
 class Service(virt.VirtAPI):
     """Loads the driver from a file by its entry point.
 
@@ -99,16 +92,8 @@ class Service(virt.VirtAPI):
     def fixed_addresses(self, instance: virt.InstanceLike) -> Mapping[str, Sequence[str]]:
         return self.addresses
 
-    def config_drive(
-        self,
-        context: Any,
-        instance: virt.InstanceLike,
-        *,
-        network_info: virt.NetworkInfo,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-    ) -> virt.ConfigDrive:
-        return virt.ConfigDrive(meta_data={"uuid": instance.uuid}, user_data="#!/bin/sh")
+    def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive:
+        return virt.ConfigDrive(meta_data={"uuid": request.instance.uuid}, user_data="#!/bin/sh")
 
     def instance_on(self, node: str, flavor: virt.Flavor = FLAVOR) -> virt.Instance:
         """A new instance, placed on a node."""
@@ -119,7 +104,7 @@ class Service(virt.VirtAPI):
         self.driver.prepare_for_spawn(instance)
         if vifs is None:
             vifs = [virt.Vif(str(uuid.uuid4()))]
-        self.driver.spawn(None, instance, IMAGE, [], None, None, vifs)
+        self.driver.spawn(virt.DeployRequest(instance, IMAGE, vifs))
 
     def rebuild(
         self,
@@ -128,12 +113,11 @@ class Service(virt.VirtAPI):
         request_id: str | None = "req-1",
     ) -> None:
         """Have another image put on, as a compute service does."""
-        context = Context(request_id)
-        self.driver.rebuild(context, instance, image, [], None, None, network_info=[])
+        self.driver.rebuild(virt.DeployRequest(instance, image, request_id=request_id))
 
     def destroy(self, instance: virt.Instance) -> None:
         """Tear down, as a compute service does."""
-        self.driver.destroy(None, instance, None)
+        self.driver.destroy(instance)
 
 
 class _DyingService(Service):

@@ -104,11 +104,11 @@ def test_who_asks_for_a_serial_line_takes_it_from_whoever_has_it(
 ) -> None:
     fields = line()
     instance = make_instance(fields)
-    address = service.driver.get_serial_console(None, instance)
+    address = service.driver.get_serial_console(instance)
     port = fields["driver_info"]["ipmi_terminal_port"]
     assert address == virt.ConsoleAddress("serial", "127.0.0.1", port)
     with opened(address) as first:
-        assert service.driver.get_serial_console(None, instance) == address
+        assert service.driver.get_serial_console(instance) == address
         try:
             while first.recv(100):
                 pass
@@ -126,7 +126,7 @@ def test_who_had_the_console_does_not_have_that_of_the_next_instance(
     service: Service, operator: Operator, make_instance: Make
 ) -> None:
     instance = make_instance(line())
-    address = service.driver.get_serial_console(None, instance)
+    address = service.driver.get_serial_console(instance)
     service.destroy(instance)
     assert instance.node is not None
     operator.wait_for_state(instance.node, "available")
@@ -134,7 +134,7 @@ def test_who_had_the_console_does_not_have_that_of_the_next_instance(
     another = service.instance_on(instance.node)
     service.spawn(another, [])
     assert_nobody_listens(address)
-    assert service.driver.get_serial_console(None, another) == address
+    assert service.driver.get_serial_console(another) == address
     service.destroy(another)
 
 
@@ -142,14 +142,14 @@ def test_a_vnc_console_is_told_of_with_the_page_of_ironics_proxy(
     service: Service, operator: Operator, make_instance: Make
 ) -> None:
     instance = make_instance(SCREEN)
-    address = service.driver.get_vnc_console(None, instance)
+    address = service.driver.get_vnc_console(instance)
     assert (address.kind, address.host, address.port) == ("vnc", "192.0.2.1", 5900)
     assert address.url is not None
     assert address.url.startswith("http://127.0.0.1:6090/vnc_lite.html?path=websockify")
     # It stays for all who ask: the token is the same one.
-    assert service.driver.get_vnc_console(None, instance) == address
+    assert service.driver.get_vnc_console(instance) == address
     with pytest.raises(exceptions.ConsoleUnavailable, match="is of type 'vnc'"):
-        service.driver.get_serial_console(None, instance)
+        service.driver.get_serial_console(instance)
     assert is_on(operator, instance)
     service.destroy(instance)
 
@@ -175,7 +175,7 @@ def test_what_a_node_lacks_is_told_and_no_console_stays_on(
 ) -> None:
     instance = make_instance(fields)
     with pytest.raises(exceptions.ConsoleUnavailable, match=why):
-        service.driver.get_serial_console(None, instance)
+        service.driver.get_serial_console(instance)
     assert not is_on(operator, instance)
     service.destroy(instance)
 
@@ -193,14 +193,14 @@ def test_one_that_ironic_fails_to_switch_on_is_told_of(
         def refusal() -> str | None:
             # Ironic may look when socat has noted its pid, and before it has ended.
             try:
-                service.driver.get_serial_console(None, instance)
+                service.driver.get_serial_console(instance)
             except exceptions.ConsoleUnavailable as error:
                 return str(error)
             return None
 
         assert "Address already in use" in wait_for("a refusal", refusal, SECONDS)
         assert not is_on(operator, instance)
-    assert service.driver.get_serial_console(None, instance).kind == "serial"
+    assert service.driver.get_serial_console(instance).kind == "serial"
     service.destroy(instance)
 
 
@@ -217,14 +217,14 @@ def test_after_a_service_that_died_it_is_had(
         operator.wait(instance.node, lambda now: not now["console_enabled"])
         dying = dying_service(config, at, after=after, starting=False)
         try:
-            dying.driver.get_vnc_console(None, instance)
+            dying.driver.get_vnc_console(instance)
         except Crash as crash:
             deaths.append(str(crash))
         else:
             break
         finally:
-            dying.driver.cleanup_host(dying.host)
-        assert service.driver.get_vnc_console(None, instance).host == "192.0.2.1", deaths[-1]
+            dying.driver.cleanup_host()
+        assert service.driver.get_vnc_console(instance).host == "192.0.2.1", deaths[-1]
     else:
         pytest.fail(f"it died at each of these requests, and there are more: {deaths}")
     assert any(death.startswith("PUT") for death in deaths), deaths

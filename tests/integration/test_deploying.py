@@ -63,12 +63,12 @@ def make_service(
 
     yield make
     for service in made:
-        service.driver.cleanup_host(service.host)
+        service.driver.cleanup_host()
 
 
 def spawn(service: Service, instance: virt.Instance, image: virt.ImageMeta = IMAGE) -> None:
     service.driver.prepare_for_spawn(instance)
-    service.driver.spawn(None, instance, image, [], None, None, [])
+    service.driver.spawn(virt.DeployRequest(instance, image))
 
 
 def test_deploy_steps_of_the_flavor_are_taken(
@@ -249,7 +249,7 @@ def test_an_old_ironic_gets_an_image_and_one_with_less_room_is_quoted(
             service.rebuild(instance)
         assert caught.value.disk is exceptions.Disk.UNTOUCHED
         service.destroy(instance)
-        service.driver.cleanup_host(service.host)
+        service.driver.cleanup_host()
 
 
 @pytest.mark.skipif(shutil.which("genisoimage") is None, reason="Ironic makes images with it")

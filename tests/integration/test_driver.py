@@ -57,7 +57,7 @@ def service(config: Path) -> Iterator[Service]:
     """A compute service."""
     running = Service(config)
     yield running
-    running.driver.cleanup_host(running.host)
+    running.driver.cleanup_host()
 
 
 def test_the_life_of_an_instance(service: Service, operator: Operator, node: str) -> None:
@@ -71,10 +71,10 @@ def test_the_life_of_an_instance(service: Service, operator: Operator, node: str
     assert driver.get_inventory(node).reserved == 1
     assert driver.instance_exists(instance)
 
-    driver.power_on(None, instance, None)
+    driver.power_on(instance)
     assert driver.get_info(instance).state is virt.PowerState.RUNNING
-    driver.reboot(None, instance, None, "SOFT")
-    driver.reboot(None, instance, None, "HARD")
+    driver.reboot(instance, "SOFT")
+    driver.reboot(instance, "HARD")
     assert driver.get_info(instance, use_cache=False).state is virt.PowerState.RUNNING
     driver.power_off(instance, timeout=5)
     assert driver.get_info(instance).state is virt.PowerState.SHUTDOWN
@@ -178,7 +178,7 @@ def test_the_node_begins_to_be_cleaned_after_the_reservation(
     operator.force(node, provision_state="available", target_provision_state=None)
     service.destroy(instance)
     assert operator.node(node)["instance_uuid"] is None
-    service.driver.cleanup_host(service.host)
+    service.driver.cleanup_host()
 
 
 def test_the_node_fails_validation(service: Service, operator: Operator, node: str) -> None:
@@ -221,7 +221,7 @@ def test_the_node_is_in_another_shard(
     operator.patch(ours, shard="ours")
     service.destroy(instance)
     assert operator.node(theirs) == before
-    service.driver.cleanup_host(service.host)
+    service.driver.cleanup_host()
 
 
 # -- tear-down from other states -----------------------------------------------
@@ -288,7 +288,7 @@ def test_a_service_that_died_in_a_deployment_carries_on(
             dying.spawn(instance, vifs)
         except Crash as crash:
             deaths.append(str(crash))
-        dying.driver.cleanup_host(dying.host)
+        dying.driver.cleanup_host()
 
         restarted = Service(config)
         restarted.spawn(instance, vifs)
@@ -296,7 +296,7 @@ def test_a_service_that_died_in_a_deployment_carries_on(
         assert (there["provision_state"], there["instance_uuid"]) == ("active", instance.uuid)
         assert operator.vifs(node) == [vifs[0].id], deaths
         restarted.destroy(instance)
-        restarted.driver.cleanup_host(restarted.host)
+        restarted.driver.cleanup_host()
         assert operator.wait_for_state(node, "available") == untouched, deaths
         assert operator.vifs(node) == [], deaths
         if len(deaths) < at:

@@ -45,7 +45,7 @@ def service(
     options = {"endpoint_override": proxy.url, "api_max_retries": 2, "api_retry_interval": 1}
     running = Service(write_conf(tmp_path, ironic, **options))
     yield running
-    running.driver.cleanup_host(running.host)
+    running.driver.cleanup_host()
 
 
 @pytest.fixture

@@ -36,11 +36,11 @@ def rebuild(service: Service, instance: virt.Instance) -> None:
 
 
 def rescue(service: Service, instance: virt.Instance) -> None:
-    service.driver.rescue(None, instance, None, None, "correct horse")
+    service.driver.rescue(instance, "correct horse")
 
 
 def unrescue(service: Service, instance: virt.Instance) -> None:
-    service.driver.unrescue(None, instance)
+    service.driver.unrescue(instance)
 
 
 def destroy(service: Service, instance: virt.Instance) -> None:
@@ -85,7 +85,7 @@ def test_what_is_known_of_an_instance_that_runs(
 ) -> None:
     service.spawn(instance, [])
     began = time.monotonic()
-    service.driver.power_on(None, instance, None)
+    service.driver.power_on(instance)
     told = service.driver.get_instance_diagnostics(instance)
     [port] = operator.request("GET", f"/ports?node={instance.node}")["ports"]
     assert told.macs == (port["address"],)

@@ -13,7 +13,7 @@ import requests
 from ironic_virt import exceptions, virt
 from ironic_virt.testing import real_ironic
 from ironic_virt.testing.real_ironic.neutron import REFUSES
-from tests.integration.services import IMAGE, SEEDS, Operator, Service
+from tests.integration.services import SEEDS, Operator, Service
 
 
 class Neutron:
@@ -61,11 +61,11 @@ def make_node(ironic: real_ironic.RealIronic, ports: int) -> str:
 
 
 def attach(service: Service, instance: virt.Instance, vif: virt.Vif) -> None:
-    service.driver.attach_interface(None, instance, IMAGE, vif)
+    service.driver.attach_interface(instance, vif)
 
 
 def detach(service: Service, instance: virt.Instance, vif: virt.Vif) -> None:
-    service.driver.detach_interface(None, instance, vif)
+    service.driver.detach_interface(instance, vif)
 
 
 def mac_addresses(operator: Operator, node: str) -> set[str]:
@@ -138,7 +138,7 @@ def test_what_neutron_refuses_stays_on_no_node(
     assert operator.vifs(node) == [first.id]
     assert neutron.port(second)["binding:host_id"] == ""
 
-    service.driver.rescue(None, instance, None, None, "correct horse")
+    service.driver.rescue(instance, "correct horse")
     with pytest.raises(exceptions.VifAttachFailed, match=r"Could not seed.*taken off"):
         attach(service, instance, second)
     assert operator.vifs(node) == [first.id]
@@ -192,17 +192,17 @@ def test_in_the_rescue_system(
     instance = service.instance_on(node)
     first, second = new_vif(), new_vif()
     service.spawn(instance, [first])
-    service.driver.rescue(None, instance, None, None, "correct horse")
+    service.driver.rescue(instance, "correct horse")
     attach(service, instance, second)
     assert neutron.connected_to(second) is None
     with pytest.raises(exceptions.VifDetachFailed, match="'rescue'"):
         detach(service, instance, first)
-    service.driver.unrescue(None, instance)
+    service.driver.unrescue(instance)
     assert neutron.port(second)["binding:host_id"] == node
     detach(service, instance, second)
     assert neutron.port(second)["binding:host_id"] == ""
     # Why a detach is refused while the node is rescued: Ironic would only forget about it.
-    service.driver.rescue(None, instance, None, None, "correct horse")
+    service.driver.rescue(instance, "correct horse")
     operator.request("DELETE", f"/nodes/{node}/vifs/{first.id}")
     assert operator.vifs(node) == []
     assert neutron.port(first)["binding:host_id"] == node

@@ -30,7 +30,7 @@ def make_instance(
         operator.patch(node, **fields)
         instance = service.instance_on(node)
         service.spawn(instance, [])
-        service.driver.power_on(None, instance, None)
+        service.driver.power_on(instance)
         return instance
 
     return make
@@ -54,10 +54,10 @@ def test_a_node_that_is_never_powered_off(
         with pytest.raises(exceptions.PowerOffDisabled, match="disable_power_off"):
             service.driver.power_off(instance, timeout=timeout)
     for kind in ("SOFT", "HARD"):
-        service.driver.reboot(None, instance, None, kind)
+        service.driver.reboot(instance, kind)
     assert operator.node(node_of(instance))["power_state"] == "power on"
-    service.driver.rescue(None, instance, None, None, "correct horse")
-    service.driver.unrescue(None, instance)
+    service.driver.rescue(instance, "correct horse")
+    service.driver.unrescue(instance)
     service.destroy(instance)
     assert operator.wait_for_state(node_of(instance), "available")["instance_uuid"] is None
 
@@ -69,13 +69,13 @@ def test_a_change_that_fails_says_why(
     operator.patch(node_of(instance), driver_info={"fails": {"power": "the BMC is on fire"}})
     for act in (
         lambda: service.driver.power_off(instance, timeout=5),
-        lambda: service.driver.reboot(None, instance, None, "SOFT"),
-        lambda: service.driver.reboot(None, instance, None, "HARD"),
+        lambda: service.driver.reboot(instance, "SOFT"),
+        lambda: service.driver.reboot(instance, "HARD"),
     ):
         with pytest.raises(exceptions.PowerFailed, match="the BMC is on fire"):
             act()
     operator.patch(node_of(instance), driver_info={})
-    service.driver.reboot(None, instance, None, "HARD")
+    service.driver.reboot(instance, "HARD")
     service.destroy(instance)
 
 
@@ -86,7 +86,7 @@ def test_what_had_failed_before_is_no_failure_of_a_reboot(
     operator.force(
         node_of(instance), provision_state="service failed", last_error="no such firmware"
     )
-    service.driver.reboot(None, instance, None, "HARD")
+    service.driver.reboot(instance, "HARD")
     service.destroy(instance)
 
 

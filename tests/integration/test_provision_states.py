@@ -151,7 +151,7 @@ def test_what_a_method_does(
                 method, service.driver, instance, lambda: list(service.sent)
             )
         finally:
-            service.driver.cleanup_host(service.host)
+            service.driver.cleanup_host()
 
     with ThreadPoolExecutor(AT_ONCE) as threads:
         seen = dict(zip(nodes, threads.map(look, nodes), strict=True))

@@ -196,7 +196,7 @@ def test_a_service_that_died_in_a_rebuild_carries_on(
         told = [one["event"] for one in steps if "Starting deployment" in one["event"]]
         assert len(told) == 2, (deaths[-1], began, told)
         restarted.destroy(instance)
-        restarted.driver.cleanup_host(restarted.host)
+        restarted.driver.cleanup_host()
     else:
         pytest.fail(f"it died at each of these requests, and there are more: {deaths}")
     assert any(death.startswith("PATCH") for death in deaths), deaths

@@ -52,11 +52,11 @@ def node_of(instance: virt.Instance) -> str:
 
 
 def rescue(service: Service, instance: virt.Instance) -> None:
-    service.driver.rescue(None, instance, None, None, PASSWORD)
+    service.driver.rescue(instance, PASSWORD)
 
 
 def unrescue(service: Service, instance: virt.Instance) -> None:
-    service.driver.unrescue(None, instance)
+    service.driver.unrescue(instance)
 
 
 def state(operator: Operator, instance: virt.Instance) -> str:
@@ -147,7 +147,7 @@ def test_a_service_that_died_carries_on(
         act(restarted, instance)
         assert state(operator, instance) == wanted, deaths[-1]
         restarted.destroy(instance)
-        restarted.driver.cleanup_host(restarted.host)
+        restarted.driver.cleanup_host()
     else:
         pytest.fail(f"it died at each of these requests, and there are more: {deaths}")
     assert any(death.startswith("PUT") for death in deaths), deaths

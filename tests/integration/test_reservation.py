@@ -149,7 +149,7 @@ def test_many_at_once_get_a_node_each_and_one_more_gets_none(
         services[0].destroy(instance)
         wait_for_release(operator, instance)
     for running in services:
-        running.driver.cleanup_host(running.host)
+        running.driver.cleanup_host()
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def service(config: Path) -> Iterator[CountedService]:
     """A compute service."""
     running = CountedService(config)
     yield running
-    running.driver.cleanup_host(running.host)
+    running.driver.cleanup_host()
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def test_a_deployment_that_ironic_does_not_end_is_waited_for_and_then_told(
     with pytest.raises(exceptions.WaitTimeout, match=r"unprovision_timeout.*'deploying'"):
         impatient.destroy(instance)
     assert operator.node(node_of(instance))["instance_uuid"] == instance.uuid
-    impatient.driver.cleanup_host(impatient.host)
+    impatient.driver.cleanup_host()
 
 
 def test_two_services_that_destroy_one_instance_at_once_both_return(
@@ -189,7 +189,7 @@ def test_two_services_that_destroy_one_instance_at_once_both_return(
         list(threads.map(lambda service: service.destroy(instance), services))
     assert_free_again(operator, instance)
     for service in services:
-        service.driver.cleanup_host(service.host)
+        service.driver.cleanup_host()
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_service_that_died_in_a_tear_down_carries_on(
             break
         restarted = Service(config)
         restarted.destroy(instance)
-        restarted.driver.cleanup_host(restarted.host)
+        restarted.driver.cleanup_host()
         assert_free_again(operator, instance)
     else:
         pytest.fail(f"it died at each of these requests, and there are more: {deaths}")

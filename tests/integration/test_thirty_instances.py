@@ -48,4 +48,4 @@ def test_thirty_instances_come_and_go_at_once(
     ours = {instance.uuid for instance in instances}
     listed = operator.request("GET", "/allocations")["allocations"]
     assert [one for one in listed if one["uuid"] in ours or one["node_uuid"] in nodes] == []
-    service.driver.cleanup_host(service.host)
+    service.driver.cleanup_host()

@@ -64,11 +64,11 @@ def spawn(
     image: virt.ImageMeta = NO_IMAGE,
 ) -> None:
     service.driver.prepare_for_spawn(instance)
-    service.driver.spawn(None, instance, image, [], None, None, block_device_info=volumes)
+    service.driver.spawn(virt.DeployRequest(instance, image, block_devices=volumes))
 
 
 def destroy(service: Service, instance: virt.Instance) -> None:
-    service.driver.destroy(None, instance, None, VOLUMES)
+    service.driver.destroy(instance, has_volumes=bool(VOLUMES))
 
 
 def targets(operator: Operator, node: str) -> list[dict[str, Any]]:
@@ -172,7 +172,7 @@ def test_wherever_the_service_dies_no_volume_is_left(
             break
         restarted = Service(config)
         destroy(restarted, instance)
-        restarted.driver.cleanup_host(restarted.host)
+        restarted.driver.cleanup_host()
         assert_nothing_is_left(operator, node)
     else:
         pytest.fail(f"it died at each of these requests, and there are more: {deaths}")

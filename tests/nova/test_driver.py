@@ -54,7 +54,7 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
     def make(self, *, started: bool = True) -> IronicDriver:
         """A driver, by default a started one; the records know no node and no instance."""
         driver = IronicDriver(None, clock=lambda: self._clock)
-        self.addCleanup(driver._driver.cleanup_host, "compute1")
+        self.addCleanup(driver._driver.cleanup_host)
         driver._records.node_owners = lambda uuids: {}
         driver._records.instance_hosts = lambda uuids: {}
         driver._records.owned_instance_uuids = frozenset
@@ -274,6 +274,26 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         assert "boots from a volume" in str(caught.value.inner_exception)
         assert len(self.fake.requests) == before
         assert saved == [("rebuild_spawning", {"expected_task_state": ["rebuilding"]})]
+
+    def test_evacuating_is_refused_at_once(self) -> None:
+        node = self.fake.add_node(provision_state="active", instance_uuid=INSTANCE)
+        driver, instance = self.make(), self.instance(node)
+        instance.save = lambda **expected: None
+        before = len(self.fake.requests)
+        with pytest.raises(exception.InstanceFaultRollback, match="evacuating"):
+            driver.rebuild(
+                *(None, instance, None, [], None, None, None, None, None), evacuate=True
+            )
+        assert len(self.fake.requests) == before
+
+    def test_a_server_that_shall_stay_off_is_powered_off(self) -> None:
+        node = self.fake.add_node(
+            provision_state="active", instance_uuid=INSTANCE, power_state="power on"
+        )
+        driver, instance = self.make(), self.instance(node)
+        instance.flavor = objects.Flavor(ephemeral_gb=0, extra_specs={})
+        driver.spawn(None, instance, None, [], None, {}, power_on=False)
+        assert self.fake.node(node)["power_state"] == "power off"
 
     def test_volumes_of_a_server_that_is_there_are_not_changed(self) -> None:
         driver, instance = self.make(), self.instance(self.fake.add_node())

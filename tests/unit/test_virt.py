@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
+import inspect
 import pathlib
 import sys
-from typing import Any
 
 import pytest
 from oslo_config import cfg
@@ -155,23 +155,24 @@ def test_one_name_for_two_drivers_is_an_error(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "arguments"),
+    "method",
     [
-        ("rebuild", (None, None, None, [], None, None)),
-        ("power_update_event", (None, "power on")),
-        ("trigger_crash_dump", (None,)),
-        ("rescue", (None, None, None, None, "secret")),
-        ("unrescue", (None, None)),
-        ("attach_interface", (None, None, None, None)),
-        ("detach_interface", (None, None, None)),
-        ("get_volume_connector", (None,)),
-        ("get_serial_console", (None, None)),
-        ("get_vnc_console", (None, None)),
+        "rebuild",
+        "power_update_event",
+        "trigger_crash_dump",
+        "rescue",
+        "unrescue",
+        "attach_interface",
+        "detach_interface",
+        "get_volume_connector",
+        "get_serial_console",
+        "get_vnc_console",
     ],
 )
-def test_what_a_driver_lacks_it_says(method: str, arguments: tuple[Any, ...]) -> None:
+def test_what_a_driver_lacks_it_says(method: str) -> None:
+    lacking = getattr(load("good"), method)
     with pytest.raises(exceptions.OperationNotSupported) as caught:
-        getattr(load("good"), method)(*arguments)
+        lacking(*(None for _ in inspect.signature(lacking).parameters))
     assert caught.value.operation == method
 
 

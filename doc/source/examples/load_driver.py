@@ -46,12 +46,12 @@ def deploy(config_file: str) -> None:
         image = virt.ImageMeta(id="http://images.example.org/debian.raw", checksum="0" * 64)
         service.instances.add(instance.uuid)
         driver.prepare_for_spawn(instance)
-        driver.spawn(None, instance, image, [], None, None)
+        driver.spawn(virt.DeployRequest(instance, image))
         print("deployed on node", instance.node)
-        driver.destroy(None, instance, None)
+        driver.destroy(instance)
         print("destroyed")
     finally:
-        driver.cleanup_host(service.host)
+        driver.cleanup_host()
 
 
 if __name__ == "__main__":

@@ -67,11 +67,11 @@ class Service(virt.VirtAPI):
         self._records.hosts[instance.uuid] = self._host
         self.driver.prepare_for_spawn(instance)
         vif = virt.Vif(str(uuid.uuid4()))
-        self.driver.spawn(None, instance, IMAGE, [], None, None, [vif])
+        self.driver.spawn(virt.DeployRequest(instance, IMAGE, [vif]))
 
     def destroy(self, instance: virt.Instance) -> None:
         """Tear down, as a compute service does."""
-        self.driver.destroy(None, instance, None)
+        self.driver.destroy(instance)
         self._records.hosts.pop(instance.uuid, None)
 
 
@@ -114,4 +114,4 @@ def start_service(
 
     yield start
     for service in started:
-        service.driver.cleanup_host(service.host)
+        service.driver.cleanup_host()

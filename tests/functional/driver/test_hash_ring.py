@@ -59,7 +59,7 @@ def test_nodes_are_split_move_when_a_service_dies_and_come_back(
     taken = next(node for node, host in split.items() if host == dying.host)
     instance = dying.instance_on(taken)
     dying.spawn(instance)
-    dying.driver.cleanup_host(dying.host)
+    dying.driver.cleanup_host()
     records.live.remove(dying.host)
     for _ in range(2):
         moved = offers(survivors, records)

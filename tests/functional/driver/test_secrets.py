@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,20 +52,16 @@ class SecretiveService(Service):
 
     form: str
 
-    def config_drive(
-        self,
-        context: Any,
-        instance: virt.InstanceLike,
-        *,
-        network_info: virt.NetworkInfo,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-    ) -> virt.ConfigDrive:
+    def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive:
         files = [
             {"path": path, "content": base64.b64encode(content).decode()}
-            for path, content in injected_files
+            for path, content in request.injected_files
         ]
-        meta = {"uuid": instance.uuid, "admin_pass": admin_password, "files": files}
+        meta = {
+            "uuid": request.instance.uuid,
+            "admin_pass": request.admin_password,
+            "files": files,
+        }
         if self.form == "json":
             vendor_data = {"a": USER_DATA}
             return virt.ConfigDrive(meta_data=meta, user_data=USER_DATA, vendor_data=vendor_data)
@@ -100,7 +96,7 @@ def service(
     running = SecretiveService("compute1", config, records)
     running.form = form
     yield running
-    running.driver.cleanup_host("compute1")
+    running.driver.cleanup_host()
 
 
 @pytest.fixture
@@ -117,26 +113,25 @@ def node(ironic: FakeIronicServer) -> str:
 
 def steps(service: Service, instance: virt.Instance) -> list[Callable[[], Any]]:
     """What has to do with a secret, in the order of a life."""
-    driver, files = service.driver, [("/etc/secret", FILE)]
+    driver = service.driver
+    secrets: dict[str, Any] = {
+        "injected_files": [("/etc/secret", FILE)],
+        "admin_password": ADMIN_PASSWORD,
+    }
 
     def spawn() -> None:
         driver.prepare_for_spawn(instance)
-        driver.spawn(
-            *(None, instance, IMAGE, files, ADMIN_PASSWORD, None),
-            [virt.Vif(str(uuid.uuid4()))],
-            [VOLUME],
-        )
+        vifs = [virt.Vif(str(uuid.uuid4()))]
+        driver.spawn(virt.DeployRequest(instance, IMAGE, vifs, block_devices=[VOLUME], **secrets))
 
     return [
         spawn,
-        lambda: driver.get_vnc_console(None, instance),
+        lambda: driver.get_vnc_console(instance),
         lambda: driver.get_instance_diagnostics(instance),
-        lambda: driver.rescue(None, instance, None, None, RESCUE_PASSWORD),
-        lambda: driver.unrescue(None, instance),
-        lambda: driver.rebuild(
-            *(None, instance, IMAGE, files, ADMIN_PASSWORD, None), network_info=[]
-        ),
-        lambda: driver.destroy(None, instance, None, [VOLUME]),
+        lambda: driver.rescue(instance, RESCUE_PASSWORD),
+        lambda: driver.unrescue(instance),
+        lambda: driver.rebuild(virt.DeployRequest(instance, IMAGE, **secrets)),
+        lambda: driver.destroy(instance, has_volumes=True),
     ]
 
 

@@ -57,7 +57,7 @@ def service(tmp_path: Path, ironic: real_ironic.RealIronic) -> Iterator[Service]
     running = Service(write_conf(tmp_path, ironic))
     has_drive(running, None)
     yield running
-    running.driver.cleanup_host(running.host)
+    running.driver.cleanup_host()
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def has_drive(service: Service, drive: virt.ConfigDrive | None) -> None:
 def spawn(service: Service, instance: virt.Instance, image: virt.ImageMeta) -> None:
     service.driver.prepare_for_spawn(instance)
     vifs = [virt.Vif(instance.uuid)]
-    service.driver.spawn(None, instance, image, [], None, None, vifs)
+    service.driver.spawn(virt.DeployRequest(instance, image, vifs))
 
 
 def assert_nothing_is_left(operator: Operator, boot_files: BootFiles, node: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from nova import conf as nova_conf
 
+from ironic_virt import virt
 from ironic_virt.baremetal.node_decoder import NodeDecoder
 from ironic_virt.driver import deploy_request, rebuild_request
 from ironic_virt.nova import values, virtapi
@@ -48,13 +49,16 @@ class GenericDriverFields:
         more = virtapi.NovaVirtAPI(nova_conf.CONF).deploy_metadata(
             instance, values.Vifs(metadata.network_info)
         )
-        parts = (instance, image_meta, self._node, more)
+        request = virt.DeployRequest(
+            instance,
+            image_meta,
+            block_devices=[virt.BlockDevice("root", 0, {})] if boot_from_volume else [],
+            preserve_ephemeral=bool(preserve_ephemeral),
+        )
         if preserve_ephemeral is None:
-            info = deploy_request.instance_info(*parts, from_volume=boot_from_volume)
+            info = deploy_request.instance_info(request, self._node, more)
         else:
-            info = rebuild_request.instance_info(
-                *parts, preserve_ephemeral=preserve_ephemeral, wish=None
-            )
+            info = rebuild_request.instance_info(request, self._node, more)
             # By which ours knows its own rebuild, and its own keys, again.
             del info[rebuild_request.MARK], info[deploy_request.KEYS]
         # The tests' server has no display name, which Nova's API sees to.

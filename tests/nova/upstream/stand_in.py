@@ -80,9 +80,10 @@ class _Calls:
         method = getattr(self._driver, name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._over.begin(name, *args)
-            for arg in args:
-                _complete(arg)
+            about = [one.instance if isinstance(one, virt.DeployRequest) else one for one in args]
+            self._over.begin(name, *about)
+            for one in about:
+                _complete(one)
             return method(*[self._as_text(arg) for arg in args], **kwargs)
 
         return call
@@ -191,17 +192,17 @@ class IronicDriver(ours.IronicDriver):
         for vif in network_info:
             super().attach_interface(None, instance, None, vif)
 
-    def _config_drive(self, context: Any, instance: Any, **parts: Any) -> Any:
+    def _config_drive(self, request: virt.DeployRequest) -> Any:
+        instance, password = request.instance, request.admin_password
         if not self._is_told("_generate_configdrive") or not config_drive.is_wanted(instance):
-            return self._novas["config_drive"](context, instance, **parts)
-        password = parts["admin_password"]
+            return self._novas["config_drive"](request)
         drive = self._generate_configdrive(
-            context,
+            None,
             instance,
             None,
-            values.model_of(parts["network_info"]),
+            values.model_of(request.network_info),
             extra_md={"admin_pass": password} if password else {},
-            files=parts["injected_files"],
+            files=request.injected_files,
         )
         return virt.ConfigDrive(iso_gzip_base64=drive)
 

@@ -192,5 +192,5 @@ class Deaths:
         except Crash as crash:
             return stage, uuid, crash
         finally:
-            stage.ironic.driver.cleanup_host("compute1")
+            stage.ironic.driver.cleanup_host()
         return stage, uuid, None

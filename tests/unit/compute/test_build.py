@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from oslo_context import context as oslo_context
 
 from ironic_virt import virt
 from ironic_virt.compute.db import records
@@ -192,7 +193,7 @@ def test_what_was_rescued_before_it_was_written_down_is_not_lost(
     uuid = stage.create(nodes[0])
     instance = stage.instance(uuid)
     # A service that died when the node was active, and an operator who could not know.
-    stage.ironic.driver.spawn(None, instance, instance.image, [], None, None)
+    stage.ironic.driver.spawn(virt.DeployRequest(instance, instance.image))
     fake.set_node(nodes[0], provision_state="rescue")
     stage.look()
     assert stage.state(uuid) == ("active", None)
@@ -443,9 +444,9 @@ def test_a_build_is_logged_with_its_request(
     contexts: list[Any] = []
     real = stage.service.driver.spawn
 
-    def spawn(context: Any, *args: Any, **kwargs: Any) -> None:
-        contexts.append(context)
-        real(context, *args, **kwargs)
+    def spawn(request: virt.DeployRequest) -> None:
+        contexts.append(oslo_context.get_current())
+        real(request)
 
     monkeypatch.setattr(stage.service.driver, "spawn", spawn)
     uuid = stage.create(nodes[0], request_id="req-1", user_id="ada", project_id="p1")

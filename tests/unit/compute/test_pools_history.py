@@ -75,7 +75,7 @@ class Site:
     def die(self, host: str) -> None:
         if host in self.stages:
             stage = self.stages.pop(host)
-            stage.ironic.driver.cleanup_host(host)
+            stage.ironic.driver.cleanup_host()
             stage.db.close()
 
     def each(self, do: Callable[[ServiceStage], object]) -> None:

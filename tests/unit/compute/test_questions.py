@@ -53,7 +53,7 @@ def asked(stage: ServiceStage, monkeypatch: pytest.MonkeyPatch) -> list[tuple[st
     calls: list[tuple[str, str]] = []
 
     def has(address: virt.ConsoleAddress) -> Callable[..., virt.ConsoleAddress]:
-        def get(_context: Any, instance: virt.InstanceLike) -> virt.ConsoleAddress:
+        def get(instance: virt.InstanceLike) -> virt.ConsoleAddress:
             calls.append((address.kind, instance.uuid))
             return address
 
@@ -146,7 +146,7 @@ def test_what_was_read_before_the_answer_is_not_answered_twice(
 
 
 def test_why_there_is_none_reaches_who_asks(stage: ServiceStage, uuid: str) -> None:
-    def none(_context: Any, instance: virt.InstanceLike) -> Any:
+    def none(instance: virt.InstanceLike) -> Any:
         raise exceptions.ConsoleUnavailable("n", instance.uuid, "serial", "it has no socat")
 
     answers(stage, none, none)
@@ -157,7 +157,7 @@ def test_why_there_is_none_reaches_who_asks(stage: ServiceStage, uuid: str) -> N
 
 
 def test_a_driver_that_breaks_off_is_an_answer_too(stage: ServiceStage, uuid: str) -> None:
-    def broken(_context: Any, _instance: virt.InstanceLike) -> Any:
+    def broken(_instance: virt.InstanceLike) -> Any:
         raise ZeroDivisionError("by zero")
 
     answers(stage, broken, broken)
@@ -213,7 +213,7 @@ def test_one_that_has_no_node_has_none(stage: ServiceStage, fake: FakeIronic) ->
 def test_the_next_process_answeringwhat_the_last_one_did_not(
     stage: ServiceStage, set_stage: SetStage, uuid: str, asked: list[tuple[str, str]]
 ) -> None:
-    def stops(_context: Any, instance: virt.InstanceLike) -> Any:
+    def stops(instance: virt.InstanceLike) -> Any:
         raise exceptions.WaitCancelled("n", instance.uuid, "the service stops")
 
     answers(stage, stops, stops)

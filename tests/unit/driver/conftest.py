@@ -32,7 +32,7 @@ def set_stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
 
     yield make
     for stage in made:
-        stage.driver.cleanup_host("compute1")
+        stage.driver.cleanup_host()
 
 
 @pytest.fixture

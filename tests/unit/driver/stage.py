@@ -54,13 +54,6 @@ def make_conf(directory: Path, host: str = "compute1", **options: Any) -> cfg.Co
     return ironic_virt_conf.load([str(write_conf(directory, host, **options))])
 
 
-@dataclasses.dataclass(frozen=True)
-class Context:
-    """Whose wish something is."""
-
-    request_id: str | None = "req-1"
-
-
 class Service(virt.VirtAPI):
     """The least of a compute service.
 
@@ -128,20 +121,13 @@ class Service(virt.VirtAPI):
     def instance_names(self, uuids: Collection[str]) -> Mapping[str, str]:
         return {INSTANCE: "web"}
 
-    def config_drive(
-        self,
-        context: Any,
-        instance: virt.InstanceLike,
-        *,
-        network_info: virt.NetworkInfo,
-        injected_files: Sequence[tuple[str, bytes]],
-        admin_password: str | None,
-    ) -> virt.ConfigDrive | None:
+    def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive | None:
         if self.on_config_drive is not None:
             self.on_config_drive()
         if not self.has_drive:
             return None
-        return virt.ConfigDrive(meta_data={"uuid": instance.uuid, "admin_pass": admin_password})
+        told = {"uuid": request.instance.uuid, "admin_pass": request.admin_password}
+        return virt.ConfigDrive(meta_data=told)
 
     def report_progress(self, instance: virt.InstanceLike, step: str, detail: str = "") -> None:
         self.steps.append(step)
@@ -281,17 +267,19 @@ class Stage:
     ) -> None:
         """What a compute service does to have an instance deployed."""
         self.driver.prepare_for_spawn(instance)
-        self.driver.spawn(None, instance, image, [], SECRET, None, vifs)
+        self.driver.spawn(virt.DeployRequest(instance, image, vifs, admin_password=SECRET))
 
     def rebuild(self, instance: virt.Instance, image: virt.ImageMeta = OTHER_IMAGE) -> None:
         """What a compute service does to have another image put on."""
         self.driver.rebuild(
-            Context(), instance, image, [], SECRET, None, network_info=[virt.Vif(VIF)]
+            virt.DeployRequest(
+                instance, image, [virt.Vif(VIF)], admin_password=SECRET, request_id="req-1"
+            )
         )
 
     def destroy(self, instance: virt.Instance) -> None:
         """What a compute service does to get rid of an instance."""
-        self.driver.destroy(None, instance, None)
+        self.driver.destroy(instance)
 
     def provision_requests(self, verb: str) -> int:
         """How many requests for a change of the provision state were taken."""

@@ -47,11 +47,11 @@ def graphical(fake: FakeIronic, node: str) -> None:
 
 
 def serial(stage: Stage, instance: virt.Instance) -> virt.ConsoleAddress:
-    return stage.driver.get_serial_console(None, instance)
+    return stage.driver.get_serial_console(instance)
 
 
 def vnc(stage: Stage, instance: virt.Instance) -> virt.ConsoleAddress:
-    return stage.driver.get_vnc_console(None, instance)
+    return stage.driver.get_vnc_console(instance)
 
 
 def switched(fake: FakeIronic) -> list[bool]:
@@ -430,7 +430,7 @@ def asked(stage: Stage, node: str) -> None:
 @pytest.mark.parametrize("before", [spawn, asked])
 def test_asked_again_it_is_had(tmp_path: Path, before: Act, after: bool) -> None:
     for at, where, restarted, node in crashes(tmp_path, before, ask_node, a_serial_line, after):
-        address = restarted.driver.get_serial_console(None, restarted.instance(node))
+        address = restarted.driver.get_serial_console(restarted.instance(node))
         assert (address.host, address.port) == ("127.0.0.1", 10023), (at, where)
         assert restarted.fake.node(node)["console_enabled"], (at, where)
-        restarted.driver.cleanup_host("compute1")
+        restarted.driver.cleanup_host()

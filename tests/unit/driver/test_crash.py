@@ -59,7 +59,7 @@ def crashes(
         if before is not None:
             stage = Stage(fake, conf)
             before(stage, node)
-            stage.driver.cleanup_host("compute1")
+            stage.driver.cleanup_host()
         stage = Stage(fake, conf, crash_at=at, crash_after=after)
         try:
             act(stage, node)
@@ -69,7 +69,7 @@ def crashes(
             assert at > 3, "it should have died in between"
             return
         finally:
-            stage.driver.cleanup_host("compute1")
+            stage.driver.cleanup_host()
     pytest.fail("it never came to an end")
 
 
@@ -96,7 +96,7 @@ def test_spawn_goes_on(stage: Stage, node: str, tmp_path: Path, after: bool) -> 
         spawn(restarted, again)
         assert restarted.trace(again) == whole, f"died at request {at}, {where}"
         assert restarted.provision_requests("active") == 1, f"died at request {at}, {where}"
-        restarted.driver.cleanup_host("compute1")
+        restarted.driver.cleanup_host()
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -107,7 +107,7 @@ def test_what_spawn_left_can_be_taken_off(
     for at, where, restarted, node in crashes(tmp_path, None, spawn, nothing, after):
         undo(restarted, node)
         assert restarted.trace(node) == untouched, f"died at request {at}, {where}"
-        restarted.driver.cleanup_host("compute1")
+        restarted.driver.cleanup_host()
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -116,7 +116,7 @@ def test_destroy_goes_on(untouched: dict[str, Any], tmp_path: Path, after: bool)
         destroy(restarted, node)
         assert restarted.trace(node) == untouched, f"died at request {at}, {where}"
         assert restarted.provision_requests("deleted") == 1, f"died at request {at}, {where}"
-        restarted.driver.cleanup_host("compute1")
+        restarted.driver.cleanup_host()
 
 
 def rebuild(stage: Stage, node: str) -> None:
@@ -146,13 +146,13 @@ def test_rebuild_goes_on(stage: Stage, node: str, tmp_path: Path, after: bool) -
         trace = without_its_mark(restarted.trace(again))
         assert trace == whole, f"died at request {at}, {where}"
         assert restarted.provision_requests("rebuild") == 1, f"died at request {at}, {where}"
-        restarted.driver.cleanup_host("compute1")
+        restarted.driver.cleanup_host()
 
 
 POWER_CALLS: dict[str, tuple[str, Act]] = {
     "on": (
         "power off",
-        lambda stage, node: stage.driver.power_on(None, stage.instance(node), None),
+        lambda stage, node: stage.driver.power_on(stage.instance(node)),
     ),
     "off": ("power on", lambda stage, node: stage.driver.power_off(stage.instance(node))),
     "soft off": (
@@ -161,11 +161,11 @@ POWER_CALLS: dict[str, tuple[str, Act]] = {
     ),
     "reboot": (
         "power on",
-        lambda stage, node: stage.driver.reboot(None, stage.instance(node), None, "HARD"),
+        lambda stage, node: stage.driver.reboot(stage.instance(node), "HARD"),
     ),
     "soft reboot": (
         "power on",
-        lambda stage, node: stage.driver.reboot(None, stage.instance(node), None, "SOFT"),
+        lambda stage, node: stage.driver.reboot(stage.instance(node), "SOFT"),
     ),
 }
 
@@ -190,7 +190,7 @@ def test_a_power_call_goes_on(tmp_path: Path, what: str, after: bool) -> None:
         # What had ended when the process died can't be told from what never began.
         most = 1 if at <= before_it_waits else 2
         assert 1 <= len(taken) <= most, f"died at request {at}, {where}"
-        restarted.driver.cleanup_host("compute1")
+        restarted.driver.cleanup_host()
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -203,7 +203,7 @@ def test_a_rebuild_that_fails_has_failed_whoever_asks(tmp_path: Path, after: boo
         failing_rebuild(restarted, node)
         assert restarted.trace(node)["provision_state"] == "deploy failed"
         assert restarted.provision_requests("rebuild") == 1, f"died at request {at}, {where}"
-        restarted.driver.cleanup_host("compute1")
+        restarted.driver.cleanup_host()
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -213,7 +213,7 @@ def test_a_failed_deployment_is_undone_in_the_end(
     for at, where, restarted, node in crashes(tmp_path, None, failing_spawn, deploy_fails, after):
         clean_up(restarted, node)
         assert restarted.trace(node) == untouched, f"died at request {at}, {where}"
-        restarted.driver.cleanup_host("compute1")
+        restarted.driver.cleanup_host()
 
 
 def reserve(stage: Stage, node: str) -> None:
@@ -245,7 +245,7 @@ def test_taking_a_reservation_off_goes_on(
         destroy(restarted, node)
         assert restarted.trace(node) == untouched, f"died at request {at}, {where}"
         assert restarted.provision_requests("deleted") == 0
-        restarted.driver.cleanup_host("compute1")
+        restarted.driver.cleanup_host()
 
 
 # -- when Ironic picks the node ------------------------------------------------
@@ -298,7 +298,7 @@ def test_spawn_on_any_node_goes_on(tmp_path: Path, after: bool) -> None:
         assert (uuid, node) == (INSTANCE, carrier), f"died at request {at}, {where}"
         assert restarted.trace(carrier)["provision_state"] == "active"
         assert restarted.provision_requests("active") == 1, f"died at request {at}, {where}"
-        restarted.driver.cleanup_host("compute1")
+        restarted.driver.cleanup_host()
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -311,7 +311,7 @@ def test_what_spawn_on_any_node_left_can_be_taken_off(
         assert left(restarted) == [], f"died at request {at}, {where}"
         for node in restarted.fake.nodes():
             assert restarted.trace(node["uuid"]) == untouched, f"died at request {at}, {where}"
-        restarted.driver.cleanup_host("compute1")
+        restarted.driver.cleanup_host()
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -325,4 +325,4 @@ def test_destroy_on_any_node_goes_on(
         assert left(restarted) == [], f"died at request {at}, {where}"
         for node in restarted.fake.nodes():
             assert restarted.trace(node["uuid"]) == untouched, f"died at request {at}, {where}"
-        restarted.driver.cleanup_host("compute1")
+        restarted.driver.cleanup_host()

@@ -12,7 +12,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import Properties
 from ironic_virt.driver import deploy_request
-from ironic_virt.virt import Flavor, ImageMeta, Instance
+from ironic_virt.virt import BlockDevice, DeployRequest, Flavor, ImageMeta, Instance
 
 NODE = Node(uuid="a1b2c3d4-0000-4000-8000-000000000000", properties=Properties(local_gb=500))
 GLANCE_ID = "0f7bb2a1-0000-4000-8000-000000000000"
@@ -28,7 +28,9 @@ def info(image: ImageMeta, **flavor: Any) -> dict[str, Any]:
         user_id="u1",
         flavor=Flavor("bm.large", vcpus=8, memory_mb=1024, root_gb=10, swap=512, **flavor),
     )
-    return deploy_request.instance_info(instance, image, NODE, {"project_name": "Demo"})
+    return deploy_request.instance_info(
+        DeployRequest(instance, image), NODE, {"project_name": "Demo"}
+    )
 
 
 def test_sizes_are_texts_and_the_names_are_novas() -> None:
@@ -107,14 +109,16 @@ def test_a_node_that_anaconda_installs_gets_no_image_that_lacks_a_part(
     node = msgspec.structs.replace(NODE, deploy_interface="anaconda")
     image = ImageMeta(url, properties=dict.fromkeys(has, "https://a/part"))
     instance = Instance("6d2b4f02-0000-4000-8000-000000000001", "web", Flavor("bm"))
+    request = DeployRequest(instance, image)
     if lacks is None:
-        assert deploy_request.instance_info(instance, image, node, {})["image_source"] == url
+        assert deploy_request.instance_info(request, node, {})["image_source"] == url
         return
     with pytest.raises(exceptions.ImageRefused, match=f"properties {lacks}$") as caught:
-        deploy_request.instance_info(instance, image, node, {})
+        deploy_request.instance_info(request, node, {})
     assert not caught.value.retriable
-    assert deploy_request.instance_info(instance, image, NODE, {})
-    assert deploy_request.instance_info(instance, image, node, {}, from_volume=True)
+    assert deploy_request.instance_info(request, NODE, {})
+    from_volume = DeployRequest(instance, image, block_devices=[BlockDevice("v0", 0, {})])
+    assert deploy_request.instance_info(from_volume, node, {})
 
 
 def test_an_image_to_be_run_from_memory_is_booted_as_it_is() -> None:

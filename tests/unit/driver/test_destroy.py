@@ -168,9 +168,9 @@ def test_a_node_of_another_shard_is_never_acted_on(
     for act in (
         lambda: stage.destroy(stage.instance(node)),
         lambda: stage.driver.failed_spawn_cleanup(stage.instance(node)),
-        lambda: stage.driver.reboot(None, stage.instance(node), None, "HARD"),
+        lambda: stage.driver.reboot(stage.instance(node), "HARD"),
         lambda: stage.driver.power_off(stage.instance(node)),
-        lambda: stage.driver.power_on(None, stage.instance(node), None),
+        lambda: stage.driver.power_on(stage.instance(node)),
         lambda: stage.spawn(stage.instance(node)),
     ):
         with pytest.raises(exceptions.NodeNotOurs, match=r"'theirs'.*move the node's record"):

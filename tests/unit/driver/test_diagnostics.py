@@ -38,7 +38,7 @@ def diagnosed(stage: Stage, instance: virt.Instance, ahead: float = 0) -> virt.I
 def test_what_ironic_knows_is_told(
     stage: Stage, fake: FakeIronic, instance: virt.Instance
 ) -> None:
-    stage.driver.power_on(None, instance, None)
+    stage.driver.power_on(instance)
     fake.requests.clear()
     told = stage.driver.get_instance_diagnostics(instance)
     assert told.state is virt.PowerState.RUNNING
@@ -56,12 +56,12 @@ def test_it_is_up_since_it_was_switched_on(
     stage: Stage, fake: FakeIronic, instance: virt.Instance
 ) -> None:
     assert diagnosed(stage, instance).uptime is None, "its power was never touched"
-    stage.driver.power_on(None, instance, None)
+    stage.driver.power_on(instance)
     fake.advance(3600)
     uptime = diagnosed(stage, instance).uptime
     assert uptime is not None
     assert 3600 <= uptime < 3610
-    stage.driver.reboot(None, instance, None, "HARD")
+    stage.driver.reboot(instance, "HARD")
     assert (diagnosed(stage, instance).uptime or 0) < 10
     assert diagnosed(stage, instance, ahead=-500).uptime == 0
     stage.driver.power_off(instance)

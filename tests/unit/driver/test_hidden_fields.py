@@ -38,7 +38,7 @@ def placed(lessee: Stage, node: str) -> virt.Instance:
     """An instance that is active and on."""
     instance = lessee.instance(node)
     lessee.spawn(instance)
-    lessee.driver.power_on(None, instance, None)
+    lessee.driver.power_on(instance)
     return instance
 
 
@@ -54,7 +54,7 @@ def test_a_reboot_is_asked_for_once_and_has_not_failed(
     lessee: Stage, fake: FakeIronic, placed: virt.Instance, reboot_type: str
 ) -> None:
     fake.requests.clear()
-    lessee.driver.reboot(None, placed, None, reboot_type)
+    lessee.driver.reboot(placed, reboot_type)
     assert len(power_requests(fake)) == 1
     assert lessee.driver.get_info(placed, use_cache=False).state is virt.PowerState.RUNNING
 
@@ -68,7 +68,7 @@ def test_a_reboot_that_is_over_before_it_is_seen_is_done_at_the_deadline(
     stage.spawn(instance)
     stage.edits.append(redact)
     fake.requests.clear()
-    stage.driver.reboot(None, instance, None, "SOFT")
+    stage.driver.reboot(instance, "SOFT")
     assert power_requests(fake) == ["soft rebooting"]
 
 
@@ -77,7 +77,7 @@ def test_power_goes_off_and_on(
 ) -> None:
     lessee.driver.power_off(placed)
     assert fake.node(node)["power_state"] == "power off"
-    lessee.driver.power_on(None, placed, None)
+    lessee.driver.power_on(placed)
     assert fake.node(node)["power_state"] == "power on"
 
 

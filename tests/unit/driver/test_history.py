@@ -35,11 +35,11 @@ def destroy(stage: Stage, instance: virt.Instance) -> None:
 
 
 def rescue(stage: Stage, instance: virt.Instance) -> None:
-    stage.driver.rescue(None, instance, None, None, PASSWORD)
+    stage.driver.rescue(instance, PASSWORD)
 
 
 def unrescue(stage: Stage, instance: virt.Instance) -> None:
-    stage.driver.unrescue(None, instance)
+    stage.driver.unrescue(instance)
 
 
 STEPS = [

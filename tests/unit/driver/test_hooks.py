@@ -205,7 +205,7 @@ def test_a_process_that_takes_a_deployment_up_ends_it(
     instance = hooked.instance(node)
     fake.set_node(node, instance_uuid=INSTANCE, provision_state="active")
     with pytest.raises(exceptions.HookFailed):
-        hooked.restarted().driver.spawn(None, instance, IMAGE, [], None, None)
+        hooked.restarted().driver.spawn(virt.DeployRequest(instance, IMAGE))
     assert CALLS == [("first", "after_deploy")]
 
 

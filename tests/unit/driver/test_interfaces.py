@@ -42,11 +42,11 @@ def active(stage: Stage, node: str) -> virt.Instance:
 
 
 def attach(stage: Stage, instance: virt.Instance, vif: virt.Vif = OTHER) -> None:
-    stage.driver.attach_interface(None, instance, IMAGE, vif)
+    stage.driver.attach_interface(instance, vif)
 
 
 def detach(stage: Stage, instance: virt.Instance, vif: virt.Vif = OTHER) -> None:
-    stage.driver.detach_interface(None, instance, vif)
+    stage.driver.detach_interface(instance, vif)
 
 
 def sent(fake: FakeIronic, *methods: str) -> list[str]:
@@ -487,7 +487,7 @@ def test_a_process_that_died_has_it_done_by_the_next_one(
             assert at > 2
             break
         finally:
-            dying.driver.cleanup_host("compute1")
+            dying.driver.cleanup_host()
         assert (OTHER.id in fake.vifs(node)) is (act is attach), f"request {at}"
     else:
         pytest.fail("it never came to an end")
@@ -515,7 +515,7 @@ def prepare(stage: Stage, instance: virt.Instance, *vifs: virt.Vif) -> None:
 
 
 def spawn(stage: Stage, instance: virt.Instance, *vifs: virt.Vif) -> None:
-    stage.driver.spawn(None, instance, IMAGE, [], None, None, vifs)
+    stage.driver.spawn(virt.DeployRequest(instance, IMAGE, vifs))
 
 
 def test_what_is_attached_before_the_volumes_is_not_attached_again(
@@ -550,7 +550,7 @@ def test_another_process_deploys_what_was_prepared(
     prepare(stage, instance, virt.Vif(VIF))
     restarted = stage.restarted()
     spawn(restarted, instance, virt.Vif(VIF))
-    restarted.driver.cleanup_host("compute1")
+    restarted.driver.cleanup_host()
     assert fake.vifs(two_ports) == [VIF]
     assert fake.node(two_ports)["provision_state"] == "active"
 

@@ -43,11 +43,11 @@ def rebuild(stage: Stage, instance: virt.Instance) -> None:
 
 
 def rescue(stage: Stage, instance: virt.Instance) -> None:
-    stage.driver.rescue(None, instance, None, None, "a password")
+    stage.driver.rescue(instance, "a password")
 
 
 def unrescue(stage: Stage, instance: virt.Instance) -> None:
-    stage.driver.unrescue(None, instance)
+    stage.driver.unrescue(instance)
 
 
 def power_off(stage: Stage, instance: virt.Instance) -> None:
@@ -55,7 +55,7 @@ def power_off(stage: Stage, instance: virt.Instance) -> None:
 
 
 def reboot(stage: Stage, instance: virt.Instance) -> None:
-    stage.driver.reboot(None, instance, None, "SOFT")
+    stage.driver.reboot(instance, "SOFT")
 
 
 def inject_nmi(stage: Stage, instance: virt.Instance) -> None:

@@ -20,7 +20,7 @@ def life(stage: Stage, node: str) -> list[dict[str, Any]]:
     instance = stage.instance(node)
     stage.spawn(instance)
     seen = [stage.trace(node)]
-    stage.driver.reboot(None, instance, None, "HARD")
+    stage.driver.reboot(instance, "HARD")
     seen.append(stage.trace(node))
     stage.fake.advance(60)
     stage.rebuild(instance)

@@ -156,7 +156,7 @@ def test_without_networks_nothing_is_asked_of_ports(
 ) -> None:
     instance = stage.instance(node)
     stage.driver.prepare_for_spawn(instance)
-    stage.driver.spawn(None, instance, IMAGE, [], None, None, [])
+    stage.driver.spawn(virt.DeployRequest(instance, IMAGE))
     assert "network_data" not in drive_of(fake, "active")
     assert fake.requests.matching("GET", "/ports") == []
 

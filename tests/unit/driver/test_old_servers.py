@@ -27,7 +27,7 @@ def test_an_instance_comes_and_goes(set_stage: SetStage, newest: int) -> None:
     instance = stage.instance(node)
     stage.spawn(instance)
     assert fake.node(node)["provision_state"] == "active"
-    stage.driver.reboot(None, instance, None, "SOFT")
+    stage.driver.reboot(instance, "SOFT")
     stage.driver.power_off(instance, timeout=10)
     stage.destroy(instance)
     assert stage.trace(node) == untouched

@@ -151,7 +151,7 @@ def test_the_way_to_pools_and_back_keeps_instances(
     assert not stage.driver.is_node_deleted(first)
     assert stage.driver.is_node_deleted(second), "its record is not needed any more"
     assert stage.driver.node_of(old) == first
-    stage.driver.reboot(None, old, None, "HARD")
+    stage.driver.reboot(old, "HARD")
     stage.destroy(old)
     stage.service.owned, stage.service.places = set(), {}
     fake.settle()
@@ -171,7 +171,7 @@ def test_the_way_to_pools_and_back_keeps_instances(
     inventory = after.driver.get_inventory(POOL)
     assert (inventory.total, inventory.reserved) == (1, 0)
     assert inventory.placement_class == "CUSTOM_GOLD"
-    after.driver.reboot(None, new, None, "HARD")
+    after.driver.reboot(new, "HARD")
     after.destroy(new)
     assert fake.allocations() == []
     after.service.owned, after.service.places = set(), {}

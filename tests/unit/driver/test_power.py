@@ -16,7 +16,7 @@ def instance(stage: Stage, node: str, fake: FakeIronic) -> virt.Instance:
     """An instance that is active and on."""
     placed = stage.instance(node)
     stage.spawn(placed)
-    stage.driver.power_on(None, placed, None)
+    stage.driver.power_on(placed)
     fake.requests.clear()
     return placed
 
@@ -31,7 +31,7 @@ def test_off_and_on_again(
     stage.driver.power_off(instance)
     assert fake.node(node)["power_state"] == "power off"
     assert stage.driver.get_info(instance).state is virt.PowerState.SHUTDOWN
-    stage.driver.power_on(None, instance, None)
+    stage.driver.power_on(instance)
     assert fake.node(node)["power_state"] == "power on"
     assert stage.driver.get_info(instance).state is virt.PowerState.RUNNING
     assert power_requests(fake) == ["power off", "power on"]
@@ -43,7 +43,7 @@ def test_off_and_on_again(
 def test_a_reboot_ends_with_the_power_on(
     stage: Stage, fake: FakeIronic, instance: virt.Instance, reboot_type: str, sent: str
 ) -> None:
-    stage.driver.reboot(None, instance, None, reboot_type)
+    stage.driver.reboot(instance, reboot_type)
     assert power_requests(fake) == [sent]
     assert stage.driver.get_info(instance, use_cache=False).state is virt.PowerState.RUNNING
 
@@ -52,7 +52,7 @@ def test_a_soft_reboot_that_fails_becomes_a_hard_one(
     stage: Stage, fake: FakeIronic, instance: virt.Instance
 ) -> None:
     fake.fail_next("power", "the system ignores ACPI")
-    stage.driver.reboot(None, instance, None, "SOFT")
+    stage.driver.reboot(instance, "SOFT")
     assert power_requests(fake) == ["soft rebooting", "rebooting"]
 
 
@@ -60,7 +60,7 @@ def test_a_soft_reboot_that_the_hardware_lacks_becomes_a_hard_one(
     stage: Stage, fake: FakeIronic, instance: virt.Instance
 ) -> None:
     fake.faults.status(400, "PUT", "/states/power$", body="soft rebooting is not supported")
-    stage.driver.reboot(None, instance, None, "SOFT")
+    stage.driver.reboot(instance, "SOFT")
     assert power_requests(fake) == ["soft rebooting", "rebooting"]
 
 
@@ -81,7 +81,7 @@ def test_a_failure_says_what_ironic_said(
         stage.driver.power_off(instance)
     assert caught.value.node == node
     with pytest.raises(exceptions.PowerFailed, match="the BMC is on fire"):
-        stage.driver.reboot(None, instance, None, "HARD")
+        stage.driver.reboot(instance, "HARD")
 
 
 def test_a_change_that_never_ends_is_given_up_in_time(
@@ -100,13 +100,13 @@ def test_a_change_that_is_under_way_is_waited_for_and_not_asked_for_again(
     fake.requests.clear()
     stage.driver._client.set_power_state(node, "power off", applied=lambda _: True)
     restarted.driver.power_off(instance)
-    restarted.driver.cleanup_host("compute1")
+    restarted.driver.cleanup_host()
     assert power_requests(fake) == ["power off"]
 
 
 def test_an_instance_that_is_nowhere_has_no_power(stage: Stage, node: str) -> None:
     with pytest.raises(exceptions.InstanceNotFound):
-        stage.driver.power_on(None, stage.instance(node), None)
+        stage.driver.power_on(stage.instance(node))
 
 
 # -- timeouts -----------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_a_reboot_whose_reply_is_lost_is_not_asked_for_again(
     instance = stage.instance(fake.add_node(ports=1, power_state="power on"))
     stage.spawn(instance)
     fake.faults.lose_reply("PUT", "/states/power$")
-    stage.driver.reboot(None, instance, None, reboot_type)
+    stage.driver.reboot(instance, reboot_type)
     assert len(power_requests(fake)) == 1
 
 
@@ -161,11 +161,11 @@ def test_what_had_failed_before_is_no_failure_of_a_reboot(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, state: str
 ) -> None:
     fake.set_node(node, provision_state=state, last_error="no call from the ramdisk")
-    stage.driver.reboot(None, instance, None, "HARD")
+    stage.driver.reboot(instance, "HARD")
     assert power_requests(fake) == ["rebooting"]
     fake.fail_next("power", "the BMC is on fire")
     with pytest.raises(exceptions.PowerFailed, match="the BMC is on fire"):
-        stage.driver.reboot(None, instance, None, "HARD")
+        stage.driver.reboot(instance, "HARD")
 
 
 # -- a node that is never powered off ------------------------------------------
@@ -190,7 +190,7 @@ def test_a_node_that_is_never_powered_off_may_be_off(
     stage.driver.power_off(instance, timeout=30)
     assert power_requests(fake) == []
     assert stage.driver.get_info(instance).state is virt.PowerState.SHUTDOWN
-    stage.driver.power_on(None, instance, None)
+    stage.driver.power_on(instance)
     assert fake.node(node)["power_state"] == "power on"
 
 
@@ -201,7 +201,7 @@ def test_a_node_that_is_never_powered_off_is_rebooted(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, reboot_type: str, sent: str
 ) -> None:
     fake.set_node(node, disable_power_off=True)
-    stage.driver.reboot(None, instance, None, reboot_type)
+    stage.driver.reboot(instance, reboot_type)
     assert power_requests(fake) == [sent]
 
 
@@ -320,7 +320,7 @@ def test_a_change_that_was_told_of_is_known_at_once(
     stage.driver.get_available_nodes(refresh=True)
     fake.set_node(node, power_state="power off")
     assert stage.driver.get_info(instance).state is virt.PowerState.RUNNING
-    stage.driver.power_update_event(instance, "POWER_OFF")
+    stage.driver.power_update_event(instance)
     assert stage.driver.get_info(instance).state is virt.PowerState.SHUTDOWN
 
 
@@ -328,7 +328,7 @@ def test_a_change_is_told_of_while_ironic_is_away(
     stage: Stage, fake: FakeIronic, instance: virt.Instance, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake.faults.status(500, "GET", count=None)
-    stage.driver.power_update_event(instance, "POWER_OFF")
+    stage.driver.power_update_event(instance)
     assert "The next refresh does it" in caplog.text
 
 
@@ -344,7 +344,7 @@ def test_a_soft_reboot_whose_end_nobody_saw_is_not_followed_by_a_hard_one(
     fake.faults.status(
         503, "GET", count=None, when=lambda *_: 0 < fake.clock.now() - asked_at < 20
     )
-    stage.driver.reboot(None, instance, None, "SOFT")
+    stage.driver.reboot(instance, "SOFT")
     assert power_requests(fake) == ["soft rebooting"]
 
 
@@ -356,7 +356,7 @@ def test_a_soft_reboot_that_can_not_be_seen_is_an_error_and_no_hard_one(
         503, "GET", count=None, when=lambda *_: power_requests(fake) == ["soft rebooting"]
     )
     with pytest.raises(exceptions.WaitTimeout, match="soft rebooting") as caught:
-        stage.driver.reboot(None, instance, None, "SOFT")
+        stage.driver.reboot(instance, "SOFT")
     assert "can't be asked" in str(caught.value.__notes__)
     assert power_requests(fake) == ["soft rebooting"]
 
@@ -368,7 +368,7 @@ def test_a_soft_reboot_that_takes_longer_is_waited_for_and_not_followed_by_a_har
     stage = set_stage(fake, power_timeout=20)
     instance = stage.instance(fake.add_node(ports=1, power_state="power on"))
     stage.spawn(instance)
-    stage.driver.reboot(None, instance, None, "SOFT")
+    stage.driver.reboot(instance, "SOFT")
     assert power_requests(fake) == ["soft rebooting"]
 
 
@@ -376,5 +376,5 @@ def test_a_system_that_ignores_a_soft_reboot_gets_a_hard_one(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
     fake.ignore_soft_power(node)
-    stage.driver.reboot(None, instance, None, "SOFT")
+    stage.driver.reboot(instance, "SOFT")
     assert power_requests(fake) == ["soft rebooting", "rebooting"]

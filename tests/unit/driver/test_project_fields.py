@@ -164,7 +164,7 @@ def test_a_second_spawn_goes_on(stage: Stage, fake: FakeIronic, node: str) -> No
     stage.service.unwanted = None
     stage.driver.prepare_for_spawn(instance)
     fake.set_node(node, **both(PROJECT))
-    stage.driver.spawn(None, instance, IMAGE, [], SECRET, None, [virt.Vif(VIF)])
+    stage.driver.spawn(virt.DeployRequest(instance, IMAGE, [virt.Vif(VIF)], admin_password=SECRET))
     assert told(fake, node) == both(PROJECT)
 
 
@@ -191,7 +191,7 @@ def test_a_process_that_died_goes_on(
         act(restarted, node)
         restarted.fake.settle()
         assert told(restarted.fake, node) == wanted, (at, where)
-        restarted.driver.cleanup_host("compute1")
+        restarted.driver.cleanup_host()
 
 
 @pytest.mark.parametrize("way", ["lose_reply", "reset"])

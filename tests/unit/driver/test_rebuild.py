@@ -12,7 +12,7 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.exceptions import Disk
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import INSTANCE, OTHER_IMAGE, SECRET, STRANGER, VIF, Context, Stage
+from tests.unit.driver.stage import INSTANCE, OTHER_IMAGE, SECRET, STRANGER, VIF, Stage
 
 GLANCE = virt.ImageMeta("0f7bb2a1-0000-4000-8000-000000000000")
 PARTITION = virt.ImageMeta(
@@ -41,7 +41,14 @@ def rebuild(
     **more: Any,
 ) -> None:
     stage.driver.rebuild(
-        Context(request), instance, image, [], SECRET, None, network_info=[virt.Vif(VIF)], **more
+        virt.DeployRequest(
+            instance,
+            image,
+            [virt.Vif(VIF)],
+            admin_password=SECRET,
+            request_id=request,
+            **more,
+        )
     )
 
 
@@ -212,24 +219,9 @@ def test_an_instance_that_boots_from_a_volume_is_refused_at_once(
 ) -> None:
     root, other = virt.BlockDevice("v0", 0, {}), virt.BlockDevice("v1", 1, {})
     with pytest.raises(exceptions.OperationNotSupported, match="boots from a volume"):
-        rebuild(stage, instance, block_device_info=[other, root])
+        rebuild(stage, instance, block_devices=[other, root])
     assert not len(fake.requests)
-    rebuild(stage, instance, block_device_info=[other])
-    assert stage.provision_requests("rebuild") == 1
-
-
-def test_evacuating_is_refused_at_once(
-    stage: Stage, fake: FakeIronic, instance: virt.Instance
-) -> None:
-    with pytest.raises(exceptions.OperationNotSupported, match="evacuating"):
-        rebuild(stage, instance, evacuate=True)
-    assert not len(fake.requests)
-
-
-def test_reimaging_a_boot_volume_means_nothing_without_one(
-    stage: Stage, instance: virt.Instance
-) -> None:
-    rebuild(stage, instance, reimage_boot_volume=True)
+    rebuild(stage, instance, block_devices=[other])
     assert stage.provision_requests("rebuild") == 1
 
 

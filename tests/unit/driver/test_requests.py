@@ -33,7 +33,7 @@ def test_a_spawn(stage: Stage, fake: FakeIronic, node: str, instance: virt.Insta
     stage.driver.prepare_for_spawn(instance)
     assert sent(fake, node) == ["GET ", "PATCH "]
     stage.service.has_drive = False
-    stage.driver.spawn(None, instance, IMAGE, [], None, None)
+    stage.driver.spawn(virt.DeployRequest(instance, IMAGE))
     assert sent(fake, node) == ["GET ", "PATCH ", "PUT /states/provision", "GET "]
 
 
@@ -53,7 +53,7 @@ def test_a_spawn_with_networks(stage: Stage, fake: FakeIronic) -> None:
     stage.driver.prepare_for_spawn(instance)
     fake.requests.clear()
     vifs = [virt.Vif(VIF), virt.Vif(VIF[:-1] + "2")]
-    stage.driver.spawn(None, instance, IMAGE, [], None, None, vifs)
+    stage.driver.spawn(virt.DeployRequest(instance, IMAGE, vifs))
     assert sent(fake, node) == [
         "GET ",
         "POST /vifs",
@@ -77,7 +77,7 @@ def test_a_spawn_whose_networks_are_there_looks_no_second_time(
     vifs = [virt.Vif(VIF)]
     stage.driver.prepare_networks_before_block_device_mapping(instance, vifs)
     fake.requests.clear()
-    stage.driver.spawn(None, instance, IMAGE, [], None, None, vifs)
+    stage.driver.spawn(virt.DeployRequest(instance, IMAGE, vifs))
     assert sent(fake, node) == ["GET ", "GET /vifs", "PATCH ", "PUT /states/provision", "GET "]
 
 
@@ -86,12 +86,12 @@ def test_what_is_done_to_an_active_instance(
 ) -> None:
     stage.spawn(instance)
     fake.requests.clear()
-    stage.driver.reboot(None, instance, None, "HARD")
+    stage.driver.reboot(instance, "HARD")
     power = ["GET /nodes", "PUT /states/power", "GET "]
     assert sent(fake, node) == power
     stage.driver.power_off(instance)
     assert sent(fake, node) == power
-    stage.driver.power_on(None, instance, None)
+    stage.driver.power_on(instance)
     assert sent(fake, node) == power
     stage.destroy(instance)
     assert sent(fake, node) == ["GET /nodes", "PUT /states/provision", "GET "]

@@ -34,11 +34,11 @@ def instance(stage: Stage, node: str, fake: FakeIronic) -> virt.Instance:
 
 
 def rescue(stage: Stage, instance: virt.Instance, password: str = SECRET) -> None:
-    stage.driver.rescue(None, instance, None, None, password)
+    stage.driver.rescue(instance, password)
 
 
 def unrescue(stage: Stage, instance: virt.Instance) -> None:
-    stage.driver.unrescue(None, instance)
+    stage.driver.unrescue(instance)
 
 
 def verbs(fake: FakeIronic) -> list[str]:
@@ -277,7 +277,7 @@ def test_a_service_that_stops_leaves_a_failed_rescue_to_the_next(
     leave = stage.driver._rescue._leave  # type: ignore[attr-defined]
 
     def stopped(whose: virt.Instance) -> str:
-        stage.driver.cleanup_host("compute1")
+        stage.driver.cleanup_host()
         return str(leave(whose))
 
     stage.driver._rescue._leave = stopped  # type: ignore[attr-defined]
@@ -312,4 +312,4 @@ def test_it_goes_on(tmp_path: Path, before: Act, act: Act, wanted: str, after: b
         trace = restarted.trace(node)
         assert (trace["provision_state"], trace["last_error"]) == (wanted, None), (at, where)
         assert restarted.provision_requests("unrescue") <= 1, (at, where)
-        restarted.driver.cleanup_host("compute1")
+        restarted.driver.cleanup_host()

@@ -62,7 +62,7 @@ def test_no_secret_is_logged(stage: Stage, node: str, caplog: pytest.LogCaptureF
 def test_spawn_reserves_the_node_itself_if_nobody_has(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
-    stage.driver.spawn(None, stage.instance(node), IMAGE, [], None, None)
+    stage.driver.spawn(virt.DeployRequest(stage.instance(node), IMAGE))
     assert fake.node(node)["instance_uuid"] == INSTANCE
 
 
@@ -105,14 +105,6 @@ def test_a_node_that_is_taken_up_as_soon_as_it_is_active_is_deployed(
     stage.spawn(stage.instance(node))
     assert fake.node(node)["instance_uuid"] == INSTANCE
     assert stage.provision_requests("deleted") == 0
-
-
-def test_an_instance_that_shall_stay_off_is_powered_off(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
-    fake.set_node(node, power_state="power on")
-    stage.driver.spawn(None, stage.instance(node), IMAGE, [], None, None, power_on=False)
-    assert fake.node(node)["power_state"] == "power off"
 
 
 def test_without_a_node_nothing_is_asked_of_ironic(stage: Stage, fake: FakeIronic) -> None:
@@ -226,7 +218,7 @@ def test_somebody_else_takes_the_node_between_reserving_and_deploying(
     theirs = {"image_source": "https://theirs.example.test/"}
     fake.set_node(node, instance_uuid=STRANGER, instance_info=theirs)
     with pytest.raises(exceptions.NodeTaken, match=STRANGER):
-        stage.driver.spawn(None, stage.instance(node), IMAGE, [], None, None)
+        stage.driver.spawn(virt.DeployRequest(stage.instance(node), IMAGE))
     assert fake.node(node)["instance_uuid"] == STRANGER
     assert fake.node(node)["instance_info"] == theirs
     assert stage.provision_requests("active") == 0
@@ -327,7 +319,7 @@ def test_somebody_takes_the_node_between_two_vifs(
     fake.faults.delay(0, "POST", "/vifs$", when=stranger_comes)
     vifs = [virt.Vif(VIF), virt.Vif(VIF[:-1] + "2")]
     with pytest.raises(exceptions.NodeTaken):
-        stage.driver.spawn(None, stage.instance(two_ports), IMAGE, [], None, None, vifs)
+        stage.driver.spawn(virt.DeployRequest(stage.instance(two_ports), IMAGE, vifs))
     assert fake.vifs(two_ports) == [VIF]
 
 
@@ -343,7 +335,7 @@ def test_a_vif_that_a_former_attempt_has_attached_is_no_error(
     instance = stage.instance(two_ports)
     stage.driver.prepare_for_spawn(instance)
     stage.channel.send("POST", f"/nodes/{two_ports}/vifs", json={"id": VIF}, version="1.38")
-    stage.driver.spawn(None, instance, IMAGE, [], None, None, [virt.Vif(VIF)])
+    stage.driver.spawn(virt.DeployRequest(instance, IMAGE, [virt.Vif(VIF)]))
     assert fake.node(two_ports)["provision_state"] == "active"
     assert fake.vifs(two_ports) == [VIF]
 
@@ -430,7 +422,7 @@ def test_a_vif_that_has_no_place_is_named(stage: Stage, fake: FakeIronic, node: 
     untouched = stage.trace(node)
     vifs = [virt.Vif(VIF), virt.Vif(VIF[:-1] + "2")]
     with pytest.raises(exceptions.VifAttachFailed) as caught:
-        stage.driver.spawn(None, stage.instance(node), IMAGE, [], None, None, vifs)
+        stage.driver.spawn(virt.DeployRequest(stage.instance(node), IMAGE, vifs))
     assert caught.value.vif == vifs[1].id
     assert stage.trace(node) == untouched
 
@@ -467,7 +459,7 @@ def test_a_service_that_stops_leaves_the_deployment_to_the_next_one(
 ) -> None:
     def stop_while_deploying() -> None:
         if fake.node(node)["provision_state"] == "deploying":
-            stage.driver.cleanup_host("compute1")
+            stage.driver.cleanup_host()
 
     stage.service.on_abort_question = stop_while_deploying
     with pytest.raises(exceptions.WaitCancelled):
@@ -477,7 +469,7 @@ def test_a_service_that_stops_leaves_the_deployment_to_the_next_one(
     stage.service.on_abort_question = None
     restarted = stage.restarted()
     restarted.spawn(stage.instance(node))
-    restarted.driver.cleanup_host("compute1")
+    restarted.driver.cleanup_host()
     assert fake.node(node)["provision_state"] == "active"
     assert stage.provision_requests("active") == 1
 

@@ -58,13 +58,11 @@ def spawn(
 ) -> None:
     instance = stage.instance(node)
     stage.driver.prepare_for_spawn(instance)
-    stage.driver.spawn(
-        None, instance, image, [], None, None, [virt.Vif(VIF)], block_device_info=devices
-    )
+    stage.driver.spawn(virt.DeployRequest(instance, image, [virt.Vif(VIF)], block_devices=devices))
 
 
 def destroy(stage: Stage, node: str, devices: Sequence[virt.BlockDevice] = BOTH) -> None:
-    stage.driver.destroy(None, stage.instance(node), None, devices)
+    stage.driver.destroy(stage.instance(node), has_volumes=bool(devices))
 
 
 def targets(fake: FakeIronic, node: str) -> list[Row]:
@@ -276,7 +274,7 @@ def test_what_can_not_be_deleted_after_the_tear_down_goes_before_the_next_deploy
     fake.settle()
     other = stage.instance(storage_node, uuid=STRANGER)
     stage.driver.prepare_for_spawn(other)
-    stage.driver.spawn(None, other, IMAGE, [], None, None)
+    stage.driver.spawn(virt.DeployRequest(other, IMAGE))
     assert targets(fake, storage_node) == []
 
 
@@ -303,7 +301,7 @@ def test_what_is_left_on_a_free_node_is_deleted_after_a_while(
         look_for_left(restarted)
         look_for_left(restarted)
     finally:
-        restarted.driver.cleanup_host("compute1")
+        restarted.driver.cleanup_host()
     assert targets(fake, storage_node) == of((5, "site"), owner=None)
 
 
@@ -415,19 +413,19 @@ def deaths(act: Callable[[Stage, str], None], stage: Stage, after: bool) -> Iter
         if act is destroy:
             whole = Stage(fake, stage.conf)
             spawn(whole, node)
-            whole.driver.cleanup_host("compute1")
+            whole.driver.cleanup_host()
         dying = Stage(fake, stage.conf, crash_at=at, crash_after=after)
         try:
             act(dying, node)
         except Crash as crash:
             restarted = dying.restarted()
             yield restarted, node, f"died at request {at}, {crash}"
-            restarted.driver.cleanup_host("compute1")
+            restarted.driver.cleanup_host()
         else:
             assert at > 5
             return
         finally:
-            dying.driver.cleanup_host("compute1")
+            dying.driver.cleanup_host()
     pytest.fail("it never came to an end")
 
 
@@ -561,14 +559,3 @@ def test_a_node_that_ironic_does_not_have_has_no_connector(stage: Stage) -> None
         stage.driver.get_node_volume_connector(STRANGER)
     with pytest.raises(exceptions.NodeNotAvailable):
         stage.driver.get_volume_connector(stage.instance(STRANGER))
-
-
-@pytest.mark.parametrize("act", ["attach_volume", "detach_volume"])
-def test_volumes_of_an_instance_that_runs_stay_as_they_are(
-    stage: Stage, fake: FakeIronic, storage_node: str, act: str
-) -> None:
-    spawn(stage, storage_node, [DATA], IMAGE)
-    sent = len(fake.requests)
-    with pytest.raises(exceptions.OperationNotSupported, match="when the server is created"):
-        getattr(stage.driver, act)(None, {}, stage.instance(storage_node))
-    assert len(fake.requests) == sent

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The contract and the driver that keeps it: the same arguments, and each of them read."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+
+import pytest
+
+from ironic_virt import virt
+from ironic_virt.driver import IronicDriver
+
+
+def methods(kind: type) -> Iterator[str]:
+    """The names of a class's own methods."""
+    return (name for name, value in vars(kind).items() if inspect.isfunction(value))
+
+
+@pytest.mark.parametrize("name", sorted(methods(IronicDriver)))
+def test_the_driver_reads_every_argument(name: str) -> None:
+    (function,) = ast.parse(textwrap.dedent(inspect.getsource(getattr(IronicDriver, name)))).body
+    assert isinstance(function, ast.FunctionDef)
+    given = {one.arg for one in (*function.args.args, *function.args.kwonlyargs)}
+    assert given <= {one.id for one in ast.walk(function) if isinstance(one, ast.Name)} | {"self"}
+
+
+@pytest.mark.parametrize("name", sorted(set(methods(virt.ComputeDriver)) - {"__init__"}))
+def test_the_driver_takes_what_the_contract_says(name: str) -> None:
+    said, taken = (
+        [(one.name, one.kind, one.default) for one in inspect.signature(found).parameters.values()]
+        for found in (getattr(virt.ComputeDriver, name), getattr(IronicDriver, name))
+    )
+    assert taken == said
