@@ -16,7 +16,6 @@ Thread-safe: it keeps nothing.
 from __future__ import annotations
 
 import re
-import urllib.parse
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -25,7 +24,7 @@ import msgspec
 from ironic_virt import exceptions, logs
 from ironic_virt.baremetal.http import answers, paging
 from ironic_virt.baremetal.http.connection import Answer
-from ironic_virt.baremetal.http.sender import Sender
+from ironic_virt.baremetal.http.sender import Sender, path_of
 from ironic_virt.baremetal.http.versions import Feature
 
 _PATH = "/allocations"
@@ -174,7 +173,7 @@ class Allocations:
 
 
 def _path_of(uuid: str) -> str:
-    return f"{_PATH}/{urllib.parse.quote(uuid, safe='')}"
+    return path_of("allocations", uuid)
 
 
 def _confirm_absent(error: exceptions.NotFound, uuid: str) -> None:

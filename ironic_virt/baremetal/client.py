@@ -13,7 +13,6 @@ server's message, the node and the request id.
 from __future__ import annotations
 
 import copy
-import urllib.parse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, TypeVar
 
@@ -21,7 +20,6 @@ import msgspec
 from oslo_config import cfg
 
 from ironic_virt import exceptions, logs
-from ironic_virt.baremetal import shards
 from ironic_virt.baremetal.allocations import Allocations
 from ironic_virt.baremetal.consoles import Consoles
 from ironic_virt.baremetal.history import History
@@ -29,7 +27,7 @@ from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.http.connection import Answer, Channel, KeystoneChannel, ObservedChannel
 from ironic_virt.baremetal.http.reachability import TellingChannel, where
 from ironic_virt.baremetal.http.retry import RetryPolicy
-from ironic_virt.baremetal.http.sender import Sender
+from ironic_virt.baremetal.http.sender import Sender, path_of
 from ironic_virt.baremetal.http.versions import Feature, ServerVersions
 from ironic_virt.baremetal.management import Management
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
@@ -37,14 +35,7 @@ from ironic_virt.baremetal.node_decoder import NodeDecoder
 from ironic_virt.baremetal.node_filter import FIELD_FEATURES, NodeFilter
 from ironic_virt.baremetal.node_lists import NodeLists
 from ironic_virt.baremetal.patches import JsonPatch, patch_is_applied
-from ironic_virt.baremetal.ports import (
-    PORT_FIELDS,
-    PORTGROUP_FIELDS,
-    Port,
-    Portgroup,
-    Portgroups,
-    Ports,
-)
+from ironic_virt.baremetal.ports import NetworkPorts
 from ironic_virt.baremetal.volumes import Volumes
 
 T = TypeVar("T")
@@ -82,19 +73,8 @@ class Validation(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-class _Vif(msgspec.Struct):
-    id: str
-
-
-class _Vifs(msgspec.Struct):
-    vifs: list[_Vif]
-
-
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _VALIDATION = msgspec.json.Decoder(dict[str, Validation])
-_VIFS = msgspec.json.Decoder(_Vifs)
-_PORTS = msgspec.json.Decoder(Ports)
-_PORTGROUPS = msgspec.json.Decoder(Portgroups)
 
 
 class IronicClient:
@@ -164,6 +144,11 @@ class IronicClient:
         return Consoles(self._sender)
 
     @property
+    def ports(self) -> NetworkPorts:
+        """Network ports of nodes, and the VIFs on them."""
+        return NetworkPorts(self._sender)
+
+    @property
     def volumes(self) -> Volumes:
         """Volume connectors and targets of nodes."""
         return Volumes(self._sender)
@@ -184,10 +169,6 @@ class IronicClient:
     def lists(self) -> NodeLists:
         """The lists that the inventory asks for."""
         return NodeLists(self._sender, self._decoder)
-
-    def shards(self) -> list[str]:
-        """See :func:`shards.names`."""
-        return shards.names(self._sender)
 
     def list_nodes(
         self,
@@ -213,7 +194,7 @@ class IronicClient:
         :raises NodeNotFound: Ironic has no such node.
         :raises NodeUnreadable: a field is missing or malformed.
         """
-        path = f"/nodes/{_quoted(uuid)}"
+        path = path_of("nodes", uuid)
         return self._sender.look(
             path, **_WHOLE, node=uuid, result=lambda answer: self._node_in(answer, path, uuid)
         )
@@ -268,7 +249,7 @@ class IronicClient:
         :returns: the node as it is afterwards.
         :raises Conflict: among others when ``instance_uuid`` is another's.
         """
-        path = f"/nodes/{_quoted(uuid)}"
+        path = path_of("nodes", uuid)
 
         def applied() -> Node | None:
             answer = self._sender.once("GET", path, optional=FIELD_FEATURES, node=uuid)
@@ -356,7 +337,7 @@ class IronicClient:
         features: Sequence[Feature],
         again: Callable[[], None] | None,
     ) -> None:
-        node_path = f"/nodes/{_quoted(uuid)}"
+        node_path = path_of("nodes", uuid)
 
         def look() -> bool | None:
             answer = self._sender.once("GET", node_path, **_WHOLE, node=uuid)
@@ -375,88 +356,12 @@ class IronicClient:
 
     def validate_node(self, uuid: str) -> dict[str, Validation]:
         """Have Ironic check the node; interface name to what it says."""
-        path = f"/nodes/{_quoted(uuid)}/validate"
+        path = path_of("nodes", uuid, "validate")
         answer = self._sender.read(path, node=uuid)
         found = answers.content(answer, _VALIDATION.decode, "a validation", path=path, node=uuid)
         return {
             name: Validation(said.result, logs.reason(said.reason)) for name, said in found.items()
         }
-
-    # -- VIFs -----------------------------------------------------------------
-
-    def list_vifs(self, uuid: str) -> list[str]:
-        """The ids of the VIFs attached to a node."""
-        path = f"/nodes/{_quoted(uuid)}/vifs"
-        answer = self._sender.read(path, node=uuid)
-        return _vif_ids(answer, path, uuid)
-
-    def attach_vif(self, uuid: str, vif: str, *, again: Callable[[], None] | None = None) -> None:
-        """Attach a VIF.
-
-        Ironic looks at this node's ports only: one that another node has is taken, too.
-
-        It notes which port has the VIF before it tells Neutron (39.0.0).  So after an error
-        of status 500 the VIF may be there, though unconnected; and where a reply was lost,
-        a VIF that is there counts as attached, because nothing tells whether Neutron took it.
-
-        :param again: called before it is asked for again; raises if it is no longer right.
-        :raises Conflict: it is attached to this node already.
-        :raises BadRequest: the node has no port left for it.
-        """
-        path = f"/nodes/{_quoted(uuid)}/vifs"
-
-        def applied() -> bool | None:
-            answer = self._sender.once("GET", path, node=uuid)
-            return vif in _vif_ids(answer, path, uuid) or None
-
-        self._sender.change(
-            "POST",
-            path,
-            json={"id": vif},
-            node=uuid,
-            applied=applied,
-            result=lambda _: True,
-            again=again,
-            # It was tried, and what has come of it is not attached.
-            final=lambda error: error.status is not None and error.status >= 500,
-        )
-
-    def detach_vif(self, uuid: str, vif: str, *, again: Callable[[], None] | None = None) -> None:
-        """Detach a VIF.
-
-        :param again: called before it is asked for again; raises if it is no longer right.
-        :raises BadRequest: it isn't attached to this node.
-        """
-        path = f"/nodes/{_quoted(uuid)}/vifs"
-
-        def applied() -> bool | None:
-            answer = self._sender.once("GET", path, node=uuid)
-            return vif not in _vif_ids(answer, path, uuid) or None
-
-        self._sender.change(
-            "DELETE",
-            f"{path}/{_quoted(vif)}",
-            node=uuid,
-            applied=applied,
-            result=lambda _: True,
-            again=again,
-        )
-
-    def list_ports(self, uuid: str) -> list[Port]:
-        """A node's network ports."""
-        answer = self._of_node("/ports", uuid, PORT_FIELDS)
-        return answers.content(answer, _PORTS.decode, "ports", path="/ports", node=uuid).ports
-
-    def list_portgroups(self, uuid: str) -> list[Portgroup]:
-        """A node's port groups."""
-        path = "/portgroups"
-        answer = self._of_node(path, uuid, PORTGROUP_FIELDS)
-        found = answers.content(answer, _PORTGROUPS.decode, "port groups", path=path, node=uuid)
-        return found.portgroups
-
-    def _of_node(self, path: str, uuid: str, fields: Iterable[str]) -> Answer:
-        params = {"node": uuid, "fields": ",".join(fields)}
-        return self._sender.read(path, params=params, node=uuid)
 
 
 def _asked(answer: Answer) -> frozenset[str]:
@@ -478,15 +383,6 @@ def _readable(node: Node, answer: Answer, path: str, method: str = "GET") -> Nod
     return _with_unasked(node, answer)
 
 
-def _vif_ids(answer: Answer, path: str, node: str) -> list[str]:
-    vifs = answers.content(answer, _VIFS.decode, "a list of VIFs", path=path, node=node).vifs
-    return [vif.id for vif in vifs]
-
-
 def _with_unasked(node: Node, answer: Answer) -> Node:
     """The node, with the names of the fields of which its answer can't tell."""
     return msgspec.structs.replace(node, unasked=answer.unasked) if answer.unasked else node
-
-
-def _quoted(part: str) -> str:
-    return urllib.parse.quote(part, safe="")

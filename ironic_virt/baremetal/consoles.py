@@ -14,13 +14,12 @@ Thread-safe: it keeps nothing.
 from __future__ import annotations
 
 import dataclasses
-import urllib.parse
 from collections.abc import Callable
 
 import msgspec
 
 from ironic_virt.baremetal.http import answers
-from ironic_virt.baremetal.http.sender import Sender
+from ironic_virt.baremetal.http.sender import Sender, path_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class Consoles:
 
     def vnc_address(self, node: str) -> tuple[str | None, int | None]:
         """Host and port of a VNC server, where Ironic's own proxy finds it."""
-        path = f"/nodes/{urllib.parse.quote(node, safe='')}"
+        path = path_of("nodes", node)
         params = {"fields": "driver_internal_info"}
         answer = self._sender.read(path, params=params, node=node)
         found = answers.content(answer, _NOTES.decode, "a node", path=path, node=node)
@@ -107,4 +106,4 @@ class Consoles:
 
 
 def _path(node: str) -> str:
-    return f"/nodes/{urllib.parse.quote(node, safe='')}/states/console"
+    return path_of("nodes", node, "states", "console")

@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import urllib.parse
 from collections.abc import Mapping
 
 import msgspec
 
 from ironic_virt import exceptions, logs
 from ironic_virt.baremetal.http import answers
-from ironic_virt.baremetal.http.sender import Sender
+from ironic_virt.baremetal.http.sender import Sender, path_of
 from ironic_virt.baremetal.http.versions import Feature
 
 ERROR = "ERROR"
@@ -70,7 +69,7 @@ class History:
         return [msgspec.structs.replace(event, event=logs.reason(event.event)) for event in events]
 
     def _read(self, node: str, params: Mapping[str, str]) -> list[NodeEvent]:
-        path = f"/nodes/{urllib.parse.quote(node, safe='')}/history"
+        path = path_of("nodes", node, "history")
         answer = self._sender.read(path, needs=[Feature.HISTORY], params=params, node=node)
         return answers.content(answer, _page_in, "a node's history", path=path, node=node).history
 

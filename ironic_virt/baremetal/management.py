@@ -8,7 +8,6 @@ Thread-safe: it keeps nothing.
 from __future__ import annotations
 
 import datetime
-import urllib.parse
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -16,7 +15,7 @@ import msgspec
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.http import answers
-from ironic_virt.baremetal.http.sender import Sender
+from ironic_virt.baremetal.http.sender import Sender, path_of
 
 _BROKE_OFF = 500
 
@@ -47,7 +46,7 @@ class Management:
         :raises BadRequest: the node's hardware type can't do it.
         :raises IronicError: among others when nobody can tell whether it was sent.
         """
-        path = f"/nodes/{urllib.parse.quote(uuid, safe='')}/management/inject_nmi"
+        path = path_of("nodes", uuid, "management", "inject_nmi")
 
         def unknown(
             why: str = "the reply was lost", cause: exceptions.IronicError | None = None
@@ -85,7 +84,7 @@ class Management:
 
         :returns: in UTC; ``None``: it never has, or has not noted it.
         """
-        path = f"/nodes/{urllib.parse.quote(uuid, safe='')}"
+        path = path_of("nodes", uuid)
         answer = self._sender.read(
             path,
             params={"fields": "driver_internal_info"},

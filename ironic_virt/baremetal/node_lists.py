@@ -13,7 +13,6 @@ Thread-safe: it keeps nothing.
 from __future__ import annotations
 
 import datetime
-import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -22,7 +21,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.http import answers, paging
-from ironic_virt.baremetal.http.sender import Sender
+from ironic_virt.baremetal.http.sender import Sender, path_of
 from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
 from ironic_virt.baremetal.node_decoder import NodeDecoder
@@ -135,6 +134,15 @@ class _StampPage(msgspec.Struct):
     nodes: list[_Stamp]
 
 
+class _Shard(msgspec.Struct):
+    name: str | None = None
+
+
+class _Shards(msgspec.Struct):
+    shards: list[_Shard]
+
+
+_SHARDS = msgspec.json.Decoder(_Shards)
 _SWEPT = msgspec.json.Decoder(_SweptPage)
 _STAMP = msgspec.json.Decoder(_Stamp)
 _STAMPS = msgspec.json.Decoder(_StampPage)
@@ -237,10 +245,20 @@ class NodeLists:
 
         :raises NodeNotFound: Ironic has no such node.
         """
-        path = f"/nodes/{urllib.parse.quote(uuid, safe='')}"
+        path = path_of("nodes", uuid)
         answer = self._sender.read(path, node=uuid)
         stamp = answers.content(answer, _stamp_in, "a node", path=path, node=uuid)
         return _moment(stamp.updated_at)
+
+    def shards(self) -> list[str]:
+        """The names of the shards that have a node, sorted.
+
+        :raises MicroversionNotSupported: the server knows no shards.
+        :raises IronicError: they could not be listed.
+        """
+        answer = self._sender.read("/shards", needs=[Feature.SHARD])
+        found = answers.content(answer, _SHARDS.decode, "a list of shards", path="/shards")
+        return sorted(shard.name for shard in found.shards if shard.name)
 
     def _stamp(self, where: NodeFilter, direction: str) -> Stamp | None:
         params = where.params() | {

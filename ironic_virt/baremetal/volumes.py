@@ -16,7 +16,6 @@ Thread-safe: it keeps nothing.
 from __future__ import annotations
 
 import re
-import urllib.parse
 import uuid as uuids
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -25,7 +24,7 @@ import msgspec
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.http import answers, paging
-from ironic_virt.baremetal.http.sender import Sender
+from ironic_virt.baremetal.http.sender import Sender, path_of
 from ironic_virt.baremetal.http.versions import Feature
 
 _CONNECTORS = "/volume/connectors"
@@ -196,7 +195,7 @@ class Volumes:
 
 
 def _path_of(uuid: str) -> str:
-    return f"{_TARGETS}/{urllib.parse.quote(uuid, safe='')}"
+    return path_of("volume", "targets", uuid)
 
 
 def _confirm_absent(error: exceptions.NotFound, uuid: str) -> None:

@@ -33,7 +33,7 @@ def diagnose(
     :raises InstanceNotFound: no node carries the instance.
     """
     node = access.of_instance(instance)
-    ports = client.list_ports(node.uuid)
+    ports = client.ports.listed(node.uuid)
     switched = None
     if node.power_state == states.POWER_ON and node.target_power_state is None:
         switched = client.management.power_changed_at(node.uuid)

@@ -194,8 +194,8 @@ class Hooks:
                 extra=_frozen(node.extra or {}),
             ),
             is_rebuild=is_rebuild,
-            ports=functools.cache(lambda: tuple(client.list_ports(node.uuid))),
-            portgroups=functools.cache(lambda: tuple(client.list_portgroups(node.uuid))),
+            ports=functools.cache(lambda: tuple(client.ports.listed(node.uuid))),
+            portgroups=functools.cache(lambda: tuple(client.ports.groups(node.uuid))),
         )
 
 

@@ -72,7 +72,7 @@ class Network:
         missing = [vif.id for vif in network_info]
         if missing and self._prepared.pop(instance.uuid, None) == node.uuid:
             # Ironic would note each one that is there already as an error of the node's.
-            there = self._client.list_vifs(node.uuid)
+            there = self._client.ports.vifs(node.uuid)
             missing = [vif for vif in missing if vif not in there]
         for number, vif in enumerate(missing):
             if number:
@@ -82,9 +82,9 @@ class Network:
 
     def links(self, node: str) -> dict[str, Link]:
         """The physical link of each VIF on a node, by VIF."""
-        ports = self._client.list_ports(node)
+        ports = self._client.ports.listed(node)
         bonded = any(port.portgroup_uuid for port in ports)
-        return links(ports, self._client.list_portgroups(node) if bonded else ())
+        return links(ports, self._client.ports.groups(node) if bonded else ())
 
     def detach_all(self, node: Node, instance: InstanceLike) -> None:
         """Detach every VIF from a node that carries the instance.
@@ -95,7 +95,7 @@ class Network:
         :raises VifDetachFailed: the node would keep it, for its next user.
         """
         self._prepared.pop(instance.uuid, None)
-        for vif in self._client.list_vifs(node.uuid):
+        for vif in self._client.ports.vifs(node.uuid):
             self._access.held(instance, node.uuid)
             self._detach(node, instance, vif)
 
@@ -132,7 +132,7 @@ class Network:
         self._access.guard(node, instance)
         if node.provision_state in states.GIVES_INTERFACES:
             self._detach(node, instance, vif.id)
-        elif vif.id in self._client.list_vifs(node.uuid):
+        elif vif.id in self._client.ports.vifs(node.uuid):
             raise exceptions.VifDetachFailed(
                 node.uuid,
                 instance.uuid,
@@ -160,7 +160,7 @@ class Network:
         self, node: Node, instance: InstanceLike, vif: str, again: Callable[[], None]
     ) -> None:
         try:
-            self._client.attach_vif(node.uuid, vif, again=again)
+            self._client.ports.attach(node.uuid, vif, again=again)
         except exceptions.IronicError as exc:
             kind = exceptions.VifAttachFailed
             if isinstance(exc, exceptions.Conflict | exceptions.BadRequest):
@@ -185,7 +185,7 @@ class Network:
     def _is_there(self, node: Node, vif: str, refusal: exceptions.IronicError) -> bool:
         """Whether the node has a VIF that Ironic has refused."""
         try:
-            return vif in self._client.list_vifs(node.uuid)
+            return vif in self._client.ports.vifs(node.uuid)
         except exceptions.IronicError as exc:
             exc.add_note(f"It is not known whether node {node.uuid} has VIF {vif}: {refusal}")
             raise
@@ -204,7 +204,7 @@ class Network:
         detach = command.format(f"detach {node.uuid} {vif}")
         left: bool | None
         try:
-            if vif not in client.list_vifs(node.uuid):
+            if vif not in client.ports.vifs(node.uuid):
                 return False, ""
         except exceptions.IronicError as exc:
             look = command.format(f"list {node.uuid}")
@@ -233,11 +233,11 @@ class Network:
     def _detach(self, node: Node, instance: InstanceLike, vif: str) -> None:
         again = self._access.still_held(instance, node.uuid)
         try:
-            self._client.detach_vif(node.uuid, vif, again=again)
+            self._client.ports.detach(node.uuid, vif, again=again)
         except exceptions.IronicError as exc:
             if not _is_refusal(exc):
                 raise
-            if vif not in self._client.list_vifs(node.uuid):
+            if vif not in self._client.ports.vifs(node.uuid):
                 LOG.debug("VIF %s is off node %s already: %s", vif, node.uuid, exc)
                 return
             raise exceptions.VifDetachFailed(

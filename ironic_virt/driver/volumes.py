@@ -120,8 +120,8 @@ class Volumes:
 
     def _vif_with(self, node: str, macs: list[str]) -> str | None:
         places: list[Port | Portgroup] = [
-            *self._client.list_portgroups(node),
-            *self._client.list_ports(node),
+            *self._client.ports.groups(node),
+            *self._client.ports.listed(node),
         ]
         vifs = {place.address.lower(): place.vif for place in reversed(places) if place.address}
         return next((vif for mac in macs if (vif := vifs.get(mac.lower()))), None)

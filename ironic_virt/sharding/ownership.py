@@ -284,7 +284,7 @@ class Ownership:
             return
         shards = None
         try:
-            shards = self._client.shards()
+            shards = self._client.lists.shards()
         except exceptions.IronicError as exc:
             LOG.debug("The shards can't be listed: %s", exc)
         if not snapshot:

@@ -254,6 +254,11 @@ class Sender:
         return answer
 
 
+def path_of(*parts: str) -> str:
+    """The path of a resource, each part of which may hold any character."""
+    return "".join("/" + urllib.parse.quote(part, safe="") for part in parts)
+
+
 def _versions_in(body: bytes) -> ServerVersions:
     version = msgspec.json.decode(body)["version"]
     lowest, newest = str(version["min_version"]), str(version["version"])

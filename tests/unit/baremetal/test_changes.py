@@ -110,9 +110,9 @@ def test_vifs_are_listed_attached_and_detached() -> None:
         answer(200, {"vifs": [{"id": VIF}, {"id": "other"}]}), answer(204), answer(204)
     )
     client = client_of(channel)
-    assert client.list_vifs(NODE) == [VIF, "other"]
-    client.attach_vif(NODE, VIF)
-    client.detach_vif(NODE, VIF)
+    assert client.ports.vifs(NODE) == [VIF, "other"]
+    client.ports.attach(NODE, VIF)
+    client.ports.detach(NODE, VIF)
     assert channel.lines == [
         f"GET /nodes/{NODE}/vifs",
         f"POST /nodes/{NODE}/vifs",
@@ -126,7 +126,7 @@ def test_vifs_are_listed_attached_and_detached() -> None:
 )
 def test_what_is_no_list_of_vifs_is_an_error_that_names_the_node(body: bytes) -> None:
     with pytest.raises(exceptions.UnexpectedAnswer) as caught:
-        client_of(ScriptedChannel(answer(200, body))).list_vifs(NODE)
+        client_of(ScriptedChannel(answer(200, body))).ports.vifs(NODE)
     assert caught.value.node == NODE
 
 

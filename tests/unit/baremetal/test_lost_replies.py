@@ -87,7 +87,7 @@ CHANGES = {
         refused_because_done=fault(400, "Already on its way."),
     ),
     "attach_vif": Change(
-        call=lambda client: client.attach_vif(NODE, VIF),
+        call=lambda client: client.ports.attach(NODE, VIF),
         request=f"POST /nodes/{NODE}/vifs",
         look=f"GET /nodes/{NODE}/vifs",
         done=answer(204),
@@ -98,7 +98,7 @@ CHANGES = {
         ),
     ),
     "detach_vif": Change(
-        call=lambda client: client.detach_vif(NODE, VIF),
+        call=lambda client: client.ports.detach(NODE, VIF),
         request=f"DELETE /nodes/{NODE}/vifs/{VIF}",
         look=f"GET /nodes/{NODE}/vifs",
         done=answer(204),
