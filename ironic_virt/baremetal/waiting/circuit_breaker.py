@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
-from ironic_virt.baremetal.waiting.intervals import SHORTEST_INTERVAL, Rhythm
-from ironic_virt.baremetal.waiting.looks import Look, Waiter
+from ironic_virt.baremetal.waiting.intervals import SHORTEST_INTERVAL, PollIntervals
+from ironic_virt.baremetal.waiting.waiters import PollRequest, Waiter
 from ironic_virt.logs import OutageTimer
 
 LOG = logging.getLogger(__name__)
@@ -42,15 +42,15 @@ _REFUSALS = (exceptions.MicroversionNotSupported, exceptions.IronicUnauthorized)
 _SERVER_IN_TROUBLE = (exceptions.IronicUnreachable, exceptions.IronicUnavailable)
 
 
-class Trouble:
+class CircuitBreaker:
     """The troubles of a poll.
 
     :ivar held_until: nothing is asked before that.
     """
 
-    def __init__(self, rhythm: Rhythm, clock: Callable[[], float]) -> None:
+    def __init__(self, intervals: PollIntervals, clock: Callable[[], float]) -> None:
         self.held_until = float("-inf")
-        self._rhythm = rhythm
+        self._intervals = intervals
         self._clock = clock
         self._answered_at = float("-inf")
         self._in_a_row = 0
@@ -70,7 +70,7 @@ class Trouble:
         self._refused_since = None
         self.held_until = float("-inf")
 
-    def failed(self, look: Look, waiters: Sequence[Waiter], error: Exception) -> bool:
+    def failed(self, request: PollRequest, waiters: Sequence[Waiter], error: Exception) -> bool:
         """Take note that a look failed.
 
         :param waiters: those whom it was for.
@@ -79,15 +79,18 @@ class Trouble:
         now = self._clock()
         for waiter in waiters:
             waiter.failures += 1
-            waiter.trouble = str(error)
+            waiter.last_error = str(error)
             if not isinstance(error, _REFUSALS):
                 waiter.refused_since = None
             elif waiter.refused_since is None:
                 waiter.refused_since = now
         # A look that hung may be one of few, when few wait.
-        hung = isinstance(error, exceptions.IronicUnreachable) and now - look.began >= look.timeout
+        hung = (
+            isinstance(error, exceptions.IronicUnreachable)
+            and now - request.began >= request.timeout
+        )
         alive_until = self._answered_at + (ALIVE_FOR if hung else 0.0)
-        if not self._is_of_all(error) or look.began < alive_until:
+        if not self._is_of_all(error) or request.began < alive_until:
             return False
         self._in_a_row += 1
         if not isinstance(error, exceptions.IronicUnauthorized):
@@ -97,15 +100,15 @@ class Trouble:
         if now < self.held_until or (self._in_a_row < IN_A_ROW and not self._holds):
             return False
         self._holds += 1
-        self.held_until = now + self.pause(look, self._holds, error)
+        self.held_until = now + self.pause(request, self._holds, error)
         return True
 
-    def pause(self, look: Look, failures: int, error: Exception) -> float:
+    def pause(self, request: PollRequest, failures: int, error: Exception) -> float:
         """Seconds to wait after so many failures in a row; what the last one took counts."""
-        taken = self._clock() - look.began
+        taken = self._clock() - request.began
         if isinstance(error, _SERVER_IN_TROUBLE):
             failures = self.weighed(failures)
-        pause = self._rhythm.backoff(failures) if failures else self._rhythm.pause(0, 1.0)
+        pause = self._intervals.backoff(failures) if failures else self._intervals.pause(0, 1.0)
         return max(pause - taken, SHORTEST_INTERVAL)
 
     def weighed(self, failures: int) -> int:
@@ -126,7 +129,7 @@ class Trouble:
 
     # -- giving up ------------------------------------------------------------
 
-    def hopeless(
+    def given_up(
         self, waiters: Sequence[Waiter], everybody: Sequence[Waiter], error: Exception
     ) -> list[Waiter]:
         """Those who need not wait any longer."""
@@ -147,18 +150,20 @@ class Trouble:
 
     # -- the log; without the lock --------------------------------------------
 
-    def tell(self, look: Look, count: int, pause: float, error: Exception) -> None:
+    def log_failure(
+        self, request: PollRequest, count: int, pause: float, error: Exception
+    ) -> None:
         """Say that a look failed, at first and every few minutes."""
         kind = (type(error).__name__, getattr(error, "status", None))
         lasted = self._outages.setdefault(kind, OutageTimer(clock=self._clock)).failed()
         if lasted is None:
-            LOG.debug("Ironic could again not be asked for %s: %s", look.what, error)
+            LOG.debug("Ironic could again not be asked for %s: %s", request.what, error)
             return
         LOG.log(
             logging.ERROR if isinstance(error, _REFUSALS) else logging.WARNING,
             "Ironic could not be asked for %s, which %d wait for%s; asking again in %.1f s "
             "and then at longer intervals: %s",
-            look.what,
+            request.what,
             count,
             f", for {lasted:.0f} s now" if lasted else "",
             pause,
@@ -166,17 +171,17 @@ class Trouble:
         )
 
     @staticmethod
-    def tell_of_end(look: Look, count: int, error: Exception) -> None:
+    def log_end(request: PollRequest, count: int, error: Exception) -> None:
         """Say that waits end."""
         LOG.error(
             "%d waits end, because Ironic can't be asked for %s: %s",
             count,
-            look.what,
+            request.what,
             logs.said(error),
             exc_info=not isinstance(error, exceptions.IronicVirtError),
         )
 
-    def note_recovery(self) -> None:
+    def log_recovery(self) -> None:
         """Say that Ironic answers for everybody again, if it was said that it did not."""
         told, self._outages = self._outages, {}
         lasted = [seconds for outage in told.values() if (seconds := outage.worked()) is not None]
@@ -184,6 +189,6 @@ class Trouble:
             LOG.info("Ironic answers for every node that is waited for, after %.0f s", max(lasted))
 
     @property
-    def was_told(self) -> bool:
+    def has_logged(self) -> bool:
         """Whether there is a recovery to be told of."""
         return bool(self._outages)

@@ -31,7 +31,7 @@ _LARGEST_BACKOFF = 5
 
 
 @dataclasses.dataclass(frozen=True)
-class Rhythm:
+class PollIntervals:
     """When to look.
 
     :param interval: seconds; all pauses are shares or multiples of it.
@@ -46,7 +46,7 @@ class Rhythm:
         """Who is due within so many seconds is served at once."""
         return self._floored * _TOGETHER
 
-    def pause(self, looks: int, patience: float, *, served: int = 1, late: float = 0.0) -> float:
+    def pause(self, polls: int, patience: float, *, served: int = 1, late: float = 0.0) -> float:
         """Seconds until the next look after so many, of one pace.
 
         :param patience: the longest pause in intervals, what the next look itself takes
@@ -57,11 +57,11 @@ class Rhythm:
             be as late.
         """
         share = _FIRST_LOOK
-        if looks:
-            share = min(_STEP * looks, 1.0) * patience
+        if polls:
+            share = min(_STEP * polls, 1.0) * patience
         if served > 1:
             # Of those who share, none waits for long, and a few cost no more than one.
-            densest = min(_FIRST_LOOK * _GROWTH ** min(looks, 10), _SHARED)
+            densest = min(_FIRST_LOOK * _GROWTH ** min(polls, 10), _SHARED)
             share = min(max(share / served, densest), share)
         pause = self._jittered(self._floored * share)
         longest = self._floored * patience - late

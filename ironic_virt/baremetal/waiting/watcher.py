@@ -30,9 +30,9 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
-from ironic_virt.baremetal.waiting.intervals import SHORTEST_INTERVAL, Rhythm
-from ironic_virt.baremetal.waiting.looks import Look, Source, Waiter
-from ironic_virt.baremetal.waiting.poll import MOST_LOOKS, Poll
+from ironic_virt.baremetal.waiting.intervals import SHORTEST_INTERVAL, PollIntervals
+from ironic_virt.baremetal.waiting.poll import MOST_REQUESTS, Poll
+from ironic_virt.baremetal.waiting.waiters import PollRequest, Source, Waiter
 
 LOG = logging.getLogger(__name__)
 
@@ -81,8 +81,8 @@ class Watcher:
         self._pollers = 0
         self._one_sleeps = False
         self._stopped = False
-        rhythm = Rhythm(interval, rng or random.Random())
-        self._poll = Poll(client, node_filter, rhythm, clock, self._lock)
+        intervals = PollIntervals(interval, rng or random.Random())
+        self._poll = Poll(client, node_filter, intervals, clock, self._lock)
 
     def wait(
         self,
@@ -99,7 +99,7 @@ class Watcher:
         """Block until the node is as wanted.
 
         :param until: given the node as it was at a time after this call began,
-            with the fields of :data:`looks.FIELDS` at least, all of them unless
+            with the fields of :data:`waiters.FIELDS` at least, all of them unless
             it is in a transitional state, or ``None`` if Ironic has no such node.
             Anything but ``None`` ends the wait and is returned; an error ends the
             wait with that error.  It is asked again only about a node that has
@@ -137,9 +137,9 @@ class Watcher:
                     raise exceptions.WaitCancelled(
                         node_uuid, instance, f"waiting to {what} was given up: the service stops"
                     )
-                if waiter.news:
+                if waiter.unread:
                     with self._lock:
-                        node, waiter.news = waiter.seen, False
+                        node, waiter.unread = waiter.seen, False
                     result = until(node)
                     if result is not None:
                         return result
@@ -190,7 +190,7 @@ class Watcher:
         times = [when for when in (waiter.deadline, ask_again) if when is not None]
         wake_at = min(times, default=None)
         with self._lock:
-            while not (waiter.news or waiter.error or self._stopped):
+            while not (waiter.unread or waiter.error or self._stopped):
                 remaining = None if wake_at is None else wake_at - self._clock()
                 if remaining is not None and remaining <= 0:
                     return
@@ -205,7 +205,7 @@ class Watcher:
 
     def _have_one_awake(self) -> None:
         """See that somebody is free while all pollers wait for answers; the lock is held."""
-        if self._one_sleeps or self._pollers >= MOST_LOOKS or self._poll.next_due() == math.inf:
+        if self._one_sleeps or self._pollers >= MOST_REQUESTS or self._poll.next_due() == math.inf:
             return
         try:
             self._start_poller()
@@ -213,22 +213,22 @@ class Watcher:
             LOG.warning("Nodes are looked at by %d threads only: %s", self._pollers, exc)
 
     def _run(self) -> None:
-        while (look := self._next_look()) is not None:
+        while (request := self._next_request()) is not None:
             try:
-                self._poll.land(look, self._poll.ask(look))
+                self._poll.land(request, self._poll.ask(request))
             except Exception as exc:
                 # A fault of ours; nobody must wait for a poll that has stopped.
                 LOG.exception("The watcher failed; all waits end")
                 self._poll.end_all(exc)
 
-    def _next_look(self) -> Look | None:
+    def _next_request(self) -> PollRequest | None:
         """Sleep until there is something to ask; ``None`` when this poller is not needed."""
         with self._lock:
             while True:
-                look = self._poll.take()
-                if look is not None:
+                request = self._poll.take()
+                if request is not None:
                     self._have_one_awake()
-                    return look
+                    return request
                 if self._one_sleeps or not self._poll.waiters:
                     # Under the lock: who comes later starts the next one.
                     self._pollers -= 1
@@ -242,14 +242,14 @@ class Watcher:
 
 
 def _last_seen(waiter: Waiter) -> str:
-    if not waiter.looks:
+    if not waiter.polls:
         seen = "the node was not seen yet"
     elif waiter.seen is None:
         seen = "Ironic had no such node"
     else:
         seen = waiter.seen.states
     return (
-        f"{seen}; since then Ironic could not be asked: {waiter.trouble}"
-        if (waiter.trouble)
+        f"{seen}; since then Ironic could not be asked: {waiter.last_error}"
+        if waiter.last_error
         else seen
     )

@@ -18,7 +18,7 @@ from ironic_virt import conf, exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
-from ironic_virt.baremetal.waiting.looks import FIELDS
+from ironic_virt.baremetal.waiting.waiters import FIELDS
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.testing.fake_ironic import FakeIronicServer
 from tests.clock import PATIENCE, VirtualClock

@@ -18,9 +18,9 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
-from ironic_virt.baremetal.waiting.intervals import Rhythm
-from ironic_virt.baremetal.waiting.looks import Look, Waiter
-from ironic_virt.baremetal.waiting.poll import MOST_LOOKS, Poll
+from ironic_virt.baremetal.waiting.intervals import PollIntervals
+from ironic_virt.baremetal.waiting.poll import MOST_REQUESTS, Poll
+from ironic_virt.baremetal.waiting.waiters import PollRequest, Waiter
 from ironic_virt.baremetal.waiting.watcher import PATIENCE
 from tests.clock import VirtualClock
 from tests.unit.baremetal.ironic import Request, ScriptedIronic
@@ -37,16 +37,16 @@ class Simulation:
     def __init__(self, states: dict[str, str], *, seed: int = 0) -> None:
         self.ironic = ScriptedIronic(states)
         self.clock = VirtualClock(now=0.0)
-        self.latency: Callable[[Look], float] = lambda look: LATENCY
+        self.latency: Callable[[PollRequest], float] = lambda look: LATENCY
         self.most = 0
         self.seen: dict[str, float] = {}
         self._lock = threading.Lock()
         self._order = itertools.count()
-        self._under_way: list[tuple[float, int, Look, list[Node] | Exception]] = []
+        self._under_way: list[tuple[float, int, PollRequest, list[Node] | Exception]] = []
         self._poll = Poll(
             self.ironic,
             NodeFilter,
-            Rhythm(INTERVAL, random.Random(seed)),
+            PollIntervals(INTERVAL, random.Random(seed)),
             self.clock,
             self._lock,
         )
@@ -73,7 +73,7 @@ class Simulation:
                 self._poll.land(look, answer)
                 self._see_off(end)
 
-    def _send(self, look: Look) -> None:
+    def _send(self, look: PollRequest) -> None:
         answer = self._poll.ask(look)
         timeout = min(look.timeout, GENERAL_TIMEOUT)
         takes = timeout if answer is TIMED_OUT else self.latency(look)
@@ -83,8 +83,8 @@ class Simulation:
         self.most = max(self.most, len(self._under_way))
 
     def _see_off(self, end: Callable[[Node | None], bool]) -> None:
-        for waiter in [waiter for waiter in self._poll.waiters if waiter.news]:
-            waiter.news = False
+        for waiter in [waiter for waiter in self._poll.waiters if waiter.unread]:
+            waiter.unread = False
             if end(waiter.seen):
                 self.seen[waiter.node] = self.clock.now
                 del self._poll.waiters[waiter]
@@ -122,7 +122,7 @@ def test_sixty_waits_end_soon_while_every_third_request_hangs(
     simulation.run(60, is_available)
     assert simulation.seen.keys() == set(names)
     assert max(simulation.seen.values()) <= 20 + bound
-    assert simulation.most <= MOST_LOOKS
+    assert simulation.most <= MOST_REQUESTS
 
 
 def test_an_ironic_that_has_become_slow_is_heard() -> None:
@@ -179,4 +179,4 @@ def test_a_thousand_single_looks_see_each_end_within_two_intervals(seed: int) ->
     simulation.run(60, is_available)
     late = [simulation.seen[name] - ends[name] for name in names]
     assert max(late) <= 2 * INTERVAL
-    assert simulation.most <= MOST_LOOKS
+    assert simulation.most <= MOST_REQUESTS

@@ -19,9 +19,9 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.baremetal.waiting import intervals
-from ironic_virt.baremetal.waiting.intervals import Rhythm
-from ironic_virt.baremetal.waiting.looks import Look, Waiter
+from ironic_virt.baremetal.waiting.intervals import PollIntervals
 from ironic_virt.baremetal.waiting.poll import Poll
+from ironic_virt.baremetal.waiting.waiters import PollRequest, Waiter
 from ironic_virt.driver import deploy
 from tests.clock import VirtualClock
 from tests.unit.baremetal.ironic import Request, ScriptedIronic
@@ -46,7 +46,7 @@ class Bench:
         self.poll = Poll(
             self.ironic,
             lambda: self.where,
-            Rhythm(interval, random.Random(seed)),
+            PollIntervals(interval, random.Random(seed)),
             self.clock,
             self.lock,
         )
@@ -88,7 +88,7 @@ class Bench:
             self.poll.land(look, self.poll.ask(look))
         return self.ironic.take_requests()
 
-    def _take(self) -> Look | None:
+    def _take(self) -> PollRequest | None:
         with self.lock:
             return self.poll.take()
 
@@ -105,7 +105,7 @@ def test_one_list_serves_all_who_wait_in_a_transitional_state() -> None:
     waiters = [bench.wait(f"node-{number}", "deploying") for number in range(500)]
     assert bench.tick() == [("list", "deploying")]
     assert all(
-        waiter.news and waiter.seen is bench.ironic.nodes[waiter.node] for waiter in waiters
+        waiter.unread and waiter.seen is bench.ironic.nodes[waiter.node] for waiter in waiters
     )
 
 
@@ -130,7 +130,7 @@ def test_only_a_node_that_left_the_state_is_asked_for_by_itself() -> None:
     requests = bench.tick()
     assert requests == [("list", "deploying"), ("get", "node-3"), ("get", "node-4")]
     assert [waiter.state for waiter in waiters] == ["deploying"] * 3 + ["active", None]
-    assert waiters[4].news
+    assert waiters[4].unread
     assert waiters[4].seen is None
 
 
@@ -141,7 +141,7 @@ def test_a_list_serves_those_in_that_state_too_who_are_not_due_yet() -> None:
         waiter.due = bench.clock.now + 100
     bench.ironic.move("node-3", "active")
     assert bench.tick() == [("list", "deploying"), ("get", "node-3")]
-    assert all(waiter.news for waiter in waiters)
+    assert all(waiter.unread for waiter in waiters)
     assert all(waiter.due <= bench.clock.now + INTERVAL for waiter in waiters)
 
 
@@ -175,7 +175,7 @@ def test_two_who_wait_for_one_node_share_one_request() -> None:
     bench = Bench({"node-0": "deploying"})
     waiters = [bench.wait("node-0", "deploying"), bench.wait("node-0", "deploying")]
     assert bench.tick() == [("get", "node-0")]
-    assert all(waiter.news for waiter in waiters)
+    assert all(waiter.unread for waiter in waiters)
 
 
 def test_each_state_is_a_list_of_its_own() -> None:
@@ -270,8 +270,8 @@ def test_who_came_while_a_request_was_under_way_is_not_told_its_answer() -> None
 
     bench.ironic.trouble = come_late  # type: ignore[assignment]
     bench.tick()
-    assert all(waiter.news for waiter in early)
-    assert not any(waiter.news for waiter in late)
+    assert all(waiter.unread for waiter in early)
+    assert not any(waiter.unread for waiter in late)
 
 
 def test_nobody_is_asked_for_whose_waiters_have_left() -> None:
@@ -293,9 +293,9 @@ def test_only_a_change_is_news() -> None:
     newcomer = bench.wait("node-0", "deploying")
 
     def told() -> list[bool]:
-        news = [waiter.news for waiter in (*waiters, newcomer)]
+        news = [waiter.unread for waiter in (*waiters, newcomer)]
         for waiter in (*waiters, newcomer):
-            waiter.news = False
+            waiter.unread = False
         return news
 
     bench.tick()
@@ -307,10 +307,10 @@ def test_only_a_change_is_news() -> None:
     bench.ironic.move("node-2", None)
     bench.tick()
     assert told() == [False, True, True, False]
-    while waiters[2].looks < 4:
+    while waiters[2].polls < 4:
         bench.tick()
         assert told() == [False] * 4, "that a node is still gone is no news either"
-    assert [waiter.looks >= 4 for waiter in waiters] == [True] * 3
+    assert [waiter.polls >= 4 for waiter in waiters] == [True] * 3
 
 
 # -- a state that others crowd ------------------------------------------------
@@ -331,7 +331,7 @@ def test_a_state_that_thousands_of_others_are_in_is_not_listed_for_a_few() -> No
             gets += kind == "get"
     assert 9 <= lists <= 11, "once a minute, to see"
     assert gets > 100
-    assert all(waiter.looks > 60 for waiter in waiters)
+    assert all(waiter.polls > 60 for waiter in waiters)
     bench.ironic.move("a", "available")
     bench.tick()
     bench.tick()
@@ -419,7 +419,7 @@ def test_a_deployment_of_ten_intervals_costs_five_looks(seed: int, took: float) 
     began = bench.clock.now
     while bench.clock.now < began + took * INTERVAL:
         bench.tick()
-    assert waiter.looks <= 5
+    assert waiter.polls <= 5
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 10, 100])
@@ -543,12 +543,12 @@ def test_an_error_tells_the_waiters_nothing(error: Exception, count: int) -> Non
     waiters = [bench.wait(uuid, "deploying") for uuid in bench.ironic.nodes]
     for _ in range(3):
         assert len(bench.tick()) == 1, "a list that failed is not made up for node by node"
-    assert not any(waiter.news or waiter.error for waiter in waiters)
+    assert not any(waiter.unread or waiter.error for waiter in waiters)
     assert {waiter.state for waiter in waiters} == {"deploying"}
-    assert {waiter.trouble for waiter in waiters} == {str(error)}
+    assert {waiter.last_error for waiter in waiters} == {str(error)}
     bench.ironic.trouble = lambda request: None
     bench.tick()
-    assert all(waiter.news and waiter.trouble is None for waiter in waiters)
+    assert all(waiter.unread and waiter.last_error is None for waiter in waiters)
 
 
 @pytest.mark.parametrize("error", [DOWN, BROKEN])
@@ -589,7 +589,7 @@ def test_a_node_that_always_fails_does_not_keep_the_others_waiting() -> None:
     began = bench.clock.now
     while bench.clock.now < began + 20 * INTERVAL:
         bench.tick()
-    looks = {uuid: waiter.looks for uuid, waiter in waiters.items()}
+    looks = {uuid: waiter.polls for uuid, waiter in waiters.items()}
     for _ in range(5):
         bench.wait("sick")
         for waiter in bench.poll.waiters:
@@ -608,7 +608,7 @@ def test_a_bug_ends_the_waits_that_meet_it() -> None:
     waiters = [bench.wait(uuid, node.provision_state) for uuid, node in bench.ironic.nodes.items()]
     bench.tick()
     assert [waiter.error for waiter in waiters] == [error, error, None]
-    assert waiters[2].news
+    assert waiters[2].unread
 
 
 @pytest.mark.parametrize("error", [REFUSED, FORBIDDEN, TOO_OLD])
@@ -624,7 +624,7 @@ def test_refusals_for_less_than_a_minute_end_no_wait(error: Exception) -> None:
     bench.ironic.trouble = lambda request: None
     while bench.clock.now < began + 75:
         bench.tick()
-    assert all(waiter.looks for waiter in waiters)
+    assert all(waiter.polls for waiter in waiters)
 
 
 @pytest.mark.parametrize("error", [REFUSED, FORBIDDEN, TOO_OLD])
@@ -784,22 +784,22 @@ def test_every_waiter_comes_to_see_what_is_at_no_more_than_a_list_a_state_and_a_
         assert len(set(lists)) == len(lists)
         assert set(lists) <= states.TRANSITIONAL
         assert len(set(gets)) == len(gets)
-        assert not trouble or not any(waiter.news for waiter in waiters)
+        assert not trouble or not any(waiter.unread for waiter in waiters)
         for index, (kind, uuid) in enumerate(requests):
             if kind == "get" and uuid in bench.ironic.nodes and not trouble:
                 now = bench.ironic.nodes[uuid].provision_state
                 assert ("list", now) not in requests[:index], "that list has shown it"
         for waiter in waiters:
-            if waiter.news:
+            if waiter.unread:
                 assert waiter.seen is bench.ironic.nodes.get(waiter.node)
                 told[waiter] = waiter.seen
-                waiter.news = False
-            elif waiter.looks:
+                waiter.unread = False
+            elif waiter.polls:
                 assert waiter.seen == told[waiter], "a change is always news"
     bench.ironic.trouble = lambda request: None
     end = bench.clock.now + 6 * INTERVAL
     while bench.clock.now <= end:
         bench.tick()
     for waiter in waiters:
-        assert waiter.looks
+        assert waiter.polls
         assert waiter.seen is bench.ironic.nodes.get(waiter.node)

@@ -17,7 +17,7 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
-from ironic_virt.baremetal.waiting.poll import MOST_LOOKS
+from ironic_virt.baremetal.waiting.poll import MOST_REQUESTS
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from tests.clock import PATIENCE, VirtualClock
 from tests.unit.baremetal.ironic import Request, ScriptedIronic
@@ -290,7 +290,7 @@ def test_looks_that_hang_hold_up_nobody_else(
     well = [waits[name] for name in names if name.startswith("node")]
     pass_time(lambda: not any(wait.is_alive() for wait in well))
     assert clock.now - before <= 2 * INTERVAL + 1
-    assert 5 < most <= MOST_LOOKS
+    assert 5 < most <= MOST_REQUESTS
     assert all(waits[name].is_alive() for name in names if name.startswith("sick"))
     ironic.trouble = lambda request: None
     pass_time(lambda: not any(wait.is_alive() for wait in waits.values()))

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
+import msgspec
+
+from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
 
@@ -50,14 +53,14 @@ class Waiter:
     :ivar deadline: on the poll's clock; ``None``: no limit.
     :ivar patience: the longest pause between two looks, in intervals.
     :ivar due: when to look next.
-    :ivar looks: how often was looked.
+    :ivar polls: how often was looked.
     :ivar pace: how often since there was last a reason to look soon.
     :ivar failures: how often in a row Ironic could not be asked.
     :ivar refused_since: when it was first refused to ask, of refusals in a row.
-    :ivar trouble: what the last failure was.
+    :ivar last_error: what the last failure was.
     :ivar seen: the node at the last look; ``None``: Ironic had none.
     :ivar seen_at: when that look began.
-    :ivar news: ``seen`` is new to the waiter, and differs from what it has been told.
+    :ivar unread: ``seen`` is new to the waiter, and differs from what it has been told.
     :ivar error: ends the wait.
     """
 
@@ -67,19 +70,19 @@ class Waiter:
     deadline: float | None = None
     patience: float = 1.0
     due: float = 0.0
-    looks: int = 0
+    polls: int = 0
     pace: int = 0
     failures: int = 0
     refused_since: float | None = None
-    trouble: str | None = None
+    last_error: str | None = None
     seen: Node | None = None
     seen_at: float = float("-inf")
-    news: bool = False
+    unread: bool = False
     error: Exception | None = None
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Company:
+class Cohort:
     """Nodes that left a state together, and probably go on together.
 
     One of them is looked at first: a list of the state where it is shows the others.
@@ -93,11 +96,11 @@ class Company:
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Look:
+class PollRequest:
     """One request: a list of the nodes in a state, or a GET of one node.
 
     :ivar expected: the nodes that a list should show.
-    :ivar company: those that left a state together with what this is about.
+    :ivar cohort: those that left a state together with what this is about.
     :ivar waiting: node to its waiters, when it was planned.
     :ivar began: when it was sent.
     :ivar timeout: seconds that it may take.
@@ -106,7 +109,7 @@ class Look:
     node: str | None = None
     state: str | None = None
     expected: dict[str, None] = dataclasses.field(default_factory=dict)
-    company: Company | None = None
+    cohort: Cohort | None = None
     waiting: dict[str, list[Waiter]] = dataclasses.field(default_factory=dict)
     began: float = 0.0
     timeout: float = 0.0
@@ -125,6 +128,21 @@ class Look:
     def nodes(self) -> Iterable[str]:
         """What it is sent for."""
         return self.expected if self.node is None else (self.node,)
+
+    def answer(
+        self, source: Source, node_filter: Callable[[], NodeFilter]
+    ) -> list[Node] | Exception:
+        """Send it; the nodes that it shows, or why there is no answer."""
+        try:
+            within = source.within(self.timeout)
+            if self.node is not None:
+                return [within.get_node(self.node)]
+            where = msgspec.structs.replace(node_filter(), provision_state=self.state)
+            return within.list_nodes(where, fields=FIELDS)
+        except exceptions.NodeNotFound as exc:
+            return [] if self.node is not None else exc
+        except Exception as exc:
+            return exc
 
     def waiters(self) -> list[Waiter]:
         """Who waits for what it is sent for."""
