@@ -25,7 +25,7 @@ from ironic_virt.baremetal.consoles import Consoles
 from ironic_virt.baremetal.history import History
 from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.http.connection import Answer, Channel, KeystoneChannel, ObservedChannel
-from ironic_virt.baremetal.http.reachability import TellingChannel, where
+from ironic_virt.baremetal.http.reachability import ReportingChannel, where
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.http.sender import Sender, path_of
 from ironic_virt.baremetal.http.versions import Feature, ServerVersions
@@ -98,7 +98,7 @@ class IronicClient:
 
         :param observe: told of each request: see :class:`ObservedChannel`.
         """
-        channel: Channel = TellingChannel(KeystoneChannel.from_conf(conf), where(conf))
+        channel: Channel = ReportingChannel(KeystoneChannel.from_conf(conf), where(conf))
         if observe is not None:
             channel = ObservedChannel(channel, observe)
         return cls(channel, RetryPolicy.from_conf(conf))

@@ -26,7 +26,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
-from ironic_virt.sharding import claims, guard, hashring, news
+from ironic_virt.sharding import claims, guard, hashring, ownership_log
 from ironic_virt.sharding.claims import Claim
 from ironic_virt.sharding.hashring import Ring
 from ironic_virt.sharding.policy import Policy
@@ -69,7 +69,7 @@ class Ownership:
         self._begun = self._settled = 0
         self._noted: dict[str, tuple[int, str | None]] = {}
         self._had_nodes: bool | None = None
-        self._news = news.News(virtapi)
+        self._log = ownership_log.OwnershipLog(virtapi)
 
     # -- the options ----------------------------------------------------------
 
@@ -167,8 +167,8 @@ class Ownership:
             self._noted = {uuid: one for uuid, one in self._noted.items() if one[0] >= begun}
             for uuid, (_, instance) in self._noted.items():
                 claim = claims.noted(claim, uuid, instance)
-            self._news.members(members, self.target)
-            self._news.left(claim, held, self.target, pooled=pooled)
+            self._log.members(members, self.target)
+            self._log.left(claim, held, self.target, pooled=pooled)
             self._ring, self._claim = ring, claim
             self._settled_for, self._settled = snapshot.taken_at, begun
         if listed:
@@ -288,9 +288,9 @@ class Ownership:
         except exceptions.IronicError as exc:
             LOG.debug("The shards can't be listed: %s", exc)
         if not snapshot:
-            news.no_nodes(self.target, shards)
+            ownership_log.no_nodes(self.target, shards)
         if former is None and shards is not None:
-            news.spellings(self.target, shards)
+            ownership_log.spellings(self.target, shards)
 
 
 def _before(taken_at: float | None, settled_for: float | None) -> bool:

@@ -30,7 +30,7 @@ SETTLE = 10.0
 """Seconds without a failure after which an answer counts as the end of the trouble."""
 
 
-class TellingChannel:
+class ReportingChannel:
     """A :class:`Channel` that says in the log whether another one reaches Ironic.
 
     :param where: where Ironic is looked for, and which option says so.

@@ -41,13 +41,13 @@ def _no_changes(known: Mapping[str, Node]) -> Changes | None:
     """Nobody knows what changed: list all."""
 
 
-class _Flight:
+class _Refresh:
     """A list that is under way, and what became known of nodes meanwhile."""
 
     def __init__(self, began: float) -> None:
         self.began = began
         self.changes: dict[str, Node | None] = {}
-        self.landed = threading.Event()
+        self.ended = threading.Event()
         self.result: Snapshot | None = None
         self.error: Exception | None = None
 
@@ -76,7 +76,7 @@ class Inventory:
         self._changes = changes
         self._clock = clock
         self._lock = threading.Lock()
-        self._flight: _Flight | None = None
+        self._under_way: _Refresh | None = None
         self._outage = OutageTimer(clock=clock)
         self._snapshot = Snapshot.of((), stale=True, error="nodes have not been listed yet")
 
@@ -96,19 +96,19 @@ class Inventory:
             nothing is changed then.
         """
         with self._lock:
-            flight = self._flight
-            leads = flight is None
-            if flight is None:
-                flight = self._flight = _Flight(self._clock())
+            refresh = self._under_way
+            leads = refresh is None
+            if refresh is None:
+                refresh = self._under_way = _Refresh(self._clock())
         if leads:
-            return self._fly(flight)
-        if not flight.landed.wait(self._patience):
+            return self._run(refresh)
+        if not refresh.ended.wait(self._patience):
             raise exceptions.IronicError(
                 f"the listing of nodes that is under way has not ended in {self._patience:.0f} s"
             )
-        if flight.result is not None:
-            return flight.result
-        raise flight.error or exceptions.IronicError("the listing of nodes was interrupted")
+        if refresh.result is not None:
+            return refresh.result
+        raise refresh.error or exceptions.IronicError("the listing of nodes was interrupted")
 
     def ensure(self, max_age: float) -> Snapshot:
         """The snapshot, refreshed first if it is stale or older than so many seconds.
@@ -146,38 +146,38 @@ class Inventory:
             if uuid in self._snapshot:
                 self._snapshot = self._snapshot.changed({uuid: node})
             # Lists don't overlap, so only the one under way began earlier.
-            if self._flight is not None:
-                self._flight.changes[uuid] = node
+            if self._under_way is not None:
+                self._under_way.changes[uuid] = node
 
-    def _fly(self, flight: _Flight) -> Snapshot:
+    def _run(self, refresh: _Refresh) -> Snapshot:
         try:
             former = self._snapshot
             found = None if former.taken_at is None else self._changes(former.nodes.flat())
             nodes = self._list_nodes() if found is None else None
-            flight.result = self._succeed(flight, found, nodes)
-            return flight.result
+            refresh.result = self._succeed(refresh, found, nodes)
+            return refresh.result
         except Exception as exc:
-            flight.error = exc
+            refresh.error = exc
             self._fail(exc)
             raise
         finally:
             with self._lock:
-                self._flight = None
-            flight.landed.set()
+                self._under_way = None
+            refresh.ended.set()
 
     def _succeed(
-        self, flight: _Flight, found: Changes | None, nodes: Sequence[Node] | None
+        self, refresh: _Refresh, found: Changes | None, nodes: Sequence[Node] | None
     ) -> Snapshot:
         with self._lock:
             if found is not None:
-                snapshot = self._merged(flight, found)
+                snapshot = self._merged(refresh, found)
             else:
-                listed = _listed(flight, nodes or ())
-                snapshot = Snapshot.of(_kept(self._snapshot, listed), flight.began)
+                listed = _listed(refresh, nodes or ())
+                snapshot = Snapshot.of(_kept(self._snapshot, listed), refresh.began)
             self._snapshot = snapshot
         now = self._clock()
         how = "listed" if found is None else "brought up to date"
-        LOG.debug("%d nodes %s in %.3f s", len(snapshot), how, now - flight.began)
+        LOG.debug("%d nodes %s in %.3f s", len(snapshot), how, now - refresh.began)
         failed_for = self._outage.worked()
         if failed_for is not None:
             LOG.info(
@@ -185,17 +185,17 @@ class Inventory:
             )
         return snapshot
 
-    def _merged(self, flight: _Flight, found: Changes) -> Snapshot:
+    def _merged(self, refresh: _Refresh, found: Changes) -> Snapshot:
         """The snapshot with what was found to have changed; the lock is held."""
         former = self._snapshot
         # What became known of a node since the refresh began is newer.
         read = {uuid: with_former(node, former.get(uuid)) for uuid, node in found.nodes.items()}
-        latest = {uuid: flight.changes.get(uuid, node) for uuid, node in read.items()}
+        latest = {uuid: refresh.changes.get(uuid, node) for uuid, node in read.items()}
         now = {uuid: node for uuid, node in latest.items() if former.get(uuid) != node}
         # A node that a sweep lacks isn't ours, whoever has read it meanwhile.
         now.update((uuid, None) for uuid in found.gone)
         fresh = former.changed(now) if now else former
-        return dataclasses.replace(fresh, taken_at=flight.began, stale=False, error=None)
+        return dataclasses.replace(fresh, taken_at=refresh.began, stale=False, error=None)
 
     def _fail(self, error: Exception) -> None:
         now = self._clock()
@@ -235,10 +235,10 @@ def _as_before(old: Node | None, node: Node) -> Node:
     return old if old == now else now
 
 
-def _listed(flight: _Flight, nodes: Sequence[Node]) -> dict[str, Node]:
+def _listed(refresh: _Refresh, nodes: Sequence[Node]) -> dict[str, Node]:
     """The nodes of a list, each as it was last known."""
     listed = {node.uuid: node for node in nodes}
-    for uuid, node in flight.changes.items():
+    for uuid, node in refresh.changes.items():
         if node is None:
             listed.pop(uuid, None)
         elif uuid in listed:

@@ -205,11 +205,11 @@ class Resync:
         new = comparison.newcomers(arrivals.nodes, known)
         fresh.update(new)
         # Older ones than these may be new as well.
-        full_of_news = len(new) == len(arrivals.nodes) and not arrivals.whole
-        if full_of_news and self._pages < self._sweep_from:
+        all_new = len(new) == len(arrivals.nodes) and not arrivals.whole
+        if all_new and self._pages < self._sweep_from:
             return None
         gone: frozenset[str] = frozenset()
-        if self._sweep_is_due(began) or full_of_news:
+        if self._sweep_is_due(began) or all_new:
             doubts = comparison.doubts(lists.sweep(where), known, fresh)
             if len(doubts.unknown) > _MOST_SINGLE_READS:
                 # A sweep of a large fleet takes time, in which nodes change.

@@ -298,16 +298,16 @@ def test_callers_that_come_meanwhile_share_one_list(
     leader = Caller(inventory)
     assert slow.begun.acquire(timeout=PATIENCE)
     arrived = threading.Semaphore(0)
-    flight = inventory._flight
-    assert flight is not None
-    wait = flight.landed.wait
+    refresh = inventory._under_way
+    assert refresh is not None
+    wait = refresh.ended.wait
 
     def wait_and_tell(timeout: float) -> bool:
         assert timeout == inventory_module.PATIENCE
         arrived.release()
         return wait(PATIENCE)
 
-    monkeypatch.setattr(flight.landed, "wait", wait_and_tell)
+    monkeypatch.setattr(refresh.ended, "wait", wait_and_tell)
     others = [Caller(inventory) for _ in range(5)]
     for _ in others:
         assert arrived.acquire(timeout=PATIENCE)

@@ -14,7 +14,7 @@ import pytest
 from ironic_virt import conf, exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import Answer
-from ironic_virt.baremetal.http.reachability import TellingChannel, where
+from ironic_virt.baremetal.http.reachability import ReportingChannel, where
 from tests.clock import VirtualClock
 
 DOWN = exceptions.IronicUnreachable("connection refused")
@@ -38,7 +38,7 @@ class Bench:
     def __init__(self) -> None:
         self.clock = VirtualClock(now=0.0)
         self.script = Script()
-        self.channel = TellingChannel(self.script, "http://i ([ironic] x)", clock=self.clock)
+        self.channel = ReportingChannel(self.script, "http://i ([ironic] x)", clock=self.clock)
 
     def send(self, outcome: Answer | Exception, method: str = "GET", **request: Any) -> None:
         self.script.outcome = outcome

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_virt.sharding import news
+from ironic_virt.sharding import ownership_log
 from ironic_virt.sharding.claims import Claim
 from ironic_virt.sharding.selector import TargetSet
 from tests.unit.sharding.test_ownership import Service
@@ -17,8 +17,8 @@ TARGET = TargetSet(None, "a")
 def test_of_nodes_that_are_not_left_any_more_a_bounded_number_is_remembered(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(news, "_MOST_REMEMBERED", 5)
-    told = news.News(Service())
+    monkeypatch.setattr(ownership_log, "_MOST_REMEMBERED", 5)
+    told = ownership_log.OwnershipLog(Service())
     for number in (*range(6), 0):
         claim = Claim(left={f"node-{number}": "other"})
         for _ in range(2):

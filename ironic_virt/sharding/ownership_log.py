@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What an operator reads in the log of whose the nodes are: each piece of news once.
+"""What an operator reads in the log about whose the nodes are: each change once.
 
 Not thread-safe; the ownership calls it under its lock.
 """
@@ -21,11 +21,11 @@ _MOST_NAMED = 10
 """So many nodes that another host has are named in one line of the log, of 100,000 perhaps."""
 
 _MOST_REMEMBERED = 1000
-"""So many nodes that were left to others and are not now are no news when they come back."""
+"""So many nodes are not logged again that were left to others, are not now, and come back."""
 
 
-class News:
-    """Remembers what was told.
+class OwnershipLog:
+    """Remembers what was logged.
 
     :param virtapi: names this host and the command that moves a node.
     """
@@ -85,7 +85,7 @@ class News:
                 *("has" if one else "have", "carries an instance" if one else "carry instances"),
                 *(owner, "it is" if one else "they are", "it" if one else "them"),
             )
-        # A node that is away for a while and comes back is no news.
+        # A node that is away for a while and comes back is not logged again.
         for uuid in claim.nodes & self._left.keys():
             del self._left[uuid]
         self._left.update(claim.left)
