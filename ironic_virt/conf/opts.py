@@ -7,7 +7,7 @@ from __future__ import annotations
 from keystoneauth1 import loading
 from oslo_config import cfg
 
-from ironic_virt.conf import compute, ironic, scheduler, service
+from ironic_virt.conf import compute, ironic, ironic_options, scheduler, service
 
 
 def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
@@ -23,7 +23,7 @@ def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
         (
             ironic.GROUP,
             [
-                *ironic.OPTIONS,
+                *ironic_options.OPTIONS,
                 *loading.get_auth_common_conf_options(),
                 *auth.values(),
                 *loading.get_session_conf_options(),

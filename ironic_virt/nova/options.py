@@ -16,7 +16,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.conf import ironic, unknown
+from ironic_virt.conf import ironic, ironic_options, unknown
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ def added_options() -> list[cfg.Opt]:
     """The options of ours that this release of Nova lacks, as they are registered."""
     nova_has = {option.dest for option in nova_ironic.ironic_options}
     added = []
-    for option in ironic.OPTIONS:
+    for option in ironic_options.OPTIONS:
         if option.dest in nova_has:
             continue
         if option.dest == "shard_key":
@@ -50,7 +50,7 @@ def settle(conf: cfg.ConfigOpts) -> None:
         option would decide which nodes are this service's.
     """
     group = conf[ironic.GROUP]
-    for option in ironic.OPTIONS:
+    for option in ironic_options.OPTIONS:
         try:
             getattr(group, option.dest)
         except ValueError as exc:

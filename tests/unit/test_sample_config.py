@@ -8,7 +8,7 @@ import re
 
 from oslo_config import cfg, generator
 
-from ironic_virt.conf import compute, ironic, scheduler, service
+from ironic_virt.conf import compute, ironic, ironic_options, scheduler, service
 
 ROOT = pathlib.Path(__file__).parents[2]
 SAMPLE = ROOT / "etc" / "ironic_virt" / "ironic-virt.conf.sample"
@@ -44,7 +44,7 @@ def ours() -> set[tuple[str, str]]:
         *(("DEFAULT", opt.dest) for opt in compute.OPTIONS),
         *(("DEFAULT", opt.dest) for opt in service.DEFAULT_OPTIONS),
         *((service.GROUP, opt.dest) for opt in service.OPTIONS),
-        *((ironic.GROUP, opt.dest) for opt in ironic.OPTIONS),
+        *((ironic.GROUP, opt.dest) for opt in ironic_options.OPTIONS),
         *((scheduler.GROUP, opt.dest) for opt in scheduler.OPTIONS),
     }
 

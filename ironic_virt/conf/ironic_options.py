@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Our own options of the group ``[ironic]``.
+
+Names, defaults and meaning are those of Nova's group of the same name, so that
+an operator's file works unchanged; what is ours is added beside them.
+"""
+
+from __future__ import annotations
+
+from oslo_config import cfg, types
+
+OPTIONS = [
+    cfg.IntOpt(
+        "api_max_retries",
+        default=60,
+        min=0,
+        help="""
+How often a request is sent again after an answer that may pass: the node is
+locked (409), 429, 502, 503, 504, or no answer at all. 0: send it once.
+
+Together with ``api_retry_interval`` this also bounds the time: no try begins
+later than ``api_max_retries`` times ``api_retry_interval`` seconds after the
+first. One that has begun is not cut short, since its request may have been
+carried out: with the looks at the node before it, each of its requests is given
+up only after ``timeout`` seconds (60 if unset) without an answer. With an
+interval of 0 the count alone decides.
+
+Related options:
+
+* api_retry_interval
+""",
+    ),
+    cfg.IntOpt(
+        "api_retry_interval",
+        default=2,
+        min=0,
+        help="""
+Seconds before a request is sent again for the first time, growing with each
+further try, with jitter. Looks at the nodes that something waits for are reckoned
+in it too: the first comes after a quarter of it, further ones after growing pauses,
+which are no longer than five of these intervals for a deployment and two for anything
+else. The more deployments wait at the same time, the shorter the pauses are: with
+seven or more, three quarters of the interval.
+
+Related options:
+
+* api_max_retries
+""",
+    ),
+    cfg.IntOpt(
+        "answer_size_limit",
+        default=64,
+        min=1,
+        help="""
+The largest answer of Ironic or Keystone that is read, in MiB, after decompression. A
+page of 1,000 nodes has 1 to 5.
+""",
+    ),
+    cfg.IntOpt(
+        "serial_console_state_timeout",
+        default=10,
+        min=0,
+        help="Seconds to wait for a node's serial console to change its state. 0: no limit.",
+    ),
+    cfg.IntOpt(
+        "vnc_console_state_timeout",
+        default=60,
+        min=0,
+        help="""
+Seconds to wait for a node's VNC console to change its state. 0: no limit (not
+recommended in production).
+""",
+    ),
+    cfg.StrOpt(
+        "conductor_group",
+        deprecated_name="partition_key",
+        mutable=True,
+        max_length=255,
+        regex=r"^[a-zA-Z0-9_.-]*$",
+        help="""
+Only nodes of this Ironic conductor group are this service's. Upper and lower
+case are the same.
+
+Unset: nodes of every group. The empty string: nodes of the default group,
+which is something else than unset.
+""",
+    ),
+    cfg.StrOpt(
+        "shard_key",
+        deprecated_name="shard",
+        max_length=255,
+        regex=r"^[a-zA-Z0-9_.-]+$",
+        help="""
+Only nodes of this Ironic shard are this service's. Upper and lower case are
+the same. Unset: nodes of every shard. With a ``conductor_group`` as well, a
+node must be in both.
+
+At most one compute service may serve a shard. When a shard is set,
+``peer_list`` is ignored.
+""",
+    ),
+    cfg.ListOpt(
+        "peer_list",
+        default=[],
+        mutable=True,
+        deprecated_for_removal=True,
+        deprecated_since="0.1.0",
+        deprecated_reason="""
+Nodes that move between services by themselves have stranded instances and
+lost compute node records. Give each service a shard (``shard_key``) instead,
+or run one service with passive failover.
+""",
+        help="""
+The host names of all compute services that share the nodes of this conductor
+group, this host included. Two or more that are up share the nodes without an
+instance by a hash ring; a node with an instance stays with the service that
+has the instance. Needs the package tooz: pip install 'ironic-virt[hashring]'.
+
+Ignored when ``shard_key`` is set. With a ``conductor_group``, a list that
+lacks this host is an error.
+""",
+    ),
+    cfg.IntOpt(
+        "inventory_refresh_interval",
+        default=0,
+        min=0,
+        help="""
+Seconds for which the list of nodes counts as up to date: when a refresh is
+asked for sooner, nothing is sent to Ironic. 0: each refresh asks Ironic.
+
+What a refresh asks, and what it costs, depends on the other two options.
+
+Related options:
+
+* inventory_full_resync_period
+* inventory_sweep_interval
+""",
+    ),
+    cfg.IntOpt(
+        "inventory_full_resync_period",
+        default=600,
+        min=0,
+        help="""
+Seconds after which a refresh lists all nodes anew. In between, a refresh reads
+only the nodes that were changed or created since the last one. 0: every
+refresh lists all nodes.
+
+Less than 250 nodes are listed at every refresh in any case, if they fit into
+one page of Ironic's: that is one request.
+
+The clocks of the conductors should agree within 20 seconds; what a clock that
+is further off hides is seen with the next full list.
+
+Related options:
+
+* inventory_sweep_interval
+""",
+    ),
+    cfg.IntOpt(
+        "inventory_sweep_interval",
+        default=300,
+        min=0,
+        help="""
+Seconds after which a refresh also lists the uuids of all nodes, with little
+more, or, where they are fewer than four pages, lists them whole: to find those
+that were deleted, or that left the conductor group or shard. Until then such a
+node still counts as this service's, but nothing is done to it: before any action
+it is read anew. 0: at every refresh, as is always done with a ``peer_list``.
+
+Related options:
+
+* inventory_full_resync_period
+""",
+    ),
+    cfg.IntOpt(
+        "inventory_max_age",
+        default=1800,
+        min=0,
+        help="""
+Seconds for which nodes are offered after the last list of them, when they can't be listed
+any more. After that no new instance gets one of them until they are listed again: with
+Nova the driver is not ready, and the reference service marks its nodes as not available.
+What runs on them is not touched, and no record is deleted. 0: no limit.
+
+Related options:
+
+* inventory_refresh_interval
+""",
+    ),
+    cfg.StrOpt(
+        "node_selection",
+        default="scheduler",
+        choices=[
+            ("scheduler", "the compute service's scheduler: one compute node for each node"),
+            ("ironic", "Ironic, by an allocation: one pool for each kind of nodes"),
+        ],
+        help="""
+Who picks the node that an instance gets.
+
+With ``ironic`` this service reports pools, one for each resource class and set of
+traits, and Ironic reserves one of the nodes that fit when an instance is built.
+What a refresh of the records costs then depends on how many kinds of nodes there
+are, and several services may serve the same nodes. Needs API version 1.52 of
+Ironic; with an older one there is a warning, and the scheduler picks.
+
+May be changed while there are instances; restart the service.
+
+Related options:
+
+* capacity
+* match
+* allocation_timeout
+""",
+    ),
+    cfg.StrOpt(
+        "capacity",
+        choices=[
+            ("own", "the nodes that only this service serves"),
+            ("total", "all nodes, reported by each service"),
+            ("share", "this service's part of all nodes, the services that are up sharing them"),
+        ],
+        help="""
+What is reported as the capacity of the pools when Ironic picks the node. All of it
+is about the nodes of this service's conductor group and shard.
+
+``own``: no other service serves them. ``total``: several do, and each reports all
+of them; what others use is reserved, so each says how many are free, but together
+they offer a free node several times, and a build that comes too late is tried
+elsewhere. ``share``: what is free is dealt out to the services that are up, to
+those first that have least, so together they offer what is free.
+
+Unset: ``own`` with a ``shard_key``, a ``conductor_group`` or a ``peer_list`` that is
+in force, else ``total``.
+
+Related options:
+
+* node_selection
+""",
+    ),
+    cfg.StrOpt(
+        "match",
+        default="at_least",
+        choices=[
+            ("exact", "a node has as much as the flavor asks for, and no more"),
+            ("at_least", "a node has as much as the flavor asks for, or more"),
+        ],
+        help="""
+How a node's cores, memory and disk must match the flavor when Ironic picks the
+node. A size that the flavor doesn't ask for (``resources:MEMORY_MB=0``) matches
+always.
+
+Related options:
+
+* node_selection
+""",
+    ),
+    cfg.IntOpt(
+        "allocation_timeout",
+        default=60,
+        min=1,
+        help="""
+Seconds that Ironic has to decide which node an allocation gets. After that the
+allocation is given up, and other nodes are asked for.
+
+Related options:
+
+* node_selection
+""",
+    ),
+    cfg.StrOpt(
+        "config_drive_form",
+        default="json",
+        choices=[
+            ("json", "metadata, user data, network data and vendor data; Ironic makes the image"),
+            ("iso", "an image that is made on this host"),
+        ],
+        help="""
+How a config drive is sent to Ironic. ``json`` costs this host nothing; the conductor
+makes the image when it deploys.
+
+An image is sent in any case for what JSON can't carry (injected files, user data that
+is no text), to an Ironic with API version 1.55 or older, and for vendor data to one
+with 1.58 or older. No program is run for it.
+""",
+    ),
+    cfg.ListOpt(
+        "hooks",
+        default=[],
+        help="""
+The names of hooks, in the order in which they are called when an instance is
+deployed or rebuilt. A hook is code of your own, which an installed package
+names in the entry point namespace ``ironic_virt.hooks``. It may change the
+network data and the metadata of config drives, and refuse a deployment before
+it begins or when it is done.
+
+A hook is not called because it is installed: it must be named here. A name
+that is not installed, or can't be loaded, is an error at start.
+""",
+    ),
+    cfg.ListOpt(
+        "project_fields",
+        item_type=types.String(choices=["lessee", "owner"]),
+        default=[],
+        help="""
+Which fields of a node say the project of its instance while it has one: ``lessee``,
+which needs API version 1.65 of Ironic, and ``owner``, 1.50. Ironic's own rules say what
+a lessee or an owner may do with a node.
+
+A field that has a value is left alone; it gets empty again when the instance is
+deleted. Ironic sets the lessee by itself if its ``[conductor] automatic_lessee`` is
+true; then nothing is needed here.
+""",
+    ),
+    cfg.IntOpt(
+        "deploy_timeout",
+        default=10800,
+        min=0,
+        help="""
+Seconds that a deployment may take, from the request to the node being active.
+After that it counts as failed and the node is torn down. 0: no limit (not
+recommended in production).
+""",
+    ),
+    cfg.IntOpt(
+        "unprovision_timeout",
+        default=900,
+        min=0,
+        help="""
+Seconds that tearing a node down may take, until Ironic has given the instance
+up; cleaning, which comes after, does not count. 0: no limit.
+""",
+    ),
+    cfg.IntOpt(
+        "power_timeout",
+        default=600,
+        min=0,
+        help="""
+Seconds that a change of the power state may take. 0: no limit. A soft power off may
+take as long as its system is given to shut down on top.
+""",
+    ),
+    cfg.IntOpt(
+        "rescue_timeout",
+        default=3600,
+        min=0,
+        help="""
+Seconds that it may take until the rescue system of an instance is there, or its
+own system is there again. 0: no limit.
+""",
+    ),
+]

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What was done to a node with an instance, and did not succeed."""
+
+from __future__ import annotations
+
+import enum
+from typing import ClassVar
+
+from ironic_virt.exceptions.nodes import NodeError
+
+
+class _IronicFailed(NodeError):
+    """What Ironic may have tried and failed at."""
+
+    def __init__(
+        self,
+        node: str | None,
+        instance: str | None,
+        reason: str,
+        *,
+        last_error: str | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        self.last_error = last_error
+        super().__init__(node, instance, reason, request_id=request_id)
+
+
+class DeployFailed(_IronicFailed):
+    """Ironic tried to deploy and failed.
+
+    :ivar last_error: Ironic's own ``last_error``, as one line of 4,000 characters at most.
+    """
+
+
+class ImageRefused(DeployFailed):
+    """The image itself is at fault: no other node would do better."""
+
+    retriable = False
+
+
+class ConfigDriveFailed(NodeError):
+    """The instance's config drive can't be made, or Ironic does not take it."""
+
+    retriable = False
+
+
+class ConfigDriveTooLarge(ConfigDriveFailed):
+    """The instance's config drive is larger than Ironic takes; it was not sent.
+
+    :ivar size: its bytes, in the form that is limited.
+    :ivar limit: how many there may be.
+    """
+
+    def __init__(self, node: str, instance: str, size: int, limit: int, form: str) -> None:
+        self.size = size
+        self.limit = limit
+        super().__init__(
+            node,
+            instance,
+            f"the config drive is too large: {_mib(size)} {form}, of {_mib(limit)} at most. Give "
+            "less user data, or fewer files",
+        )
+
+
+def _mib(size: int) -> str:
+    # Rounded up, or what is just too large would look as if it were not.
+    return f"{-(-size * 10 // 1024**2) / 10:.1f} MiB"
+
+
+class HookFailed(NodeError):
+    """A hook of the operator's has refused a deployment, or has failed.
+
+    A hook that fails says nothing of the node, and the next node would wait for the same
+    service or trip over the same mistake.
+
+    :ivar hook: its name in ``[ironic] hooks``.
+    :ivar retriable: the hook itself has said that another node may do.
+    """
+
+    retriable = False
+
+    def __init__(
+        self, node: str, instance: str, hook: str, what: str, *, retriable: bool = False
+    ) -> None:
+        self.hook = hook
+        super().__init__(node, instance, f"hook {hook!r} {what}")
+        self.retriable = retriable
+
+
+class Disk(enum.Enum):
+    """What is on a node's disk after a rebuild that failed; the value is for people."""
+
+    UNTOUCHED = "the disk is as it was"
+    REWRITTEN = "the new image is on the disk"
+    UNKNOWN = "the disk may be rewritten in part"
+
+
+class RebuildFailed(DeployFailed):
+    """The instance's node was not deployed to anew.
+
+    What led to it is its cause, if that was an error of its own.
+
+    :ivar disk: what is on the disk.
+    """
+
+    retriable = False
+
+    def __init__(
+        self,
+        node: str | None,
+        instance: str | None,
+        reason: str,
+        disk: Disk,
+        *,
+        last_error: str | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        self.disk = disk
+        super().__init__(
+            node,
+            instance,
+            f"the rebuild failed, and {disk.value}: {reason}",
+            last_error=last_error,
+            request_id=request_id,
+        )
+
+
+class System(enum.Enum):
+    """What a node runs after a rescue or an unrescue that failed."""
+
+    UNTOUCHED = "what it did before"
+    OWN = "the instance's own system"
+    UNKNOWN = "not known"
+
+
+class RescueFailed(_IronicFailed):
+    """The instance was not brought into the rescue system, or out of it.
+
+    :ivar last_error: Ironic's own ``last_error``, as one line of 4,000 characters at most.
+    :ivar system: what the node runs now, for programs; ``reason`` says it too.
+    """
+
+    retriable = False
+
+    def __init__(
+        self,
+        node: str | None,
+        instance: str | None,
+        reason: str,
+        *,
+        last_error: str | None = None,
+        request_id: str | None = None,
+        system: System = System.UNKNOWN,
+    ) -> None:
+        self.system = system
+        super().__init__(node, instance, reason, last_error=last_error, request_id=request_id)
+
+
+class ConsoleUnavailable(NodeError):
+    """The instance's console can't be had.
+
+    :param kind: ``serial`` or ``vnc``.
+    """
+
+    retriable = False
+
+    def __init__(
+        self,
+        node: str | None,
+        instance: str | None,
+        kind: str,
+        reason: str,
+        *,
+        request_id: str | None = None,
+    ) -> None:
+        self.kind = kind
+        super().__init__(node, instance, reason, request_id=request_id)
+
+
+class TearDownFailed(_IronicFailed):
+    """The node could not be torn down; the instance still has it.
+
+    :ivar last_error: Ironic's own ``last_error``, whole, where Ironic tried and failed.
+    """
+
+    retriable = False
+
+
+class PowerFailed(NodeError):
+    """The node did not reach the power state asked for."""
+
+    retriable = False
+
+
+class PowerOffDisabled(PowerFailed):
+    """The node can't be powered off (``disable_power_off``); nothing was done."""
+
+
+class CrashDumpFailed(NodeError):
+    """The node was not sent an NMI, or nobody can tell whether it was."""
+
+    retriable = False
+
+
+class _VifFailed(NodeError):
+    """What was not done to a virtual interface.
+
+    :cvar what: in words, what wasn't.
+    """
+
+    what: ClassVar[str]
+
+    def __init__(
+        self,
+        node: str,
+        instance: str | None,
+        vif: str,
+        reason: str,
+        *,
+        request_id: str | None = None,
+    ) -> None:
+        self.vif = vif
+        super().__init__(
+            node, instance, f"VIF {vif} could not be {self.what}: {reason}", request_id=request_id
+        )
+
+
+class VifAttachFailed(_VifFailed):
+    """A virtual interface could not be attached to the node.
+
+    :ivar vif: the id of the VIF (Neutron's port).
+    :ivar left: whether the node has it all the same, unconnected perhaps; ``None`` where
+        that isn't known.  The reason says it too, with what to do.
+    """
+
+    what = "attached"
+
+    def __init__(
+        self,
+        node: str,
+        instance: str | None,
+        vif: str,
+        reason: str,
+        *,
+        request_id: str | None = None,
+        left: bool | None = False,
+    ) -> None:
+        self.left = left
+        super().__init__(node, instance, vif, reason, request_id=request_id)
+
+
+class NoFreePort(VifAttachFailed):
+    """All of the node's ports and port groups have a VIF, or none suits this one."""
+
+
+class VifDetachFailed(_VifFailed):
+    """A virtual interface could not be detached: the node still has it.
+
+    :ivar vif: the id of the VIF (Neutron's port).
+    """
+
+    retriable = False
+    what = "detached"
+
+
+class VolumeFailed(NodeError):
+    """A volume could not be given to the node, or taken from it.
+
+    :ivar volume: the volume's id.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        instance: str | None,
+        volume: str,
+        reason: str,
+        *,
+        request_id: str | None = None,
+    ) -> None:
+        self.volume = volume
+        super().__init__(node, instance, f"volume {volume}: {reason}", request_id=request_id)
