@@ -111,9 +111,9 @@ def asked_sizes(spec: RequestSpec) -> dict[str, int]:
     class alone decides; such a size is left out.
     """
     asked = {
-        "cpus": spec.least_vcpus,
-        "memory_mb": spec.least_memory_mb,
-        "disk_mb": spec.least_disk_mb,
+        "cpus": spec.asked_vcpus,
+        "memory_mb": spec.asked_memory_mb,
+        "disk_mb": spec.asked_disk_mb,
     }
     return {name: size for name, size in asked.items() if size > 0}
 

@@ -57,7 +57,6 @@ from ironic_virt.exceptions.general import (
 )
 from ironic_virt.exceptions.nodes import (
     BuildAborted,
-    ClaimRefused,
     InstanceNotFound,
     NodeError,
     NodeNotAvailable,
@@ -74,7 +73,6 @@ __all__ = [
     "BadRequest",
     "BuildAborted",
     "CertificateNotTrusted",
-    "ClaimRefused",
     "ComputeDriverFailed",
     "ComputeDriverNotFound",
     "ConfigDriveFailed",

@@ -73,10 +73,6 @@ class NodeTaken(NodeNotAvailable):
         )
 
 
-class ClaimRefused(NodeNotAvailable):
-    """A scheduler's host state can't take the request; nothing was changed."""
-
-
 class ReservationFailed(NodeError):
     """Ironic could not be brought to reserve a node; none is left reserved.
 

@@ -35,8 +35,7 @@ class RequestSpec:
     :param memory_mb: MiB.
     :param root_gb: GiB, as ``ephemeral_gb`` is; ``swap`` is in MiB.
     :param resources: amounts by resource class in Placement's form.  ``VCPU``,
-        ``MEMORY_MB`` and ``DISK_GB`` take the place of the flavor's own sizes
-        where sizes are compared by "at least".
+        ``MEMORY_MB`` and ``DISK_GB`` take the place of the flavor's own sizes.
     :param exclude_nodes: uuids of nodes not to be chosen: they were tried.
     :param num_attempts: which attempt this is, from 1.
     :param is_rebuild: the instance stays on its node: what compares sizes or use
@@ -114,18 +113,18 @@ class RequestSpec:
         }
 
     @property
-    def least_vcpus(self) -> int:
-        """Cores that a node must have at least."""
+    def asked_vcpus(self) -> int:
+        """Cores that a node must have; 0: any number."""
         return self.resources.get("VCPU", self.vcpus)
 
     @property
-    def least_memory_mb(self) -> int:
-        """MiB of memory that a node must have at least."""
+    def asked_memory_mb(self) -> int:
+        """MiB of memory that a node must have; 0: any amount."""
         return self.resources.get("MEMORY_MB", self.memory_mb)
 
     @property
-    def least_disk_mb(self) -> int:
-        """MiB of disk that a node must have at least."""
+    def asked_disk_mb(self) -> int:
+        """MiB of disk that a node must have; 0: any amount."""
         disk_gb = self.resources.get("DISK_GB")
         return self.disk_mb if disk_gb is None else 1024 * disk_gb
 

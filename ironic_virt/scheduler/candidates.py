@@ -15,21 +15,15 @@ import dataclasses
 import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from ironic_virt.request.spec import placement_class
 
-IRONIC = "ironic"
-
 
 class ComputeNodeLike(Protocol):
-    """A compute node's record.
+    """A compute node's record: a bare metal node, free or taken as a whole.
 
-    ``vcpus``, ``memory_mb`` (MiB) and ``local_gb`` (GiB) are totals, 0 if not
-    known.  A record of hypervisor type ``ironic`` is one node, free or taken as a
-    whole.  A record of another type may say its use by itself, with attributes
-    ``vcpus_used``, ``free_ram_mb`` and ``free_disk_gb``, the last being ``None``
-    until that is known.
+    ``vcpus``, ``memory_mb`` (MiB) and ``local_gb`` (GiB) are 0 if not known.
 
     A pool of nodes that are alike says with attributes ``total``, ``used`` and ``free``
     how many nodes it has, how many of its host's instances have one, and how many more
@@ -75,7 +69,7 @@ def is_taken(record: ComputeNodeLike) -> bool:
 
 def is_free(record: ComputeNodeLike) -> bool:
     """Whether the record may take a further instance."""
-    return record.available and not (record.hypervisor_type == IRONIC and is_taken(record))
+    return record.available and not is_taken(record)
 
 
 def free_nodes(record: ComputeNodeLike) -> int:
@@ -86,44 +80,6 @@ def free_nodes(record: ComputeNodeLike) -> int:
 def instances_on(record: ComputeNodeLike) -> int:
     """How many instances a record says that it has."""
     return int(getattr(record, "used", is_taken(record)))
-
-
-class Use(NamedTuple):
-    """What of a compute node is used and free.
-
-    :ivar free_disk_gb: ``None``: not known yet.
-    """
-
-    vcpus_used: int
-    free_ram_mb: int
-    free_disk_gb: int | None
-
-
-def use_of(record: ComputeNodeLike) -> Use:
-    """What a record says of its use; one that says nothing is used up or not at all."""
-    vcpus_used, free_ram_mb, free_disk_gb = (
-        (record.vcpus, 0, 0) if is_taken(record) else (0, record.memory_mb, record.local_gb)
-    )
-    return Use(
-        getattr(record, "vcpus_used", vcpus_used),
-        getattr(record, "free_ram_mb", free_ram_mb),
-        getattr(record, "free_disk_gb", free_disk_gb),
-    )
-
-
-def free_sizes(record: ComputeNodeLike) -> tuple[int, int, int] | None:
-    """MiB of memory, cores and GiB of disk that are free; ``None``: not known yet.
-
-    What is used beyond the total counts as nothing free.
-    """
-    use = use_of(record)
-    if use.free_disk_gb is None:
-        return None
-    return (
-        max(0, use.free_ram_mb),
-        max(0, record.vcpus - use.vcpus_used),
-        max(0, use.free_disk_gb),
-    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -168,14 +124,12 @@ class CandidateQuery:
     exclude: frozenset[str] = frozenset()
 
     def matches(self, record: ComputeNodeLike) -> bool:
-        """Whether a record fulfils all of it."""
+        """Whether a record that is free fulfils all of it."""
         name = record.resource_class
-        sizes = free_sizes(record)
         return (
-            sizes is not None
-            and record.uuid not in self.exclude
+            record.uuid not in self.exclude
             and self.matches_class(placement_class(name) if name else "")
-            and self.matches_sizes(*sizes)
+            and self.matches_sizes(record.memory_mb, record.vcpus, record.local_gb)
             and self.matches_traits(record.traits)
         )
 

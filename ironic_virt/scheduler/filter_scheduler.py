@@ -15,7 +15,6 @@ claim down afterwards, who then asks again without that node.
 from __future__ import annotations
 
 import dataclasses
-import logging
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -30,10 +29,8 @@ from ironic_virt.scheduler.candidates import (
     ComputeNodeLike,
 )
 from ironic_virt.scheduler.filters import BaseHostFilter
-from ironic_virt.scheduler.host_manager import HostManager, IronicHostManager
+from ironic_virt.scheduler.host_manager import IronicHostManager
 from ironic_virt.scheduler.host_state import HostState
-
-LOG = logging.getLogger(__name__)
 
 _LARGEST_BATCH = 1000
 _EXAMPLES = 8
@@ -50,7 +47,7 @@ class FilterScheduler:
 
     def __init__(
         self,
-        host_manager: HostManager,
+        host_manager: IronicHostManager,
         *,
         subset_size: int = 1,
         batch_size: int = 32,
@@ -91,11 +88,12 @@ class FilterScheduler:
         picked: list[HostState] = []
         try:
             while len(picked) < count and (host := search.best()):
-                if _consumed(host, spec) and (not claims or claims.claim(host.nodename, owner)):
-                    picked.append(host)
-                    search.consumed(host)
-                else:
+                if claims and not claims.claim(host.nodename, owner):
                     search.drop(host)
+                    continue
+                host.consume()
+                picked.append(host)
+                search.consumed(host)
         finally:
             if claims and len(picked) < count:
                 for host in picked:
@@ -122,13 +120,17 @@ class FilterScheduler:
 
 @dataclasses.dataclass(slots=True)
 class _Step:
-    """A filter in the order of this request, and what it has left of those looked at."""
+    """A filter in the order of this request, and what it has left of those looked at.
+
+    :ivar rejected: how many nodes it has rejected that its query lets pass.
+    """
 
     filter: BaseHostFilter
     name: str
     query: CandidateQuery
     narrows: bool
     left: int = 0
+    rejected: int = 0
     example: str | None = None
 
 
@@ -149,9 +151,7 @@ class _Search:
             source.instances_by_host() if self._manager.uses_instance_counts else {}
         )
         self._added: dict[str, int] = {}
-        query = (
-            self._steps[-1].query if self._steps else CandidateQuery(exclude=spec.exclude_nodes)
-        )
+        query = self._query_of(self._steps[-1] if self._steps else None)
         size = min(max(scheduler.batch_size, count), _LARGEST_BATCH)
         self._batches = source.batches(query, size, self._rng)
         # Hosts that have passed, in the order of their rank; None: to be ranked anew.
@@ -189,16 +189,18 @@ class _Search:
         for other in self._pool:
             if other.host == host.host:
                 other.num_instances += 1
-        self._pool = [other for other in self._pool if self._still_passes(other, host)]
+        self._pool = [
+            other for other in self._pool if other.host != host.host or self._still_passes(other)
+        ]
         self._ranked = False
 
-    def _still_passes(self, other: HostState, consumed: HostState) -> bool:
-        if other.host != consumed.host:
-            return True
-        steps = (
-            step for step in self._steps if other is consumed or step.filter.uses_instance_counts
+    def _still_passes(self, host: HostState) -> bool:
+        """Return whether a host passes after its service has got another instance."""
+        return host.is_free and all(
+            step.filter.host_passes(host, self._spec)
+            for step in self._steps
+            if step.filter.uses_instance_counts
         )
-        return other.is_free and all(step.filter.host_passes(other, self._spec) for step in steps)
 
     def no_valid_host(self, found: int = 0, lost: int = 0) -> exceptions.NoValidHost:
         """The error that says, filter by filter, how many hosts were left.
@@ -211,11 +213,14 @@ class _Search:
             query = CandidateQuery(exclude=self._spec.exclude_nodes)
             tried = len(self._spec.exclude_nodes)
             left.append(("retry", f"without the {tried} tried", self._source.count(query)))
+        rejected = 0
         for number, step in enumerate(self._steps):
             # Of all that the following filters would not have narrowed away, only
             # the source knows.
             followed = any(later.narrows for later in self._steps[number + 1 :])
-            count = self._source.count(step.query) if followed else step.left
+            rejected += step.rejected
+            count = max(0, self._source.count(step.query) - rejected) if followed else step.left
+            self._warn(step, self._steps[number - 1] if number else None)
             if not count and not any(step.example for step in self._steps):
                 step.example = self._example(step, self._steps[number - 1] if number else None)
             left.append((step.name, step.filter.wish(self._spec), count))
@@ -232,9 +237,21 @@ class _Search:
             found=found,
         )
 
+    def _warn(self, step: _Step, before: _Step | None) -> None:
+        """Have a filter warn of nodes that the index has ruled out for it."""
+        suspects = step.filter.suspects(self._query_of(before), self._spec)
+        if suspects is None:
+            return
+        batch = next(iter(self._source.batches(suspects, _EXAMPLES, self._rng)), ())
+        for host in self._manager.host_states(batch):
+            step.filter.host_passes(host, self._spec)
+
+    def _query_of(self, step: _Step | None) -> CandidateQuery:
+        return step.query if step else CandidateQuery(exclude=self._spec.exclude_nodes)
+
     def _example(self, step: _Step, before: _Step | None) -> str | None:
         """Why a filter rejects one of those that the index has ruled out for it."""
-        query = before.query if before else CandidateQuery(exclude=self._spec.exclude_nodes)
+        query = self._query_of(before)
         for batch in self._source.batches(query, _EXAMPLES, self._rng):
             for host in self._manager.host_states(batch, self._counts):
                 if why := step.filter.why_not(host, self._spec):
@@ -256,6 +273,7 @@ class _Search:
                     passing.append(host)
                 else:
                     rejected = host
+                    step.rejected += host.free_nodes
             if rejected is not None and step.example is None:
                 why = step.filter.why_not(rejected, self._spec)
                 step.example = f"{rejected.nodename}: {why}"
@@ -267,16 +285,6 @@ class _Search:
         weighed = self._manager.get_weighed_hosts(self._pool, self._spec)
         self._pool = [one.host for one in weighed]
         self._ranked = True
-
-
-def _consumed(host: HostState, spec: RequestSpec) -> bool:
-    """Consume a request; ``False`` if a limit that a filter has set forbids it."""
-    try:
-        host.claim(spec)
-    except exceptions.ClaimRefused as exc:
-        LOG.debug("%s", exc)
-        return False
-    return True
 
 
 def _steps(filters: Mapping[str, BaseHostFilter], spec: RequestSpec) -> list[_Step]:

@@ -2,14 +2,16 @@
 
 """``HostIndex``: the free compute nodes of a long-lived scheduler, in memory.
 
+For services that are not this package's: the reference service asks its database.
+
 Free nodes lie in bins of the same resource class, sizes and traits; the bins of a
 class are sorted by size.  A request looks at the bins that will do, smallest first,
 and takes its first candidates from the services with the fewest instances.  What
 that costs depends on how many kinds of nodes there are, and not on how many nodes.
 
 A node that was claimed here stays away until it is released, or until its record
-tells of it: with an owner, or written later than the claim.  A host that could hold
-several instances is offered once, until its record changes.
+tells of it: with an owner, or written later than the claim.  A pool is offered once,
+until its record changes.
 
 Any thread may call anything: each call holds one lock, for as long as it changes or
 reads the index, never while filters run.
@@ -31,7 +33,6 @@ from ironic_virt.scheduler.bins import Bin, Key, Records, Shelf
 from ironic_virt.scheduler.candidates import (
     CandidateQuery,
     ComputeNodeLike,
-    free_sizes,
     is_free,
     is_taken,
 )
@@ -205,12 +206,11 @@ class HostIndex:
         if claimed or is_taken(record):
             entry.counted = True
             self._instances[record.host] += 1
-        sizes = free_sizes(record)
-        if claimed or not is_free(record) or sizes is None:
+        if claimed or not is_free(record):
             return
         name = placement_class(record.resource_class) if record.resource_class else ""
         traits = tuple(sorted(record.traits))
-        key = (*sizes, len(traits), traits)
+        key = (record.memory_mb, record.vcpus, record.local_gb, len(traits), traits)
         shelf = self._shelves.get(name)
         if shelf is None:
             shelf = self._shelves[name] = Shelf()

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Host states of records, and the enabled filters and weighers over them.
-
-``HostManager`` treats every compute node alike.  ``IronicHostManager`` knows bare
-metal nodes, which are consumed as a whole, and can have a list of filters of its
-own.
-"""
+"""Host states of records, and the enabled filters and weighers over them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from oslo_config import cfg
 
@@ -21,7 +16,7 @@ from ironic_virt.scheduler import filters as filters_room
 from ironic_virt.scheduler import weighers as weighers_room
 from ironic_virt.scheduler.candidates import ComputeNodeLike
 from ironic_virt.scheduler.filters import BaseHostFilter
-from ironic_virt.scheduler.host_state import HostState, IronicHostState, is_ironic
+from ironic_virt.scheduler.host_state import HostState
 from ironic_virt.scheduler.weighers import BaseWeigher, normalized
 
 
@@ -33,14 +28,15 @@ class WeighedHost:
     weight: float
 
 
-class HostManager:
+class IronicHostManager:
     """What a scheduler knows of hosts, by the ``[scheduler]`` options.
 
     :raises InvalidConfiguration: an enabled filter or weigher can't be loaded.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        option = self.filters_option(conf)
+        exact = conf.scheduler.use_baremetal_filters
+        option = "baremetal_enabled_filters" if exact else "enabled_filters"
         self.filters: Mapping[str, BaseHostFilter] = plugins.load(
             filters_room.NAMESPACE,
             conf.scheduler[option],
@@ -66,11 +62,6 @@ class HostManager:
             name: multipliers.get(name, weigher.multiplier)
             for name, weigher in self.weighers.items()
         }
-        self._instances: dict[str, frozenset[str]] = {}
-
-    def filters_option(self, conf: cfg.ConfigOpts) -> str:
-        """The option that lists the filters."""
-        return "enabled_filters"
 
     @property
     def uses_instance_counts(self) -> bool:
@@ -79,42 +70,15 @@ class HostManager:
             weigher.uses_instance_counts for weigher in self.weighers.values()
         )
 
-    # host states
-
-    def host_state_for(self, record: ComputeNodeLike) -> HostState:
-        """An empty host state of the kind that a record wants."""
-        return HostState(record.host, record.uuid)
-
-    def update_instance_info(self, host: str, instances: Collection[str]) -> None:
-        """Keep which instances a host has, for filters that ask."""
-        self._instances[host] = frozenset(instances)
-
-    def instances_of(self, record: ComputeNodeLike) -> Collection[str]:
-        """The instances that were kept for a record's host."""
-        return self._instances.get(record.host, ())
-
     def host_states(
         self, records: Iterable[ComputeNodeLike], counts: Mapping[str, int] | None = None
     ) -> list[HostState]:
-        """Fresh host states, in the order of the records.
-
-        A record whose free disk is not known yet is left out.
+        """Return fresh host states, in the order of the records.
 
         :param counts: how many instances each compute service has.
         """
-        states = []
-        for record in records:
-            state = self.host_state_for(record)
-            state.update(record)
-            if state.record is None:
-                continue
-            state.instances = self.instances_of(record)
-            if counts:
-                state.num_instances = counts.get(record.host, 0)
-            states.append(state)
-        return states
-
-    # filters and weighers
+        counts = counts or {}
+        return [HostState(record, counts.get(record.host, 0)) for record in records]
 
     def get_filtered_hosts(self, hosts: Iterable[HostState], spec: RequestSpec) -> list[HostState]:
         """The host states that all enabled filters pass."""
@@ -139,27 +103,3 @@ class HostManager:
         weighed = [WeighedHost(host, total) for host, total in zip(hosts, totals, strict=True)]
         weighed.sort(key=lambda one: one.weight, reverse=True)
         return weighed
-
-
-class IronicHostManager(HostManager):
-    """A host manager that knows bare metal nodes.
-
-    Compute nodes of hypervisor type ``ironic`` get a host state of their own kind,
-    others get the ordinary one.
-    """
-
-    def filters_option(self, conf: cfg.ConfigOpts) -> str:
-        """See :class:`HostManager`."""
-        if conf.scheduler.use_baremetal_filters:
-            return "baremetal_enabled_filters"
-        return super().filters_option(conf)
-
-    def host_state_for(self, record: ComputeNodeLike) -> HostState:
-        """See :class:`HostManager`."""
-        if is_ironic(record):
-            return IronicHostState(record.host, record.uuid)
-        return super().host_state_for(record)
-
-    def instances_of(self, record: ComputeNodeLike) -> Collection[str]:
-        """See :class:`HostManager`; bare metal nodes carry no instance info."""
-        return () if is_ironic(record) else super().instances_of(record)

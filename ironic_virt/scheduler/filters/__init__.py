@@ -38,7 +38,7 @@ class BaseHostFilter(abc.ABC):
     def why_not(self, host: HostState, spec: RequestSpec) -> str | None:
         """Why the request can't have this host, in one line; ``None`` if it can.
 
-        May set ``host.limits``, and changes nothing else.
+        Changes nothing.
         """
 
     def host_passes(self, host: HostState, spec: RequestSpec) -> bool:
@@ -52,6 +52,13 @@ class BaseHostFilter(abc.ABC):
         :returns: the same or a narrower one.
         """
         return query
+
+    def suspects(self, query: CandidateQuery, spec: RequestSpec) -> CandidateQuery | None:
+        """What :meth:`narrow` leaves out and an operator should be warned of.
+
+        Looked at when a request has found no host, so that :meth:`why_not` may warn.
+        """
+        return None
 
     def wish(self, spec: RequestSpec) -> str:
         """What the filter wants for this request, in a few words."""

@@ -21,19 +21,17 @@ class RamFilter(BaseHostFilter):
 
     def why_not(self, host: HostState, spec: RequestSpec) -> str | None:
         """See :class:`BaseHostFilter`."""
-        if host.free_ram_mb < spec.least_memory_mb:
-            return f"{host.free_ram_mb} MiB of memory are free, not {spec.least_memory_mb}"
-        if spec.least_memory_mb >= spec.memory_mb:
-            host.limits["memory_mb"] = host.total_usable_ram_mb
+        if host.free_ram_mb < spec.asked_memory_mb:
+            return f"{host.free_ram_mb} MiB of memory are free, not {spec.asked_memory_mb}"
         return None
 
     def narrow(self, query: CandidateQuery, spec: RequestSpec) -> CandidateQuery:
         """See :class:`BaseHostFilter`."""
-        return dataclasses.replace(query, memory_mb=query.memory_mb & Span(spec.least_memory_mb))
+        return dataclasses.replace(query, memory_mb=query.memory_mb & Span(spec.asked_memory_mb))
 
     def wish(self, spec: RequestSpec) -> str:
         """See :class:`BaseHostFilter`."""
-        return f"at least {spec.least_memory_mb} MiB of memory"
+        return f"at least {spec.asked_memory_mb} MiB of memory"
 
 
 class CoreFilter(BaseHostFilter):
@@ -42,19 +40,17 @@ class CoreFilter(BaseHostFilter):
     def why_not(self, host: HostState, spec: RequestSpec) -> str | None:
         """See :class:`BaseHostFilter`."""
         free = host.vcpus_total - host.vcpus_used
-        if free < spec.least_vcpus:
-            return f"{free} cores are free, not {spec.least_vcpus}"
-        if spec.least_vcpus >= spec.vcpus:
-            host.limits["vcpu"] = host.vcpus_total
+        if free < spec.asked_vcpus:
+            return f"{free} cores are free, not {spec.asked_vcpus}"
         return None
 
     def narrow(self, query: CandidateQuery, spec: RequestSpec) -> CandidateQuery:
         """See :class:`BaseHostFilter`."""
-        return dataclasses.replace(query, vcpus=query.vcpus & Span(spec.least_vcpus))
+        return dataclasses.replace(query, vcpus=query.vcpus & Span(spec.asked_vcpus))
 
     def wish(self, spec: RequestSpec) -> str:
         """See :class:`BaseHostFilter`."""
-        return f"at least {spec.least_vcpus} cores"
+        return f"at least {spec.asked_vcpus} cores"
 
 
 class DiskFilter(BaseHostFilter):
@@ -62,17 +58,15 @@ class DiskFilter(BaseHostFilter):
 
     def why_not(self, host: HostState, spec: RequestSpec) -> str | None:
         """See :class:`BaseHostFilter`."""
-        if host.free_disk_mb < spec.least_disk_mb:
-            return f"{host.free_disk_mb} MiB of disk are free, not {spec.least_disk_mb}"
-        if spec.least_disk_mb >= spec.disk_mb:
-            host.limits["disk_gb"] = host.total_usable_disk_gb
+        if host.free_disk_mb < spec.asked_disk_mb:
+            return f"{host.free_disk_mb} MiB of disk are free, not {spec.asked_disk_mb}"
         return None
 
     def narrow(self, query: CandidateQuery, spec: RequestSpec) -> CandidateQuery:
         """See :class:`BaseHostFilter`."""
-        at_least = Span(-(-spec.least_disk_mb // 1024))
+        at_least = Span(-(-spec.asked_disk_mb // 1024))
         return dataclasses.replace(query, local_gb=query.local_gb & at_least)
 
     def wish(self, spec: RequestSpec) -> str:
         """See :class:`BaseHostFilter`."""
-        return f"at least {spec.least_disk_mb} MiB of disk"
+        return f"at least {spec.asked_disk_mb} MiB of disk"

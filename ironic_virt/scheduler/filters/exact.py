@@ -2,8 +2,8 @@
 
 """Filters that want what is free to be exactly what is asked for.
 
-A pass sets the host's limit to its total, so that a second claim on the same host
-fails.
+``resources:MEMORY_MB``, ``resources:VCPU`` and ``resources:DISK_GB`` in a flavor take
+the place of its own sizes.  A size of 0 is not asked for: any node will do.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ class ExactRamFilter(BaseHostFilter):
 
     def why_not(self, host: HostState, spec: RequestSpec) -> str | None:
         """See :class:`BaseHostFilter`."""
-        if host.free_ram_mb != spec.memory_mb:
-            return f"{host.free_ram_mb} MiB of memory are free, not {spec.memory_mb}"
-        host.limits["memory_mb"] = host.total_usable_ram_mb
+        asked = spec.asked_memory_mb
+        if asked and host.free_ram_mb != asked:
+            return f"{host.free_ram_mb} MiB of memory are free, not {asked}"
         return None
 
     def narrow(self, query: CandidateQuery, spec: RequestSpec) -> CandidateQuery:
         """See :class:`BaseHostFilter`."""
-        exactly = Span(spec.memory_mb, spec.memory_mb)
+        exactly = _exactly(spec.asked_memory_mb)
         return dataclasses.replace(query, memory_mb=query.memory_mb & exactly)
 
     def wish(self, spec: RequestSpec) -> str:
         """See :class:`BaseHostFilter`."""
-        return f"exactly {spec.memory_mb} MiB of memory"
+        return _wish(spec.asked_memory_mb, "MiB of memory")
 
 
 class ExactCoreFilter(BaseHostFilter):
@@ -54,6 +54,9 @@ class ExactCoreFilter(BaseHostFilter):
 
     def why_not(self, host: HostState, spec: RequestSpec) -> str | None:
         """See :class:`BaseHostFilter`."""
+        asked = spec.asked_vcpus
+        if not asked:
+            return None
         if not host.vcpus_total:
             if self._told.is_news(host.nodename):
                 LOG.warning(
@@ -64,19 +67,19 @@ class ExactCoreFilter(BaseHostFilter):
                 )
             return "it doesn't say how many cores it has"
         free = host.vcpus_total - host.vcpus_used
-        if free != spec.vcpus:
-            return f"{free} cores are free, not {spec.vcpus}"
-        host.limits["vcpu"] = host.vcpus_total
-        return None
+        return None if free == asked else f"{free} cores are free, not {asked}"
 
     def narrow(self, query: CandidateQuery, spec: RequestSpec) -> CandidateQuery:
         """See :class:`BaseHostFilter`."""
-        exactly = Span(spec.vcpus, spec.vcpus)
-        return dataclasses.replace(query, vcpus=query.vcpus & exactly)
+        return dataclasses.replace(query, vcpus=query.vcpus & _exactly(spec.asked_vcpus))
+
+    def suspects(self, query: CandidateQuery, spec: RequestSpec) -> CandidateQuery | None:
+        """See :class:`BaseHostFilter`."""
+        return dataclasses.replace(query, vcpus=Span(0, 0)) if spec.asked_vcpus else None
 
     def wish(self, spec: RequestSpec) -> str:
         """See :class:`BaseHostFilter`."""
-        return f"exactly {spec.vcpus} cores"
+        return _wish(spec.asked_vcpus, "cores")
 
 
 class ExactDiskFilter(BaseHostFilter):
@@ -84,17 +87,25 @@ class ExactDiskFilter(BaseHostFilter):
 
     def why_not(self, host: HostState, spec: RequestSpec) -> str | None:
         """See :class:`BaseHostFilter`."""
-        if host.free_disk_mb != spec.disk_mb:
-            return f"{host.free_disk_mb} MiB of disk are free, not {spec.disk_mb}"
-        host.limits["disk_gb"] = host.total_usable_disk_gb
+        asked = spec.asked_disk_mb
+        if asked and host.free_disk_mb != asked:
+            return f"{host.free_disk_mb} MiB of disk are free, not {asked}"
         return None
 
     def narrow(self, query: CandidateQuery, spec: RequestSpec) -> CandidateQuery:
         """See :class:`BaseHostFilter`."""
-        # No whole number of GiB will do if swap is no multiple of one.
-        exactly = Span(-(-spec.disk_mb // 1024), spec.disk_mb // 1024)
+        exactly = _exactly(spec.asked_disk_mb, 1024)
         return dataclasses.replace(query, local_gb=query.local_gb & exactly)
 
     def wish(self, spec: RequestSpec) -> str:
         """See :class:`BaseHostFilter`."""
-        return f"exactly {spec.disk_mb} MiB of disk"
+        return _wish(spec.asked_disk_mb, "MiB of disk")
+
+
+def _exactly(asked: int, unit: int = 1) -> Span:
+    """Return the sizes that will do; none if what is asked is no multiple of the unit."""
+    return Span(-(-asked // unit), asked // unit) if asked else Span()
+
+
+def _wish(asked: int, what: str) -> str:
+    return f"exactly {asked} {what}" if asked else f"any {what}"

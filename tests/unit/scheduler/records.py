@@ -14,7 +14,6 @@ from oslo_config import cfg
 
 from ironic_virt import conf
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
-from ironic_virt.scheduler.host_state import HostState, IronicHostState
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,17 +35,6 @@ class Record:
     updated_at: datetime.datetime | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SharedRecord(Record):
-    """A hypervisor's record, which says its use by itself."""
-
-    # Slots of the base class would be made anew by a dataclass's default.
-    hypervisor_type: str = "QEMU"
-    vcpus_used: int = 0
-    free_ram_mb: int = 16384
-    free_disk_gb: int | None = 480
-
-
 def options(**values: Any) -> cfg.ConfigOpts:
     """The options, those of ``[scheduler]`` with values of the test's."""
     loaded = cfg.ConfigOpts()
@@ -62,11 +50,3 @@ def scheduler(*filters: str, seed: int = 1, **values: Any) -> FilterScheduler:
     return FilterScheduler.from_conf(
         options(enabled_filters=list(filters), **values), random.Random(seed)
     )
-
-
-def state_of(record: Record) -> HostState:
-    """A host state as the scheduler's own host manager makes it."""
-    kind = IronicHostState if record.hypervisor_type == "ironic" else HostState
-    state = kind(record.host, record.uuid)
-    state.update(record)
-    return state

@@ -17,9 +17,10 @@ from ironic_virt import exceptions
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateQuery, ComputeNodeLike, RecordList
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
+from ironic_virt.scheduler.filters.at_least import RamFilter
 from ironic_virt.scheduler.host_index import HostIndex
 from ironic_virt.scheduler.host_state import HostState
-from tests.unit.scheduler.records import Record, SharedRecord, options, scheduler
+from tests.unit.scheduler.records import Record, options, scheduler
 from tests.unit.scheduler.test_host_index import FLEETS, SIZES, TRAITS
 
 DEFAULT = options().scheduler.enabled_filters
@@ -234,12 +235,6 @@ def test_all_of_several_instances_get_a_node_or_none() -> None:
     assert index.count(CandidateQuery()) == 3
 
 
-def test_a_host_is_taken_several_times_as_long_as_filters_pass_it() -> None:
-    fleet = [SharedRecord("big", free_ram_mb=3000, memory_mb=4000), Record("bare", memory_mb=1024)]
-    hosts = scheduler("RamFilter").select(RequestSpec(memory_mb=1000), RecordList(fleet), count=4)
-    assert Counter(names(hosts)) == {"big": 3, "bare": 1}
-
-
 def test_several_instances_respect_what_a_compute_service_may_have() -> None:
     index = HostIndex(Record(f"{host}-{i}", host=host) for host in "ab" for i in range(10))
     picker = scheduler("NumInstancesFilter", max_instances_per_host=3)
@@ -343,6 +338,34 @@ def test_it_is_told_filter_by_filter_how_many_were_left(
         "ComputeCapabilitiesFilter (boot_mode uefi) left 0, "
         "for example bios: its boot_mode is bios, not uefi"
     )
+
+
+def test_a_filter_that_an_index_decides_in_part_is_blamed_for_what_it_rejects() -> None:
+    class Picky(RamFilter):
+        def why_not(self, host: HostState, spec: RequestSpec) -> str | None:
+            return "it is not liked"
+
+    picker = scheduler("RamFilter", "TraitsFilter")
+    picker.host_manager.filters = {**picker.host_manager.filters, "RamFilter": Picky(options())}
+    spec = RequestSpec(memory_mb=1, required_traits=frozenset({"GPU"}))
+    fleet = [Record(f"n{i}", traits=frozenset({"GPU"})) for i in range(5)]
+    with pytest.raises(
+        exceptions.NoValidHost, match=r"RamFilter .* left 0, for example n.: it is"
+    ):
+        picker.select(spec, HostIndex(fleet))
+
+
+@pytest.mark.parametrize("source", [HostIndex, RecordList])
+def test_of_nodes_that_name_no_cores_a_request_in_vain_warns_once(
+    source: type[HostIndex] | type[RecordList], caplog: pytest.LogCaptureFixture
+) -> None:
+    fleet = [*(Record(f"n{i}", vcpus=4) for i in range(50)), Record("unknown", vcpus=0)]
+    picker = scheduler(*EXACT)
+    for _ in range(2):
+        with pytest.raises(exceptions.NoValidHost):
+            picker.select(RequestSpec(memory_mb=16384, vcpus=8, root_gb=480), source(fleet))
+    (warning,) = [one for one in caplog.messages if "properties/cpus" in one]
+    assert "unknown" in warning
 
 
 @given(fleet=FLEETS, memory=SIZES, vcpus=SIZES, required=TRAITS, enabled=st.permutations(DEFAULT))

@@ -11,14 +11,16 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.request.spec import RequestSpec
+from ironic_virt.scheduler.candidates import CandidateQuery
 from ironic_virt.scheduler.filters.at_least import CoreFilter, DiskFilter, RamFilter
 from ironic_virt.scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
 from ironic_virt.scheduler.filters.exact import ExactCoreFilter, ExactDiskFilter, ExactRamFilter
 from ironic_virt.scheduler.filters.num_instances import NumInstancesFilter
 from ironic_virt.scheduler.filters.resource_class import ResourceClassFilter
 from ironic_virt.scheduler.filters.traits import TraitsFilter
+from ironic_virt.scheduler.host_state import HostState
 from ironic_virt.virt import Flavor, ImageMeta
-from tests.unit.scheduler.records import Record, SharedRecord, options, state_of
+from tests.unit.scheduler.records import Record, options
 
 CONF = options()
 
@@ -32,32 +34,47 @@ def spec_of(extra_specs: dict[str, str] | None = None, **flavor: Any) -> Request
 
 @pytest.mark.parametrize(("asked", "passes"), [(16384, True), (16383, False), (16385, False)])
 def test_exact_ram_wants_what_is_free(asked: int, passes: bool) -> None:
-    state = state_of(Record(memory_mb=16384))
+    state = HostState(Record(memory_mb=16384))
     assert ExactRamFilter(CONF).host_passes(state, spec_of(memory_mb=asked)) is passes
-    assert state.limits == ({"memory_mb": 16384} if passes else {})
 
 
-@pytest.mark.parametrize(("asked", "passes"), [(8, True), (7, False), (9, False), (0, False)])
+@pytest.mark.parametrize(("asked", "passes"), [(8, True), (7, False), (9, False)])
 def test_exact_cores_wants_what_is_free(asked: int, passes: bool) -> None:
-    state = state_of(Record(vcpus=8))
+    state = HostState(Record(vcpus=8))
     assert ExactCoreFilter(CONF).host_passes(state, spec_of(vcpus=asked)) is passes
-    assert state.limits == ({"vcpu": 8} if passes else {})
 
 
-def test_exact_cores_compares_the_total_less_what_is_used() -> None:
-    state = state_of(SharedRecord(vcpus=8, vcpus_used=6))
-    assert ExactCoreFilter(CONF).host_passes(state, spec_of(vcpus=2))
-    assert state.limits == {"vcpu": 8}
+@pytest.mark.parametrize(
+    ("kind", "size", "resource", "has"),
+    [
+        (ExactRamFilter, "memory_mb", "MEMORY_MB", 16384),
+        (ExactCoreFilter, "vcpus", "VCPU", 8),
+        (ExactDiskFilter, "root_gb", "DISK_GB", 480),
+    ],
+)
+def test_an_exact_size_of_0_is_not_asked_for_and_an_amount_replaces_the_flavor_s(
+    kind: type[ExactRamFilter], size: str, resource: str, has: int
+) -> None:
+    filter_ = kind(CONF)
+    for record in (Record(), Record(memory_mb=0, vcpus=0, local_gb=0)):
+        for spec in (spec_of(), spec_of({f"resources:{resource}": "0"}, **{size: 7})):
+            assert filter_.host_passes(HostState(record), spec)
+            assert filter_.narrow(CandidateQuery(), spec) == CandidateQuery()
+            assert filter_.wish(spec).startswith("any ")
+    for amount, passes in ((has, True), (has - 1, False)):
+        spec = spec_of({f"resources:{resource}": str(amount)}, **{size: 7})
+        assert filter_.host_passes(HostState(Record()), spec) is passes
+        assert filter_.narrow(CandidateQuery(), spec).matches(Record()) is passes
 
 
 def test_a_host_that_names_no_cores_is_rejected_with_one_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    state = state_of(Record(vcpus=0))
+    state = HostState(Record(vcpus=0))
     filter_ = ExactCoreFilter(CONF)
     with caplog.at_level(logging.WARNING):
-        assert not filter_.host_passes(state, spec_of(vcpus=0))
-        assert not filter_.host_passes(state, spec_of(vcpus=0))
+        assert not filter_.host_passes(state, spec_of(vcpus=8))
+        assert not filter_.host_passes(state, spec_of(vcpus=8))
     (warning,) = caplog.messages
     assert "node-1" in warning
     assert "properties/cpus" in warning
@@ -75,47 +92,15 @@ def test_a_host_that_names_no_cores_is_rejected_with_one_warning(
     ],
 )
 def test_exact_disk_adds_root_ephemeral_and_swap(sizes: dict[str, int], passes: bool) -> None:
-    state = state_of(Record(local_gb=480))
+    state = HostState(Record(local_gb=480))
     assert ExactDiskFilter(CONF).host_passes(state, spec_of(**sizes)) is passes
-    assert state.limits == ({"disk_gb": 480} if passes else {})
-
-
-def test_two_claims_on_a_host_state_the_second_exceeds_the_limits() -> None:
-    spec = spec_of(memory_mb=16384, vcpus=8, root_gb=480)
-    state = state_of(SharedRecord())
-    for filter_ in (ExactRamFilter(CONF), ExactCoreFilter(CONF), ExactDiskFilter(CONF)):
-        assert filter_.host_passes(state, spec)
-    state.claim(spec)
-    with pytest.raises(exceptions.ClaimRefused, match="the limit is 16384"):
-        state.claim(spec)
-
-
-@pytest.mark.parametrize(
-    ("kind", "size"),
-    [
-        (ExactRamFilter, {"memory_mb": 16384}),
-        (ExactCoreFilter, {"vcpus": 8}),
-        (ExactDiskFilter, {"root_gb": 480}),
-    ],
-)
-def test_each_exact_filter_alone_makes_a_second_claim_fail(
-    kind: type[ExactRamFilter], size: dict[str, int]
-) -> None:
-    spec = spec_of(**size)
-    state = state_of(SharedRecord())
-    assert kind(CONF).host_passes(state, spec)
-    state.claim(spec)
-    assert not kind(CONF).host_passes(state, spec)
-    with pytest.raises(exceptions.ClaimRefused, match="limit"):
-        state.claim(spec)
 
 
 @pytest.mark.parametrize("kind", [ExactRamFilter, ExactCoreFilter, ExactDiskFilter, RamFilter])
 def test_a_rebuild_is_not_asked_for_sizes(kind: type[ExactRamFilter]) -> None:
-    taken = state_of(Record(in_use=True))
+    taken = HostState(Record(in_use=True))
     spec = RequestSpec.from_flavor(Flavor("small", memory_mb=1), is_rebuild=True)
     assert kind(CONF).host_passes(taken, spec)
-    assert taken.limits == {}
 
 
 # -- at least ---------------------------------------------------------------------
@@ -138,9 +123,8 @@ def test_a_rebuild_is_not_asked_for_sizes(kind: type[ExactRamFilter]) -> None:
 def test_at_least_takes_larger_ones_too(
     kind: type[RamFilter], sizes: dict[str, int], passes: bool
 ) -> None:
-    state = state_of(Record(memory_mb=16384, vcpus=8, local_gb=480))
+    state = HostState(Record(memory_mb=16384, vcpus=8, local_gb=480))
     assert kind(CONF).host_passes(state, spec_of(**sizes)) is passes
-    assert bool(state.limits) is passes
 
 
 @pytest.mark.parametrize(
@@ -151,12 +135,10 @@ def test_an_amount_in_the_extra_specs_replaces_the_flavor_s_size(
     kind: type[RamFilter], name: str, least: int
 ) -> None:
     huge = {"memory_mb": 10**9, "vcpus": 10**6, "root_gb": 10**6}
-    state = state_of(Record(memory_mb=16384, vcpus=8, local_gb=480))
+    state = HostState(Record(memory_mb=16384, vcpus=8, local_gb=480))
     for amount, passes in ((0, True), (least, True), (least + 1, False)):
         spec = spec_of({f"resources:{name}": str(amount)}, **huge)
         assert kind(CONF).host_passes(state, spec) is passes
-    # Or the flavor's own size would forbid the claim after all.
-    state.claim(spec_of(**huge))
 
 
 # -- resource class ---------------------------------------------------------------
@@ -190,7 +172,7 @@ def test_an_amount_in_the_extra_specs_replaces_the_flavor_s_size(
 def test_a_node_has_one_of_its_resource_class(
     resource_class: str | None, extra_specs: dict[str, str], why: str | None
 ) -> None:
-    state = state_of(Record(resource_class=resource_class))
+    state = HostState(Record(resource_class=resource_class))
     assert ResourceClassFilter(CONF).why_not(state, spec_of(extra_specs)) == why
 
 
@@ -226,7 +208,7 @@ def test_an_extra_spec_that_cannot_be_read_is_an_error_that_names_it(key: str, v
 def test_traits_are_required_or_forbidden(
     traits: str, extra_specs: dict[str, str], why: str | None
 ) -> None:
-    state = state_of(Record(traits=frozenset(traits.split())))
+    state = HostState(Record(traits=frozenset(traits.split())))
     found = TraitsFilter(CONF).why_not(state, spec_of(extra_specs))
     assert found == why if why is None else why in (found or "")
 
@@ -238,8 +220,8 @@ def test_an_image_requires_traits_also_of_the_node_that_is_rebuilt(
     image = ImageMeta("http://images/x", properties=properties)
     for is_rebuild in (False, True):
         spec = RequestSpec.from_flavor(Flavor("small"), image=image, is_rebuild=is_rebuild)
-        assert not TraitsFilter(CONF).host_passes(state_of(Record()), spec)
-        with_it = state_of(Record(traits=frozenset({"C"})))
+        assert not TraitsFilter(CONF).host_passes(HostState(Record()), spec)
+        with_it = HostState(Record(traits=frozenset({"C"})))
         assert TraitsFilter(CONF).host_passes(with_it, spec)
 
 
@@ -289,7 +271,7 @@ STATS = {
     ],
 )
 def test_capabilities_fulfil_extra_specs(extra_specs: dict[str, str], why: str | None) -> None:
-    state = state_of(Record(stats=STATS))
+    state = HostState(Record(stats=STATS))
     assert ComputeCapabilitiesFilter(CONF).why_not(state, spec_of(extra_specs)) == why
 
 
@@ -298,7 +280,7 @@ def test_capabilities_fulfil_extra_specs(extra_specs: dict[str, str], why: str |
 
 @pytest.mark.parametrize(("instances", "passes"), [(0, True), (2, True), (3, False), (4, False)])
 def test_a_compute_service_gets_no_more_than_it_may_have(instances: int, passes: bool) -> None:
-    state = state_of(Record())
+    state = HostState(Record())
     state.num_instances = instances
     filter_ = NumInstancesFilter(options(max_instances_per_host=3))
     assert filter_.host_passes(state, spec_of()) is passes

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from ironic_virt.scheduler.candidates import CandidateQuery, RecordList, Span
 from ironic_virt.scheduler.host_index import HostIndex
 from tests import depth
-from tests.unit.scheduler.records import Record, SharedRecord
+from tests.unit.scheduler.records import Record
 
 HOSTS = ["c1", "c2", "c3"]
 TRAITS = st.frozensets(st.sampled_from(["A", "B", "C"]))
@@ -23,27 +23,19 @@ SIZES = st.sampled_from([0, 1, 2, 4])
 
 
 def records_of(uuids: st.SearchStrategy[str]) -> st.SearchStrategy[Record]:
-    described = {
-        "uuid": uuids,
-        "host": st.sampled_from(HOSTS),
-        "vcpus": SIZES,
-        "memory_mb": SIZES,
-        "local_gb": SIZES,
-        "resource_class": st.sampled_from([None, "gold", "GOLD", "silver.1"]),
-        "traits": TRAITS,
-        "in_use": st.sampled_from([False, False, True]),
-        "available": st.sampled_from([True, True, False]),
-        "instance_uuid": st.sampled_from([None, None, "i1"]),
-    }
-    bare = st.builds(Record, **described)
-    shared = st.builds(
-        SharedRecord,
-        **described,
-        vcpus_used=SIZES,
-        free_ram_mb=SIZES,
-        free_disk_gb=st.none() | SIZES,
+    return st.builds(
+        Record,
+        uuid=uuids,
+        host=st.sampled_from(HOSTS),
+        vcpus=SIZES,
+        memory_mb=SIZES,
+        local_gb=SIZES,
+        resource_class=st.sampled_from([None, "gold", "GOLD", "silver.1"]),
+        traits=TRAITS,
+        in_use=st.sampled_from([False, False, True]),
+        available=st.sampled_from([True, True, False]),
+        instance_uuid=st.sampled_from([None, None, "i1"]),
     )
-    return bare | shared
 
 
 SPANS = st.builds(Span, SIZES) | st.builds(Span, SIZES, SIZES) | SIZES.map(lambda n: Span(n, n))

@@ -19,10 +19,10 @@ from ironic_virt.conf import plugins
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import RecordList
 from ironic_virt.scheduler.filters import NAMESPACE, BaseHostFilter
-from ironic_virt.scheduler.host_manager import HostManager, IronicHostManager
-from ironic_virt.scheduler.host_state import HostState, IronicHostState
+from ironic_virt.scheduler.host_manager import IronicHostManager
+from ironic_virt.scheduler.host_state import HostState
 from ironic_virt.scheduler.weighers import BaseWeigher, normalized
-from tests.unit.scheduler.records import Record, SharedRecord, options, scheduler, state_of
+from tests.unit.scheduler.records import Record, options, scheduler
 
 EXAMPLES = pathlib.Path(__file__).parents[3] / "doc" / "source" / "examples"
 
@@ -30,7 +30,7 @@ EXAMPLES = pathlib.Path(__file__).parents[3] / "doc" / "source" / "examples"
 
 
 def test_a_free_node_s_state_has_all_of_it_free() -> None:
-    state = state_of(Record(vcpus=8, memory_mb=16384, local_gb=480, stats={"cpu_arch": "x86_64"}))
+    state = HostState(Record(vcpus=8, memory_mb=16384, local_gb=480, stats={"cpu_arch": "x86_64"}))
     assert (state.free_ram_mb, state.free_disk_mb, state.vcpus_used) == (16384, 480 * 1024, 0)
     assert (state.vcpus_total, state.total_usable_ram_mb, state.total_usable_disk_gb) == (
         8,
@@ -47,76 +47,34 @@ def test_a_free_node_s_state_has_all_of_it_free() -> None:
 
 @pytest.mark.parametrize("record", [Record(in_use=True), Record(instance_uuid="i1")])
 def test_a_node_with_an_instance_has_nothing_free(record: Record) -> None:
-    state = state_of(record)
+    state = HostState(record)
     assert (state.free_ram_mb, state.free_disk_mb, state.vcpus_used) == (0, 0, 8)
     assert not state.is_free
 
 
 def test_a_node_that_ironic_could_not_deploy_on_is_not_free() -> None:
-    assert not state_of(Record(available=False)).is_free
+    assert not HostState(Record(available=False)).is_free
 
 
 def test_consuming_takes_the_whole_node_whatever_is_asked() -> None:
-    state = state_of(Record())
-    state.consume_from_request(RequestSpec(memory_mb=1, vcpus=1, root_gb=1))
+    state = HostState(Record())
+    state.consume()
     assert (state.free_ram_mb, state.free_disk_mb, state.vcpus_used) == (0, 0, 8)
-    with pytest.raises(exceptions.ClaimRefused, match="node-1"):
-        state.claim(RequestSpec())
-
-
-def test_consuming_a_hypervisor_takes_what_is_asked() -> None:
-    state = state_of(SharedRecord())
-    state.consume_from_request(RequestSpec(memory_mb=384, vcpus=2, root_gb=70, ephemeral_gb=10))
-    assert (state.free_ram_mb, state.free_disk_mb, state.vcpus_used) == (16000, 400 * 1024, 2)
-    assert state.is_free
-
-
-def test_a_record_whose_free_disk_is_not_known_is_ignored() -> None:
-    state = state_of(SharedRecord(free_disk_gb=None))
-    assert (state.record, state.vcpus_total, state.total_usable_ram_mb) == (None, 0, 0)
-    known = SharedRecord(vcpus=4)
-    state.update(known)
-    state.update(SharedRecord(free_disk_gb=None, vcpus=99))
-    assert (state.record, state.vcpus_total) == (known, 4)
+    assert not state.is_free
 
 
 # -- host managers ----------------------------------------------------------------
 
 
-def test_bare_metal_nodes_only_have_a_host_state_of_their_own() -> None:
-    manager = IronicHostManager(options())
-    records = [Record("a"), SharedRecord("b"), SharedRecord("c", free_disk_gb=None)]
-    states = manager.host_states(records, {"compute-1": 3})
-    assert [(type(state), state.nodename) for state in states] == [
-        (IronicHostState, "a"),
-        (HostState, "b"),
-    ]
-    assert [state.num_instances for state in states] == [3, 3]
-    (ordinary,) = HostManager(options()).host_states([Record("a")])
-    assert type(ordinary) is HostState
+def test_a_host_state_knows_how_many_instances_its_service_has() -> None:
+    records = [Record("a"), Record("b", host="compute-2")]
+    states = IronicHostManager(options()).host_states(records, {"compute-1": 3})
+    assert [(state.nodename, state.num_instances) for state in states] == [("a", 3), ("b", 0)]
 
 
-def test_bare_metal_nodes_carry_no_instance_info() -> None:
-    manager = IronicHostManager(options())
-    manager.update_instance_info("compute-1", {"i1", "i2"})
-    bare, shared = manager.host_states([Record("a"), SharedRecord("b")])
-    assert set(bare.instances) == set()
-    assert set(shared.instances) == {"i1", "i2"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "use", "names"),
-    [
-        (HostManager, False, ["RamFilter"]),
-        (HostManager, True, ["RamFilter"]),
-        (IronicHostManager, False, ["RamFilter"]),
-        (IronicHostManager, True, ["ExactRamFilter"]),
-    ],
-)
-def test_bare_metal_can_have_a_list_of_filters_of_its_own(
-    kind: type[HostManager], use: bool, names: list[str]
-) -> None:
-    manager = kind(
+@pytest.mark.parametrize(("use", "names"), [(False, ["RamFilter"]), (True, ["ExactRamFilter"])])
+def test_bare_metal_can_have_a_list_of_filters_of_its_own(use: bool, names: list[str]) -> None:
+    manager = IronicHostManager(
         options(
             enabled_filters=["RamFilter"],
             baremetal_enabled_filters=["ExactRamFilter"],
@@ -135,14 +93,14 @@ def test_the_default_options_can_be_loaded() -> None:
 
 def test_each_installed_filter_and_weigher_can_be_loaded() -> None:
     names = {"filters": {"NumInstancesFilter", "ExactDiskFilter", "CoreFilter"}}
-    manager = HostManager(options(enabled_filters=sorted(names["filters"])))
+    manager = IronicHostManager(options(enabled_filters=sorted(names["filters"])))
     assert manager.filters.keys() == names["filters"]
 
 
 def test_all_filters_must_pass() -> None:
-    manager = HostManager(options(enabled_filters=["RamFilter", "CoreFilter"]))
+    manager = IronicHostManager(options(enabled_filters=["RamFilter", "CoreFilter"]))
     states = [
-        state_of(record)
+        HostState(record)
         for record in (
             Record("a", memory_mb=4, vcpus=4),
             Record("b", memory_mb=2, vcpus=4),
@@ -371,10 +329,11 @@ def test_a_weigher_s_range_is_used() -> None:
         def weigh(self, host: HostState, spec: RequestSpec) -> float:
             return host.free_ram_mb
 
-    manager = HostManager(options(enabled_weighers=[]))
+    manager = IronicHostManager(options(enabled_weighers=[]))
     manager.weighers = {"Bounded": Bounded(options())}
     manager.multipliers = {"Bounded": 2.0}
     hosts = manager.get_weighed_hosts(
-        [state_of(Record("a", memory_mb=25)), state_of(Record("b", memory_mb=500))], RequestSpec()
+        [HostState(Record("a", memory_mb=25)), HostState(Record("b", memory_mb=500))],
+        RequestSpec(),
     )
     assert [(one.host.nodename, one.weight) for one in hosts] == [("b", 2.0), ("a", 0.5)]
