@@ -23,13 +23,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
+import real_ironic
 from benchmarks import ironic
 from benchmarks.fleet import KINDS, TRAITS
 from benchmarks.registry import Progress
 from benchmarks.results import Outcome
 from benchmarks.rounds import Figures
 from benchmarks.side import Side
-from ironic_virt.testing import real_ironic
 
 FEW = 8
 CHURN = 0.01

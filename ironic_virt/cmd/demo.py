@@ -24,7 +24,7 @@ class Demo(command.Command):
         return """\
 examples:
   ironic-virt demo                            on the fake Ironic, in a quarter of a minute
-  ironic-virt demo --ironic real              on a real one; installs it the first time
+  ironic-virt demo --ironic real              on a real one, from a checkout; installs it
   ironic-virt demo --nodes 20 --instances 12  more of everything
   ironic-virt demo --json 2>/dev/null         for programs: the result as JSON
   ironic-virt demo -v                         with the service's log on standard error

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from ironic_virt.testing.fake_ironic.settings import MAX_VERSION
 from tests.conformance.comparison import FAKE, REAL
 from tests.conformance.registry import Check, Pace

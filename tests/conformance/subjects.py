@@ -13,9 +13,9 @@ from typing import Any
 
 import requests
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer, Settings
-from ironic_virt.testing.real_ironic.neutron import REFUSES
+from real_ironic.neutron import REFUSES
 from tests.conformance.registry import SLOW, Pace
 
 SECONDS = 2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.integration.services import Operator, Service, write_conf
 
 

@@ -18,13 +18,13 @@ from typing import Any
 
 import requests
 
+import real_ironic
 from ironic_virt import conf, virt
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import KeystoneChannel
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver import IronicDriver
 from ironic_virt.sharding.policy import Policy
-from ironic_virt.testing import real_ironic
 from tests.crashing import CrashingChannel
 
 IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import real_ironic
 from ironic_virt import conf, exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node_filter import NodeFilter
-from ironic_virt.testing import real_ironic
 from ironic_virt.testing.fault_proxy import FaultProxy, MaxVersion, Redirect
 from ironic_virt.testing.fault_proxy.exchange import Reply, Request
 from ironic_virt.testing.fault_proxy.faults import Fault, PassOn

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.capacity import Cloud
 from tests.integration.services import SEEDS, Operator
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import real_ironic
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.states import TaskState
 from ironic_virt.conf import database as database_options
-from ironic_virt.testing import real_ironic
 from tests.functional.compute.processes import ComputeProcess, create, wait_for
 from tests.integration.services import SEEDS, Operator
 

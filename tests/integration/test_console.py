@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+import real_ironic
 from ironic_virt import exceptions, virt
-from ironic_virt.testing import real_ironic
-from ironic_virt.testing.real_ironic import bmc
-from ironic_virt.testing.real_ironic.ports import free_port
+from real_ironic import bmc
+from real_ironic.ports import free_port
 from tests.crashing import Crash
 from tests.functional.compute.processes import wait_for
 from tests.integration.services import SECONDS, SEEDS, Operator, Service, dying_service

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.functional.demo_process import SECONDS, Demo, read_until
 
 # An Ironic is started, and then a dozen processes one after the other.

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+import real_ironic
 from ironic_virt import exceptions, virt
 from ironic_virt.driver import configdrive, iso_image, project_fields
-from ironic_virt.testing import real_ironic
 from tests import iso_images
 from tests.integration.services import (
     FLAVOR,

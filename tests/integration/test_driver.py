@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+import real_ironic
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal import states
-from ironic_virt.testing import real_ironic
 from tests.crashing import Crash
 from tests.integration.services import SEEDS, Operator, Service, dying_service, write_conf
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+import real_ironic
 from ironic_virt import exceptions, virt
-from ironic_virt.testing import fault_proxy, real_ironic
+from ironic_virt.testing import fault_proxy
 from ironic_virt.testing.fault_proxy import FaultProxy
 from tests.integration.services import SEEDS, Operator, Service, write_conf
 

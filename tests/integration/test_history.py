@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
+import real_ironic
 from ironic_virt import exceptions, virt
-from ironic_virt.testing import real_ironic
 from tests.integration.services import SEEDS, Operator, Service
 
 ORIGIN = "Ironic's history of the node: ERROR, {kind}, by conductor-1, at 20"

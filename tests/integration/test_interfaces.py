@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import requests
 
+import real_ironic
 from ironic_virt import exceptions, virt
-from ironic_virt.testing import real_ironic
-from ironic_virt.testing.real_ironic.neutron import REFUSES
+from real_ironic.neutron import REFUSES
 from tests.integration.services import SEEDS, Operator, Service
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import real_ironic
 from ironic_virt import conf
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import Answer, KeystoneChannel
@@ -23,7 +24,6 @@ from ironic_virt.baremetal.inventory.cache import Inventory
 from ironic_virt.baremetal.inventory.resync import Resync
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
-from ironic_virt.testing import real_ironic
 from tests.integration.services import SEEDS, Operator, write_conf
 
 COUNT, PAGE = 3000, 200

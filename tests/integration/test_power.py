@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+import real_ironic
 from ironic_virt import exceptions, virt
-from ironic_virt.testing import real_ironic
 from tests.integration.services import SEEDS, Operator, Service
 
 MakeInstance = Callable[..., virt.Instance]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.functional.procedures import stories
 from tests.functional.procedures.site import Site
 from tests.integration.services import SEEDS, Operator

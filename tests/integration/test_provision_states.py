@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+import real_ironic
 from ironic_virt import virt
 from ironic_virt.baremetal import states
-from ironic_virt.testing import real_ironic
 from tests import provision_states
 from tests.integration.services import SEEDS, Operator, Service, write_conf
 from tests.provision_states import IMAGE, METHODS, WAITS, Request

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from ironic_virt.testing import real_ironic
-from ironic_virt.testing.real_ironic import database as databases
+import real_ironic
+from real_ironic import database as databases
 from tests import signals
 from tests.functional.compute.processes import wait_for
 from tests.integration.services import SECONDS
@@ -157,7 +157,7 @@ def test_a_mariadb_is_started_when_none_lets_us_in(ironic_environment, monkeypat
 def test_in_the_foreground_it_ends_in_order_on_ctrl_c(ironic_environment):
     with signals.heard(signal.SIGINT):
         process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "ironic_virt.testing.real_ironic", "--nodes", "2"],
+            [sys.executable, "-u", "-m", "real_ironic", "--nodes", "2"],
             stdout=subprocess.PIPE,
             text=True,
         )

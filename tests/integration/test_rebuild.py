@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+import real_ironic
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.rebuild_request import MARK
 from ironic_virt.exceptions import Disk
-from ironic_virt.testing import real_ironic
 from tests.crashing import Crash
 from tests.integration.services import (
     IMAGE,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import real_ironic
 from ironic_virt import exceptions, virt
-from ironic_virt.testing import real_ironic
 from tests.crashing import Crash
 from tests.integration.services import SEEDS, Operator, Service, dying_service
 

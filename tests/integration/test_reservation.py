@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+import real_ironic
 from ironic_virt import exceptions, virt
 from ironic_virt.driver import pools
-from ironic_virt.testing import real_ironic
 from tests import deaths
 from tests.functional.compute.processes import wait_for
 from tests.integration.services import SEEDS, Operator, Service, write_conf

@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
+import real_ironic
 from ironic_virt import conf, exceptions, virt
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import Answer, KeystoneChannel
 from ironic_virt.driver import IronicDriver
-from ironic_virt.testing import real_ironic
 from tests.crashing import Crash
 from tests.functional.compute.processes import wait_for
 from tests.integration.services import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.integration.services import SEEDS, Operator, Service, write_conf
 
 INSTANCES = 30

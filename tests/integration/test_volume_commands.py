@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.functional.compute.processes import ComputeProcess, wait_for
 from tests.integration.commands import SECONDS, run, shown
 from tests.integration.services import SEEDS, Operator

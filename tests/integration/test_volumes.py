@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+import real_ironic
 from ironic_virt import exceptions, virt
-from ironic_virt.testing import real_ironic
 from tests.crashing import Crash
 from tests.integration.services import IMAGE, SEEDS, Operator, Service, dying_service
 

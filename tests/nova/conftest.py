@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.nova import figures
 
 _LONGEST = 1200

@@ -26,8 +26,8 @@ from nova import conf as nova_conf
 from nova import utils
 from nova.tests.functional import integrated_helpers
 
+import real_ironic
 from ironic_virt.nova import options as ours
-from ironic_virt.testing import real_ironic
 from tests.nova import cases, cells, figures
 
 CONF = nova_conf.CONF

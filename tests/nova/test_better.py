@@ -11,7 +11,7 @@ import pytest
 from nova import exception
 from nova.api.openstack import api_version_request
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import IMAGE, OTHER_IMAGE, Deployment
 

@@ -15,8 +15,8 @@ import fixtures
 import pytest
 from nova import utils
 
+import real_ironic
 from ironic_virt.driver import iso_image
-from ironic_virt.testing import real_ironic
 from tests import iso_images
 from tests.nova import figures
 from tests.nova.deployment import OTHER_IMAGE, Deployment

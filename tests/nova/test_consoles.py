@@ -16,8 +16,8 @@ from nova import context, objects, utils
 from nova.compute import rpcapi
 from nova.tests.functional.api import client
 
-from ironic_virt.testing import real_ironic
-from ironic_virt.testing.real_ironic import bmc
+import real_ironic
+from real_ironic import bmc
 from tests.nova import figures
 from tests.nova.deployment import Deployment
 

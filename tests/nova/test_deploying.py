@@ -9,7 +9,7 @@ import json
 import pytest
 from nova import context, utils
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import Deployment
 

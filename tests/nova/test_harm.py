@@ -10,7 +10,7 @@ from typing import Any
 import openstack.exceptions
 import pytest
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from ironic_virt.testing.fault_proxy import FaultProxy, Status
 from tests.nova import figures
 from tests.nova.services import Services

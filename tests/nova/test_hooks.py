@@ -15,10 +15,10 @@ import pytest
 from nova import exception
 from nova.virt import configdrive
 
+import real_ironic
 from ironic_virt import virt
 from ironic_virt.driver import hooks
 from ironic_virt.nova import config_drive
-from ironic_virt.testing import real_ironic
 from tests import entry_points, iso_images
 from tests.nova import figures
 from tests.nova.deployment import Deployment

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from nova import context
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import IMAGE, OTHER_IMAGE, Deployment
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from ironic_virt.testing.fault_proxy import FaultProxy
 from tests.nova import figures
 from tests.nova.services import Services

@@ -11,7 +11,7 @@ import pytest
 from nova import context, objects
 from nova.virt.ironic import driver as in_tree
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import Deployment
 

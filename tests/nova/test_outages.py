@@ -8,7 +8,7 @@ import pytest
 from keystoneauth1.exceptions import DiscoveryFailure
 from nova import context
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from ironic_virt.testing.fault_proxy import FaultProxy
 from tests.nova import figures
 from tests.nova.services import Services

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from nova import context
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.nova.deployment import Deployment
 
 

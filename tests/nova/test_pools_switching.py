@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from nova import context, objects
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import DRIVERS, RESOURCE_CLASS, Deployment
 

@@ -10,7 +10,7 @@ import pytest
 from nova import context, utils
 from nova.tests.functional.api import client
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import OTHER_IMAGE, Deployment
 

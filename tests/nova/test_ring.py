@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+import real_ironic
 from ironic_virt.sharding.hashring import Ring
-from ironic_virt.testing import real_ironic
 from tests.nova import figures
 from tests.nova.services import Services
 

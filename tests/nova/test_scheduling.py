@@ -12,9 +12,9 @@ from nova import objects
 from nova.scheduler import host_manager, weights
 from nova.scheduler.filters import HostFilterHandler
 
+import real_ironic
 from ironic_virt import virt
 from ironic_virt.nova import values
-from ironic_virt.testing import real_ironic
 from tests.nova.deployment import Deployment
 
 NAMES = ["ExactRamFilter", "ExactCoreFilter", "ExactDiskFilter"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from nova import exception
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.nova import figures
 from tests.nova.services import Services
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from nova import context
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import DRIVERS, IMAGE, OTHER_IMAGE, Deployment
 

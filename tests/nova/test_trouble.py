@@ -12,10 +12,10 @@ import oslo_messaging
 import pytest
 from nova import context, objects
 
+import real_ironic
 from ironic_virt import exceptions
 from ironic_virt.sharding.policy import Policy
 from ironic_virt.sharding.selector import TargetSet
-from ironic_virt.testing import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import IMAGE, Deployment
 

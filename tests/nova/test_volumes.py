@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from nova.tests import fixtures as nova_fixtures
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import IMAGE, Deployment
 

@@ -19,9 +19,9 @@ import pytest
 from nova import conf as nova_conf
 from nova import context, objects
 
+import real_ironic
 from ironic_virt.nova import virtapi
 from ironic_virt.nova.driver import IronicDriver
-from ironic_virt.testing import real_ironic
 from tests.nova.deployment import Deployment
 
 pytestmark = pytest.mark.skipif(

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ironic_virt.testing.real_ironic.ports import free_port
+from real_ironic.ports import free_port
 from tests.nova_deployment.processes import Program, listens, wait_for
 
 VARIABLE = "IRONIC_VIRT_RABBITMQ_URL"

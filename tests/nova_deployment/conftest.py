@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.nova_deployment import figures
 from tests.nova_deployment.deployment import Deployment
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ironic_virt.testing import real_ironic
-from ironic_virt.testing.real_ironic.neutron import StandInNeutron
+import real_ironic
+from real_ironic.neutron import StandInNeutron
 from tests import databases
 from tests.nova_deployment import configuration, figures
 from tests.nova_deployment.broker import broker

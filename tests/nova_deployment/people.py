@@ -11,7 +11,7 @@ from typing import Any
 
 import requests
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.nova_deployment import figures
 from tests.nova_deployment.configuration import ADMIN
 from tests.nova_deployment.processes import wait_for

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from ironic_virt.testing.real_ironic.processes import ServerProcess
+from ironic_virt.testing.server_process import ServerProcess
 
 T = TypeVar("T")
 

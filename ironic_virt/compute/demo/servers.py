@@ -2,15 +2,20 @@
 
 """An Ironic for the demo alone: the fake one in this process, or a real one.
 
-What is needed for that ships with the package (``ironic_virt.testing``) and is
-imported here only when it is used.
+The fake one ships with the package (``ironic_virt.testing``), what installs and runs a
+real one only with its sources (``real_ironic/``); either is imported here only when it is
+used.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -23,6 +28,9 @@ from ironic_virt.compute.progress.display import Display
 _TRACK = "ironic"
 
 LOG = logging.getLogger(__name__)
+
+CHECKOUT = Path(__file__).parents[3]
+"""The directory that the package lies in: that of the sources, or of installed packages."""
 
 RESOURCE_CLASS = "baremetal"
 PLACEMENT_CLASS = "CUSTOM_BAREMETAL"
@@ -90,9 +98,9 @@ def real(
     :param deploy_time: seconds, about, that a deployment takes.
     :param board: what takes time is noted there, and shown.
     :raises Interrupted: a signal came.
-    :raises DemoFailed: it can't be had.
+    :raises DemoFailed: it could not be installed or started, or does not come with this package.
     """
-    from ironic_virt.testing import real_ironic
+    real_ironic = _real_ironic(CHECKOUT)
 
     def progress(line: str) -> None:
         board.report(_TRACK, line)
@@ -123,6 +131,21 @@ def real(
     except real_ironic.RealIronicError as error:
         LOG.info("%s", error)
         raise DemoFailed(_first_and_last_line(str(error))) from error
+
+
+def _real_ironic(checkout: Path) -> Any:
+    """What installs and runs a real Ironic.
+
+    :raises DemoFailed: this is an installed package, which does not have it.
+    """
+    if not (checkout / "real_ironic" / "__init__.py").is_file():
+        raise DemoFailed(
+            "a real Ironic comes with the sources, and not with the installed package: in a "
+            "checkout run make demo IRONIC=real; or leave out --ironic real"
+        )
+    if str(checkout) not in sys.path:
+        sys.path.append(str(checkout))
+    return importlib.import_module("real_ironic")
 
 
 def _first_and_last_line(text: str) -> str:

@@ -16,7 +16,7 @@ from ironic_virt.compute.demo.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from ironic_virt.compute.db import Database
-    from ironic_virt.testing.real_ironic.processes import ServerProcess
+    from ironic_virt.testing.server_process import ServerProcess
 
 HOST = "demo"
 CONFIG = """\
@@ -82,7 +82,7 @@ def started(config: Path, directory: Path, tell: TextIO | None) -> Iterator[Serv
     :param directory: for its log; it is removed at the end.
     :param tell: where its log goes too.
     """
-    from ironic_virt.testing.real_ironic.processes import ServerProcess
+    from ironic_virt.testing.server_process import ServerProcess
 
     process = ServerProcess(
         # The console script calls the same function; it needs not be on the PATH.

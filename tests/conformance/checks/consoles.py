@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from ironic_virt.testing.real_ironic.ports import free_port
+from real_ironic.ports import free_port
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
 

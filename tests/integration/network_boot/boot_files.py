@@ -23,7 +23,7 @@ from typing import Any
 
 import requests
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 
 API = "http://ironic.example.test"
 """Where nodes are told that Ironic's API is."""

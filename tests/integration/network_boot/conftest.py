@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ironic_virt.testing import real_ironic
+import real_ironic
 from tests.integration.network_boot.boot_files import BootFiles, Images, Installer, serve_images
 from tests.integration.network_boot.deployments import MakeNode, has_drive
 from tests.integration.services import SEEDS, Operator, Service, write_conf

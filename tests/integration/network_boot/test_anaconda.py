@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 
+import real_ironic
 from ironic_virt import exceptions, virt
-from ironic_virt.testing import real_ironic
 from tests.integration.network_boot.boot_files import API, KICKSTART, BootFiles, Images, Installer
 from tests.integration.network_boot.deployments import (
     CHECKSUM,

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
+import real_ironic
 from ironic_virt import exceptions, virt
 from ironic_virt.exceptions import Disk
-from ironic_virt.testing import real_ironic
 from tests.integration.network_boot.boot_files import BootFiles, Images
 from tests.integration.network_boot.deployments import (
     MakeNode,

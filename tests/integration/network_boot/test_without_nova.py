@@ -7,11 +7,11 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
+import real_ironic
 from ironic_virt import virt
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.states import TaskState
 from ironic_virt.conf import database as database_options
-from ironic_virt.testing import real_ironic
 from tests.functional.compute.processes import (
     FLAVOR,
     ComputeProcess,

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import pytest
 
+import real_ironic
 from benchmarks import ironic
-from ironic_virt.testing import real_ironic
 from ironic_virt.testing.fake_ironic import FakeIronic
 
 URL = "http://ironic.test"

@@ -3,17 +3,18 @@
 """What the demo says when it can't have an Ironic."""
 
 import io
+import pathlib
 import sys
 
 import pytest
 
+import real_ironic
 from ironic_virt import exceptions, testing
 from ironic_virt.compute.demo import servers
 from ironic_virt.compute.demo.errors import DemoFailed
 from ironic_virt.compute.demo.interrupts import Interrupts
 from ironic_virt.compute.progress.board import Board
 from ironic_virt.compute.progress.display import PlainDisplay
-from ironic_virt.testing import real_ironic
 
 
 def test_without_the_extras_the_fake_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,3 +55,14 @@ def test_an_ironic_that_can_not_be_had_is_one_line(
     ):
         pass
     assert str(caught.value) == said
+
+
+def test_an_installed_package_says_where_a_real_ironic_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(servers, "CHECKOUT", tmp_path)
+    with (
+        pytest.raises(DemoFailed, match="in a checkout run make demo IRONIC=real"),
+        servers.real(3, 1.0, Interrupts(), PlainDisplay(io.StringIO()), Board()),
+    ):
+        pass

@@ -22,10 +22,11 @@ from pathlib import Path
 
 from oslo_concurrency import processutils
 
-from ironic_virt.testing.real_ironic import errors
-from ironic_virt.testing.real_ironic.environment import IronicEnvironment
-from ironic_virt.testing.real_ironic.processes import SCRIPTS, ServerProcess
-from ironic_virt.testing.real_ironic.scripts.mariadb import NO_SERVER
+from ironic_virt.testing.server_process import ServerProcess
+from real_ironic import errors
+from real_ironic.environment import IronicEnvironment
+from real_ironic.scripts import SCRIPTS
+from real_ironic.scripts.mariadb import NO_SERVER
 
 MARIADB_VARIABLE = "IRONIC_VIRT_MARIADB_URL"
 SQLITE = "sqlite"

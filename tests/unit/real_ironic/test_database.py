@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ironic_virt.testing.real_ironic import database as databases
-from ironic_virt.testing.real_ironic import errors
-from ironic_virt.testing.real_ironic.environment import IronicEnvironment
-from ironic_virt.testing.real_ironic.scripts import mariadb
+from real_ironic import database as databases
+from real_ironic import errors
+from real_ironic.environment import IronicEnvironment
+from real_ironic.scripts import mariadb
 
 ENVIRONMENT = IronicEnvironment(Path("/venv"))
 

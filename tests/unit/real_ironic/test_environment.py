@@ -11,8 +11,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from ironic_virt.testing.real_ironic import errors
-from ironic_virt.testing.real_ironic.environment import (
+from real_ironic import errors
+from real_ironic.environment import (
     cache_directory,
     ensure_environment,
     environment_name,

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from ironic_virt.testing.real_ironic.processes import ServerProcess
+from ironic_virt.testing.server_process import ServerProcess
 
 # Opens the pipe, so that its other end sees when nobody holds it any more.
 HOLD = "exec 3>{pipe}; echo started >&3; {then}"
@@ -79,7 +79,7 @@ def test_killing_asks_nobody_and_leaves_the_directory(directory, pipe):
 
 HASTY = """
 import os, signal, subprocess, sys
-from ironic_virt.testing.real_ironic.scripts import supervise
+from ironic_virt.testing import supervise
 start = subprocess.Popen
 
 def start_and_be_told(*arguments, **options):
@@ -124,7 +124,7 @@ def test_a_program_that_ends_by_itself_leaves_its_log(directory):
 STARTER = """
 import os, sys
 from pathlib import Path
-from ironic_virt.testing.real_ironic.processes import ServerProcess
+from ironic_virt.testing.server_process import ServerProcess
 directory = Path(sys.argv[1])
 process = ServerProcess(sys.argv[2:], directory=directory, log=directory / "log")
 sys.stdin.read()

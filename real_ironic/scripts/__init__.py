@@ -4,3 +4,7 @@
 
 They import nothing of ``ironic_virt``, because it is not installed there.
 """
+
+from pathlib import Path
+
+SCRIPTS = Path(__file__).parent

@@ -2,32 +2,32 @@
 
 """A whole real Ironic on fake hardware, for tests, benchmarks and trying things out.
 
->>> from ironic_virt.testing import real_ironic
+>>> import real_ironic
 >>> with real_ironic.RealIronic(real_ironic.Options(delays={"deploy": "2"})) as ironic:
 ...     nodes = real_ironic.create_nodes(ironic, 3)
 ...     print(ironic.url, ironic.version, nodes)
 
 The first use installs Ironic into a virtualenv in the user's cache directory.
-``python -m ironic_virt.testing.real_ironic --nodes 5`` runs one in the foreground.
+``python -m real_ironic --nodes 5`` runs one in the foreground.
 """
 
-from ironic_virt.testing.real_ironic.configuration import Options
-from ironic_virt.testing.real_ironic.database import MARIADB, SQLITE
-from ironic_virt.testing.real_ironic.environment import (
+from real_ironic.configuration import Options
+from real_ironic.database import MARIADB, SQLITE
+from real_ironic.environment import (
     IRONIC_VERSION,
     IronicEnvironment,
     Progress,
     ensure_environment,
 )
-from ironic_virt.testing.real_ironic.errors import (
+from real_ironic.errors import (
     DatabaseError,
     EnvironmentBuildError,
     RealIronicError,
     StartError,
 )
-from ironic_virt.testing.real_ironic.nodes import NodeTemplate, clone_nodes, create_nodes
-from ironic_virt.testing.real_ironic.scripts.fake_hardware import HELD
-from ironic_virt.testing.real_ironic.service import RealIronic
+from real_ironic.nodes import NodeTemplate, clone_nodes, create_nodes
+from real_ironic.scripts.fake_hardware import HELD
+from real_ironic.service import RealIronic
 
 __all__ = [
     "HELD",

@@ -22,19 +22,20 @@ from typing import Self
 import requests
 from oslo_concurrency import processutils
 
-from ironic_virt.testing.real_ironic import bmc, configuration, errors
-from ironic_virt.testing.real_ironic import database as databases
-from ironic_virt.testing.real_ironic.configuration import Options
-from ironic_virt.testing.real_ironic.environment import (
+from ironic_virt.testing.server_process import ServerProcess
+from real_ironic import bmc, configuration, errors
+from real_ironic import database as databases
+from real_ironic.configuration import Options
+from real_ironic.environment import (
     IronicEnvironment,
     Progress,
     ensure_environment,
     ignore_progress,
 )
-from ironic_virt.testing.real_ironic.neutron import StandInNeutron
-from ironic_virt.testing.real_ironic.ports import free_port
-from ironic_virt.testing.real_ironic.processes import SCRIPTS, ServerProcess
-from ironic_virt.testing.real_ironic.scripts.fake_hardware import HELD, REACHED
+from real_ironic.neutron import StandInNeutron
+from real_ironic.ports import free_port
+from real_ironic.scripts import SCRIPTS
+from real_ironic.scripts.fake_hardware import HELD, REACHED
 
 _POLL_SECONDS = 0.1
 _PORT_TAKEN = "Address already in use"

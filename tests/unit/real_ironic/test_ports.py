@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ironic_virt.testing.real_ironic import ports
+from real_ironic import ports
 
 
 @pytest.fixture

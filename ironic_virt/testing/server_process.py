@@ -2,7 +2,7 @@
 
 """Start a server program that can't outlive us, and stop it with all it started.
 
-The program runs under ``scripts/supervise.py``, which watches a pipe that only
+The program runs under ``supervise.py``, which watches a pipe that only
 this process holds open.  So it ends also when this process is killed.
 """
 
@@ -12,9 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ironic_virt.testing.real_ironic import scripts
-
-SCRIPTS = Path(scripts.__file__).parent
+_SUPERVISOR = Path(__file__).with_name("supervise.py")
 
 # Over the program's own grace period, before the supervisor itself is killed: what the
 # program had started would then stay.
@@ -46,7 +44,7 @@ class ServerProcess:
         with log.open("ab") as output:
             self._supervisor = subprocess.Popen(
                 [
-                    *(sys.executable, str(SCRIPTS / "supervise.py")),
+                    *(sys.executable, str(_SUPERVISOR)),
                     *(str(grace), str(directory), *command),
                 ],
                 stdin=subprocess.PIPE,
