@@ -120,6 +120,11 @@ lint: $(DEV)/.made-$(DIGEST) ## Check style, types and which room imports which
 	$(DEV)/bin/ruff format --check .
 	$(DEV)/bin/mypy
 	$(DEV)/bin/lint-imports --no-logo
+	$(DEV)/bin/python tools/house.py --report
+
+.PHONY: house
+house: $(DEV)/.made-$(DIGEST) ## Show how large the rooms are, and fail over their budgets
+	$(DEV)/bin/python tools/house.py
 
 .PHONY: format
 format: $(DEV)/.made-$(DIGEST) ## Let ruff mend what it can

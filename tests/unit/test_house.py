@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``tools/house.py`` says which room has grown over its budget."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import sys
+
+import pytest
+
+SOURCE = pathlib.Path(__file__).parents[2] / "tools" / "house.py"
+SPEC = importlib.util.spec_from_file_location("house", SOURCE)
+assert SPEC is not None
+assert SPEC.loader is not None
+house = importlib.util.module_from_spec(SPEC)
+sys.modules["house"] = house
+SPEC.loader.exec_module(house)
+
+BUDGETS = """
+[tool.house]
+product = 60
+tests = 10
+largest_module = 20
+smallest_module = 5
+verb = 1
+[tool.house.rooms]
+compute = 30
+"compute/db" = 12
+[tool.house.small]
+"conf/small.py" = "a group of options"
+"filters/*" = "a filter a module"
+[tool.house.verbs]
+rescue = "rescu"
+"""
+FILES = {
+    "ironic_virt/__init__.py": 1,
+    "ironic_virt/compute/verbs.py": 12,
+    "ironic_virt/compute/db/models.py": 12,
+    "ironic_virt/conf/small.py": 2,
+    "ironic_virt/filters/disk.py": 3,
+    "ironic_virt/testing/large.py": 500,
+    "tests/test_it.py": 10,
+}
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A small checkout within its budgets."""
+    (tmp_path / "pyproject.toml").write_text(BUDGETS)
+    for name, lines in FILES.items():
+        write(tmp_path, name, "x = 1\n" * lines)
+    return tmp_path
+
+
+def write(root: pathlib.Path, name: str, text: str) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_rooms_and_modules_are_listed(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert house.main([str(root)]) == 0
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["compute/", "2", "24"] in shown
+    assert ["db/", "1", "12"] in shown
+    assert ["testing/", "1", "500"] in shown
+    assert ["the", "product", "5", "30"] in shown
+    assert shown[-1] == ["All", "within", "the", "budgets"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("ironic_virt/cmd/a.py", "x = 1\n" * 21, "cmd/a.py: 21 lines, 20 are allowed"),
+        ("ironic_virt/cmd/a.py", "x = 1\n" * 4, "cmd/a.py: 4 lines."),
+        (
+            "ironic_virt/conf/small.py",
+            "x = 1\n" * 5,
+            "conf/small.py in [tool.house.small] names no",
+        ),
+        ("ironic_virt/compute/b.py", "x = 1\n" * 7, "compute/: 31 lines, 30 are allowed"),
+        ("ironic_virt/compute/db/b.py", "x = 1\n" * 6, "compute/db/: 18 lines"),
+        ("tests/test_b.py", "x = 1\n", "tests: 11 lines, 10 are allowed"),
+    ],
+)
+def test_what_is_over_its_budget_is_named(
+    root: pathlib.Path, name: str, text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(root, name, text)
+    assert house.main([str(root)]) == 1
+    out = capsys.readouterr().out
+    assert out.partition("Over budget:\n")[2].startswith(said)
+    assert house.main(["--report", str(root)]) == 0
+
+
+def test_a_verb_touches_the_files_whose_code_names_it(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(root, "ironic_virt/compute/verbs.py", "rescue = 1\n" * 12)
+    write(root, "ironic_virt/driver/a.py", "rescue = 1\n" * 6)
+    write(root, "ironic_virt/cmd/a.py", '"""It rescues."""\n\n# rescue\nx = 1\ny = 2\n')
+    assert house.main([str(root)]) == 0
+    write(root, "ironic_virt/cmd/a.py", "def a():\n    return 'a rescue'\n\nx = 1\ny = 2\n")
+    assert house.main([str(root)]) == 1
+    assert "the verb rescue: 2 files, 1 are allowed" in capsys.readouterr().out

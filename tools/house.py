@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Print how large the rooms are, and fail when one has grown over its budget.
+
+    python tools/house.py [--report] [DIRECTORY]
+
+The budgets are in pyproject.toml, ``[tool.house]``.  ``--report`` prints all the same and
+exits with 0.  Lines are those of the files, blank ones included.  A verb touches the files of
+``compute/`` and ``cmd/`` whose code names it; comments and docstrings don't count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import fnmatch
+import re
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PACKAGE = "ironic_virt"
+BESIDE = "testing"
+"""Shipped for tests: no part of the product, and its modules may be of any length."""
+VERB_ROOMS = ("compute", "cmd")
+_SHOWN = 8
+
+
+class Module(NamedTuple):
+    """A module of the product, or of what is shipped beside it.
+
+    :ivar path: below the package.
+    """
+
+    path: Path
+    lines: int
+    code: str
+
+    @property
+    def room(self) -> str:
+        """The room that it is in, itself if it is in none."""
+        return self.path.parts[0]
+
+    @property
+    def inner_room(self) -> str | None:
+        """The room inside the room, if it is in one."""
+        return "/".join(self.path.parts[:2]) if len(self.path.parts) > 2 else None
+
+
+class House(NamedTuple):
+    """What was counted.
+
+    :ivar others: lines of the directories beside the package.
+    """
+
+    modules: list[Module]
+    others: dict[str, int]
+
+    @property
+    def product(self) -> list[Module]:
+        """The modules without what is shipped for tests."""
+        return [module for module in self.modules if module.room != BESIDE]
+
+    def files_of(self, pattern: str) -> list[Path]:
+        """The files of the service and its commands whose code has a text."""
+        wanted = re.compile(pattern, re.IGNORECASE)
+        found = (module for module in self.product if module.room in VERB_ROOMS)
+        return [module.path for module in found if wanted.search(module.code)]
+
+
+def house(root: Path) -> House:
+    """Count the modules of a checkout."""
+    modules = []
+    for path in sorted((root / PACKAGE).rglob("*.py")):
+        text = path.read_text()
+        modules.append(Module(path.relative_to(root / PACKAGE), _lines(text), _code(text)))
+    others = {
+        name: sum(_lines(path.read_text()) for path in (root / name).rglob("*.py"))
+        for name in ("tests", "real_ironic", "benchmarks")
+    }
+    return House(modules, others)
+
+
+def _lines(text: str) -> int:
+    return len(text.splitlines())
+
+
+def _code(text: str) -> str:
+    """A module without comments and docstrings."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [line for line in body if not _is_text(line)]
+    return ast.unparse(tree)
+
+
+def _is_text(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def complaints(found: House, budgets: dict[str, Any]) -> list[str]:
+    """What is over its budget, in sentences."""
+    said = []
+
+    def at_most(what: str, size: int, budget: int, unit: str = "lines") -> None:
+        if size > budget:
+            said.append(f"{what}: {size:,} {unit}, {budget:,} are allowed")
+
+    at_most("the product", _sum(found.product), budgets["product"])
+    at_most("tests", found.others["tests"], budgets["tests"])
+    for room, budget in budgets.get("rooms", {}).items():
+        here = [one for one in found.product if one.path.as_posix().startswith(f"{room}/")]
+        at_most(f"{room}/", _sum(here), budget)
+    reasons = budgets.get("small", {})
+    used: set[str] = set()
+    for module in found.product:
+        name = module.path.as_posix()
+        at_most(name, module.lines, budgets["largest_module"])
+        why = [pattern for pattern in reasons if fnmatch.fnmatch(name, pattern)]
+        is_small = module.lines < budgets["smallest_module"] and module.path.stem != "__init__"
+        if is_small and not why:
+            said.append(
+                f"{name}: {module.lines} lines. Let it join its owner, or say in "
+                "[tool.house.small] why it stands alone"
+            )
+        used.update(pattern for pattern in why if is_small)
+    said += [f"{name} in [tool.house.small] names no small module" for name in {*reasons} - used]
+    for verb, pattern in budgets.get("verbs", {}).items():
+        at_most(f"the verb {verb}", len(found.files_of(pattern)), budgets["verb"], "files")
+    return said
+
+
+def _sum(modules: list[Module]) -> int:
+    return sum(module.lines for module in modules)
+
+
+def table(found: House, budgets: dict[str, Any]) -> list[str]:
+    """The sizes, as lines of text."""
+    lines: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    for module in found.modules:
+        for room in filter(None, (module.room, module.inner_room)):
+            lines[room] += module.lines
+            files[room] += 1
+    shown = [f"{'room':<28}{'modules':>8}{'lines':>8}"]
+    for room in sorted(lines):
+        name = room.rpartition("/")
+        label = f"  {name[2]}/" if name[0] else room if room.endswith(".py") else f"{room}/"
+        shown.append(f"{label:<28}{files[room]:>8}{lines[room]:>8}")
+    shown += [
+        f"{'the product':<28}{len(found.product):>8}{_sum(found.product):>8}",
+        *(f"{f'{name}/ (beside)':<28}{'':>8}{size:>8}" for name, size in found.others.items()),
+        "",
+    ]
+    by_size = sorted(found.product, key=lambda module: module.lines)
+    small = [module for module in by_size if module.path.stem != "__init__"]
+    for what, some in (("largest", by_size[: -_SHOWN - 1 : -1]), ("smallest", small[:_SHOWN])):
+        shown.append(f"{what}: " + ", ".join(f"{one.path} {one.lines}" for one in some))
+    shown.append("")
+    for verb, pattern in budgets.get("verbs", {}).items():
+        paths = found.files_of(pattern)
+        shown.append(f"{verb}: {len(paths)} files: " + ", ".join(map(str, paths)))
+    return shown
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print the table; return 1 if something is over its budget."""
+    parser = argparse.ArgumentParser(description="How large are the rooms?")
+    parser.add_argument("--report", action="store_true", help="exit with 0 in any case")
+    parser.add_argument("directory", nargs="?", type=Path, default=Path(__file__).parents[1])
+    arguments = parser.parse_args(argv)
+    text = (arguments.directory / "pyproject.toml").read_text()
+    budgets = tomllib.loads(text)["tool"]["house"]
+    found = house(arguments.directory)
+    print("\n".join(table(found, budgets)))
+    said = complaints(found, budgets)
+    print(*("", "Over budget:", *said) if said else ("", "All within the budgets"), sep="\n")
+    return int(bool(said) and not arguments.report)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
