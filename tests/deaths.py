@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ironic_virt import virt
-from ironic_virt.driver import pools
+from ironic_virt.driver.pools import names
 from tests import killed
 from tests.functional.compute.processes import wait_for
 from tests.integration.services import Operator
@@ -85,7 +85,7 @@ class Place:
         """A new one that wants one of the nodes."""
         wanted = {f"resources:CUSTOM_{self._class.upper().replace('-', '_')}": "1"}
         flavor = virt.Flavor("bm", extra_specs=wanted)
-        pool = pools.pool_name(self.host, (self._class, frozenset()))
+        pool = names.pool_name(self.host, (self._class, frozenset()))
         return virt.Instance(str(uuid.uuid4()), "one", flavor, host=self.host, node=pool)
 
     def allocation(self, instance: virt.Instance) -> dict[str, Any] | None:

@@ -16,6 +16,6 @@ def check(flavor: virt.FlavorLike) -> None:
     RequestSpec.from_flavor(flavor)
     if any(name.startswith("ironic:") for name in flavor.extra_specs):
         # The driver takes long to import, and commands mostly do without.
-        from ironic_virt.driver import deploy_steps
+        from ironic_virt.driver.deploy import steps
 
-        deploy_steps.wanted(flavor)
+        steps.wanted(flavor)

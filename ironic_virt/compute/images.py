@@ -94,7 +94,7 @@ def _is_ramdisk(properties: Mapping[str, str]) -> bool:
     if "ironic_ramdisk_deploy" not in properties:
         return False
     # The driver takes long to import, and commands mostly do without.
-    from ironic_virt.driver.deploy_request import is_ramdisk
+    from ironic_virt.driver.deploy.instance_info import is_ramdisk
 
     return is_ramdisk(properties)
 

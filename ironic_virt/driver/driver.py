@@ -19,19 +19,20 @@ from oslo_log import log as logging
 from ironic_virt import virt
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.waiting.watcher import Watcher
-from ironic_virt.driver import diagnostics, history, project_fields, resources
-from ironic_virt.driver.configdrive import ConfigDrives
+from ironic_virt.driver import diagnostics, history, resources
 from ironic_virt.driver.console import Console
-from ironic_virt.driver.deploy import Deployment
+from ironic_virt.driver.deploy import project_fields
+from ironic_virt.driver.deploy.config_drive import ConfigDrives
+from ironic_virt.driver.deploy.deployment import Deployment
+from ironic_virt.driver.deploy.rebuild import Rebuild
+from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.hooks import Hooks
 from ironic_virt.driver.host_nodes import HostNodes
-from ironic_virt.driver.links import Link
 from ironic_virt.driver.network import Network
+from ironic_virt.driver.network_data import Link
+from ironic_virt.driver.pools.reservation import Reservation
 from ironic_virt.driver.power import Power
-from ironic_virt.driver.rebuild import Rebuild
 from ironic_virt.driver.rescue import Rescue
-from ironic_virt.driver.reservation import Reservation
-from ironic_virt.driver.teardown import TearDown
 from ironic_virt.driver.volumes import Volumes
 
 LOG = logging.getLogger(__name__)

@@ -22,12 +22,13 @@ from ironic_virt.baremetal.inventory.cache import Inventory
 from ironic_virt.baremetal.inventory.resync import Resync
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver import pool_records, pools, resources
+from ironic_virt.driver import resources
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.left_volumes import LeftVolumes
-from ironic_virt.driver.pool_records import PoolRecords
-from ironic_virt.driver.reconciliation import Reconciliation
-from ironic_virt.driver.selection import NodeSelection
+from ironic_virt.driver.pools import names, records
+from ironic_virt.driver.pools.reconciliation import Reconciliation
+from ironic_virt.driver.pools.records import PoolRecords
+from ironic_virt.driver.pools.selection import NodeSelection
 from ironic_virt.sharding.ownership import Ownership
 
 LOG = logging.getLogger(__name__)
@@ -215,7 +216,7 @@ class HostNodes:
         :raises NodeNotAvailable: Ironic has no such node.
         """
         if self.pools.is_pool(nodename):
-            return pool_records.resource(self.pools.pool(nodename))
+            return records.resource(self.pools.pool(nodename))
         found = resources.node_resource(self._known(nodename))
         # The record of a node that is in a pool is there for its instance alone.
         return dataclasses.replace(found, available=False) if self.selection.by_ironic else found
@@ -223,13 +224,13 @@ class HostNodes:
     def inventory_of(self, nodename: str) -> virt.NodeInventory:
         """What the node offers."""
         if self.pools.is_pool(nodename):
-            return pool_records.inventory(self.pools.pool(nodename))
+            return records.inventory(self.pools.pool(nodename))
         offered = resources.node_inventory(self._known(nodename))
         return dataclasses.replace(offered, reserved=1) if self.selection.by_ironic else offered
 
     def record_uuid(self, nodename: str) -> str:
         """The uuid of a compute node's record; a node's name is its uuid."""
-        return pools.pool_uuid(nodename) if self.pools.is_pool(nodename) else nodename
+        return names.pool_uuid(nodename) if self.pools.is_pool(nodename) else nodename
 
     def node_of(self, instance: virt.InstanceLike) -> str:
         """The uuid of the node that the instance has; the record may name its pool."""

@@ -25,7 +25,7 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.access import NodeAccess
-from ironic_virt.driver.links import Link, links
+from ironic_virt.driver.network_data import Link, links
 from ironic_virt.virt import InstanceLike, NetworkInfo, VifLike
 
 LOG = logging.getLogger(__name__)

@@ -22,8 +22,9 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.waiting.watcher import Watcher
-from ironic_virt.driver import deploy, history, protection
+from ironic_virt.driver import history, resources
 from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.deploy import deployment
 from ironic_virt.virt import InstanceLike, VirtAPI
 
 LOG = logging.getLogger(__name__)
@@ -253,7 +254,7 @@ class Rescue:
             instance=instance.uuid,
             state=states.RESCUING,
             abort=lambda: self._virtapi.abort_reason(instance),
-            patience=deploy.PATIENCE,
+            patience=deployment.PATIENCE,
         )
 
 
@@ -264,7 +265,7 @@ def _untouched(node: Node, instance: InstanceLike, reason: str) -> exceptions.Re
 
 
 def _why_not(node: Node, allowed: frozenset[str], what: str) -> str | None:
-    if reason := protection.why_in_maintenance(node):
+    if reason := resources.why_in_maintenance(node):
         return f"the node is {reason}"
     state = node.provision_state or states.AVAILABLE
     if state not in allowed:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver import protection
 from ironic_virt.request.spec import placement_class as placement_class
 from ironic_virt.virt import InstanceInfo, NodeInventory, NodeResource, PowerState
 
@@ -33,7 +32,7 @@ def why_not_deployable(node: Node) -> str | None:
     """The same, whether or not the node carries an instance."""
     if node.malformed:
         return f"Ironic's data about it can't be read: {', '.join(node.malformed)}"
-    if reason := protection.why_in_maintenance(node):
+    if reason := why_in_maintenance(node):
         return f"it is {reason}"
     if node.retired:
         return "it is retired"
@@ -84,3 +83,24 @@ def instance_info(node: Node) -> InstanceInfo:
     """The power state of the instance on a node, and whether it is what was deployed."""
     state = _POWER_STATES.get(node.power_state or "", PowerState.NOSTATE)
     return InstanceInfo(state, node.uuid, active=node.provision_state == states.ACTIVE)
+
+
+# -- what an operator has said of a node ----------------------------------------
+
+
+def why_in_maintenance(node: Node) -> str | None:
+    """What to say of a node in maintenance; ``None`` if it isn't."""
+    if not node.maintenance:
+        return None
+    return "in maintenance" + (f" ({node.maintenance_reason})" if node.maintenance_reason else "")
+
+
+def why_protected(node: Node) -> str | None:
+    """What to say of a protected node, and how to unprotect it; ``None`` if it isn't."""
+    if not node.protected:
+        return None
+    why = f" ({node.protected_reason})" if node.protected_reason else ""
+    return (
+        f"the node is protected{why}; take the protection off in Ironic first: "
+        f"openstack baremetal node unset --protected {node.uuid}"
+    )

@@ -2,7 +2,8 @@
 
 """Renames the records of pools that have a name from before Ironic could take it.
 
-A pool was called ``gold@compute1``; it is ``gold~compute1`` now (:mod:`ironic_virt.driver.pools`).
+A pool was called ``gold@compute1``; it is ``gold~compute1`` now
+(:mod:`ironic_virt.driver.pools.names`).
 Its resource provider, its servers and its compute node record get the new name when the
 service starts, before Nova looks at any of them.  Their uuids stay, and so do allocations.
 
@@ -19,7 +20,7 @@ from nova import exception, objects
 from nova.scheduler.client import report
 from oslo_log import log as logging
 
-from ironic_virt.driver import pools
+from ironic_virt.driver.pools import names
 
 LOG = logging.getLogger(__name__)
 
@@ -44,8 +45,8 @@ def rename(host: str) -> None:
     renamed, servers = [], 0
     for record in objects.ComputeNodeList.get_by_hypervisor(context, f"@{host}"):
         former = record.hypervisor_hostname
-        name = pools.renamed(former, host)
-        if record.host != host or name is None or pools.pool_uuid(name) != record.uuid:
+        name = names.renamed(former, host)
+        if record.host != host or name is None or names.pool_uuid(name) != record.uuid:
             continue
         _rename_provider(context, record.uuid, former, name)
         for instance in objects.InstanceList.get_by_host_and_node(

@@ -17,7 +17,7 @@ import pytest
 
 import real_ironic
 from ironic_virt import exceptions, virt
-from ironic_virt.driver import configdrive, iso_image, project_fields
+from ironic_virt.driver.deploy import config_drive, iso_image, project_fields
 from tests import iso_images
 from tests.integration.services import (
     FLAVOR,
@@ -267,13 +267,13 @@ def test_an_image_made_here_is_as_ironic_makes_it(
         "from openstack.baremetal import configdrive\n"
         "told = json.load(sys.stdin)\n"
         "user_data = told['user_data'].encode()\n"
-        "print(configdrive.build(told['meta_data'], user_data=user_data,"
+        "print(config_drive.build(told['meta_data'], user_data=user_data,"
         " network_data=told['network_data'], vendor_data=told['vendor_data']))\n"
     )
     arguments = [ironic_on_mariadb.environment.python, "-c", script]
-    told = json.dumps(configdrive.json_form(drive))
+    told = json.dumps(config_drive.json_form(drive))
     theirs = subprocess.run(arguments, input=told, capture_output=True, text=True, check=True)
-    ours = iso_image.build(configdrive.files(drive, "a"))
+    ours = iso_image.build(config_drive.files(drive, "a"))
     assert _read(ours) == _read(theirs.stdout)
 
 

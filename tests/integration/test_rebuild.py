@@ -13,7 +13,7 @@ import pytest
 
 import real_ironic
 from ironic_virt import exceptions, virt
-from ironic_virt.driver.rebuild_request import MARK
+from ironic_virt.driver.deploy.rebuild_info import MARK
 from ironic_virt.exceptions import Disk
 from tests.crashing import Crash
 from tests.integration.services import (

@@ -14,7 +14,7 @@ import pytest
 
 import real_ironic
 from ironic_virt import exceptions, virt
-from ironic_virt.driver import pools
+from ironic_virt.driver.pools import names
 from tests import deaths
 from tests.functional.compute.processes import wait_for
 from tests.integration.services import SEEDS, Operator, Service, write_conf
@@ -35,7 +35,7 @@ class Kind:
 
     def pool(self, service: Service) -> str:
         """The name of a service's pool of them."""
-        return pools.pool_name(service.host, (self.name, frozenset()))
+        return names.pool_name(service.host, (self.name, frozenset()))
 
 
 @pytest.fixture

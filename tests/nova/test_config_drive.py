@@ -15,8 +15,7 @@ import fixtures
 import pytest
 from nova import utils
 
-import real_ironic
-from ironic_virt.driver import iso_image
+from ironic_virt.driver.deploy import iso_image
 from tests import iso_images
 from tests.nova import figures
 from tests.nova.deployment import OTHER_IMAGE, Deployment
@@ -229,7 +228,7 @@ class TestConfigDrive(ConfigDrive):
         def image(files: Any) -> str:
             raise iso_image.NotMade("the host has no memory left")
 
-        self.useFixture(fixtures.MonkeyPatch("ironic_virt.driver.iso_image.build", image))
+        self.useFixture(fixtures.MonkeyPatch("ironic_virt.driver.deploy.iso_image.build", image))
         self.act(server, rebuild={"imageRef": OTHER_IMAGE})
         told = self.until(
             lambda: self.told_by_the_events(server), lambda told: "config drive" in told

@@ -16,7 +16,7 @@ from nova import context as nova_context
 from nova import objects, test
 from nova.compute import vm_states
 
-from ironic_virt.driver import pools
+from ironic_virt.driver.pools import names
 from ironic_virt.nova import former_pools
 from tests.nova import cases
 
@@ -67,7 +67,7 @@ class TestFormerPools(cases.UnderPytest, test.TestCase):
         sizes = dict.fromkeys(
             ("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used"), 0
         )
-        made = uuid.uuid5(pools._NAMESPACE, name) if derived else uuid.uuid4()
+        made = uuid.uuid5(names._NAMESPACE, name) if derived else uuid.uuid4()
         record = objects.ComputeNode(
             self._context,
             uuid=str(made),

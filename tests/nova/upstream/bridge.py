@@ -30,7 +30,7 @@ from oslo_service import loopingcall
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.http.connection import Answer
-from ironic_virt.driver import deploy_request
+from ironic_virt.driver.deploy import instance_info
 from tests.nova.upstream import wire
 
 _NO_ID = "00000000-0000-4000-8000-000000000000"
@@ -324,7 +324,7 @@ class Bridge:
         """Change ``instance_info``, of which Nova's driver adds one key at a time."""
         info = dict(held.shown().get("instance_info") or {})
         # By which ours knows its own keys again.
-        changes.pop(("add", f"/instance_info/{deploy_request.KEYS}"), None)
+        changes.pop(("add", f"/instance_info/{instance_info.KEYS}"), None)
         for (op, path), value in changes.items():
             key = path.removeprefix("/instance_info/")
             if op == "remove":

@@ -14,7 +14,7 @@ from nova import conf as nova_conf
 
 from ironic_virt import virt
 from ironic_virt.baremetal.node_decoder import NodeDecoder
-from ironic_virt.driver import deploy_request, rebuild_request
+from ironic_virt.driver.deploy import instance_info, rebuild_info
 from ironic_virt.nova import values, virtapi
 from tests.nova.upstream import wire
 
@@ -56,11 +56,11 @@ class GenericDriverFields:
             preserve_ephemeral=bool(preserve_ephemeral),
         )
         if preserve_ephemeral is None:
-            info = deploy_request.instance_info(request, self._node, more)
+            info = instance_info.wanted(request, self._node, more)
         else:
-            info = rebuild_request.instance_info(request, self._node, more)
+            info = rebuild_info.wanted(request, self._node, more)
             # By which ours knows its own rebuild, and its own keys, again.
-            del info[rebuild_request.MARK], info[deploy_request.KEYS]
+            del info[rebuild_info.MARK], info[instance_info.KEYS]
         # The tests' server has no display name, which Nova's API sees to.
         info["display_name"] = instance.display_name
         return [

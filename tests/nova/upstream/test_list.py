@@ -15,7 +15,8 @@ import pytest
 from nova import conf as nova_conf
 
 from ironic_virt.baremetal import states
-from ironic_virt.driver import power, resources, teardown
+from ironic_virt.driver import power, resources
+from ironic_virt.driver.deploy import teardown
 from tests.nova.upstream import listed, loading
 
 DOCS = Path(__file__).parents[3] / "doc" / "source"

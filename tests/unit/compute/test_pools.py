@@ -16,7 +16,7 @@ from ironic_virt.compute.db import records
 from ironic_virt.compute.errors import ClaimLost, ComputeNodeNotFound, MoveRefused
 from ironic_virt.compute.requests import Requests
 from ironic_virt.compute.states import TaskState
-from ironic_virt.driver import pools
+from ironic_virt.driver.pools import names
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import DURATIONS, SetStage
 from tests.unit.compute.service_stage import FLAVOR, IMAGE, ServiceStage, new_uuid
@@ -24,7 +24,7 @@ from tests.unit.compute.service_stage import FLAVOR, IMAGE, ServiceStage, new_uu
 GOLD: dict[str, Any] = {"resource_class": "gold", "ports": 1}
 POOL = "gold~compute1"
 IRONIC: dict[str, Any] = {"node_selection": "ironic", "inventory_sweep_interval": 0}
-GPU = pools.pool_name("compute1", ("gold", frozenset({"CUSTOM_GPU"})))
+GPU = names.pool_name("compute1", ("gold", frozenset({"CUSTOM_GPU"})))
 
 
 @pytest.fixture

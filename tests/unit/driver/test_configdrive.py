@@ -14,7 +14,7 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.http.versions import Microversion, ServerVersions
-from ironic_virt.driver import configdrive, iso_image
+from ironic_virt.driver.deploy import config_drive, iso_image
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests import iso_images
 from tests.unit.driver.conftest import DURATIONS
@@ -50,26 +50,26 @@ def test_json_has_what_there_is_and_nothing_empty() -> None:
         network_data={"links": []},
         vendor_data={"v": 1},
     )
-    assert configdrive.in_form(drive, INSTANCE, speaking("1.59")) == {
+    assert config_drive.in_form(drive, INSTANCE, speaking("1.59")) == {
         "meta_data": {"name": "web"},
         "user_data": "#!/bin/sh",
         "network_data": {"links": []},
         "vendor_data": {"v": 1},
     }
     bare = virt.ConfigDrive(user_data="", network_data={}, vendor_data={})
-    assert configdrive.in_form(bare, INSTANCE, speaking("1.56")) == {"meta_data": {}}
+    assert config_drive.in_form(bare, INSTANCE, speaking("1.56")) == {"meta_data": {}}
 
 
 def test_user_data_in_bytes_goes_as_text_if_it_is_text() -> None:
     drive = virt.ConfigDrive(user_data="grüße".encode())
-    form = configdrive.in_form(drive, INSTANCE, speaking("1.115"))
+    form = config_drive.in_form(drive, INSTANCE, speaking("1.115"))
     assert isinstance(form, dict)
     assert form["user_data"] == "grüße"
 
 
 def test_what_the_service_made_is_sent_as_it_is() -> None:
     drive = virt.ConfigDrive(meta_data={"a": 1}, iso_gzip_base64="H4sI")
-    assert configdrive.in_form(drive, INSTANCE, speaking("1.115")) == "H4sI"
+    assert config_drive.in_form(drive, INSTANCE, speaking("1.115")) == "H4sI"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_json_cannot_carry_is_sent_as_an_image(
     drive: dict[str, Any], newest: str, no_json: str | None
 ) -> None:
     whole = virt.ConfigDrive(meta_data={"name": "web"}, **drive)
-    form = configdrive.in_form(whole, INSTANCE, speaking(newest), no_json=no_json)
+    form = config_drive.in_form(whole, INSTANCE, speaking(newest), no_json=no_json)
     files = unpacked(form)
     for version in ("2012-08-10", "latest"):
         there = json.loads(files[f"openstack/{version}/meta_data.json"])
@@ -101,7 +101,7 @@ def test_what_json_cannot_carry_is_sent_as_an_image(
 
 def test_injected_files_lie_where_the_metadata_says() -> None:
     drive = virt.ConfigDrive(files=[("/etc/motd", b"hello"), ("/root/key", b"\x00\xff")])
-    files = unpacked(configdrive.in_form(drive, INSTANCE, speaking("1.115")))
+    files = unpacked(config_drive.in_form(drive, INSTANCE, speaking("1.115")))
     told = json.loads(files["openstack/latest/meta_data.json"])["files"]
     assert {one["path"]: files[f"openstack{one['content_path']}"] for one in told} == {
         "/etc/motd": b"hello",
@@ -111,8 +111,8 @@ def test_injected_files_lie_where_the_metadata_says() -> None:
 
 def test_a_service_that_can_makes_the_image_itself() -> None:
     drive = virt.ConfigDrive(meta_data={"a": 1}, make_iso=lambda drive: "T3Vycw==")
-    assert configdrive.in_form(drive, INSTANCE, speaking("1.55")) == "T3Vycw=="
-    form = configdrive.in_form(drive, INSTANCE, speaking("1.56"))
+    assert config_drive.in_form(drive, INSTANCE, speaking("1.55")) == "T3Vycw=="
+    form = config_drive.in_form(drive, INSTANCE, speaking("1.56"))
     assert form == {"meta_data": {"a": 1}}
 
 
@@ -143,14 +143,14 @@ def image(content: bytes) -> str:
     return base64.b64encode(gzip.compress(content, 1)).decode()
 
 
-def too_large(form: configdrive.Form) -> exceptions.ConfigDriveTooLarge:
+def too_large(form: config_drive.Form) -> exceptions.ConfigDriveTooLarge:
     with pytest.raises(exceptions.ConfigDriveTooLarge) as caught:
-        configdrive.check_size(form, NODE, INSTANCE)
+        config_drive.check_size(form, NODE, INSTANCE)
     return caught.value
 
 
 def test_an_image_counts_unpacked() -> None:
-    configdrive.check_size(image(bytes(64 * MIB)), NODE, INSTANCE)
+    config_drive.check_size(image(bytes(64 * MIB)), NODE, INSTANCE)
     error = too_large(image(bytes(64 * MIB + 1)))
     assert error.limit == 64 * MIB < error.size
     for said in (NODE, INSTANCE, "64.1 MiB", "64.0 MiB"):
@@ -169,13 +169,13 @@ def test_a_request_counts_too() -> None:
 
 
 def test_json_counts_twice_since_the_image_has_it_twice() -> None:
-    configdrive.check_size({"meta_data": {}, "user_data": "x" * 31 * MIB}, NODE, INSTANCE)
+    config_drive.check_size({"meta_data": {}, "user_data": "x" * 31 * MIB}, NODE, INSTANCE)
     assert "as an image" in str(too_large({"meta_data": {}, "user_data": "x" * 32 * MIB}))
 
 
 @pytest.mark.parametrize("form", ["https://example.test/drive", "!", "H4sIAAAA", "aGVsbG8="])
 def test_what_is_no_image_is_for_ironic_to_judge(form: str) -> None:
-    configdrive.check_size(form, NODE, INSTANCE)
+    config_drive.check_size(form, NODE, INSTANCE)
 
 
 @pytest.mark.parametrize("size", [0, 5_000, 3 * MIB])
@@ -183,8 +183,8 @@ def test_the_image_is_no_larger_than_reckoned_nor_much_smaller(size: int) -> Non
     drive = virt.ConfigDrive(
         meta_data={"name": "web"}, user_data="x" * size, network_data={"links": []}
     )
-    made = iso_image.image(configdrive.files(drive, INSTANCE))
-    reckoned = configdrive.image_size(configdrive.json_form(drive))
+    made = iso_image.image(config_drive.files(drive, INSTANCE))
+    reckoned = config_drive.image_size(config_drive.json_form(drive))
     # Ironic pads its own with 300 KiB.
     assert len(made) <= reckoned <= len(made) + 384 * 1024
 
@@ -232,7 +232,7 @@ def test_without_an_image_an_old_server_gets_nothing_and_the_error_says_why(
     untouched = stage.trace(node)
     drive = virt.ConfigDrive(files=[("/etc/motd", b"hello")])
     monkeypatch.setattr(stage.service, "config_drive", lambda *args, **kwargs: drive)
-    monkeypatch.setattr(configdrive, "files", lambda *args: {"../out": b""})
+    monkeypatch.setattr(config_drive, "files", lambda *args: {"../out": b""})
     with pytest.raises(exceptions.ConfigDriveFailed, match=r"can't be made: .* leads out"):
         stage.spawn(stage.instance(node))
     # Whatever wrote an instance_name, at this version it can't be seen, nor removed.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver.rebuild_request import MARK
+from ironic_virt.driver.deploy.rebuild_info import MARK
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.crashing import Crash
 from tests.unit.driver.conftest import DURATIONS

@@ -13,7 +13,7 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver import deploy_outcome, rebuild
+from ironic_virt.driver.deploy import outcome, rebuild
 from ironic_virt.exceptions import Disk
 
 INSTANCE = virt.Instance("6d2b4f02-0000-4000-8000-000000000001", "instance", virt.Flavor("bm"))
@@ -21,7 +21,7 @@ UUID = "6d2b4f02-0000-4000-8000-00000000000a"
 
 
 def spawned(node: Node) -> Node | None:
-    return deploy_outcome.deployed(INSTANCE, node)
+    return outcome.deployed(INSTANCE, node)
 
 
 def rebuilt(node: Node) -> Node | None:

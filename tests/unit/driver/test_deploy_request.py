@@ -11,7 +11,7 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import Properties
-from ironic_virt.driver import deploy_request
+from ironic_virt.driver.deploy import instance_info
 from ironic_virt.virt import BlockDevice, DeployRequest, Flavor, ImageMeta, Instance
 
 NODE = Node(uuid="a1b2c3d4-0000-4000-8000-000000000000", properties=Properties(local_gb=500))
@@ -28,9 +28,7 @@ def info(image: ImageMeta, **flavor: Any) -> dict[str, Any]:
         user_id="u1",
         flavor=Flavor("bm.large", vcpus=8, memory_mb=1024, root_gb=10, swap=512, **flavor),
     )
-    return deploy_request.instance_info(
-        DeployRequest(instance, image), NODE, {"project_name": "Demo"}
-    )
+    return instance_info.wanted(DeployRequest(instance, image), NODE, {"project_name": "Demo"})
 
 
 def test_sizes_are_texts_and_the_names_are_novas() -> None:
@@ -111,14 +109,14 @@ def test_a_node_that_anaconda_installs_gets_no_image_that_lacks_a_part(
     instance = Instance("6d2b4f02-0000-4000-8000-000000000001", "web", Flavor("bm"))
     request = DeployRequest(instance, image)
     if lacks is None:
-        assert deploy_request.instance_info(request, node, {})["image_source"] == url
+        assert instance_info.wanted(request, node, {})["image_source"] == url
         return
     with pytest.raises(exceptions.ImageRefused, match=f"properties {lacks}$") as caught:
-        deploy_request.instance_info(request, node, {})
+        instance_info.wanted(request, node, {})
     assert not caught.value.retriable
-    assert deploy_request.instance_info(request, NODE, {})
+    assert instance_info.wanted(request, NODE, {})
     from_volume = DeployRequest(instance, image, block_devices=[BlockDevice("v0", 0, {})])
-    assert deploy_request.instance_info(from_volume, node, {})
+    assert instance_info.wanted(from_volume, node, {})
 
 
 def test_an_image_to_be_run_from_memory_is_booted_as_it_is() -> None:
@@ -180,7 +178,7 @@ def test_without_an_image_nothing_is_deployed() -> None:
     ],
 )
 def test_a_fault_of_the_image_is_told_apart(message: str) -> None:
-    assert deploy_request.is_image_fault(message)
+    assert instance_info.is_image_fault(message)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +194,7 @@ def test_a_fault_of_the_image_is_told_apart(message: str) -> None:
 def test_what_ironic_has_of_its_own_is_not_blamed_on_the_image(href: str, blamed: bool) -> None:
     told = {"image_source": "https://a/image", "kernel": "https://a/kernel", "mark": {}}
     message = f"Failed to prepare to deploy: Validation of image href {href} failed, reason: x"
-    assert deploy_request.is_image_fault(message, told) is blamed
+    assert instance_info.is_image_fault(message, told) is blamed
 
 
 @pytest.mark.parametrize(
@@ -210,4 +208,4 @@ def test_what_ironic_has_of_its_own_is_not_blamed_on_the_image(href: str, blamed
     ],
 )
 def test_other_failures_are_not_blamed_on_the_image(message: str | None) -> None:
-    assert not deploy_request.is_image_fault(message)
+    assert not instance_info.is_image_fault(message)

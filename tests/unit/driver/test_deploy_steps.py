@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver import deploy_steps
+from ironic_virt.driver.deploy import steps
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import Stage
@@ -22,7 +22,7 @@ SetStage = Callable[..., Stage]
 
 
 def flavor(value: str) -> virt.Flavor:
-    return virt.Flavor("bm", extra_specs={deploy_steps.EXTRA_SPEC: value})
+    return virt.Flavor("bm", extra_specs={steps.EXTRA_SPEC: value})
 
 
 def asking(stage: Stage, node: str, value: str) -> virt.Instance:
@@ -36,13 +36,13 @@ def sent(fake: FakeIronic) -> list[Any]:
 
 
 def test_a_flavor_mostly_asks_for_none() -> None:
-    assert deploy_steps.wanted(virt.Flavor("bm")) == []
-    assert deploy_steps.wanted(flavor("[]")) == []
+    assert steps.wanted(virt.Flavor("bm")) == []
+    assert steps.wanted(flavor("[]")) == []
 
 
 def test_arguments_may_be_left_out() -> None:
     short = {"interface": "raid", "step": "delete", "priority": 0}
-    assert deploy_steps.wanted(flavor(json.dumps([STEP, short]))) == [STEP, {**short, "args": {}}]
+    assert steps.wanted(flavor(json.dumps([STEP, short]))) == [STEP, {**short, "args": {}}]
 
 
 def test_a_long_list_is_in_several_parts() -> None:
@@ -56,11 +56,11 @@ def test_a_long_list_is_in_several_parts() -> None:
         "ironic:deploy_steps1": part("second"),
         "ironic:deploy_stepsX": "of no meaning",
     }
-    found = deploy_steps.wanted(virt.Flavor("bm", extra_specs=specs))
+    found = steps.wanted(virt.Flavor("bm", extra_specs=specs))
     assert [step["step"] for step in found] == ["first", "second", "third", "last"]
     specs["ironic:deploy_steps2"] = "[1]"
     with pytest.raises(exceptions.InvalidExtraSpec, match="value of ironic:deploy_steps2"):
-        deploy_steps.wanted(virt.Flavor("bm", extra_specs=specs))
+        steps.wanted(virt.Flavor("bm", extra_specs=specs))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_long_list_is_in_several_parts() -> None:
 )
 def test_what_ironic_would_not_take_is_refused_with_the_reason(value: str, says: str) -> None:
     with pytest.raises(exceptions.InvalidExtraSpec) as caught:
-        deploy_steps.wanted(flavor(value))
+        steps.wanted(flavor(value))
     assert says in str(caught.value)
     assert "flavor bm: the value of ironic:deploy_steps" in str(caught.value)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.driver import deploy_request
+from ironic_virt.driver.deploy import instance_info
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import IMAGE, OTHER_IMAGE, Stage
 
@@ -40,7 +40,7 @@ def test_a_deployment_adds_to_it(stage: Stage, fake: FakeIronic, noted: str) -> 
     told = info(fake, noted)
     assert {key: told[key] for key in OPERATORS} == OPERATORS
     assert told["image_source"] == IMAGE.id
-    assert set(told[deploy_request.KEYS]) <= told.keys() - OPERATORS.keys()
+    assert set(told[instance_info.KEYS]) <= told.keys() - OPERATORS.keys()
 
 
 def test_a_rebuild_leaves_it(stage: Stage, fake: FakeIronic, noted: str) -> None:
@@ -73,7 +73,7 @@ def test_a_reservation_that_is_given_up_leaves_it(
 def test_what_an_earlier_instance_has_left_goes_with_a_deployment(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
-    left = deploy_request.named({"boot_iso": "http://images.example.test/old.iso"})
+    left = instance_info.named({"boot_iso": "http://images.example.test/old.iso"})
     stale = {"configdrive": "H4sIAAAA", "traits": []}
     fake.set_node(node, instance_info={**left, **stale, "site": "mine"})
     stage.service.has_drive = False
@@ -95,8 +95,8 @@ def test_what_a_former_version_wrote_is_taken_off_whole(
 def test_what_ironic_has_noted_of_the_image_goes_with_ours() -> None:
     # Of an image in Glance that Anaconda installs; the next image would get its kernel.
     noted = {"kernel": "glance://k", "image_type": "whole-disk"}
-    written = deploy_request.named({"image_source": IMAGE.id})
-    patch = deploy_request.release({**OPERATORS, **written, **noted})
+    written = instance_info.named({"image_source": IMAGE.id})
+    patch = instance_info.release({**OPERATORS, **written, **noted})
     assert {change["path"] for change in patch} == {
         f"/instance_info/{key}" for key in (*written, *noted)
     }

@@ -5,7 +5,7 @@
 import requests
 
 from ironic_virt.baremetal.ports import Port, Portgroup
-from ironic_virt.driver.links import Link, links
+from ironic_virt.driver.network_data import Link, links
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import URL, VIF, Stage
 

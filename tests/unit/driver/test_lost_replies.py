@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ironic_virt.driver.rebuild_request import MARK
+from ironic_virt.driver.deploy.rebuild_info import MARK
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import Stage

@@ -11,8 +11,7 @@ import pytest
 
 from ironic_virt import virt
 from ironic_virt.baremetal.ports import Port
-from ironic_virt.driver.links import Link
-from ironic_virt.driver.network_data import network_data, with_links
+from ironic_virt.driver.network_data import Link, network_data, with_links
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import IMAGE, VIF, Stage
 

@@ -15,7 +15,7 @@ from ironic_virt import virt
 from ironic_virt.baremetal.inventory.snapshot import Kind
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import Properties
-from ironic_virt.driver import node_choice
+from ironic_virt.driver.pools import candidates
 from ironic_virt.request.spec import RequestSpec
 
 SMALL = Properties(8, 16384, 100, "x86_64", (("boot_mode", "uefi"),))
@@ -46,14 +46,14 @@ def spec_of(extra_specs: dict[str, str], *, exclude: Any = (), **sizes: int) -> 
     return RequestSpec.from_flavor(flavor, exclude_nodes=exclude)
 
 
-def choose(nodes: list[Node], extra_specs: dict[str, str], **how: Any) -> node_choice.Choice:
+def choose(nodes: list[Node], extra_specs: dict[str, str], **how: Any) -> candidates.Choice:
     sizes = {name: how.pop(name) for name in ("vcpus", "memory_mb", "root_gb") if name in how}
     spec = spec_of(extra_specs, exclude=how.pop("exclude", ()), **sizes)
     defaults: dict[str, Any] = {"match": "at_least", "most": 10, "rng": random.Random(0)}
-    return node_choice.choose(by_kind(*nodes), spec, **defaults | how)
+    return candidates.choose(by_kind(*nodes), spec, **defaults | how)
 
 
-def uuids(choice: node_choice.Choice) -> set[str]:
+def uuids(choice: candidates.Choice) -> set[str]:
     return {one.uuid for one in choice.nodes}
 
 

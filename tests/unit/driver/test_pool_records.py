@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from ironic_virt import virt
-from ironic_virt.driver import pools
+from ironic_virt.driver.pools import names
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import INSTANCE, STRANGER, Stage
 
@@ -46,14 +46,14 @@ def test_one_compute_node_for_each_kind(fake: FakeIronic, stage: Stage) -> None:
     for _ in range(3):
         fake.add_node(resource_class="gold")
     fake.add_node(resource_class="gold", traits=["CUSTOM_GPU"])
-    gpu = pools.pool_name("compute1", ("gold", frozenset({"CUSTOM_GPU"})))
+    gpu = names.pool_name("compute1", ("gold", frozenset({"CUSTOM_GPU"})))
     assert sorted(stage.driver.get_available_nodes(refresh=True)) == sorted([POOL, gpu])
     assert offered(stage) == (3, 0)
     inventory = stage.driver.get_inventory(gpu)
     assert (inventory.placement_class, inventory.traits) == ("CUSTOM_GOLD", {"CUSTOM_GPU"})
     resource = stage.driver.get_available_resource(gpu)
     assert resource.hypervisor_hostname == gpu
-    assert resource.uuid == pools.pool_uuid(gpu)
+    assert resource.uuid == names.pool_uuid(gpu)
     assert stage.driver.node_is_available(gpu)
     assert not stage.driver.node_is_available("silver~compute1")
     assert set(stage.driver.node_versions()) == {POOL, gpu}

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import Properties
-from ironic_virt.driver import pools
-from ironic_virt.driver.pools import Capacity, Pool, Recorded, pool_name, pools_of
+from ironic_virt.driver.pools import counts, names
+from ironic_virt.driver.pools.counts import Capacity, Pool, Recorded, pools_of
+from ironic_virt.driver.pools.names import pool_name
 from ironic_virt.request.spec import placement_class
 from tests import depth
 
@@ -74,7 +75,7 @@ def test_names_and_uuids_stay_the_same_in_every_process() -> None:
     traits = frozenset({"CUSTOM_SSD", "CUSTOM_GPU"})
     name = pool_name("compute1.example.org", ("gold.8", traits))
     assert name == "gold.8~220a3b9d54~compute1.example.org"
-    assert pools.pool_uuid(name) == "30a47041-7509-53f6-af3d-59aa586b6633"
+    assert names.pool_uuid(name) == "30a47041-7509-53f6-af3d-59aa586b6633"
     odd = pool_name("compute1", ("gold 8/~é", frozenset()))
     assert odd == "gold~~208~~2F~~7E~~C3~~A9~compute1"
 
@@ -105,29 +106,30 @@ def test_placements_class_can_be_read_from_any_name(
     host: str, resource_class: str, traits: Any
 ) -> None:
     name = pool_name(host, (resource_class, traits))
-    found = pools.class_of(name, host)
+    found = names.class_of(name, host)
     assert found is not None
     assert placement_class(found) == placement_class(resource_class)
     assert found == resource_class or len(resource_class) > 6
-    assert pools.class_of(name, host + "x") is None
+    assert names.class_of(name, host + "x") is None
 
 
 @settings(max_examples=depth.choose(100, 1000))
 @given(st.lists(st.tuples(HOSTS, st.tuples(CLASSES, TRAITS)), unique=True, max_size=20))
 def test_no_two_pools_have_a_name_or_a_uuid_in_common(several: list[Any]) -> None:
-    names = {pool_name(host, kind) for host, kind in several}
-    assert len(names) == len({pools.pool_uuid(name) for name in names}) == len(several)
+    found = {pool_name(host, kind) for host, kind in several}
+    uuids = {names.pool_uuid(name) for name in found}
+    assert len(found) == len(uuids) == len(several)
 
 
 @pytest.mark.parametrize("name", ["gold", "gold.8", "a@b", "gold+0123456789", "+0123456789", "@"])
 def test_the_class_can_be_read_from_a_name(name: str) -> None:
     for traits in (frozenset[str](), GPU[1]):
-        assert pools.class_of(pool_name("compute1", (name, traits)), "compute1") == name
-    assert pools.class_of(pool_name("compute1", (name, frozenset())), "compute2") is None
+        assert names.class_of(pool_name("compute1", (name, traits)), "compute1") == name
+    assert names.class_of(pool_name("compute1", (name, frozenset())), "compute2") is None
 
 
 def test_a_nodes_uuid_is_no_pools_name() -> None:
-    assert pools.class_of(str(uuid.UUID(int=5)), "compute1") is None
+    assert names.class_of(str(uuid.UUID(int=5)), "compute1") is None
 
 
 @pytest.mark.parametrize(
@@ -140,14 +142,14 @@ def test_a_nodes_uuid_is_no_pools_name() -> None:
     ],
 )
 def test_a_pool_of_before_has_its_new_name_and_keeps_its_uuid(former: str, kind: Any) -> None:
-    name = pools.renamed(former, "compute1")
+    name = names.renamed(former, "compute1")
     assert name == pool_name("compute1", kind)
-    assert pools.pool_uuid(name) == str(uuid.uuid5(pools._NAMESPACE, former))
+    assert names.pool_uuid(name) == str(uuid.uuid5(names._NAMESPACE, former))
 
 
 @pytest.mark.parametrize("name", [str(uuid.UUID(int=5)), "@compute1", "gold@compute2", GOLD])
 def test_other_names_are_none_of_before(name: str) -> None:
-    assert pools.renamed(name, "compute1") is None
+    assert names.renamed(name, "compute1") is None
 
 
 # -- counts -------------------------------------------------------------------
@@ -223,7 +225,7 @@ def test_hardware_is_what_all_have_in_common() -> None:
     most = Properties(8, 16384, 100, "aarch64", (("boot_mode", "uefi"), ("disks", "4")))
     nodes = [node(1, properties=more), node(2, properties=most)]
     [pool] = pools_of(nodes, Recorded("compute1", {}), Capacity.OWN, ()).values()
-    assert pool.hardware == pools.Hardware(8, 0, 100, None, (("boot_mode", "uefi"),))
+    assert pool.hardware == counts.Hardware(8, 0, 100, None, (("boot_mode", "uefi"),))
 
 
 # -- shares -------------------------------------------------------------------
@@ -242,7 +244,7 @@ def test_hardware_is_what_all_have_in_common() -> None:
 def test_all_get_equally_many_as_far_as_can_be(
     free: int, used: dict[str, int], expected: dict[str, int]
 ) -> None:
-    assert {host: pools.share_of(free, used, host) for host in used} == expected
+    assert {host: counts.share_of(free, used, host) for host in used} == expected
 
 
 def test_the_odd_node_of_each_pool_goes_to_another() -> None:
@@ -251,7 +253,7 @@ def test_the_odd_node_of_each_pool_goes_to_another() -> None:
         host
         for salt in ("gold", "silver", "bronze", "iron", "tin", "zinc")
         for host in hosts
-        if pools.share_of(1, hosts, host, salt)
+        if counts.share_of(1, hosts, host, salt)
     }
     assert winners == set(hosts)
 
@@ -312,7 +314,7 @@ class World:
             return
         elif what == "gone" and not known.instance_uuid:
             del self.nodes[number]
-        elif what == "build" and pools.may_be_free(known) and more[0] in self.live:
+        elif what == "build" and counts.may_be_free(known) and more[0] in self.live:
             host, pool = more
             self.builds += 1
             instance = f"i{self.builds}"
@@ -346,7 +348,7 @@ class World:
         return Counter(
             (one.resource_class, one.traits)
             for one in self.nodes.values()
-            if pools.may_be_free(one)
+            if counts.may_be_free(one)
         )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver import project_fields
+from ironic_virt.driver.deploy import project_fields
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import IMAGE, SECRET, VIF, Stage

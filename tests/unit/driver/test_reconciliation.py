@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver import request_notes
+from ironic_virt.driver.pools import allocation_extra
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.stage import INSTANCE, STRANGER, VIF, Stage
 
@@ -28,7 +28,7 @@ def stage(fake: FakeIronic, set_stage: SetStage) -> Stage:
 
 def leave(stage: Stage, node: str, uuid: str = INSTANCE, host: str = "compute1") -> None:
     """An allocation that a process has left."""
-    extra = request_notes.notes(stage.instance(None), None, host)
+    extra = allocation_extra.notes(stage.instance(None), None, host)
     stage.driver._client.allocations.create(
         uuid, resource_class="gold", candidate_nodes=[node], extra=extra
     )

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver import request_notes, reservation
+from ironic_virt.driver.pools import allocation_extra, reservation
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, Stage
@@ -106,7 +106,7 @@ def test_the_allocation_says_who_asked_for_what(fake: FakeIronic, stage: Stage) 
             },
         }
     }
-    assert request_notes.host_of(allocation["extra"]) == "compute1"
+    assert allocation_extra.host_of(allocation["extra"]) == "compute1"
 
 
 def test_spawning_takes_up_what_was_prepared(fake: FakeIronic, stage: Stage) -> None:

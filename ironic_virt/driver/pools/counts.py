@@ -2,8 +2,8 @@
 
 """Pools: what a service offers when Ironic picks the node, counted by kind of hardware.
 
-All nodes of one resource class and one set of traits are a pool.  Its name says which,
-and whose it is, and is the same after a restart.
+All nodes of one resource class and one set of traits are a pool
+(:mod:`ironic_virt.driver.pools.names`).
 
 Three numbers are reported of it: *total*, what is *used* by this service's instances,
 and what is *reserved*, because others use it or nobody can.  Used is what the records
@@ -18,27 +18,12 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-import hashlib
-import re
-import urllib.parse
-import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from ironic_virt.baremetal.inventory.snapshot import may_be_free
 from ironic_virt.baremetal.node import Node
-from ironic_virt.request.spec import placement_class
-
-_NAMESPACE = uuid.UUID("3b0a5cf7-2b6e-4f0c-9a57-6f2f0e1d8c11")
-_PART = r"(?:[\w.-]|~~[0-9A-F]{2})+"
-_DIGEST = r"(?P<digest>[0-9a-f]{10})"
-_NAME = re.compile(rf"(?P<class>{_PART})(~{_DIGEST})?~(?P<host>{_PART})", re.ASCII)
-_FORMER_KIND = re.compile(rf"(?P<class>.+?)(\+{_DIGEST})?", re.DOTALL)
-_LONGEST_CLASS = 100
-"""Characters of a class in a name, which fits in Placement's column of 200 with the host."""
-
-Kind = tuple[str, frozenset[str]]
-"""A resource class and a set of traits."""
+from ironic_virt.driver.pools.names import Kind, class_of, digest, pool_name
 
 
 class Capacity(enum.Enum):
@@ -71,7 +56,7 @@ class Hardware:
 class Pool:
     """A kind of nodes, and how many there are for this service.
 
-    :ivar name: see :func:`pool_name`.
+    :ivar name: see :func:`.names.pool_name`.
     :ivar total: how many nodes it has; never less than are used.
     :ivar used: how many instances the records give this service in this pool.
     :ivar reserved: how many of the others are not to be had.
@@ -106,94 +91,6 @@ class Recorded:
     places: Mapping[str, str]
     live: Collection[str] = ()
     hosts: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-# -- names --------------------------------------------------------------------
-
-
-def pool_name(host: str, kind: Kind) -> str:
-    """The name of a pool, ``gold~compute1``, or ``gold~3f2a9c10de~compute1`` with traits.
-
-    Ironic takes it for the name of a node that it doesn't have, and not for a bad request, so
-    Nova's own driver can tell that a record that it finds is of no node.  (Letters, digits and
-    ``-._~``: ``is_valid_logical_name`` in ``ironic/common/utils.py``.)  Any other character is
-    there in hexadecimal: ``gold+8`` is ``gold~~2B8``.
-
-    :param host: one of up to 87 characters gives a name that fits in Placement's and Nova's
-        columns.
-    """
-    resource_class, traits = kind
-    if not traits and _former_kind(resource_class)[1] is None:
-        return _name(resource_class, None, host)
-    # Also of a class that looks like another one and its digest: it has that one's uuid else.
-    return _name(resource_class, _digest(*sorted(traits))[:10], host)
-
-
-def pool_uuid(name: str) -> str:
-    """The uuid of a pool's record: the same for the same name, always.
-
-    Made from the former name, so that records with such a name keep their uuid.
-    """
-    return str(uuid.uuid5(_NAMESPACE, _former(name)))
-
-
-def class_of(name: str, host: str) -> str | None:
-    """The resource class of a pool of a host by its name; ``None``: it is no such name.
-
-    Of a class that is too long for a name it is Placement's class.
-    """
-    match = _NAME.fullmatch(name) if "~" in name else None
-    if match is None or _unquoted(match["host"]) != host:
-        return None
-    return _unquoted(match["class"])
-
-
-def renamed(former: str, host: str) -> str | None:
-    """The name of a pool of a host by its former one, ``gold+3f2a9c10de@compute1``.
-
-    :returns: ``None``: it is no such name.
-    """
-    kind = former.removesuffix(f"@{host}")
-    return _name(*_former_kind(kind), host) if kind and kind != former else None
-
-
-def _name(resource_class: str, digest: str | None, host: str) -> str:
-    quoted = _quoted(resource_class)
-    if len(quoted) > _LONGEST_CLASS:
-        # Of other alphabets, in which nobody can ask for it but by Placement's class.
-        digest = _digest(resource_class, digest or "")[:10]
-        quoted = placement_class(resource_class)
-    return "~".join((quoted, *((digest,) if digest else ()), _quoted(host)))
-
-
-def _former(name: str) -> str:
-    match = _NAME.fullmatch(name)
-    if match is None or "@" in (host := _unquoted(match["host"])):
-        # Such a host had no pools then.
-        return name
-    digest = f"+{match['digest']}" if match["digest"] else ""
-    return f"{_unquoted(match['class'])}{digest}@{host}"
-
-
-def _former_kind(text: str) -> tuple[str, str | None]:
-    match = _FORMER_KIND.fullmatch(text)
-    return (match["class"], match["digest"]) if match is not None else (text, None)
-
-
-def _quoted(text: str) -> str:
-    return urllib.parse.quote(text, safe="").replace("~", "%7E").replace("%", "~~")
-
-
-def _unquoted(text: str) -> str:
-    return urllib.parse.unquote(text.replace("~~", "%"))
-
-
-@functools.lru_cache(maxsize=4096)
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-# -- counts -------------------------------------------------------------------
 
 
 def pools_of(
@@ -262,7 +159,7 @@ def share_of(free: int, used: Mapping[str, int], host: str, salt: str = "") -> i
         above = used[least[number]] if number < len(least) else None
         if above is None or water <= above * number:
             level, odd = divmod(water, number)
-            served = sorted(least[:number], key=lambda name: _digest(salt, name))
+            served = sorted(least[:number], key=lambda name: digest(salt, name))
             if host not in served:
                 return 0
             return level + (served.index(host) < odd) - used[host]

@@ -30,7 +30,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.versions import Feature, ServerVersions
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver import iso_image
+from ironic_virt.driver.deploy import iso_image
 from ironic_virt.driver.hooks import Calls
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.network_data import network_data

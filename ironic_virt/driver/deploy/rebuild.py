@@ -24,15 +24,9 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.waiting.watcher import Watcher
-from ironic_virt.driver import (
-    configdrive,
-    deploy,
-    deploy_request,
-    deploy_steps,
-    rebuild_request,
-)
 from ironic_virt.driver.access import NodeAccess
-from ironic_virt.driver.configdrive import ConfigDrives
+from ironic_virt.driver.deploy import config_drive, deployment, instance_info, rebuild_info, steps
+from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.hooks import Hooks
 from ironic_virt.exceptions import Disk
 from ironic_virt.virt import DeployRequest, VirtAPI
@@ -113,7 +107,7 @@ class _Attempt:
         request = self._request
         instance = self._instance
         node = self._found()
-        marked = rebuild_request.is_marked(node, self._wish)
+        marked = rebuild_info.is_marked(node, self._wish)
         if node.provision_state in states.DEPLOY_IN_PROGRESS and not marked:
             LOG.info(
                 "Instance %s, node %s: a deployment is under way; it is rebuilt after that",
@@ -121,10 +115,10 @@ class _Attempt:
             )
             self._wait(node, self._is_at_rest)
             node = self._found()
-            marked = rebuild_request.is_marked(node, self._wish)
+            marked = rebuild_info.is_marked(node, self._wish)
         hooks = self._hooks.of(instance, node, is_rebuild=True)
-        if not (marked and rebuild_request.has_begun(node)):
-            if reason := rebuild_request.why_not(node):
+        if not (marked and rebuild_info.has_begun(node)):
+            if reason := rebuild_info.why_not(node):
                 raise self._failure(reason)
             self._steps = self._wanted_steps()
             were_called = hooks.before_deploy()
@@ -132,9 +126,9 @@ class _Attempt:
             if drive is not None or were_called:
                 # That takes its time, and what comes now writes to the node.
                 node = self._access.held(instance, node.uuid)
-                if reason := rebuild_request.why_not(node):
+                if reason := rebuild_info.why_not(node):
                     raise self._failure(reason)
-            info = rebuild_request.instance_info(
+            info = rebuild_info.wanted(
                 request, node, self._virtapi.deploy_metadata(instance, request.network_info)
             )
             if request.preserve_ephemeral and info.get("image_type") == "whole-disk":
@@ -167,14 +161,14 @@ class _Attempt:
 
     def _wanted_steps(self) -> list[dict[str, Any]]:
         try:
-            steps = deploy_steps.wanted(self._instance.flavor)
+            wanted = steps.wanted(self._instance.flavor)
         except exceptions.InvalidExtraSpec as exc:
             raise self._failure(str(exc)) from exc
-        if steps:
+        if wanted:
             self._client.require(Feature.DEPLOY_STEPS)
-        return steps
+        return wanted
 
-    def _begin(self, node: Node, info: Mapping[str, Any], drive: configdrive.Form | None) -> None:
+    def _begin(self, node: Node, info: Mapping[str, Any], drive: config_drive.Form | None) -> None:
         self._virtapi.report_progress(
             self._instance, "configuring", node.provision_state or states.AVAILABLE
         )
@@ -189,7 +183,7 @@ class _Attempt:
         try:
             self._ask(configured, drive)
         except exceptions.IronicError as exc:
-            kind = rebuild_request.type_to_declare(
+            kind = rebuild_info.type_to_declare(
                 exc, info, preserve_ephemeral=self._request.preserve_ephemeral
             )
             if kind is None or not self._is_as_before(configured):
@@ -210,20 +204,20 @@ class _Attempt:
     def _configured(
         self, node: Node, former: Mapping[str, Any], info: Mapping[str, Any], *, with_drive: bool
     ) -> Node:
-        changes = rebuild_request.configure(former, info, with_drive=with_drive)
+        changes = rebuild_info.configure(former, info, with_drive=with_drive)
         if not changes:
             return node
         configured = self._client.patch_node(node.uuid, changes, again=self._still_held(node))
         self._access.guard(configured, self._instance)
         return configured
 
-    def _ask(self, node: Node, drive: configdrive.Form | None) -> None:
+    def _ask(self, node: Node, drive: config_drive.Form | None) -> None:
         """Ask for the rebuild of a node that was read just now."""
         self.disk = Disk.UNKNOWN
         self._client.set_provision_state(
             node.uuid,
             states.VERB_REBUILD,
-            applied=lambda now: rebuild_request.has_changed(node, now),
+            applied=lambda now: rebuild_info.has_changed(node, now),
             configdrive=drive,
             deploy_steps=self._steps,
             again=self._still_held(node),
@@ -236,7 +230,7 @@ class _Attempt:
             now = self._client.get_node(node.uuid)
         except exceptions.IronicError:
             return False
-        return not rebuild_request.has_changed(node, now)
+        return not rebuild_info.has_changed(node, now)
 
     def _refused(
         self, error: exceptions.IronicError, node: Node, former: Mapping[str, Any]
@@ -246,12 +240,12 @@ class _Attempt:
             now = self._client.get_node(node.uuid)
         except exceptions.IronicError:
             raise error from None
-        if rebuild_request.has_changed(node, now):
+        if rebuild_info.has_changed(node, now):
             LOG.info("Node %s is being rebuilt although Ironic said: %s", node.uuid, error)
             return
         self.disk = Disk.UNTOUCHED
         self._put_back(now, former)
-        if reason := rebuild_request.why_no_iso(error, node.instance_info or {}):
+        if reason := rebuild_info.why_no_iso(error, node.instance_info or {}):
             raise self._failure(reason, request_id=error.request_id) from error
         raise error
 
@@ -259,7 +253,7 @@ class _Attempt:
         """Have the node say again what is really on it."""
         try:
             self._access.held(self._instance, node.uuid)
-            changes = deploy_request.patch(node.instance_info or {}, former)
+            changes = instance_info.patch(node.instance_info or {}, former)
             if changes:
                 self._client.patch_node(node.uuid, changes, again=self._still_held(node))
         except (exceptions.IronicError, exceptions.NodeError) as exc:
@@ -290,7 +284,7 @@ class _Attempt:
             instance=self._instance.uuid,
             state=states.DEPLOYING,
             abort=lambda: self._virtapi.abort_reason(self._instance),
-            patience=deploy.PATIENCE,
+            patience=deployment.PATIENCE,
         )
 
     def _is_at_rest(self, node: Node | None) -> Node | None:
@@ -313,7 +307,7 @@ class _Attempt:
         if state in (states.DEPLOY_FAILED, states.ERROR):
             if node.owes_reason:
                 return None
-            self.disk = rebuild_request.disk_after(node.last_error)
+            self.disk = rebuild_info.disk_after(node.last_error)
             raise self._failure(node.why, last_error=node.last_error)
         if state in states.DEPLOY_IN_PROGRESS or state not in (None, *states.ALL):
             # A state that is newer than our table may well lead to active.

@@ -28,10 +28,11 @@ from ironic_virt.baremetal.allocations import Allocation
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver import node_choice, request_notes, resources
+from ironic_virt.driver import resources
 from ironic_virt.driver.access import NodeAccess
-from ironic_virt.driver.node_choice import Choice
-from ironic_virt.driver.pools import pool_name
+from ironic_virt.driver.pools import allocation_extra, candidates
+from ironic_virt.driver.pools.candidates import Choice
+from ironic_virt.driver.pools.names import pool_name
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.virt import ImageLike, InstanceLike, VirtAPI
 
@@ -106,7 +107,7 @@ class Reservation:
             image=image,
             exclude_nodes=self._virtapi.tried_nodes(instance),
         )
-        notes = request_notes.notes(instance, image, self._virtapi.host)
+        notes = allocation_extra.notes(instance, image, self._virtapi.host)
         rounds: list[str] = []
         while True:
             choice = self._choose(instance, spec, fresh=bool(rounds))
@@ -135,7 +136,7 @@ class Reservation:
         return choice
 
     def _choice(self, snapshot: Snapshot, instance: InstanceLike, spec: RequestSpec) -> Choice:
-        return node_choice.choose(
+        return candidates.choose(
             snapshot.free,
             spec,
             match=self._conf.ironic.match,

@@ -26,9 +26,10 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.waiting.watcher import Watcher
-from ironic_virt.driver import deploy_request, project_fields, protection
+from ironic_virt.driver import resources
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.console import Console
+from ironic_virt.driver.deploy import instance_info, project_fields
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.volumes import Volumes
 from ironic_virt.virt import InstanceLike, VirtAPI
@@ -117,7 +118,7 @@ class TearDown:
             LOG.debug(
                 "Instance %s, node %s in %s: %s", instance.uuid, node.uuid, node.states, step
             )
-            if step in _VERBS and (reason := protection.why_protected(node)):
+            if step in _VERBS and (reason := resources.why_protected(node)):
                 raise exceptions.TearDownFailed(node.uuid, instance.uuid, reason)
             if node.console_enabled and step is not states.TearDown.WAIT and not switched:
                 switched = True
@@ -293,7 +294,7 @@ class TearDown:
         def again() -> None:
             self._unused(node, instance)
 
-        patch: list[dict[str, Any]] = deploy_request.release(held.instance_info or {})
+        patch: list[dict[str, Any]] = instance_info.release(held.instance_info or {})
         patch.append({"op": "remove", "path": "/instance_uuid"})
         patch += project_fields.release(held)
         if held.instance_name is not None:

@@ -28,7 +28,7 @@ from ironic_virt.baremetal.allocations import Allocation
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
-from ironic_virt.driver import request_notes
+from ironic_virt.driver.pools import allocation_extra
 from ironic_virt.virt import Flavor, Instance, InstanceLike, VirtAPI
 
 LOG = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class Reconciliation:
         ours = {
             one.uuid: one
             for one in self._client.allocations.listed()
-            if request_notes.host_of(one.extra) == self._virtapi.host
+            if allocation_extra.host_of(one.extra) == self._virtapi.host
         }
         self._over = not ours
         known = set(self._virtapi.existing_instances(list(ours))) if ours else set()

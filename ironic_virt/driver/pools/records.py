@@ -17,9 +17,10 @@ from collections.abc import Collection, Mapping
 
 from ironic_virt import virt
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
-from ironic_virt.driver import pools, resources
-from ironic_virt.driver.pools import Capacity, Pool, Recorded
-from ironic_virt.driver.selection import NodeSelection
+from ironic_virt.driver import resources
+from ironic_virt.driver.pools import counts, names
+from ironic_virt.driver.pools.counts import Capacity, Pool, Recorded
+from ironic_virt.driver.pools.selection import NodeSelection
 from ironic_virt.sharding.ownership import Ownership
 from ironic_virt.virt import VirtAPI
 
@@ -82,7 +83,7 @@ class PoolRecords:
         nodes = (
             node for uuid, node in snapshot.nodes.items() if allowed is None or uuid in allowed
         )
-        counted = pools.pools_of(nodes, recorded, capacity, snapshot.instance_uuids)
+        counted = counts.pools_of(nodes, recorded, capacity, snapshot.instance_uuids)
         former = frozenset(place for place in places.values() if place) - counted.keys()
         self._count = _Count(counted, former)
 
@@ -118,7 +119,7 @@ class PoolRecords:
 
     def is_pool(self, name: str) -> bool:
         """Whether a name is that of a pool of this host, be there such a pool or not."""
-        return pools.class_of(name, self._virtapi.host) is not None
+        return names.class_of(name, self._virtapi.host) is not None
 
     def pool(self, name: str) -> Pool:
         """A pool as counted; one that has no nodes offers none and keeps its instances."""
@@ -126,7 +127,7 @@ class PoolRecords:
         if known is not None:
             return known
         used = list(self._virtapi.instance_places().values()).count(name)
-        resource_class = pools.class_of(name, self._virtapi.host) or ""
+        resource_class = names.class_of(name, self._virtapi.host) or ""
         return Pool(name, resource_class, frozenset(), used, used, 0)
 
     # -- while the scheduler picks the node -----------------------------------
@@ -149,7 +150,7 @@ def resource(pool: Pool) -> virt.NodeResource:
     if hardware.cpu_arch is not None:
         stats["cpu_arch"] = hardware.cpu_arch
     return virt.NodeResource(
-        uuid=pools.pool_uuid(pool.name),
+        uuid=names.pool_uuid(pool.name),
         hypervisor_hostname=pool.name,
         hypervisor_type=resources.HYPERVISOR_TYPE,
         hypervisor_version=resources.HYPERVISOR_VERSION,

@@ -100,7 +100,7 @@ def is_image_fault(message: str | None, told: Mapping[str, Any] | None = None) -
     return told is None or href is None or "://" not in href or href in told.values()
 
 
-def instance_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -> dict[str, Any]:
+def wanted(request: DeployRequest, node: Node, more: Mapping[str, str]) -> dict[str, Any]:
     """The node's ``instance_info`` for a deployment.
 
     :param more: further keys from the compute service, as text.

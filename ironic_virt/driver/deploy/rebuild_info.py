@@ -16,7 +16,8 @@ from typing import Any
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver import deploy_request, protection
+from ironic_virt.driver import resources
+from ironic_virt.driver.deploy import instance_info
 from ironic_virt.exceptions import Disk
 from ironic_virt.virt import DeployRequest
 
@@ -38,13 +39,13 @@ _AFTER_WRITING = re.compile(
 _UNKNOWN_TYPE = re.compile(r"\bauto_lessee\b")
 
 
-def instance_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -> dict[str, Any]:
+def wanted(request: DeployRequest, node: Node, more: Mapping[str, str]) -> dict[str, Any]:
     """The node's ``instance_info`` for a rebuild: that of a deployment, and a mark.
 
     :param node: as it is now.
     :param more: further keys from the compute service, as text.
     """
-    info = deploy_request.instance_info(request, node, more)
+    info = instance_info.wanted(request, node, more)
     if request.preserve_ephemeral:
         info["preserve_ephemeral"] = "True"
     former = node.instance_info or {}
@@ -57,7 +58,7 @@ def instance_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -
         "provision_state": node.provision_state,
         "provision_updated_at": node.provision_updated_at,
     }
-    return deploy_request.named(info)
+    return instance_info.named(info)
 
 
 def configure(
@@ -68,10 +69,10 @@ def configure(
     :param with_drive: a config drive comes with the request.  If none does, that of
         the former deployment goes, or Ironic would put it on again.
     """
-    gone = deploy_request.ours(former) | deploy_request.FOUND_BY_IRONIC
+    gone = instance_info.ours(former) | instance_info.FOUND_BY_IRONIC
     kept = {key: value for key, value in former.items() if key not in gone}
     drops = frozenset() if with_drive else _CONFIG_DRIVE
-    return deploy_request.patch(former, {**kept, **wanted}, drops=drops)
+    return instance_info.patch(former, {**kept, **wanted}, drops=drops)
 
 
 def is_marked(node: Node, wish: str | None) -> bool:
@@ -99,9 +100,9 @@ def has_changed(before: Node, now: Node) -> bool:
 
 def why_not(node: Node) -> str | None:
     """Why a node can't be rebuilt in its present state; ``None`` if it can."""
-    if reason := protection.why_in_maintenance(node):
+    if reason := resources.why_in_maintenance(node):
         return f"the node is {reason}"
-    if reason := protection.why_protected(node):
+    if reason := resources.why_protected(node):
         return reason
     state = node.provision_state or states.AVAILABLE
     if state in states.REBUILDABLE:

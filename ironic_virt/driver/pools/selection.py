@@ -15,13 +15,12 @@ from oslo_log import log as logging
 
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.versions import Feature
-from ironic_virt.driver.pools import Capacity
+from ironic_virt.driver.pools.counts import Capacity
 
 LOG = logging.getLogger(__name__)
 
-SCHEDULER = "scheduler"
 IRONIC = "ironic"
-"""Values of ``[ironic] node_selection``."""
+"""The value of ``[ironic] node_selection`` by which Ironic picks."""
 
 
 class NodeSelection:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver import deploy_request
+from ironic_virt.driver.deploy import instance_info
 from ironic_virt.virt import InstanceLike
 
 
@@ -61,7 +61,7 @@ def failure(
     request_id: str | None = None,
 ) -> exceptions.DeployFailed:
     """The error for what Ironic said, of the kind that it blames: the image, or the rest."""
-    blamed = deploy_request.is_image_fault(said, node.instance_info)
+    blamed = instance_info.is_image_fault(said, node.instance_info)
     kind = exceptions.ImageRefused if blamed else exceptions.DeployFailed
     return kind(
         node.uuid,

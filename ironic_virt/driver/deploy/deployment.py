@@ -24,22 +24,15 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.waiting.watcher import Watcher
-from ironic_virt.driver import (
-    configdrive,
-    deploy_outcome,
-    deploy_request,
-    deploy_steps,
-    history,
-    project_fields,
-    resources,
-)
+from ironic_virt.driver import history, resources
 from ironic_virt.driver.access import NodeAccess
-from ironic_virt.driver.configdrive import ConfigDrives
+from ironic_virt.driver.deploy import config_drive, instance_info, outcome, project_fields, steps
+from ironic_virt.driver.deploy.config_drive import ConfigDrives
+from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.hooks import Hooks
 from ironic_virt.driver.network import Network
-from ironic_virt.driver.reservation import Reservation
-from ironic_virt.driver.selection import NodeSelection
-from ironic_virt.driver.teardown import TearDown
+from ironic_virt.driver.pools.reservation import Reservation
+from ironic_virt.driver.pools.selection import NodeSelection
 from ironic_virt.driver.volumes import Volumes, can_have_volumes
 from ironic_virt.virt import DeployRequest, ImageLike, InstanceLike, VirtAPI
 
@@ -102,7 +95,7 @@ class Deployment:
         :raises InvalidExtraSpec, MicroversionNotSupported: the flavor asks for deploy
             steps that no Ironic, or this one, would take; nothing was changed.
         """
-        if deploy_steps.wanted(instance.flavor):
+        if steps.wanted(instance.flavor):
             self._client.require(Feature.DEPLOY_STEPS)
         if self._selection.by_ironic:
             return self._reservation.reserve(instance, image)
@@ -236,7 +229,7 @@ class Deployment:
             self._start(held, instance, drive)
             done = self._wait(node, instance, states.DEPLOYING)
         else:
-            done = deploy_outcome.deployed(instance, node) or self._wait(node, instance, state)
+            done = outcome.deployed(instance, node) or self._wait(node, instance, state)
         self._access.note_seen(done, done.uuid)
         if done.provision_state == states.ACTIVE:
             hooks.after_deploy()
@@ -257,7 +250,7 @@ class Deployment:
         """
         instance = request.instance
         more = self._virtapi.deploy_metadata(instance, request.network_info)
-        info = deploy_request.instance_info(request, node, more)
+        info = instance_info.wanted(request, node, more)
         names = self._conf.ironic.project_fields
         for name in project_fields.left_alone(node, instance, names):
             LOG.warning(
@@ -265,7 +258,7 @@ class Deployment:
                 *(node.uuid, name, instance.uuid),
             )
         former = node.instance_info or {}
-        changes = deploy_request.configure(former, deploy_request.named(info))
+        changes = instance_info.configure(former, instance_info.named(info))
         project = project_fields.claim(node, instance, names)
         changes += [{"op": "add", "path": f"/{key}", "value": v} for key, v in project.items()]
         # With the claim in it, Ironic refuses to write to a node that is another's by now.
@@ -287,13 +280,13 @@ class Deployment:
         }
         if not failed:
             return
-        if deploy_request.is_image_fault(failed.get("deploy"), node.instance_info):
+        if instance_info.is_image_fault(failed.get("deploy"), node.instance_info):
             raise exceptions.ImageRefused(
                 node.uuid, instance.uuid, f"Ironic refuses the image: {failed['deploy']}"
             )
         raise exceptions.NodeValidationFailed(node.uuid, instance.uuid, failed)
 
-    def _start(self, held: Node, instance: InstanceLike, drive: configdrive.Form | None) -> None:
+    def _start(self, held: Node, instance: InstanceLike, drive: config_drive.Form | None) -> None:
         """Ask for the deployment.
 
         :param held: the node, read just now and past the guard.
@@ -312,19 +305,19 @@ class Deployment:
                 states.VERB_ACTIVE,
                 applied=applied,
                 configdrive=drive,
-                deploy_steps=deploy_steps.wanted(instance.flavor),
+                deploy_steps=steps.wanted(instance.flavor),
                 again=self._access.still_held(instance, held.uuid),
             )
         except exceptions.IronicError as exc:
-            if too_large := configdrive.refused(exc, held.uuid, instance.uuid):
+            if too_large := config_drive.refused(exc, held.uuid, instance.uuid):
                 raise too_large from exc
             refused = isinstance(exc, exceptions.BadRequest | exceptions.Conflict)
             # An image that can't be used is a fault of the server's by its status, 500.
-            if not refused and not deploy_request.is_image_fault(exc.message, held.instance_info):
+            if not refused and not instance_info.is_image_fault(exc.message, held.instance_info):
                 raise
             if isinstance(exc, exceptions.BadRequest):
                 self._tell_what_is_invalid(held, instance)
-            raise deploy_outcome.failure(
+            raise outcome.failure(
                 held, instance, "Ironic refused to deploy", exc.message, exc.request_id
             ) from exc
         LOG.info("Node %s is being deployed for instance %s", held.uuid, instance.uuid)
@@ -351,7 +344,7 @@ class Deployment:
             if now is not None and now.provision_state not in (seen, states.ACTIVE):
                 seen = now.provision_state
                 self._virtapi.report_progress(instance, "deploying", now.provision_state or "")
-            return deploy_outcome.deployed(instance, now, node.uuid)
+            return outcome.deployed(instance, now, node.uuid)
 
         return self._watcher.wait(
             node.uuid,
