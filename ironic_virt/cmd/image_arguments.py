@@ -11,19 +11,15 @@ from ironic_virt.cmd import arguments
 from ironic_virt.compute import images
 
 
-def add_options(
-    parser: argparse.ArgumentParser, default: str | None = None
-) -> argparse._MutuallyExclusiveGroup:
+def add_options(parser: argparse.ArgumentParser, default: str | None = None) -> None:
     """Add them.
 
-    :param default: what it is without ``--image``; ``None``: there must be one, or another
-        option of the group that is returned.
-    :returns: the group of what a server may boot from.
+    :param default: what it is without ``--image``; ``None``: ``--image`` is required.
     """
     image = parser.add_argument_group("the image")
-    system = image.add_mutually_exclusive_group(required=default is None)
-    system.add_argument(
+    image.add_argument(
         "--image",
+        required=default is None,
         metavar="<image>",
         help="An http(s)://, file:/// or oci:// URL, or the id of an image in Glance"
         + (f" (default: {default})." if default else "."),
@@ -48,7 +44,6 @@ def add_options(
         help="A property of the image; kernel_id and ramdisk_id make it a partition image"
         " (may be repeated).",
     )
-    return system
 
 
 def lone_option(parsed_args: argparse.Namespace) -> str | None:

@@ -17,7 +17,6 @@ from ironic_virt.cmd import (
     image_arguments,
     output,
     server_view,
-    volume_arguments,
     waiting,
 )
 from ironic_virt.compute.errors import InvalidRequest
@@ -47,7 +46,6 @@ examples:
       --image https://images.example.org/debian.raw --image-checksum 8b1f...e0 \\
       --port 5e4f2c7a-6a4f-4a60-9a38-0a4d6a5d2f11 --key ~/.ssh/id_ed25519.pub
   ironic-virt server create --flavor gold --image file:///images/debian.raw --max 3 web
-  ironic-virt server create --flavor san --boot-volume root.json --volume data.json db
   ironic-virt server create --flavor gold --wait web -f value -c id \\
       --image 3f0c7c1e-4a3a-4d52-a0f6-0b7d1b0a4f0e
 
@@ -78,8 +76,7 @@ exit codes:
             type=arguments.name,
             help="What to choose a node by ('ironic-virt flavor list').",
         )
-        system = image_arguments.add_options(parser)
-        volume_arguments.add_options(parser, system)
+        image_arguments.add_options(parser)
         instance = parser.add_argument_group("the server")
         instance.add_argument(
             "--port",
@@ -140,9 +137,7 @@ exit codes:
         """Create servers."""
         most = _most(parsed_args)
         self._check(parsed_args, most)
-        # What a server is built from that has no image: Nova says it so, too.
-        image = image_arguments.image(parsed_args) if parsed_args.image else virt.ImageMeta("")
-        volumes = volume_arguments.given(parsed_args)
+        image = image_arguments.image(parsed_args)
         user_data, public_key = _user_data(parsed_args), _key(parsed_args)
         with self.configured(parsed_args) as (conf, database):
             from ironic_virt.compute.db import records
@@ -154,7 +149,6 @@ exit codes:
                 flavor=database.flavors.get(parsed_args.flavor),
                 image=image,
                 ports=tuple(virt.Vif(port) for port in parsed_args.ports),
-                volumes=volumes,
                 user_data=user_data,
                 key_name=_key_name(parsed_args) if public_key else None,
                 public_key=public_key,
@@ -204,8 +198,6 @@ exit codes:
             self.refuse("argument --timeout: it goes with --wait")
         if parsed_args.key_name is not None and parsed_args.key is None:
             self.refuse("argument --key-name: it goes with --key")
-        if option := image_arguments.lone_option(parsed_args):
-            self.refuse(f"argument {option}: it goes with --image")
 
     def _wait(
         self, requests: Requests, asked: Sequence[Request], parsed_args: argparse.Namespace

@@ -41,7 +41,6 @@ SHOW_COLUMNS = (
     "status",
     "updated",
     "user_id",
-    "volumes_attached",
 )
 STATUSES = {
     VmState.BUILDING: "BUILD",
@@ -99,7 +98,7 @@ def list_row(instance: Instance) -> tuple[Any, ...]:
         instance.display_name,
         status(instance),
         instance.node,
-        _image(instance),
+        instance.image.id,
         instance.flavor.name,
     )
 
@@ -115,7 +114,7 @@ def long_row(instance: Instance) -> tuple[Any, ...]:
         progress(instance),
         instance.host,
         instance.node,
-        _image(instance),
+        instance.image.id,
         instance.flavor.name,
         Json(dict(instance.properties)),
         when(instance.created_at),
@@ -141,7 +140,7 @@ def fields(instance: Instance, fault: Fault | None) -> dict[str, Any]:
         _fault(fault) if fault is not None and matters else None,
         instance.flavor.name,
         instance.uuid,
-        _image(instance),
+        instance.image.id,
         instance.key_name,
         instance.display_name,
         Json([port.id for port in instance.ports]),
@@ -151,19 +150,8 @@ def fields(instance: Instance, fault: Fault | None) -> dict[str, Any]:
         status(instance),
         when(instance.updated_at),
         instance.user_id,
-        _volumes(instance),
     )
     return dict(zip(SHOW_COLUMNS, values, strict=True))
-
-
-def _image(instance: Instance) -> str | Words:
-    return instance.image.id or Words("", "N/A (booted from volume)")
-
-
-def _volumes(instance: Instance) -> Words:
-    shown = [{"id": one.volume_id, "boot_index": one.boot_index} for one in instance.volumes]
-    told = (f"{one.volume_id} (boot index {one.boot_index})" for one in instance.volumes)
-    return Words(shown, ", ".join(told))
 
 
 def _fault(fault: Fault) -> Words:

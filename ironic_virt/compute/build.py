@@ -13,7 +13,6 @@ become is written down as soon as it is reserved.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from oslo_config import cfg
 from oslo_context import context as oslo_context
@@ -58,12 +57,7 @@ class Build:
             if placed is None:
                 return Result.ABORTED
             instance = placed
-            devices = self._block_devices(instance)
-            if devices is None:
-                return Result.ABORTED
-            self._driver.spawn(
-                virt.DeployRequest(instance, instance.image, instance.ports, block_devices=devices)
-            )
+            self._driver.spawn(virt.DeployRequest(instance, instance.image, instance.ports))
         except (exceptions.WaitCancelled, RecordsError):
             raise
         except exceptions.BuildAborted as error:
@@ -109,10 +103,6 @@ class Build:
             ) from error
         return dataclasses.replace(instance, node=node)
 
-    def _block_devices(self, instance: Instance) -> Sequence[virt.BlockDevice] | None:
-        """Its volumes and how to connect to them; ``None``: the build isn't wanted."""
-        return self._instances.block_devices(instance.uuid) if instance.volumes else ()
-
     def _succeeded(self, instance: Instance) -> Result:
         try:
             power_state = self._driver.get_info(instance).state
@@ -131,7 +121,7 @@ class Build:
 
     def _failed(self, instance: Instance, error: Exception) -> Result:
         try:
-            self._driver.failed_spawn_cleanup(instance, has_volumes=bool(instance.block_devices))
+            self._driver.failed_spawn_cleanup(instance)
         except exceptions.WaitCancelled:
             raise
         except (*faults.OUT_OF_REACH, exceptions.NodeLocked) as trouble:

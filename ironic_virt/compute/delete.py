@@ -32,7 +32,7 @@ class Delete:
         again tries it again.
         """
         try:
-            self._driver.destroy(instance, has_volumes=bool(instance.block_devices))
+            self._driver.destroy(instance)
         except (exceptions.WaitCancelled, RecordsError):
             raise
         except (*faults.OUT_OF_REACH, exceptions.NodeLocked) as error:

@@ -234,10 +234,6 @@ class NoDiagnostics(NoAnswer):
     """The diagnostics of an instance can't be had."""
 
 
-class NoConnector(NoAnswer):
-    """What a storage must know of a node can't be had."""
-
-
 # -- requests -----------------------------------------------------------------
 
 

@@ -2,9 +2,9 @@
 
 """What only the service that has an instance or a node can say of it: asking it, and answering.
 
-Its driver knows where the instance's console is, which has to be switched on first, what
-Ironic has to say of the instance's health, and what a storage must know of a node to let it
-have volumes.  A question waits in the records for as long as somebody waits for the answer.
+Its driver knows where the instance's console is, which has to be switched on first, and what
+Ironic has to say of the instance's health.
+A question waits in the records for as long as somebody waits for the answer.
 One that was not answered when the service died is answered by its next process.
 
 :meth:`Answers.look` is for one thread at a time; answers are found in others.
@@ -29,13 +29,11 @@ from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.errors import (
     ConflictingRequest,
     NoAnswer,
-    NoConnector,
     NoConsole,
     NoDiagnostics,
     NoSuchInstance,
     RecordsError,
 )
-from ironic_virt.compute.known_nodes import known_node
 
 LOG = logging.getLogger(__name__)
 
@@ -69,16 +67,7 @@ class Kind(Generic[T]):
 SERIAL_CONSOLE = Kind("serial", "serial console", records.console_from, NoConsole)
 VNC_CONSOLE = Kind("vnc", "VNC console", records.console_from, NoConsole)
 DIAGNOSTICS = Kind("diagnostics", "diagnostics", records.diagnostics_from, NoDiagnostics)
-CONNECTOR: Kind[dict[str, Any]] = Kind("connector", "volume connector", dict, NoConnector)
-NODE_CONNECTOR: Kind[dict[str, Any]] = Kind(
-    "node-connector", "volume connector", dict, NoConnector
-)
-"""Of a node, be it free or not; the others are of instances."""
-
-_WORDS = {
-    kind.name: kind.words
-    for kind in (SERIAL_CONSOLE, VNC_CONSOLE, DIAGNOSTICS, CONNECTOR, NODE_CONNECTOR)
-}
+_WORDS = {kind.name: kind.words for kind in (SERIAL_CONSOLE, VNC_CONSOLE, DIAGNOSTICS)}
 
 
 def ask(
@@ -109,28 +98,6 @@ def ask(
         return kind.error(found.uuid, reason, node=found.node)
 
     return _ask(database, found.uuid, found.host, kind, none, timeout, wake, clock, sleep)
-
-
-def ask_of_node(
-    database: Database,
-    node: str,
-    kind: Kind[T],
-    *,
-    timeout: float,
-    wake: Callable[[], None] = lambda: None,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> T:
-    """Ask about a node, by its uuid; otherwise as :func:`ask`.
-
-    :raises ComputeNodeNotFound: there is no record of it.
-    """
-    host = known_node(database, node).host
-
-    def none(reason: str) -> NoAnswer:
-        return kind.error(None, reason, node=node)
-
-    return _ask(database, node, host, kind, none, timeout, wake, clock, sleep)
 
 
 def _ask(
@@ -189,9 +156,7 @@ class Answers:
             SERIAL_CONSOLE.name: driver.get_serial_console,
             VNC_CONSOLE.name: driver.get_vnc_console,
             DIAGNOSTICS.name: driver.get_instance_diagnostics,
-            CONNECTOR.name: driver.get_volume_connector,
         }
-        self._of_nodes = {NODE_CONNECTOR.name: driver.get_node_volume_connector}
         self._db = database
         self._executor = executor
         self._lock = threading.Lock()
@@ -251,11 +216,8 @@ class Answers:
             self._db.questions.answer(question.uuid, records.plain(answer))
 
     def _finder(self, question: records.Question) -> Callable[[], _Answer]:
-        if of_node := self._of_nodes.get(question.kind):
-            return lambda: of_node(question.about)
         instance = self._db.instances.get(question.about)
         return lambda: self._answers[question.kind](instance)
 
     def _subject(self, question: records.Question) -> str:
-        what = "node" if question.kind in self._of_nodes else "instance"
-        return f"{what} {question.about}"
+        return f"instance {question.about}"

@@ -59,7 +59,6 @@ class Rebuild:
                 instance,
                 instance.image if wanted is None else wanted.image,
                 instance.ports,
-                block_devices=instance.block_devices,
                 request_id=context.request_id,
                 preserve_ephemeral=wanted is not None and wanted.preserve_ephemeral,
             )

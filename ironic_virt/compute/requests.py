@@ -124,9 +124,6 @@ class Requests:
         for port in wanted.ports:
             if other := self._db.instances.instance_of_port(port.id):
                 raise InvalidRequest(f"instance {other} has the port {port.id}")
-        for volume in wanted.volumes:
-            if other := self._db.instances.instance_of_volume(volume.volume_id):
-                raise InvalidRequest(f"instance {other} has the volume {volume.volume_id}")
         flavors.check(wanted.flavor)
         spec = RequestSpec.from_flavor(
             wanted.flavor, instance_uuid=wanted.uuid, image=wanted.image
@@ -409,8 +406,6 @@ def _check(wanted: records.NewInstance, least: int, most: int) -> None:
     ids = [_checked_port(port.id) for port in wanted.ports]
     if len(set(ids)) != len(ids):
         raise InvalidRequest("a port is named twice")
-    if wanted.volumes and most > 1:
-        raise InvalidRequest("several instances can't share volumes: create them one by one")
     if wanted.user_data is not None and len(wanted.user_data) > LARGEST_USER_DATA:
         raise InvalidRequest(
             f"the user data has {len(wanted.user_data)} characters, more than {LARGEST_USER_DATA}"

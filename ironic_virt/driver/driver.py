@@ -315,10 +315,6 @@ class IronicDriver(virt.ComputeDriver):
         """
         return self._volumes.connector(instance, self.node_of(instance))
 
-    def get_node_volume_connector(self, nodename: str) -> Mapping[str, Any]:
-        """See :meth:`Volumes.node_connector`."""
-        return self._volumes.node_connector(nodename)
-
     # -- power ----------------------------------------------------------------
 
     def reboot(self, instance: virt.InstanceLike, reboot_type: str) -> None:

@@ -71,18 +71,7 @@ class Volumes:
             and as far as they are known ``ip``, ``initiator``, ``wwpns``, ``wwnns``.
         :raises NodeNotAvailable: Ironic has no such node.
         """
-        return self._connector(self._access.fresh(name, instance.uuid), instance)
-
-    def node_connector(self, name: str) -> dict[str, Any]:
-        """The same of a node before it has an instance, and so without VIFs' addresses.
-
-        :param name: the node's uuid; its name in Ironic is the ``host`` where nothing
-            better is known.
-        :raises NodeNotAvailable: Ironic has no such node.
-        """
-        return self._connector(self._access.fresh(name), None)
-
-    def _connector(self, node: Node, instance: InstanceLike | None) -> dict[str, Any]:
+        node = self._access.fresh(name, instance.uuid)
         ids: dict[str, list[str]] = {}
         for connector in self._client.volumes.connectors(node.uuid):
             ids.setdefault(connector.type, []).append(connector.connector_id)
@@ -91,7 +80,7 @@ class Volumes:
             ids["ip"][0] if "ip" in ids else self._address(instance, node.uuid, ids.get("mac"))
         )
         found: dict[str, Any] = {
-            "host": address or _hostname(node, instance),
+            "host": address or _hostname(instance),
             "platform": node.properties.cpu_arch,
             "os_type": "baremetal",
             # Nothing in Ironic's targets says that two of them are one volume.
@@ -107,12 +96,8 @@ class Volumes:
         LOG.debug("Volume connector of node %s: %s", node.uuid, found)
         return found
 
-    def _address(
-        self, instance: InstanceLike | None, node: str, macs: list[str] | None
-    ) -> str | None:
-        known: Mapping[str, Sequence[str]] = {}
-        if instance is not None:
-            known = self._virtapi.fixed_addresses(instance)
+    def _address(self, instance: InstanceLike, node: str, macs: list[str] | None) -> str | None:
+        known = self._virtapi.fixed_addresses(instance)
         vif = self._vif_with(node, macs) if macs and known else None
         addresses = known.get(vif, ()) if vif else [one for some in known.values() for one in some]
         by_version = sorted(addresses, key=lambda one: ipaddress.ip_address(one).version)
@@ -337,9 +322,7 @@ def plan(
     return superfluous, [device for device in devices if device.boot_index not in kept]
 
 
-def _hostname(node: Node, instance: InstanceLike | None) -> str:
-    if instance is None:
-        return node.name or node.uuid
+def _hostname(instance: InstanceLike) -> str:
     # Nova's instances have one.
     return instance.hostname if hasattr(instance, "hostname") else instance.name
 

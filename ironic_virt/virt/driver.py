@@ -264,10 +264,6 @@ class ComputeDriver(abc.ABC):
         """What a volume service must know to export a volume to the node."""
         raise exceptions.OperationNotSupported("get_volume_connector")
 
-    def get_node_volume_connector(self, nodename: str) -> Mapping[str, Any]:
-        """The same of a node that has no instance yet, as far as nothing depends on one."""
-        raise exceptions.OperationNotSupported("get_node_volume_connector")
-
     def get_serial_console(self, instance: InstanceLike) -> ConsoleAddress:
         """Enable the serial console, anew if somebody has it, and say where it is.
 

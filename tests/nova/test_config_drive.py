@@ -15,6 +15,7 @@ import fixtures
 import pytest
 from nova import utils
 
+import real_ironic
 from ironic_virt.driver.deploy import iso_image
 from tests import iso_images
 from tests.nova import figures

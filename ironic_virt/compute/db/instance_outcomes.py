@@ -15,8 +15,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import claims, history, instance_rows, models, records
-from ironic_virt.compute.db.holdings import ports, volumes
+from ironic_virt.compute.db import claims, history, instance_rows, models, ports, records
 from ironic_virt.compute.db.instance_rows import LIVE
 from ironic_virt.compute.db.transactions import Transactions
 from ironic_virt.compute.states import TaskState, VmState
@@ -118,7 +117,6 @@ class InstanceOutcomes:
             if release:
                 claims.release(connection, uuid, now)
                 ports.release(connection, uuid)
-                volumes.release(connection, uuid)
             history.finish_actions(connection, uuid, now, fault.message)
             history.add_fault(connection, uuid, host, fault, now)
             return True
@@ -284,7 +282,6 @@ def remove(connection: sa.Connection, uuid: str, now: datetime.datetime) -> reco
     """Delete an instance's record within a transaction; what is left is history."""
     claims.release(connection, uuid, now)
     ports.release(connection, uuid)
-    volumes.release(connection, uuid)
     connection.execute(
         sa.update(_INSTANCE)
         .where(LIVE, _INSTANCE.uuid == uuid)
@@ -355,7 +352,6 @@ def _swap(
             interface=sa.null() if wanted is None else _INSTANCE.interface,
             rescue_password=sa.null() if wanted is None else _INSTANCE.rescue_password,
             crash_dump_attempt=sa.null() if wanted is None else _INSTANCE.crash_dump_attempt,
-            volume_connections=sa.null() if wanted is None else _INSTANCE.volume_connections,
             updated_at=now,
             **_NO_PROGRESS,
         )

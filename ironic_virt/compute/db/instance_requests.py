@@ -8,7 +8,6 @@ its node and its action, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import sqlalchemy as sa
@@ -16,8 +15,7 @@ from oslo_db import exception as db_exception
 
 from ironic_virt import virt
 from ironic_virt.compute import errors, states
-from ironic_virt.compute.db import claims, history, instance_rows, models, records
-from ironic_virt.compute.db.holdings import ports, volumes
+from ironic_virt.compute.db import claims, history, instance_rows, models, ports, records
 from ironic_virt.compute.db.instance_outcomes import remove
 from ironic_virt.compute.db.transactions import Transactions
 from ironic_virt.compute.states import TaskState, VmState
@@ -48,7 +46,7 @@ class InstanceRequests:
         :param node: or a pool, to claim one of its places.
         :raises ClaimLost: the node isn't free any more, or has another owner now.
         :raises InstanceExists: the uuid is taken.
-        :raises InvalidRequest: another instance has one of its ports or volumes.
+        :raises InvalidRequest: another instance has one of its ports.
         """
         pool = node.name if isinstance(node, records.Pool) else None
 
@@ -73,7 +71,6 @@ class InstanceRequests:
                 )
             )
             ports.take(connection, new.uuid, [port.id for port in new.ports], now)
-            volumes.take(connection, new.uuid, [one.volume_id for one in new.volumes], now)
             _begin_create(connection, new, self._transactions)
             return instance_rows.get(connection, new.uuid)
 
@@ -84,11 +81,6 @@ class InstanceRequests:
                 if other := self.instance_of_port(port.id, besides=new.uuid):
                     raise errors.InvalidRequest(
                         f"instance {other} has the port {port.id}"
-                    ) from None
-            for volume in new.volumes:
-                if other := self.instance_of_volume(volume.volume_id, besides=new.uuid):
-                    raise errors.InvalidRequest(
-                        f"instance {other} has the volume {volume.volume_id}"
                     ) from None
             return self._earlier(new, node)
 
@@ -118,12 +110,6 @@ class InstanceRequests:
         """
         return self._transactions.read(lambda connection: ports.holder(connection, port, besides))
 
-    def instance_of_volume(self, volume: str, besides: str | None = None) -> str | None:
-        """The uuid of the instance that has a volume; otherwise as :meth:`instance_of_port`."""
-        return self._transactions.read(
-            lambda connection: volumes.holder(connection, volume, besides)
-        )
-
     def create_failed(
         self, new: records.NewInstance, fault: records.FaultReport
     ) -> records.Instance:
@@ -138,7 +124,7 @@ class InstanceRequests:
             now = self._transactions.now()
             connection.execute(
                 sa.insert(_INSTANCE).values(
-                    **_values(new) | {"volume_connections": None},
+                    **_values(new),
                     vm_state=VmState.ERROR,
                     attempts=0,
                     created_at=now,
@@ -190,12 +176,6 @@ class InstanceRequests:
                 raise errors.ConflictingRequest(uuid, reason)
             if task_state is not TaskState.DELETING and found.host is None:
                 raise errors.ConflictingRequest(uuid, "it is on no node; it can only be deleted")
-            if task_state is TaskState.REBUILDING and found.boots_from_volume:
-                raise errors.ConflictingRequest(
-                    uuid,
-                    "it boots from a volume, which Ironic can't rebuild; what is on the volume "
-                    "is changed in the storage that has it",
-                )
             if reason := _not_with(interface, task_state, found):
                 raise errors.ConflictingRequest(uuid, reason)
             if task_state is TaskState.ATTACHING_INTERFACE and interface is not None:
@@ -223,7 +203,6 @@ class InstanceRequests:
                     rescue_password=rescue_password,
                     interface=None if interface is None else records.plain(interface),
                     crash_dump_attempt=None,
-                    volume_connections=None,
                     progress_step=None,
                     progress_detail=None,
                     progress_at=None,
@@ -318,7 +297,6 @@ def _values(new: records.NewInstance) -> dict[str, Any]:
         "flavor": records.plain(new.flavor),
         "image": records.plain(new.image),
         "ports": [records.plain(port) for port in new.ports],
-        **_volumes(new.volumes),
         "user_data": new.user_data,
         "key_name": new.key_name,
         "public_key": new.public_key,
@@ -326,16 +304,4 @@ def _values(new: records.NewInstance) -> dict[str, Any]:
         "project_id": new.project_id,
         "user_id": new.user_id,
         "tried_nodes": [],
-    }
-
-
-def _volumes(devices: Sequence[virt.BlockDevice]) -> dict[str, Any]:
-    if not devices:
-        return {"volumes": None, "volume_connections": None}
-    ordered = sorted(devices, key=lambda device: device.boot_index)
-    return {
-        "volumes": [
-            {"volume_id": device.volume_id, "boot_index": device.boot_index} for device in ordered
-        ],
-        "volume_connections": [dict(device.connection_info) for device in ordered],
     }

@@ -30,7 +30,6 @@ _COLUMNS: tuple[Any, ...] = (
     _INSTANCE.image,
     _INSTANCE.rebuild,
     _INSTANCE.ports,
-    _INSTANCE.volumes,
     _INSTANCE.interface,
     _INSTANCE.user_data,
     _INSTANCE.key_name,
@@ -201,24 +200,6 @@ class InstanceRows:
         statement = sa.select(_INSTANCE.crash_dump_attempt).where(LIVE, _INSTANCE.uuid == uuid)
         return self._transactions.read(lambda connection: connection.scalar(statement))
 
-    def block_devices(self, uuid: str) -> tuple[virt.BlockDevice, ...] | None:
-        """An instance's volumes with all that it takes to connect to them; in no record.
-
-        :returns: ``None`` when it is not being built any more: that is forgotten then.
-        """
-        statement = sa.select(_INSTANCE.volumes, _INSTANCE.volume_connections).where(
-            LIVE, _INSTANCE.uuid == uuid
-        )
-        row = self._transactions.read(
-            lambda connection: connection.execute(statement).one_or_none()
-        )
-        if row is None or row.volume_connections is None:
-            return None
-        return tuple(
-            virt.BlockDevice(**volume, connection_info=info)
-            for volume, info in zip(row.volumes, row.volume_connections, strict=True)
-        )
-
     def names(self, uuids: Collection[str]) -> Mapping[str, str]:
         """What instances are called, by uuid; one that isn't known is left out."""
 
@@ -275,7 +256,6 @@ def record(row: sa.Row[*tuple[Any, ...]]) -> records.Instance:
     if values["rebuild"] is not None:
         values["rebuild"] = records.rebuild_from(values["rebuild"])
     values["ports"] = tuple(virt.Vif(**port) for port in values["ports"])
-    values["volumes"] = tuple(records.Volume(**one) for one in values["volumes"] or ())
     if values["interface"] is not None:
         values["interface"] = virt.Vif(**values["interface"])
     values["tried_nodes"] = tuple(values["tried_nodes"])

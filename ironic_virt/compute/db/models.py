@@ -187,10 +187,6 @@ class Instance(SoftDeleted, Base):
     # Who has begun to send the NMI, only while that is wanted.
     crash_dump_attempt: orm.Mapped[str | None] = orm.mapped_column(_UUID)
     ports: orm.Mapped[Any] = orm.mapped_column(types.Json)
-    # In the order of their boot indexes; ``None``: it has none.
-    volumes: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
-    # How to connect to each of them, with credentials; only while it is being built.
-    volume_connections: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
     user_data: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
     key_name: orm.Mapped[str | None] = orm.mapped_column(_NAME)
     public_key: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
@@ -217,20 +213,6 @@ class InstancePort(Base):
     )
 
     port_id: orm.Mapped[str] = orm.mapped_column(_NAME)
-    instance_uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
-
-
-class InstanceVolume(Base):
-    """A volume that an instance has; gone when it has it no more."""
-
-    __tablename__ = "instance_volumes"
-    __table_args__ = (
-        sa.UniqueConstraint("volume_id", name="uniq_instance_volumes_volume_id"),
-        sa.Index("ix_instance_volumes_instance_uuid", "instance_uuid"),
-        _MYSQL,
-    )
-
-    volume_id: orm.Mapped[str] = orm.mapped_column(_NAME)
     instance_uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
 
 

@@ -201,7 +201,6 @@ class Pool:
 class NewInstance:
     """What somebody asks for, before there is a record of it.
 
-    :param volumes: with one of boot index 0, that is booted from, and not the image.
     :param user_data: the user's script or document; never logged.
     :param requested_node: the uuid of the only node that will do.
     """
@@ -211,7 +210,6 @@ class NewInstance:
     image: virt.ImageMeta
     display_name: str | None = None
     ports: tuple[virt.Vif, ...] = ()
-    volumes: tuple[virt.BlockDevice, ...] = dataclasses.field(default=(), hash=False)
     user_data: str | None = dataclasses.field(default=None, repr=False)
     key_name: str | None = None
     public_key: str | None = dataclasses.field(default=None, repr=False)
@@ -220,17 +218,6 @@ class NewInstance:
     user_id: str | None = None
     request_id: str | None = None
     requested_node: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Volume:
-    """A volume of an instance; how to connect to it is in no record.
-
-    :param boot_index: 0 is booted from.
-    """
-
-    volume_id: str
-    boot_index: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -251,7 +238,6 @@ class Instance:
     :param vm_state: what it is (:class:`~ironic_virt.compute.states.VmState`).
     :param task_state: what is wanted of it and not yet so.
     :param rebuild: what it is being rebuilt with; ``image`` is what it has until then.
-    :param volumes: in the order of their boot indexes.
     :param interface: what is being attached, and not yet in ``ports``, or detached, and
         still there.
     :param node: the uuid of its node; where Ironic picks that, only since it has.
@@ -274,7 +260,6 @@ class Instance:
     image: virt.ImageMeta
     rebuild: Rebuild | None
     ports: tuple[virt.Vif, ...]
-    volumes: tuple[Volume, ...]
     interface: virt.Vif | None
     user_data: str | None = dataclasses.field(repr=False)
     key_name: str | None
@@ -297,16 +282,6 @@ class Instance:
     def name(self) -> str:
         """What to call it: its display name, or its uuid."""
         return self.display_name or self.uuid
-
-    @property
-    def block_devices(self) -> tuple[virt.BlockDevice, ...]:
-        """Its volumes as a driver takes them that needs not connect to them any more."""
-        return tuple(virt.BlockDevice(one.volume_id, one.boot_index, {}) for one in self.volumes)
-
-    @property
-    def boots_from_volume(self) -> bool:
-        """Whether it boots from one of its volumes, and has no image."""
-        return any(one.boot_index == 0 for one in self.volumes)
 
     @property
     def is_deleted(self) -> bool:

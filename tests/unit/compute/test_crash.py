@@ -19,14 +19,6 @@ from tests.unit.compute.service_stage import ServiceStage, make_conf
 
 PASSWORD = "correct horse"
 VIF = "9d1c54a0-0000-4000-8000-000000000001"
-VOLUMES = tuple(
-    virt.BlockDevice(
-        f"volume-{index}",
-        index,
-        {"driver_volume_type": "iscsi", "data": {"target_iqn": "iqn.a", "auth_password": "p"}},
-    )
-    for index in range(2)
-)
 WITH: dict[TaskState, dict[str, Any]] = {
     TaskState.RESCUING: {"rescue_password": PASSWORD},
     TaskState.ATTACHING_INTERFACE: {"interface": virt.Vif(VIF)},
@@ -58,21 +50,17 @@ class Deaths:
         self,
         *tasks: TaskState,
         prepare: Callable[[FakeIronic, str], None] = no_preparation,
-        volumes: tuple[virt.BlockDevice, ...] = (),
     ) -> Iterator[crashing.Dying]:
         """Die in the last of these tasks of an instance."""
 
         def make_fake() -> FakeIronic:
             fake = FakeIronic(durations=DURATIONS, power_follows_deploy=True)
-            storage = {"storage_interface": "external"} if volumes else {}
-            fake.add_nodes(
-                3, resource_class="gold", ports=1, driver_info={"takes_nmi": True}, **storage
-            )
+            fake.add_nodes(3, resource_class="gold", ports=1, driver_info={"takes_nmi": True})
             return fake
 
         def begin(stage: ServiceStage) -> str:
             node = stage.fake.nodes()[0]["uuid"]
-            uuid = stage.create(node, volumes=volumes)
+            uuid = stage.create(node)
             prepare(stage.fake, node)
             for task in tasks[1:]:
                 stage.look()
@@ -100,12 +88,6 @@ def check_whole(stage: ServiceStage, uuid: str, where: str) -> None:
     stage.service.refresh()
     for node in stage.db.compute_nodes.list():
         assert node.available == (node.uuid != found.node), where
-
-
-def volumes_on(stage: ServiceStage) -> list[tuple[str, str]]:
-    """All that Ironic has: the node and the volume."""
-    found = sorted(stage.fake.bm.store.targets, key=lambda row: row.boot_index)
-    return [(row.node.uuid, row.volume_id) for row in found]
 
 
 def test_a_build_goes_on(deaths: Deaths) -> None:
@@ -144,32 +126,6 @@ def test_a_delete_goes_on(deaths: Deaths) -> None:
         assert again.instance(uuid).node is not None, "history keeps it"
         stage_nodes = [node["uuid"] for node in again.fake.nodes()]
         again.nobody_has(stage_nodes)
-
-
-@pytest.mark.parametrize("prepare", [no_preparation, node_fails])
-def test_a_build_with_volumes_goes_on(
-    deaths: Deaths, prepare: Callable[[FakeIronic, str], None]
-) -> None:
-    for where, again, uuid in deaths(TaskState.SPAWNING, prepare=prepare, volumes=VOLUMES):
-        assert again.state(uuid) == ("active", None), where
-        assert volumes_on(again) == [
-            (again.instance(uuid).node, one.volume_id) for one in VOLUMES
-        ], where
-        assert again.db.instances.block_devices(uuid) is None, where
-        check_whole(again, uuid, where)
-
-
-def test_no_volume_is_left_of_a_build_that_failed(deaths: Deaths) -> None:
-    for where, again, uuid in deaths(TaskState.SPAWNING, prepare=image_fails, volumes=VOLUMES):
-        assert again.state(uuid) == ("error", None), where
-        assert volumes_on(again) == [], where
-        check_whole(again, uuid, where)
-
-
-def test_no_volume_is_left_of_an_instance_that_is_deleted(deaths: Deaths) -> None:
-    for where, again, uuid in deaths(TaskState.SPAWNING, TaskState.DELETING, volumes=VOLUMES):
-        assert again.state(uuid) == ("deleted", None), where
-        assert volumes_on(again) == [], where
 
 
 def test_powering_off_goes_on(deaths: Deaths) -> None:

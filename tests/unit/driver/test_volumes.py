@@ -544,18 +544,6 @@ def test_the_connector_of_an_instance_on_a_pool_is_of_the_node_that_it_has(
     assert stage.driver.get_volume_connector(instance)["initiator"] == "iqn.1"
 
 
-def test_a_node_has_a_connector_before_it_has_an_instance(stage: Stage, fake: FakeIronic) -> None:
-    named, nameless = add_node(fake, name="rack-1"), add_node(fake)
-    set_connectors(stage, named, ("iqn", "iqn.1"))
-    set_connectors(stage, nameless, ("ip", "192.0.2.1"), ("mac", MAC))
-    stage.service.addresses = {VIF: ["192.0.2.9"]}
-    found = stage.driver.get_node_volume_connector(named)
-    assert (found["host"], found["initiator"], "ip" in found) == ("rack-1", "iqn.1", False)
-    assert stage.driver.get_node_volume_connector(nameless)["host"] == "192.0.2.1"
-
-
 def test_a_node_that_ironic_does_not_have_has_no_connector(stage: Stage) -> None:
-    with pytest.raises(exceptions.NodeNotAvailable):
-        stage.driver.get_node_volume_connector(STRANGER)
     with pytest.raises(exceptions.NodeNotAvailable):
         stage.driver.get_volume_connector(stage.instance(STRANGER))

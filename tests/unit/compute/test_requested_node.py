@@ -1,26 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Stories of what a storage is told of a node, and of servers on a node that was chosen."""
+"""Stories of servers on a node that was chosen beforehand."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
 import pytest
 
-from ironic_virt import virt
-from ironic_virt.compute import questions
 from ironic_virt.compute.db import records
 from ironic_virt.compute.errors import (
     ComputeNodeNotFound,
-    ConflictingRequest,
     InvalidRequest,
-    NoAnswer,
-    NoSuchInstance,
 )
-from ironic_virt.compute.questions import CONNECTOR, NODE_CONNECTOR
 from ironic_virt.compute.requests import Request, Requests
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
@@ -33,35 +26,17 @@ NOBODY = "9d1c54a0-0000-4000-8000-000000000001"
 
 @pytest.fixture
 def nodes(fake: FakeIronic) -> list[str]:
-    fields = {"resource_class": "gold", "ports": 1, "storage_interface": "external"}
-    return [
-        fake.add_node(name=f"rack-{number}", properties={"cpu_arch": "x86_64"}, **fields)
-        for number in range(3)
-    ]
+    return fake.add_nodes(3, resource_class="gold", ports=1)
 
 
 @pytest.fixture
 def stage(set_stage: SetStage, nodes: list[str]) -> ServiceStage:
-    stage = set_stage().begin()
-    for kind, ident in (("iqn", IQN), ("wwpn", "5001"), ("wwpn", "5002"), ("wwnn", "5000")):
-        body = {"node_uuid": nodes[1], "type": kind, "connector_id": ident}
-        answer = stage.ironic.channel.send("POST", "/volume/connectors", json=body, version="1.38")
-        assert answer.status == 201, json.loads(answer.body)
-    return stage
+    return set_stage().begin()
 
 
 @pytest.fixture
 def requests(stage: ServiceStage) -> Requests:
     return Requests(stage.conf, stage.db)
-
-
-def rounds(stage: ServiceStage) -> dict[str, Any]:
-    """The service looks whenever the one who asks waits."""
-    return {
-        "timeout": 30,
-        "clock": stage.fake.clock.now,
-        "sleep": lambda _seconds: stage.service.look(),
-    }
 
 
 def create(requests: Requests, node: str | None, **fields: Any) -> Request:
@@ -70,58 +45,6 @@ def create(requests: Requests, node: str | None, **fields: Any) -> Request:
     )
     (request,) = requests.create(new)
     return request
-
-
-# -- connectors ---------------------------------------------------------------
-
-
-def test_a_nodes_is_told_before_it_has_an_instance(
-    stage: ServiceStage, fake: FakeIronic, nodes: list[str]
-) -> None:
-    before = fake.node(nodes[1])
-    assert questions.ask_of_node(stage.db, nodes[1], NODE_CONNECTOR, **rounds(stage)) == {
-        "host": "rack-1",
-        "initiator": IQN,
-        "wwpns": ["5001", "5002"],
-        "wwnns": ["5000"],
-        "platform": "x86_64",
-        "os_type": "baremetal",
-        "multipath": False,
-    }
-    assert fake.node(nodes[1]) == before
-
-
-def test_that_of_the_node_that_an_instance_has(
-    stage: ServiceStage, requests: Requests, nodes: list[str]
-) -> None:
-    create(requests, nodes[1], display_name="db")
-    stage.look()
-    found = questions.ask(stage.db, "db", CONNECTOR, **rounds(stage))
-    assert (found["initiator"], found["host"]) == (IQN, "db")
-
-
-def test_whom_nobody_can_tell_of(
-    stage: ServiceStage, requests: Requests, fake: FakeIronic, nodes: list[str]
-) -> None:
-    with pytest.raises(ComputeNodeNotFound):
-        questions.ask_of_node(stage.db, NOBODY, NODE_CONNECTOR, **rounds(stage))
-    with pytest.raises(NoSuchInstance):
-        questions.ask(stage.db, "none", CONNECTOR, **rounds(stage))
-    none = virt.Flavor("bm", extra_specs={"resources:CUSTOM_NONE": "1"})
-    nowhere = create(requests, None, flavor=none).instance.uuid
-    with pytest.raises(ConflictingRequest, match="it is on no node"):
-        questions.ask(stage.db, nowhere, CONNECTOR, **rounds(stage))
-    fake.remove_node(nodes[0])
-    with pytest.raises(NoAnswer, match=f"^Node {nodes[0]}: .*Ironic has no such node"):
-        questions.ask_of_node(stage.db, nodes[0], NODE_CONNECTOR, **rounds(stage))
-    fake.advance(3600)
-    with pytest.raises(
-        NoAnswer, match="compute1, which has it, is down; nobody else knows its volume"
-    ):
-        questions.ask_of_node(stage.db, nodes[1], NODE_CONNECTOR, **rounds(stage))
-
-
-# -- the node that was chosen -------------------------------------------------
 
 
 def test_it_is_built_on_the_node_that_was_asked_for(
