@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ironic_virt.cmd import answered, output
+from ironic_virt.cmd import instance_driver, output
 
 if TYPE_CHECKING:
     from ironic_virt import virt
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 COLUMNS = ("type", "url", "host", "port", "path")
 
 
-class UrlShow(answered.Answered):
+class UrlShow(instance_driver.AskIronic):
     """Switch a server's console on, and show where it is.
 
-    A serial console is a bare TCP stream, for one at a time: who asks for it has it from
-    then on, and whoever had it before is cut off. A VNC console can be opened by several;
-    what is shown leads to Ironic's own page for it.
+    A serial console is a bare TCP stream for one client at a time: this command cuts off the
+    client that had it before. Several clients can open a VNC console; its URL is that of
+    Ironic's own page for it.
     """
 
     def get_epilog(self) -> str:
@@ -32,7 +32,7 @@ examples:
   ironic-virt server console url show --vnc web -f value -c url
 
 exit codes:
-  0 here it is; 1 there is none to be had, or no answer; 2 asked for wrongly
+  0 the console is on; 1 there is none, or Ironic could not be asked; 2 wrong arguments
 """
 
     def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
@@ -61,11 +61,10 @@ exit codes:
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """Ask for a console."""
-        from ironic_virt.compute import questions
-
-        kinds = {"serial": questions.SERIAL_CONSOLE, "vnc": questions.VNC_CONSOLE}
-        address = self.answer(parsed_args, kinds[parsed_args.kind])
+        """Switch the console on."""
+        with self.instance(parsed_args) as (driver, instance):
+            get = {"serial": driver.get_serial_console, "vnc": driver.get_vnc_console}
+            address = get[parsed_args.kind](instance)
         shown = (address.kind, url(address), address.host, address.port, address.path)
         return output.one(dict(zip(COLUMNS, shown, strict=True)))
 

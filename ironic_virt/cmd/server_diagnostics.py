@@ -9,7 +9,7 @@ import datetime
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ironic_virt.cmd import answered, output
+from ironic_virt.cmd import instance_driver, output
 
 if TYPE_CHECKING:
     from ironic_virt import virt
@@ -31,7 +31,7 @@ _DRIVER = "ironic"
 _STATES = {0: "pending", 1: "running", 3: "paused", 4: "shutdown", 6: "crashed", 7: "suspended"}
 
 
-class Show(answered.Answered):
+class Show(instance_driver.AskIronic):
     """Show what Ironic knows of a server that runs: its power, and the hardware under it.
 
     Ironic doesn't look into a running system: what that uses is known to nobody here.
@@ -45,7 +45,7 @@ examples:
   ironic-virt server diagnostics show web -f value -c uptime
 
 exit codes:
-  0 here they are; 1 there are none to be had, or no answer; 2 asked for wrongly
+  0 shown; 1 Ironic does not have them, or could not be asked; 2 wrong arguments
 """
 
     def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
@@ -54,9 +54,8 @@ exit codes:
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Ask for the diagnostics."""
-        from ironic_virt.compute import questions
-
-        return output.one(fields(self.answer(parsed_args, questions.DIAGNOSTICS)))
+        with self.instance(parsed_args) as (driver, instance):
+            return output.one(fields(driver.get_instance_diagnostics(instance)))
 
 
 def fields(found: virt.InstanceDiagnostics) -> dict[str, Any]:

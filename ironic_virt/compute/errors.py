@@ -210,30 +210,6 @@ class FlavorExists(RecordsError):
         super().__init__(f"There is a flavor {name!r} already")
 
 
-class NoAnswer(RecordsError):
-    """What was asked about an instance or a node can't be had.
-
-    :param instance: ``None``: it was about the node.
-    :param node: the uuid of its node, if it is known.
-    """
-
-    def __init__(self, instance: str | None, reason: str, *, node: str | None = None) -> None:
-        self.instance = instance
-        self.reason = reason
-        self.node = node
-        where = f", node {node}" if node and node not in reason else ""
-        subject = f"Instance {instance}{where}" if instance else f"Node {node}"
-        super().__init__(f"{subject}: {reason}")
-
-
-class NoConsole(NoAnswer):
-    """The address of an instance's console can't be had."""
-
-
-class NoDiagnostics(NoAnswer):
-    """The diagnostics of an instance can't be had."""
-
-
 # -- requests -----------------------------------------------------------------
 
 

@@ -24,7 +24,7 @@ from oslo_log import log as logging
 
 from ironic_virt import conf as options
 from ironic_virt import exceptions, virt
-from ironic_virt.compute import crash_dump, interfaces, power, questions, rescue
+from ironic_virt.compute import crash_dump, interfaces, power, rescue
 from ironic_virt.compute.build import Build
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.delete import Delete
@@ -110,9 +110,7 @@ class Service:
         self._executors = [
             make_executor(conf.compute.max_concurrent_builds),
             make_executor(conf.compute.max_concurrent_tasks),
-            make_executor(questions.THREADS),
         ]
-        self._answers = questions.Answers(self.host, self.driver, database, self._executors[2])
         self._tasks = Tasks(
             lambda: database.instances.wanted(self.host),
             database.actions.list,
@@ -274,7 +272,6 @@ class Service:
                 raise ServiceSuperseded(self.host)
             if self._clock() >= self._wait_until:
                 self._tasks.look()
-                self._answers.look()
 
     def refresh(self) -> None:
         """Bring the nodes' records up to date."""

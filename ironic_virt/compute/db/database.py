@@ -19,7 +19,6 @@ from ironic_virt.compute.db.history import Actions, Faults
 from ironic_virt.compute.db.instances import Instances
 from ironic_virt.compute.db.moves import Moves
 from ironic_virt.compute.db.pools import Pools
-from ironic_virt.compute.db.questions import Questions
 from ironic_virt.compute.db.services import Services
 from ironic_virt.compute.db.transactions import Transactions, utc_now
 from ironic_virt.conf import database
@@ -60,7 +59,6 @@ class Database:
         self.actions = Actions(transactions)
         self.faults = Faults(transactions)
         self.flavors = Flavors(transactions)
-        self.questions = Questions(transactions)
         self.moves = Moves(transactions, conf.service_down_time)
 
     @property

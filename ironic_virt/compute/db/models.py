@@ -252,24 +252,6 @@ class InstanceFault(Base):
     details: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
 
 
-class Question(Base):
-    """Somebody waits to be told something of an instance or a node; gone when they know it."""
-
-    __tablename__ = "questions"
-    __table_args__ = (
-        sa.UniqueConstraint("uuid", name="uniq_questions_uuid"),
-        _MYSQL,
-    )
-
-    uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
-    about: orm.Mapped[str] = orm.mapped_column(_UUID)
-    kind: orm.Mapped[str] = orm.mapped_column(sa.String(16))
-    answer: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
-    error: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
-    answered: orm.Mapped[bool] = orm.mapped_column(sa.Boolean)
-    expires_at: orm.Mapped[datetime.datetime] = orm.mapped_column(types.UtcDateTime)
-
-
 class Flavor(SoftDeleted, Base):
     """A size that instances can be asked for in."""
 

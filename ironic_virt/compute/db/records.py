@@ -290,24 +290,6 @@ class Instance:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Question:
-    """Somebody waits to be told something of an instance or a node.
-
-    :param about: its uuid.
-    :param kind: the name of one of :mod:`ironic_virt.compute.questions`.
-    :param answered: ``answer`` or ``error`` says what came of it.
-    :param answer: in its JSON form; it may give a console to whoever knows it.
-    """
-
-    uuid: str
-    about: str
-    kind: str
-    answered: bool = False
-    answer: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False, hash=False)
-    error: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Action:
     """Something that was asked of an instance.
 
@@ -371,25 +353,12 @@ def plain_rebuild(value: Rebuild) -> dict[str, Any]:
     return {"image": plain(value.image), "preserve_ephemeral": value.preserve_ephemeral}
 
 
-def console_from(value: Mapping[str, Any]) -> virt.ConsoleAddress:
-    """A console's address from its JSON form."""
-    return virt.ConsoleAddress(**value)
-
-
-def diagnostics_from(value: Mapping[str, Any]) -> virt.InstanceDiagnostics:
-    """What a driver has to say of an instance's health, from its JSON form."""
-    state, macs = virt.PowerState(value["state"]), tuple(value["macs"])
-    return virt.InstanceDiagnostics(**{**value, "state": state, "macs": macs})
-
-
-Plain = virt.Flavor | virt.ImageMeta | virt.Vif | virt.ConsoleAddress | virt.InstanceDiagnostics
+Plain = virt.Flavor | virt.ImageMeta | virt.Vif
 """What has a JSON form."""
 
 
-def plain(value: Plain | Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON form of a flavor, an image, a port, a console's address or diagnostics."""
-    if isinstance(value, Mapping):
-        return dict(value)
+def plain(value: Plain) -> dict[str, Any]:
+    """The JSON form of a flavor, an image or a port."""
     fields = (field.name for field in dataclasses.fields(value))
     found = {name: getattr(value, name) for name in fields}
     return {

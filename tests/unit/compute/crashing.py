@@ -29,7 +29,6 @@ PARTS = (
     "actions",
     "faults",
     "candidates",
-    "questions",
 )
 
 

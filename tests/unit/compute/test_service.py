@@ -24,7 +24,7 @@ def nodes(fake: FakeIronic) -> list[str]:
     return fake.add_nodes(3, **GOLD)
 
 
-PARTS = ("services", "compute_nodes", "pools", "instances", "actions", "faults", "questions")
+PARTS = ("services", "compute_nodes", "pools", "instances", "actions", "faults")
 
 
 class Flaky:
