@@ -17,8 +17,7 @@ class Create(server_asked.AskOne):
     """Crash a server's system on purpose, by an NMI, so that it writes a crash dump.
 
     Where the dump goes, and whether there is one, is up to the system: kdump in Linux.
-    The NMI is sent once at most, whatever happens; if it can't be told whether it was
-    sent, the server's events say so.
+    If the reply to the NMI is lost, none is sent again, and the server's events say so.
     """
 
     doing = "Sending an NMI to"
@@ -31,8 +30,8 @@ examples:
   ironic-virt server dump create --wait web
 
 exit codes:
-  0 asked for, or with --wait: sent; 1 it can't be asked for, has failed, or nobody can
-  tell; 2 asked for wrongly
+  0 requested, or with --wait: sent; 1 refused or failed, or its reply was lost; 2 wrong
+  arguments
 """
 
     def ask(self, requests: Requests, parsed_args: argparse.Namespace) -> Request:

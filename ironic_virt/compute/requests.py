@@ -226,8 +226,8 @@ class Requests:
     def trigger_crash_dump(self, instance: str) -> Request:
         """Ask for an NMI, with which an instance's system writes a crash dump if it can.
 
-        It is sent once at most.  An outcome whose error says that it may have been sent
-        is not followed by another one; who wants one asks again.
+        After a lost reply none is sent again, and the outcome's error says so. A service
+        that dies while it is sending one sends another one when it is started again.
         """
         return self._ask(instance, TaskState.TRIGGERING_CRASH_DUMP)
 

@@ -209,36 +209,6 @@ class InstanceOutcomes:
         except db_exception.DBDuplicateEntry as exc:
             raise errors.ClaimLost(node, uuid) from exc
 
-    def begin_crash_dump(self, uuid: str, attempt: str) -> str | None:
-        """Write down that an NMI is about to be sent, unless that has been written before.
-
-        :param attempt: names this one; no other has this name.
-        :returns: the attempt that is written down now: this one, or an earlier one;
-            ``None``: something else is wanted by now.
-        """
-        wanted = (
-            *(LIVE, _INSTANCE.uuid == uuid),
-            _INSTANCE.task_state == TaskState.TRIGGERING_CRASH_DUMP,
-        )
-        attempted = _INSTANCE.crash_dump_attempt
-
-        def work(connection: sa.Connection) -> str | None:
-            now = self._transactions.now()
-            connection.execute(
-                sa.update(_INSTANCE)
-                .where(*wanted, attempted.is_(None))
-                .values(
-                    crash_dump_attempt=attempt,
-                    progress_step="injecting an NMI",
-                    progress_detail=None,
-                    progress_at=now,
-                    updated_at=now,
-                )
-            )
-            return connection.scalar(sa.select(attempted).where(*wanted))
-
-        return self._transactions.write(work)
-
     def deleted(self, uuid: str) -> bool:
         """Write down that nothing of the instance is left: its history stays.
 
@@ -351,7 +321,6 @@ def _swap(
             rebuild=sa.null() if wanted is None else _INSTANCE.rebuild,
             interface=sa.null() if wanted is None else _INSTANCE.interface,
             rescue_password=sa.null() if wanted is None else _INSTANCE.rescue_password,
-            crash_dump_attempt=sa.null() if wanted is None else _INSTANCE.crash_dump_attempt,
             updated_at=now,
             **_NO_PROGRESS,
         )

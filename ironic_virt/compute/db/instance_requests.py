@@ -202,7 +202,6 @@ class InstanceRequests:
                     rebuild=rebuild,
                     rescue_password=rescue_password,
                     interface=None if interface is None else records.plain(interface),
-                    crash_dump_attempt=None,
                     progress_step=None,
                     progress_detail=None,
                     progress_at=None,

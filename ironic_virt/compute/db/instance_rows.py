@@ -195,11 +195,6 @@ class InstanceRows:
         statement = sa.select(_INSTANCE.rescue_password).where(LIVE, _INSTANCE.uuid == uuid)
         return self._transactions.read(lambda connection: connection.scalar(statement))
 
-    def crash_dump_attempt(self, uuid: str) -> str | None:
-        """Which attempt to send the NMI that is wanted has begun; ``None``: none has."""
-        statement = sa.select(_INSTANCE.crash_dump_attempt).where(LIVE, _INSTANCE.uuid == uuid)
-        return self._transactions.read(lambda connection: connection.scalar(statement))
-
     def names(self, uuids: Collection[str]) -> Mapping[str, str]:
         """What instances are called, by uuid; one that isn't known is left out."""
 

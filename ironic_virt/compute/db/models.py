@@ -184,8 +184,6 @@ class Instance(SoftDeleted, Base):
     rescue_password: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
     # Only while it is wanted that it comes or goes.
     interface: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
-    # Who has begun to send the NMI, only while that is wanted.
-    crash_dump_attempt: orm.Mapped[str | None] = orm.mapped_column(_UUID)
     ports: orm.Mapped[Any] = orm.mapped_column(types.Json)
     user_data: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
     key_name: orm.Mapped[str | None] = orm.mapped_column(_NAME)

@@ -447,13 +447,8 @@ def test_a_crash_dump_is_asked_for(run: Commands, db: Database, nodes: list[str]
     assert shown["status"] == "ACTIVE"
     result = run("server", "dump", "create", "web")
     assert "it is busy (triggering-crash-dump)" in result.err
-    assert db.instances.begin_crash_dump(uuid, "mine") == "mine"
-    assert run.json("server", "show", "web")["progress"] == "injecting an NMI"
-    assert db.instances.begin_crash_dump(uuid, "another's") == "mine"
     task = TaskState.TRIGGERING_CRASH_DUMP
     assert db.instances.finish(uuid, task, vm_state=VmState.ACTIVE)
-    assert db.instances.crash_dump_attempt(uuid) is None
-    assert run.json("server", "show", "web")["progress"] is None
     (event, *_) = run.json("server", "event", "list", "web")
     assert (event["Action"], event["Result"]) == ("trigger_crash_dump", "Success")
 

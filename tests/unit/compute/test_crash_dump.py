@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Stories of NMIs in the reference service: each is sent once at most."""
+"""Stories of NMIs in the reference service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ironic_virt import exceptions, virt
 from ironic_virt.compute.errors import ConflictingRequest, DatabaseUnreachable
 from ironic_virt.compute.requests import Requests
 from ironic_virt.compute.states import TaskState, VmState
@@ -61,65 +60,20 @@ def test_one_is_sent_for_each_request(stage: ServiceStage, uuid: str) -> None:
         assert sent(stage) == [204] * number
 
 
-def test_it_is_noted_before_it_is_sent(
+def test_one_is_sent_again_where_nobody_knows_of_the_first(
     stage: ServiceStage, uuid: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noted = []
-
-    def trigger(instance: virt.InstanceLike) -> None:
-        noted.append(stage.db.instances.crash_dump_attempt(instance.uuid))
-        noted.append(stage.instance(instance.uuid).progress_step)
-
-    monkeypatch.setattr(stage.ironic.driver, "trigger_crash_dump", trigger)
     ask(stage, uuid)
-    stage.look()
-    assert noted[0] is not None
-    assert noted[1] == "injecting an NMI"
-    assert stage.db.instances.crash_dump_attempt(uuid) is None
+    with monkeypatch.context() as broken:
 
+        def finish(*_args: Any, **_more: Any) -> bool:
+            raise DatabaseUnreachable("mysql://", "gone")
 
-def test_what_may_have_been_sent_is_not_sent_again(stage: ServiceStage, uuid: str) -> None:
-    ask(stage, uuid)
-    assert stage.db.instances.begin_crash_dump(uuid, "a process that died") is not None
-    # What it may have led to is no reason to say that none was sent.
-    stage.fake.set_node(str(stage.instance(uuid).node), power_state="power off")
+        broken.setattr(stage.db.instances, "finish", finish)
+        stage.look()
+    assert stage.state(uuid) == ("active", "triggering-crash-dump")
     stage.look(3)
-    assert sent(stage) == []
-    assert stage.state(uuid) == ("active", None)
-    told = str(message(stage, uuid))
-    assert str(stage.instance(uuid).node) in told
-    assert "may have been injected or not" in told
-    assert "Ask again if no dump comes" in told
-    stage.fake.set_node(str(stage.instance(uuid).node), power_state="power on")
-    ask(stage, uuid)
-    stage.look()
-    assert (sent(stage), message(stage, uuid)) == ([204], None)
-
-
-def test_of_two_processes_that_carry_it_out_one_sends(
-    stage: ServiceStage, uuid: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask(stage, uuid)
-    looked = stage.ironic.driver.get_info
-
-    def meanwhile(*args: Any, **more: Any) -> Any:
-        assert stage.db.instances.begin_crash_dump(uuid, "the other one")
-        return looked(*args, **more)
-
-    monkeypatch.setattr(stage.ironic.driver, "get_info", meanwhile)
-    stage.look()
-    assert sent(stage) == []
-    assert "may have been injected or not" in str(message(stage, uuid))
-
-
-def test_a_note_whose_commit_was_lost_is_ones_own(stage: ServiceStage, uuid: str) -> None:
-    ask(stage, uuid)
-    begin = stage.db.instances.begin_crash_dump
-    assert [begin(uuid, "a"), begin(uuid, "a"), begin(uuid, "b")] == ["a", "a", "a"]
-    requests = Requests(stage.conf, stage.db)
-    requests.delete(uuid)
-    assert begin(uuid, "a") is None
-    assert stage.db.instances.crash_dump_attempt(uuid) is None
+    assert (sent(stage), message(stage, uuid)) == ([204, 204], None)
 
 
 @pytest.mark.parametrize("strike", ["lose_reply", "reset"])
@@ -134,64 +88,14 @@ def test_a_lost_reply_is_told_of_and_never_made_up_for(
     assert "may have been injected or not" in str(message(stage, uuid))
 
 
-def test_while_ironic_is_out_of_reach_it_is_put_off_and_not_noted(
-    stage: ServiceStage, uuid: str
-) -> None:
+def test_while_ironic_is_out_of_reach_it_is_put_off(stage: ServiceStage, uuid: str) -> None:
     stage.fake.faults.status(503, "GET", count=None)
     ask(stage, uuid)
     stage.look()
     assert stage.state(uuid) == ("active", "triggering-crash-dump")
-    assert stage.db.instances.crash_dump_attempt(uuid) is None
     stage.fake.faults.clear()
     stage.look(3)
     assert (sent(stage), message(stage, uuid)) == ([204], None)
-
-
-def test_what_fails_once_it_is_noted_is_not_put_off(
-    stage: ServiceStage, uuid: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tries = []
-
-    def trigger(instance: virt.InstanceLike) -> None:
-        tries.append(instance.uuid)
-        raise exceptions.IronicUnreachable("connection refused")
-
-    monkeypatch.setattr(stage.ironic.driver, "trigger_crash_dump", trigger)
-    ask(stage, uuid)
-    stage.look(3)
-    assert tries == [uuid]
-    assert "connection refused" in str(message(stage, uuid))
-
-
-def test_a_driver_that_breaks_off_leaves_it_open_whether_one_was_sent(
-    stage: ServiceStage, uuid: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def trigger(_instance: virt.InstanceLike) -> None:
-        raise ZeroDivisionError("by zero")
-
-    monkeypatch.setattr(stage.ironic.driver, "trigger_crash_dump", trigger)
-    ask(stage, uuid)
-    stage.look(2)
-    assert message(stage, uuid) == (
-        "ZeroDivisionError: by zero; the NMI may have been injected or not"
-    )
-
-
-def test_what_was_sent_when_the_records_went_away_is_not_sent_again(
-    stage: ServiceStage, uuid: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask(stage, uuid)
-    with monkeypatch.context() as broken:
-
-        def finish(*_args: Any, **_more: Any) -> bool:
-            raise DatabaseUnreachable("mysql://", "gone")
-
-        broken.setattr(stage.db.instances, "finish", finish)
-        stage.look()
-    assert stage.state(uuid) == ("active", "triggering-crash-dump")
-    stage.look(3)
-    assert sent(stage) == [204]
-    assert "may have been injected or not" in str(message(stage, uuid))
 
 
 def test_a_node_that_is_off_gets_none(stage: ServiceStage, node: str, uuid: str) -> None:
@@ -242,23 +146,6 @@ def test_one_that_is_stopped_or_busy_is_refused(stage: ServiceStage, uuid: str) 
 def test_a_delete_supersedes_one_that_has_not_begun(stage: ServiceStage, uuid: str) -> None:
     ask(stage, uuid)
     Requests(stage.conf, stage.db).delete(uuid)
-    stage.look()
-    assert (stage.state(uuid), sent(stage)) == (("deleted", None), [])
-
-
-def test_one_that_is_deleted_meanwhile_gets_none(
-    stage: ServiceStage, uuid: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask(stage, uuid)
-    looked = stage.ironic.driver.get_info
-
-    def meanwhile(*args: Any, **more: Any) -> Any:
-        Requests(stage.conf, stage.db).delete(uuid)
-        return looked(*args, **more)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(stage.ironic.driver, "get_info", meanwhile)
-        stage.look()
     stage.look()
     assert (stage.state(uuid), sent(stage)) == (("deleted", None), [])
 
