@@ -34,8 +34,7 @@ COMMANDS = "ironic_virt.cmd.shell"
 _IMPORTED = (
     COMMANDS,
     "ironic_virt.compute.db",
-    "ironic_virt.compute.progress.board",
-    "ironic_virt.compute.progress.display",
+    "ironic_virt.cmd.progress",
     "ironic_virt.compute.requests",
     "ironic_virt.conf.database",
 )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exceptions
-from ironic_virt.cmd import arguments, output
+from ironic_virt.cmd import arguments, output, progress
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -106,13 +106,11 @@ class Move(output.Lister):
         return output.table(_COLUMNS, (_row(report) for report in reports))
 
     def _move_all(self, mover: Mover, nodes: Sequence[str]) -> list[Report]:
-        from ironic_virt.compute.progress import bar
-
         reports: list[Report] = []
         quiet = self.app.options.verbose_level == 0
         node = None
         try:
-            for node in nodes if quiet else bar.shown(nodes, "Moving nodes", self.app.stderr):
+            for node in nodes if quiet else progress.bar(nodes, "Moving nodes", self.app.stderr):
                 reports.append(mover.move(node))
         except exceptions.IronicVirtError as error:
             self._fail(

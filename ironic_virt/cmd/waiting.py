@@ -5,17 +5,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from ironic_virt import exceptions
-from ironic_virt.cmd import arguments
+from ironic_virt.cmd import arguments, progress
 
 if TYPE_CHECKING:
     from ironic_virt.compute.db.records import Instance
-    from ironic_virt.compute.progress.display import Display
     from ironic_virt.compute.requests import Outcome, Request, Requests
 
 
@@ -48,44 +45,29 @@ def wait(
     :param quiet: show nothing.
     :raises RequestTimeout: it took too long.
     """
-    from ironic_virt.compute.progress.board import Board
-
-    board = Board()
-    display = None if quiet else _display(stream)
-    board.begin({one.instance.uuid: (one.instance.name, one.instance.node or "") for one in asked})
-
-    def told(instance: Instance) -> None:
-        if instance.task_state is not None:
-            step = instance.progress_step or "waiting"
-            board.report(instance.uuid, step, instance.progress_detail or "", where=instance.node)
-
-    def ended(outcome: Outcome) -> None:
-        if outcome.error is None:
-            board.finish(outcome.instance.uuid, outcome.instance.vm_state)
-        else:
-            board.fail(outcome.instance.uuid, outcome.error)
-
-    with contextlib.ExitStack() as stack:
-        if display is not None:
-            for host in requests.down(asked):
-                display.note(
-                    f"Compute service {host} is down: what it has to do begins when it is up again"
-                )
-            stack.enter_context(display.watch(title, board))
-        try:
-            return requests.wait(asked, told, ended, timeout=timeout)
-        except KeyboardInterrupt:
-            stack.close()
-            if display is not None:
-                display.note("Not waiting any longer; what was asked for still holds")
-            raise
-
-
-def _display(stream: TextIO) -> Display:
-    from ironic_virt.compute.progress import display
-
+    names = {one.instance.uuid: (one.instance.name, one.instance.node or "") for one in asked}
+    if quiet:
+        return requests.wait(asked, timeout=timeout)
+    display = progress.Display(stream, pictures=progress.takes_pictures(stream, os.environ))
+    for host in requests.down(asked):
+        display.note(
+            f"Compute service {host} is down: what it has to do begins when it is up again"
+        )
     try:
-        return display.choose(stream, os.environ)
-    except exceptions.ExtrasMissing:
-        # A picture is a nicety; lines say the same.
-        return display.PlainDisplay(stream)
+        with display.watch(title, names) as tracks:
+
+            def told(instance: Instance) -> None:
+                if instance.task_state is not None:
+                    step, detail = instance.progress_step or "waiting", instance.progress_detail
+                    tracks.report(instance.uuid, step, detail or "", where=instance.node)
+
+            def ended(outcome: Outcome) -> None:
+                if outcome.error is None:
+                    tracks.finish(outcome.instance.uuid, outcome.instance.vm_state)
+                else:
+                    tracks.fail(outcome.instance.uuid, outcome.error)
+
+            return requests.wait(asked, told, ended, timeout=timeout)
+    except KeyboardInterrupt:
+        display.note("Not waiting any longer; what was asked for still holds")
+        raise

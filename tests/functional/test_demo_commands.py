@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from ironic_virt.compute.demo.commands import Commands
-from ironic_virt.compute.demo.errors import DemoFailed, Interrupted
-from ironic_virt.compute.demo.interrupts import Interrupts
-from ironic_virt.compute.progress.display import PlainDisplay
+from ironic_virt.cmd.demo.commands import Commands
+from ironic_virt.cmd.demo.errors import DemoFailed, Interrupted
+from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.progress import Display
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def written(stream: Any) -> str:
 
 
 def commands(stream: Any, interrupts: Interrupts) -> Commands:
-    return Commands(PlainDisplay(stream), interrupts, stream, os.environ)
+    return Commands(Display(stream), interrupts, stream, os.environ)
 
 
 def test_a_command_is_shown_as_typed_and_followed_by_what_it_prints(

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from ironic_virt.cmd import shell
-from ironic_virt.compute.demo import run as demo
-from ironic_virt.compute.demo.errors import DemoFailed
+from ironic_virt.cmd.demo import run as demo
+from ironic_virt.cmd.demo.errors import DemoFailed
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,10 @@ import pytest
 
 import real_ironic
 from ironic_virt import exceptions, testing
-from ironic_virt.compute.demo import servers
-from ironic_virt.compute.demo.errors import DemoFailed
-from ironic_virt.compute.demo.interrupts import Interrupts
-from ironic_virt.compute.progress.board import Board
-from ironic_virt.compute.progress.display import PlainDisplay
+from ironic_virt.cmd.demo import servers
+from ironic_virt.cmd.demo.errors import DemoFailed
+from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.progress import Display
 
 
 def test_without_the_extras_the_fake_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,10 +47,10 @@ def test_an_ironic_that_can_not_be_had_is_one_line(
         raise error
 
     monkeypatch.setattr(real_ironic, "ensure_environment", fail)
-    display = PlainDisplay(io.StringIO())
+    display = Display(io.StringIO())
     with (
         pytest.raises(DemoFailed) as caught,
-        servers.real(3, 1.0, Interrupts(), display, Board()),
+        servers.real(3, 1.0, Interrupts(), display),
     ):
         pass
     assert str(caught.value) == said

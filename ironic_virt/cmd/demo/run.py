@@ -20,16 +20,15 @@ from typing import TextIO
 
 from ironic_virt import conf as options
 from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.cmd.demo import report as reports
+from ironic_virt.cmd.demo import servers, service
+from ironic_virt.cmd.demo.commands import ENVIRONMENT, Commands, preload
+from ironic_virt.cmd.demo.errors import Interrupted
+from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.demo.journey import Journey
+from ironic_virt.cmd.demo.report import Report
+from ironic_virt.cmd.progress import Display, takes_pictures
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.demo import report as reports
-from ironic_virt.compute.demo import servers, service
-from ironic_virt.compute.demo.commands import ENVIRONMENT, Commands, preload
-from ironic_virt.compute.demo.errors import Interrupted
-from ironic_virt.compute.demo.interrupts import Interrupts
-from ironic_virt.compute.demo.journey import Journey
-from ironic_virt.compute.demo.report import Report
-from ironic_virt.compute.progress import display as displays
-from ironic_virt.compute.progress.board import Board
 from ironic_virt.conf import database as records_options
 
 FAKE = "fake"
@@ -74,7 +73,7 @@ def run(
     if settings.verbose:
         # Log lines would go through the picture.
         environ = {**environ, "NO_COLOR": "1"}
-    display = displays.choose(stream, environ)
+    display = Display(stream, pictures=takes_pictures(stream, environ))
     report = Report(settings.ironic)
     try:
         with Interrupts(lambda: _say_that_it_stops(display)) as interrupts:
@@ -105,7 +104,7 @@ class _Run:
     """A run, and where it shows itself."""
 
     settings: Settings
-    display: displays.Display
+    display: Display
     interrupts: Interrupts
     report: Report
     stream: TextIO
@@ -120,12 +119,11 @@ class _Run:
             + ("a real Ironic" if real else "the fake Ironic")
         )
         began = report.clock()
-        board = Board(report.clock)
         with _directory(self.interrupts) as directory, contextlib.ExitStack() as stack:
             # While Ironic and the service start.
             preload(self.interrupts)
             with report.timed("start"):
-                server = stack.enter_context(self._started(board))
+                server = stack.enter_context(self._started())
             self.interrupts.check()
             config = directory / "ironic-virt.conf"
             config.write_text(
@@ -156,7 +154,7 @@ class _Run:
                 meanwhile=compute.check,
             )
             Journey(
-                *(commands, database, ironic, display, board, self.interrupts, report),
+                *(commands, database, ironic, display, self.interrupts, report),
                 check=compute.check,
             ).go(self.settings.instances)
         self.interrupts.check()
@@ -165,11 +163,11 @@ class _Run:
             "Every node is available again, and nothing is left behind", report.clock() - began
         )
 
-    def _started(self, board: Board) -> contextlib.AbstractContextManager[servers.Server]:
+    def _started(self) -> contextlib.AbstractContextManager[servers.Server]:
         nodes, deploy_time = self.settings.nodes, self.settings.deploy_time
         if self.settings.ironic == FAKE:
             return servers.fake(nodes, deploy_time)
-        return servers.real(nodes, deploy_time, self.interrupts, self.display, board)
+        return servers.real(nodes, deploy_time, self.interrupts, self.display)
 
 
 @contextlib.contextmanager
@@ -182,7 +180,7 @@ def _records(config: Path) -> Iterator[Database]:
         database.close()
 
 
-def _say_that_it_stops(display: displays.Display) -> None:
+def _say_that_it_stops(display: Display) -> None:
     display.note("Interrupted: cleaning up. Interrupt again to leave at once.")
 
 

@@ -20,10 +20,9 @@ from typing import Any
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.compute.demo.errors import DemoFailed
-from ironic_virt.compute.demo.interrupts import Interrupts
-from ironic_virt.compute.progress.board import Board
-from ironic_virt.compute.progress.display import Display
+from ironic_virt.cmd.demo.errors import DemoFailed
+from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.progress import Display
 
 _TRACK = "ironic"
 
@@ -90,28 +89,28 @@ def fake(nodes: int, deploy_time: float) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def real(
-    nodes: int, deploy_time: float, interrupts: Interrupts, display: Display, board: Board
+    nodes: int, deploy_time: float, interrupts: Interrupts, display: Display
 ) -> Iterator[Server]:
     """A real Ironic on fake hardware, installed first if it has to be.
 
     :param nodes: how many nodes it has, each with one port.
     :param deploy_time: seconds, about, that a deployment takes.
-    :param board: what takes time is noted there, and shown.
     :raises Interrupted: a signal came.
     :raises DemoFailed: it could not be installed or started, or does not come with this package.
     """
     real_ironic = _real_ironic(CHECKOUT)
 
-    def progress(line: str) -> None:
-        board.report(_TRACK, line)
-
     # A deployment prepares, deploys and cleans up, for as long each; whole seconds only.
     options = real_ironic.Options(delays={"deploy": str(round(deploy_time / 3))})
     template = real_ironic.NodeTemplate(resource_class=RESOURCE_CLASS)
-    board.begin({_TRACK: ("Ironic", "")})
+    names = {_TRACK: ("Ironic", "")}
     try:
         with contextlib.ExitStack() as stack:
-            with display.watch("Starting a real Ironic", board):
+            with display.watch("Starting a real Ironic", names) as tracks:
+
+                def progress(line: str) -> None:
+                    tracks.report(_TRACK, line)
+
                 with interrupts.cutting_short():
                     environment = real_ironic.ensure_environment(progress=progress)
                 ironic = stack.enter_context(
@@ -126,7 +125,7 @@ def real(
                 )
                 progress(f"Creating {nodes} nodes")
                 real_ironic.create_nodes(ironic, nodes, template, sleep=interrupts.sleep)
-                board.finish(_TRACK, "ready")
+                tracks.finish(_TRACK, "ready")
             yield Server(f"Ironic {ironic.version}", ironic.url, ironic.version)
     except real_ironic.RealIronicError as error:
         LOG.info("%s", error)

@@ -17,13 +17,12 @@ from typing import Protocol
 from ironic_virt import virt
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
+from ironic_virt.cmd.demo.errors import DemoFailed
+from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.demo.report import InstanceView, NodeView, Report
+from ironic_virt.cmd.demo.servers import RESOURCE_CLASS
+from ironic_virt.cmd.progress import Display, Tracks
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.demo.errors import DemoFailed
-from ironic_virt.compute.demo.interrupts import Interrupts
-from ironic_virt.compute.demo.report import InstanceView, NodeView, Report
-from ironic_virt.compute.demo.servers import RESOURCE_CLASS
-from ironic_virt.compute.progress.board import Board
-from ironic_virt.compute.progress.display import Display
 
 FLAVOR = "gold"
 # Nobody fetches it: the hardware is fake on either Ironic.
@@ -59,7 +58,6 @@ class Journey:
         database: Database,
         ironic: Ironic,
         display: Display,
-        board: Board,
         interrupts: Interrupts,
         report: Report,
         *,
@@ -71,7 +69,6 @@ class Journey:
         self._db = database
         self._ironic = ironic
         self._display = display
-        self._board = board
         self._interrupts = interrupts
         self._report = report
         self._check = check
@@ -152,35 +149,36 @@ class Journey:
             if node.provision_state not in _AVAILABLE
         }
 
-        def look() -> None:
+        def look(tracks: Tracks) -> None:
             for node in self._ironic.list_nodes():
                 if node.uuid not in busy:
                     continue
                 if node.provision_state in _AVAILABLE:
-                    self._board.finish(node.uuid, "available")
+                    tracks.finish(node.uuid, "available")
                     del busy[node.uuid]
                 elif node.provision_state in _STUCK:
                     reason = node.last_error or "Ironic gives no reason"
-                    self._board.fail(node.uuid, reason)
+                    tracks.fail(node.uuid, reason)
                     raise DemoFailed(f"Node {busy[node.uuid]} was not cleaned: {reason}")
                 else:
-                    self._board.report(node.uuid, str(node.provision_state))
+                    tracks.report(node.uuid, str(node.provision_state))
 
         deadline = self._clock() + self._cleaned_seconds
-        self._board.begin({node: (name, "") for node, name in busy.items()})
         with contextlib.ExitStack() as stack:
             # A thread of its own, so that a signal is noticed while Ironic is asked.
             thread = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1, "demo"))
             stack.enter_context(self._report.timed("clean"))
-            if busy:
-                stack.enter_context(self._display.watch("Ironic cleans the nodes", self._board))
+            if not busy:
+                return
+            names = {node: (name, "") for node, name in busy.items()}
+            tracks = stack.enter_context(self._display.watch("Ironic cleans the nodes", names))
             while busy:
                 if self._clock() > deadline:
                     raise DemoFailed(
                         f"{', '.join(busy.values())}: not available again after "
                         f"{self._cleaned_seconds:.0f} s"
                     )
-                self._interrupts.wait([thread.submit(look)])
+                self._interrupts.wait([thread.submit(look, tracks)])
                 if busy:
                     self._interrupts.sleep(_LOOK_SECONDS)
 

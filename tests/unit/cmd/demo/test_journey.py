@@ -16,14 +16,13 @@ from msgspec import structs
 
 from ironic_virt import virt
 from ironic_virt.baremetal.node import Node
+from ironic_virt.cmd.demo.errors import DemoFailed, Interrupted
+from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.demo.journey import Journey
+from ironic_virt.cmd.demo.report import Report
+from ironic_virt.cmd.progress import Display
 from ironic_virt.compute.db import records
-from ironic_virt.compute.demo.errors import DemoFailed, Interrupted
-from ironic_virt.compute.demo.interrupts import Interrupts
-from ironic_virt.compute.demo.journey import Journey
-from ironic_virt.compute.demo.report import Report
 from ironic_virt.compute.images import image
-from ironic_virt.compute.progress.board import Board
-from ironic_virt.compute.progress.display import PlainDisplay
 from ironic_virt.compute.requests import Requests
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
@@ -82,8 +81,7 @@ class Trip:
             self.typist,
             stage.db,
             self,
-            PlainDisplay(self.written),
-            Board(),
+            Display(self.written),
             Interrupts(sleep=lambda _: stage.fake.advance(5), clock=stage.fake.clock.now),
             self.report,
             check=lambda: self.check(),

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterator
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from ironic_virt.compute.demo.errors import Interrupted
+from ironic_virt.cmd.demo.errors import Interrupted
 
 # How late a signal may be noticed, in seconds.
 _LOOK = 0.05

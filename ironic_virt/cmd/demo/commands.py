@@ -20,9 +20,9 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from typing import NoReturn, TextIO
 
-from ironic_virt.compute.demo.errors import DemoFailed
-from ironic_virt.compute.demo.interrupts import Interrupts
-from ironic_virt.compute.progress.display import Display
+from ironic_virt.cmd.demo.errors import DemoFailed
+from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.progress import Display
 
 PROGRAM = "ironic-virt"
 ENVIRONMENT = "IRONIC_VIRT_CONFIG_FILE"
@@ -33,8 +33,7 @@ _PRELOADED = [
     "cliff.app",
     "ironic_virt.cmd.configured",
     "ironic_virt.compute.db",
-    "ironic_virt.compute.progress.board",
-    "ironic_virt.compute.progress.display",
+    "ironic_virt.cmd.progress",
     "ironic_virt.compute.requests",
     "ironic_virt.conf.database",
 ]

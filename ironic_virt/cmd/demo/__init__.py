@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``ironic-virt demo``."""
+"""``ironic-virt demo``: an Ironic and a compute service of their own, and one journey.
+
+The service is a process as any other, with an ini file and records in a directory that goes
+with it; the journey types the commands of a user and looks at the nodes in Ironic by itself.
+"""
 
 import argparse
 
@@ -30,7 +34,7 @@ examples:
   ironic-virt demo -v                         with the service's log on standard error
 
 exit codes:
-  0 all as it should be, 1 something failed, 2 asked for wrongly, 130 interrupted
+  0 all as it should be, 1 something failed, 2 wrong arguments, 130 interrupted
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -80,7 +84,7 @@ exit codes:
                 f"{parsed_args.nodes} nodes (--nodes)"
             )
         try:
-            from ironic_virt.compute.demo import run
+            from ironic_virt.cmd.demo import run
         except ModuleNotFoundError as error:
             if (error.name or "").startswith("ironic_virt"):
                 raise
