@@ -62,6 +62,6 @@ def test_an_installed_package_says_where_a_real_ironic_is(
     monkeypatch.setattr(servers, "CHECKOUT", tmp_path)
     with (
         pytest.raises(DemoFailed, match="in a checkout run make demo IRONIC=real"),
-        servers.real(3, 1.0, Interrupts(), PlainDisplay(io.StringIO()), Board()),
+        servers.real(3, 1.0, Interrupts(), Display(io.StringIO())),
     ):
         pass
