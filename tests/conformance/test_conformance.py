@@ -2,20 +2,15 @@
 
 """Runs every check on both Ironics and compares all that they answered."""
 
-import importlib
-import pkgutil
 from typing import Any
 
 import pytest
 
-from tests.conformance import checks
+import tests.conformance.checks  # noqa: F401 - registers them
 from tests.conformance.comparison import FAKE, REAL, differences
 from tests.conformance.conftest import ASKED, DIFFERENT, NEWEST_OF_FAKE
 from tests.conformance.registry import CHECKS, Check
 from tests.conformance.subject import IronicUnderTest
-
-for module in pkgutil.iter_modules(checks.__path__):
-    importlib.import_module(f"{checks.__name__}.{module.name}")
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.identity)
