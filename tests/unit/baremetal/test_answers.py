@@ -86,11 +86,8 @@ def test_an_error_keeps_what_the_server_said_and_what_it_was_about(as_text: bool
     )
 
 
-def test_a_node_that_the_message_names_is_not_named_twice() -> None:
+def test_the_text_names_the_node_once_also_if_it_becomes_known_later() -> None:
     assert str(error_of(fault(400, f"Node {NODE} is odd."))).count(f"node {NODE}") == 0
-
-
-def test_a_node_that_becomes_known_later_is_in_the_text() -> None:
     error = exceptions.IronicUnreachable("Connection refused", method="GET", path="/nodes")
     assert str(error) == "Ironic: GET /nodes: Connection refused"
     error.node = NODE
@@ -131,11 +128,19 @@ def test_whatever_the_body_is_there_is_a_message(body: bytes, message: str) -> N
     assert answers.fault_message(answer(502, body)) == message
 
 
-@pytest.mark.parametrize("key", ["error_message", "surprise"])
-def test_a_message_is_cut_to_a_readable_length(key: str) -> None:
-    message = answers.fault_message(answer(500, {key: "long " * 200_000}))
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error_message": "long " * 200_000},
+        {"surprise": "long " * 200_000},
+        b"<html>" + b"very long " * 1000 + b"</html>",
+    ],
+    ids=["fault", "no fault", "a proxy's page"],
+)
+def test_a_message_is_cut_to_a_readable_length(body: object) -> None:
+    message = answers.fault_message(answer(500, body))
     assert len(message) <= 500
-    assert message.startswith(("long long", "{'surprise': 'long"))
+    assert message.startswith(("long long", "{'surprise': 'long", "very long"))
 
 
 @pytest.mark.parametrize(
@@ -162,11 +167,6 @@ def test_only_who_is_busy_says_when_to_ask_again(status: int, seconds: float | N
     assert error_of(answer(status, Retry_After="7")).retry_after == seconds
 
 
-def test_a_proxy_s_page_is_cut_to_a_readable_length() -> None:
-    page = b"<html>" + b"very long " * 1000 + b"</html>"
-    assert len(answers.fault_message(answer(502, page))) <= 500
-
-
 def test_the_request_id_is_found_under_its_older_name_too() -> None:
     old = answers.Answer(500, {"x-openstack-request-id": "req-1"}, b"")
     assert answers.request_id(old) == "req-1"
@@ -176,33 +176,29 @@ def test_the_request_id_is_found_under_its_older_name_too() -> None:
 # -- conflicts ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("message", LOCKED)
-def test_a_lock_passes_by_itself(message: str) -> None:
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        *((message, exceptions.NodeLocked) for message in LOCKED),
+        *((message, exceptions.Conflict) for message in OTHER_CONFLICTS),
+    ],
+)
+def test_of_conflicts_only_a_lock_passes_by_itself(
+    message: str, kind: type[exceptions.IronicError]
+) -> None:
     error = error_of(fault(409, message))
-    assert type(error) is exceptions.NodeLocked
-    assert answers.is_transient(error)
-
-
-@pytest.mark.parametrize("message", OTHER_CONFLICTS)
-def test_another_conflict_does_not(message: str) -> None:
-    error = error_of(fault(409, message))
-    assert type(error) is exceptions.Conflict
-    assert not answers.is_transient(error)
+    assert type(error) is kind
+    assert answers.is_transient(error) == (kind is exceptions.NodeLocked)
 
 
 # -- gone, or not ---------------------------------------------------------------
 
 
-def test_a_node_is_gone_when_ironic_says_so() -> None:
-    error = error_of(scripted.no_such_node())
+@pytest.mark.parametrize("path", ["", "/vifs", "/validate", "/states/provision"])
+def test_a_node_is_gone_when_ironic_says_so_to_any_request_about_it(path: str) -> None:
+    error = error_of(scripted.no_such_node(), path=f"/nodes/{NODE}{path}")
     assert type(error) is exceptions.NodeNotFound
     assert error.node == NODE
-
-
-@pytest.mark.parametrize("path", ["vifs", "validate", "states/provision", "states/power"])
-def test_a_node_can_be_found_gone_by_any_request_about_it(path: str) -> None:
-    error = error_of(scripted.no_such_node(), path=f"/nodes/{NODE}/{path}")
-    assert type(error) is exceptions.NodeNotFound
 
 
 @pytest.mark.parametrize(
@@ -219,36 +215,31 @@ def test_a_node_can_be_found_gone_by_any_request_about_it(path: str) -> None:
 def test_no_other_404_makes_a_node_gone(reply: answers.Answer) -> None:
     # A record is deleted on NodeNotFound: a wrong URL must never cause that.
     assert type(error_of(reply)) is exceptions.NotFound
-
-
-def test_a_404_about_no_node_in_particular_is_just_that() -> None:
-    error = error_of(scripted.no_such_node(), path="/nodes", node=None)
-    assert type(error) is exceptions.NotFound
+    about_all = error_of(scripted.no_such_node(), path="/nodes", node=None)
+    assert type(about_all) is exceptions.NotFound
 
 
 # -- transient, lost -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [429, 502, 503, 504])
-def test_a_busy_server_is_asked_again(status: int) -> None:
-    assert answers.is_transient(error_of(fault(status, "busy")))
-
-
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 500, 501])
-def test_a_decided_server_is_not(status: int) -> None:
-    assert not answers.is_transient(error_of(fault(status, "no")))
-
-
-def test_no_answer_at_all_is_worth_another_try_and_may_have_been_applied() -> None:
+@pytest.mark.parametrize(
+    ("status", "is_transient", "perhaps_applied"),
+    [
+        *((status, False, False) for status in (400, 401, 403, 404, 409, 500, 501)),
+        (429, True, False),
+        (503, True, False),
+        (502, True, True),
+        (504, True, True),
+    ],
+)
+def test_which_answers_are_worth_another_try_and_which_say_nothing_of_what_was_done(
+    status: int, is_transient: bool, perhaps_applied: bool
+) -> None:
+    error = error_of(fault(status, "sorry"))
+    assert answers.is_transient(error) is is_transient
+    assert answers.may_have_been_applied(error) is perhaps_applied
     assert answers.is_transient(scripted.lost())
     assert answers.may_have_been_applied(scripted.lost())
-
-
-@pytest.mark.parametrize(
-    ("status", "perhaps"), [(502, True), (504, True), (503, False), (429, False), (409, False)]
-)
-def test_a_gateway_that_gave_up_says_nothing_of_what_was_done(status: int, perhaps: bool) -> None:
-    assert answers.may_have_been_applied(error_of(fault(status, "sorry"))) is perhaps
 
 
 def test_the_scripted_fault_has_both_forms() -> None:

@@ -10,7 +10,6 @@ import random
 from collections.abc import Callable
 
 import pytest
-from oslo_config import cfg
 
 from ironic_virt import conf, exceptions
 from ironic_virt.baremetal.http.retry import RetryPolicy
@@ -36,16 +35,26 @@ def policy(clock: Clock, rng: random.Random | None = None, **rules: float) -> Re
     )
 
 
-def failing(clock: Clock, *, seconds: float = 0.0) -> tuple[Callable[[], None], list[float]]:
-    """An attempt that never succeeds, and the times at which it was made."""
+def failing(
+    clock: Clock, takes: Callable[[float], float] = lambda passed: 0.0
+) -> tuple[Callable[[], None], list[float]]:
+    """An attempt that never succeeds, and the seconds after which it was made.
+
+    :param takes: given those seconds, how long it takes.
+    """
     begun: list[float] = []
 
     def attempt() -> None:
-        begun.append(clock.now)
-        clock.now += seconds
+        begun.append(clock.now - 1000)
+        clock.now += takes(begun[-1])
         raise exceptions.IronicUnavailable("busy", status=503)
 
     return attempt, begun
+
+
+def tried(rule: RetryPolicy, attempt: Callable[[], object]) -> None:
+    with pytest.raises(exceptions.IronicUnavailable, match="busy"):
+        rule.run(attempt)
 
 
 def test_what_succeeds_is_done_once_without_waiting() -> None:
@@ -58,33 +67,15 @@ def test_what_succeeds_is_done_once_without_waiting() -> None:
 def test_with_no_interval_the_count_alone_decides(retries: int) -> None:
     clock = Clock()
     attempt, begun = failing(clock)
-    with pytest.raises(exceptions.IronicUnavailable, match="busy"):
-        policy(clock, max_retries=retries, interval=0).run(attempt)
+    tried(policy(clock, max_retries=retries, interval=0), attempt)
     assert len(begun) == 1 + retries
     assert set(clock.slept) <= {0.0}
 
 
-@pytest.mark.parametrize("retries", [1, 2])
-@pytest.mark.parametrize("seed", range(20))
-def test_a_few_retries_are_all_made(retries: int, seed: int) -> None:
-    # The first tries take a moment, and jitter may stretch a pause: neither
-    # may eat up the one retry that an operator has allowed.
-    clock = Clock()
-    attempt, begun = failing(clock, seconds=0.01)
-    with pytest.raises(exceptions.IronicUnavailable):
-        policy(clock, random.Random(seed), max_retries=retries).run(attempt)
-    assert len(begun) == 1 + retries
-
-
-def test_pauses_grow_by_half_up_to_five_times_the_first() -> None:
-    clock = Clock()
-    rule = policy(clock, interval=2.0)
-    pauses = [rule.delay(tries) for tries in range(1, 8)]
-    assert pauses == pytest.approx([2.0, 3.0, 4.5, 6.75, 10.0, 10.0, 10.0])
-    assert rule.delay(10**6) == pytest.approx(10.0), "and no number is too large"
-
-
-def test_jitter_is_a_quarter_up_or_down() -> None:
+def test_pauses_grow_by_half_up_to_five_times_the_first_give_or_take_a_quarter() -> None:
+    rule = policy(Clock(), interval=2.0)
+    pauses = [rule.delay(tries) for tries in (*range(1, 8), 10**6)]
+    assert pauses == pytest.approx([2.0, 3.0, 4.5, 6.75, 10.0, 10.0, 10.0, 10.0])
     rule = policy(Clock(), random.Random(7), interval=2.0)
     pauses = [rule.delay(1) for _ in range(500)]
     assert 1.5 <= min(pauses) < 1.6
@@ -92,78 +83,63 @@ def test_jitter_is_a_quarter_up_or_down() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_try_begins_after_the_budget(seed: int) -> None:
+def test_all_few_retries_are_made_and_none_of_many_begins_after_the_budget(seed: int) -> None:
+    # The first tries take a moment, and jitter may stretch a pause: neither
+    # may eat up the one retry that an operator has allowed.
+    for retries in (1, 2):
+        clock = Clock()
+        attempt, begun = failing(clock, lambda passed: 0.01)
+        tried(policy(clock, random.Random(seed), max_retries=retries), attempt)
+        assert len(begun) == 1 + retries
     clock = Clock()
-    start = clock.now
-    attempt, begun = failing(clock, seconds=0.5)
+    attempt, begun = failing(clock, lambda passed: 0.5)
     rule = policy(clock, random.Random(seed), max_retries=10, interval=2.0)
-    with pytest.raises(exceptions.IronicUnavailable):
-        rule.run(attempt)
+    tried(rule, attempt)
     assert rule.budget == 20.0
-    assert rule.budget - 0.5 <= max(begun) - start <= rule.budget, "and it is used up"
+    assert rule.budget - 0.5 <= max(begun) <= rule.budget, "and it is used up"
 
 
-def test_a_try_that_takes_the_whole_budget_is_the_last() -> None:
+@pytest.mark.parametrize(
+    ("rules", "takes", "last", "ends"),
+    [
+        ({}, lambda passed: 0.0, 120, 120),
+        ({"max_retries": 5}, lambda passed: 60.0, 0, 60),
+        # The first takes half of the two minutes, the second begins before their end.
+        ({}, lambda passed: 60.0, 62, 122),
+        ({}, lambda passed: 60.0 if passed >= 119 else 0.0, 120, 180),
+    ],
+    ids=["two minutes", "one takes all", "it ends by itself", "it begins at the bound"],
+)
+def test_the_last_try_begins_within_the_bound_and_ends_by_itself(
+    rules: dict[str, float], takes: Callable[[float], float], last: float, ends: float
+) -> None:
     clock = Clock()
-    attempt, begun = failing(clock, seconds=60.0)
-    with pytest.raises(exceptions.IronicUnavailable):
-        policy(clock, max_retries=5, interval=2.0).run(attempt)
-    assert len(begun) == 1
-
-
-def test_a_try_that_begins_at_the_bound_ends_by_itself() -> None:
-    clock = Clock()
-    start = clock.now
-    attempt, begun = failing(clock, seconds=60.0)
-    with pytest.raises(exceptions.IronicUnavailable):
-        policy(clock).run(attempt)
-    # The first takes half of the two minutes, the second begins before their end.
-    assert [round(at - start) for at in begun] == [0, 62]
-    assert clock.now - start == pytest.approx(122.0)
-
-
-def test_the_last_try_may_begin_at_the_bound_and_not_behind_it() -> None:
-    clock = Clock()
-    start = clock.now
-    begun: list[float] = []
-
-    def attempt() -> None:
-        begun.append(clock.now - start)
-        # All but the last are answered at once.
-        clock.now += 60.0 if begun[-1] >= 119.0 else 0.0
-        raise exceptions.IronicUnavailable("busy", status=503)
-
-    with pytest.raises(exceptions.IronicUnavailable):
-        policy(clock).run(attempt)
-    assert begun[-1] == pytest.approx(120.0)
-    assert clock.now - start == pytest.approx(180.0)
+    attempt, begun = failing(clock, takes)
+    tried(policy(clock, **rules), attempt)
+    assert (begun[-1], clock.now - 1000) == (pytest.approx(last), pytest.approx(ends))
 
 
 def test_a_look_within_the_last_try_has_no_bound_of_its_own() -> None:
     clock = Clock()
-    start = clock.now
     rule = policy(clock)
-    look, asked = failing(clock, seconds=60.0)
+    look, asked = failing(clock, lambda passed: 60.0)
 
     def attempt() -> None:
-        if clock.now - start < 119.0:
+        if clock.now < 1119.0:
             raise exceptions.NodeLocked("locked", status=409)
         rule.run(look)
 
-    with pytest.raises(exceptions.IronicUnavailable):
-        rule.run(attempt)
-    assert [at - start for at in asked] == [pytest.approx(120.0)]
-    assert clock.now - start == pytest.approx(180.0)
+    tried(rule, attempt)
+    assert asked == [pytest.approx(120.0)]
+    assert clock.now == pytest.approx(1180.0)
     # By itself it is retried as before.
     asked.clear()
-    with pytest.raises(exceptions.IronicUnavailable):
-        rule.run(look)
+    tried(rule, look)
     assert len(asked) == 2
 
 
 def test_a_look_that_fails_within_a_try_has_the_try_made_again() -> None:
-    clock = Clock()
-    rule = policy(clock)
+    rule = policy(Clock())
     tries: list[str] = []
 
     def look() -> None:
@@ -180,14 +156,6 @@ def test_a_look_that_fails_within_a_try_has_the_try_made_again() -> None:
     assert tries == ["look", "look", "send"]
 
 
-def test_the_default_gives_two_minutes() -> None:
-    clock = Clock()
-    attempt, begun = failing(clock)
-    with pytest.raises(exceptions.IronicUnavailable):
-        policy(clock).run(attempt)
-    assert begun[-1] - begun[0] == pytest.approx(120.0)
-
-
 @pytest.mark.parametrize(
     "error",
     [
@@ -198,16 +166,9 @@ def test_the_default_gives_two_minutes() -> None:
 )
 def test_what_may_pass_is_tried_again(error: exceptions.IronicError) -> None:
     clock = Clock()
-    outcomes: list[exceptions.IronicError | None] = [error, error, None]
-
-    def attempt() -> str:
-        outcome = outcomes.pop(0)
-        if outcome is not None:
-            raise outcome
-        return "done"
-
+    attempt, begun = busy(clock, error, error)
     assert policy(clock).run(attempt) == "done"
-    assert clock.slept == pytest.approx([2.0, 3.0])
+    assert begun == [0, 2, 5]
 
 
 @pytest.mark.parametrize(
@@ -226,37 +187,18 @@ def test_what_may_pass_is_tried_again(error: exceptions.IronicError) -> None:
 )
 def test_what_will_not_pass_is_raised_at_once(error: Exception) -> None:
     clock = Clock()
-
-    def attempt() -> None:
-        raise error
-
     with pytest.raises(type(error)) as caught:
-        policy(clock).run(attempt)
-    assert caught.value is error
-    assert clock.slept == []
+        policy(clock).run(busy(clock, exceptions.IronicUnreachable("first"), error)[0])
+    assert caught.value is error, "the last one"
+    assert clock.slept == [2.0]
 
 
-def test_the_last_error_is_the_one_that_is_raised() -> None:
-    errors = [exceptions.IronicUnreachable("first"), exceptions.IronicUnavailable("second")]
-
-    def attempt() -> None:
-        raise errors.pop(0)
-
-    with pytest.raises(exceptions.IronicUnavailable, match="second"):
-        policy(Clock(), max_retries=1).run(attempt)
-
-
-def test_the_policy_is_that_of_the_options() -> None:
-    options = cfg.ConfigOpts()
-    conf.register_opts(options)
-    options([])
-    options.set_override("api_max_retries", 7, group="ironic")
-    options.set_override("api_retry_interval", 3, group="ironic")
-    rule = RetryPolicy.from_conf(options)
+def test_the_policy_is_that_of_the_options(tmp_path: pathlib.Path) -> None:
+    rule = configured(tmp_path, "api_max_retries = 7\napi_retry_interval = 3", Clock())
     assert (rule.max_retries, rule.interval, rule.budget) == (7, 3.0, 21.0)
 
 
-def busy(clock: Clock, *errors: exceptions.IronicError) -> tuple[Callable[[], str], list[float]]:
+def busy(clock: Clock, *errors: Exception) -> tuple[Callable[[], str], list[float]]:
     """An attempt that fails so, one after the other, and then succeeds."""
     left, begun = list(errors), []
 
