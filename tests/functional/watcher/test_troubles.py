@@ -13,30 +13,10 @@ from ironic_virt import exceptions
 from tests.clock import PATIENCE
 from tests.functional.watcher.stage import (
     INTERVAL,
-    Limits,
     Stage,
     new_threads,
     wait_for_pollers_to_end,
 )
-
-
-@pytest.mark.parametrize("fault", ["reset", "truncate", "status 503", "status 500"])
-def test_while_ironic_fails_a_tick_is_one_request_and_no_node_counts_as_gone(
-    stage: Stage, fault: str
-) -> None:
-    waiting = stage.begin()
-    kind, _, status = fault.partition(" ")
-    make = getattr(stage.fake.faults, kind)
-    make(*([int(status)] if status else []), count=None)
-    for _ in range(3):
-        assert stage.tick(5 * INTERVAL) == (["deploying"], [])
-    assert waiting.ended == {}
-    stage.fake.faults.clear()
-    for node in stage.nodes[:3]:
-        stage.fake.set_node(node, provision_state="active")
-    lists, gets = stage.tick(5 * INTERVAL)
-    assert (lists, sorted(gets)) == (["deploying"], sorted(stage.nodes[:3]))
-    assert waiting.end_of(stage.nodes[:3]) == stage.nodes[:3]
 
 
 def test_an_ironic_that_never_answers_keeps_nobody_from_stopping(stage: Stage) -> None:
@@ -89,17 +69,6 @@ def test_nodes_that_leave_while_pages_are_read_are_not_lost(stage: Stage) -> Non
     stage.tick()
     assert len(waiting.end_of([stage.nodes[index] for index in (119, 239, 450)])) == 3
     assert len(waiting.ended) == 3
-
-
-def test_a_host_that_slept_past_500_deadlines_ends_all_waits(stage: Stage) -> None:
-    before = threading.enumerate()
-    waiting = stage.begin({node: Limits(timeout=600) for node in stage.nodes})
-    stage.clock.advance(100_000)
-    ended = waiting.end_of(stage.nodes)
-    assert {type(end) for end in ended} <= {exceptions.WaitTimeout}
-    wait_for_pollers_to_end()
-    assert not new_threads(before)
-    assert len(stage.fake.requests) <= 1
 
 
 def test_a_watcher_that_stops_ends_500_waits_and_takes_no_new_one(stage: Stage) -> None:

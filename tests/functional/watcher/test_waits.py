@@ -8,6 +8,8 @@ import random
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from ironic_virt import exceptions
 from tests.functional.watcher.stage import (
     COUNT,
@@ -17,40 +19,6 @@ from tests.functional.watcher.stage import (
     new_threads,
     wait_for_pollers_to_end,
 )
-
-
-def test_a_tick_is_one_list_and_a_look_at_each_node_that_left(stage: Stage) -> None:
-    fake, nodes, waiting = stage.fake, stage.nodes, stage.begin()
-    assert stage.tick() == (["deploying"], [])
-    assert stage.tick() == (["deploying"], [])
-
-    for node in nodes[:5]:
-        fake.set_node(node, provision_state="active")
-    fake.set_node(nodes[5], provision_state="deploy failed", last_error="no such image")
-    fake.remove_node(nodes[6])
-    lists, gets = stage.tick()
-    assert lists == ["deploying"]
-    assert sorted(gets) == sorted(nodes[:7])
-    ended = waiting.end_of(nodes[:7])
-    assert ended[:5] == nodes[:5]
-    assert isinstance(ended[5], exceptions.DeployFailed)
-    assert ended[5].last_error == "no such image"
-    assert isinstance(ended[6], LookupError)
-    assert len(waiting.ended) == 7
-
-    assert stage.tick() == (["deploying"], []), "who has ended costs nothing any more"
-
-
-def test_nodes_that_go_on_together_are_found_by_a_list(stage: Stage) -> None:
-    stage.begin()
-    for node in stage.nodes[:150]:
-        stage.fake.set_node(node, provision_state="wait call-back")
-    lists, gets = stage.tick()
-    assert lists == ["deploying", "wait call-back"]
-    assert len(gets) == 1
-    lists, gets = stage.tick()
-    assert len(lists) == 2
-    assert gets == []
 
 
 def test_500_waits_end_each_in_its_own_way_and_leave_nothing_behind(stage: Stage) -> None:
@@ -114,15 +82,22 @@ def test_500_waits_end_each_in_its_own_way_and_leave_nothing_behind(stage: Stage
     assert not new_threads(before)
 
 
-def test_500_cancelled_at_once_cost_no_request_and_keep_no_thread(stage: Stage) -> None:
+@pytest.mark.parametrize("end", [exceptions.BuildAborted, exceptions.WaitTimeout])
+def test_500_waits_that_end_at_once_cost_no_request_and_keep_no_thread(
+    stage: Stage, end: type[Exception]
+) -> None:
     before = threading.enumerate()
-    limits = {node: Limits() for node in stage.nodes}
+    limits = {node: Limits(timeout=600) for node in stage.nodes}
     waiting = stage.begin(limits)
-    for limit in limits.values():
-        limit.cancelled = "the service was told to drop everything"
-    stage.clock.advance(INTERVAL)
+    if end is exceptions.BuildAborted:
+        for limit in limits.values():
+            limit.cancelled = "the service was told to drop everything"
+        stage.clock.advance(INTERVAL)
+    else:
+        # The host has slept.
+        stage.clock.advance(100_000)
     ended = waiting.end_of(stage.nodes)
-    assert {type(end) for end in ended} == {exceptions.BuildAborted}
+    assert {type(one) for one in ended} == {end}
     wait_for_pollers_to_end()
     assert not new_threads(before)
     assert len(stage.fake.requests) <= 1, "the look that was due at the same time"
