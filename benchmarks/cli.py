@@ -67,8 +67,6 @@ def _chosen(
         if names != ["nova"]:
             parser.error("--node-selection goes with 'nova' alone")
         names = [registry.NODE_SELECTION[arguments.node_selection]]
-        if names[0] not in registry.BENCHMARKS:
-            parser.error("the driver can't let Ironic pick the node yet")
     chosen = [registry.BENCHMARKS[name] for name in names]
     if arguments.nodes is not None:
         recorded = not arguments.quick and (arguments.results or RECORDED).resolve() == RECORDED

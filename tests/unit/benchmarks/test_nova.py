@@ -52,20 +52,13 @@ def test_time_goes_to_the_innermost_part_and_outside_of_any_to_none() -> None:
     }
 
 
-def test_a_part_that_calls_itself_is_entered_once() -> None:
+def test_a_part_that_calls_itself_is_entered_once_and_what_was_taken_is_not_taken_again() -> None:
     watched = Watched()
-    watched.work("driver", 1, watched.work("driver", 3))()
-    assert watched.parts.taken() == {"driver": {"wall": 4, "cpu": 2, "entered": 1}}
-
-
-def test_what_was_taken_is_not_taken_again() -> None:
-    watched = Watched()
-    work = watched.work("driver", 3)
-    work()
-    assert watched.parts.taken()
-    assert watched.parts.taken() == {}
-    work()
-    assert watched.parts.taken()["driver"]["wall"] == 3
+    work = watched.work("driver", 1, watched.work("driver", 3))
+    for _ in range(2):
+        work()
+        assert watched.parts.taken() == {"driver": {"wall": 4, "cpu": 2, "entered": 1}}
+        assert watched.parts.taken() == {}
 
 
 def test_a_part_ends_also_with_an_error() -> None:
@@ -166,12 +159,9 @@ def test_one_node_in_a_hundred_changes_and_what_is_free_is_what_is_not_away() ->
     for kind in range(4):
         offered = ironic.fleet.offered()[f"CUSTOM_BAREMETAL_KIND_{kind}"]
         assert offered == 100 - lost.count(kind)
-
-
-def test_the_fewest_nodes_change_too() -> None:
-    ironic = Ironic(cli.FEWEST_NODES)
-    ironic.fleet.change()
-    assert len(ironic.away) == 1
+    fewest = Ironic(cli.FEWEST_NODES)
+    fewest.fleet.change()
+    assert len(fewest.away) == 1
 
 
 @pytest.mark.parametrize("offered", [{}, {"CUSTOM_A": 2}, {"CUSTOM_A": 1, "CUSTOM_B": 1}])
@@ -322,12 +312,14 @@ def test_it_is_told_how_many_nodes(told: list[dict[str, Any]]) -> None:
     cli.main(["nova", "--quick", "--nodes", "20"])
     cli.main(["nova", "--nodes", "20", "--results", "elsewhere"])
     cli.main(["nova", "--node-selection", "scheduler"])
+    cli.main(["nova", "--node-selection", "ironic", "--quick", "--nodes", "20"])
     cli.main(["nova", "--nodes", "1000"])
     assert told == [
         {"rounds": 1, "nodes": 8},
         {"rounds": 1, "nodes": 20},
         {"rounds": 3, "nodes": 20},
         {"rounds": 3, "nodes": 1000},
+        {"rounds": 1, "nodes": 20, "node_selection": "ironic", "benchmark": "nova-ironic"},
         {"rounds": 3, "nodes": 1000},
     ]
 
@@ -355,25 +347,3 @@ def test_what_it_can_not_do_is_refused(
     assert caught.value.code == 2
     assert words in capsys.readouterr().err
     assert not told
-
-
-def test_ironic_picks_the_node_only_if_that_is_measured(
-    monkeypatch: pytest.MonkeyPatch,
-    told: list[dict[str, Any]],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.delitem(registry.BENCHMARKS, "nova-ironic", raising=False)
-    with pytest.raises(SystemExit):
-        cli.main(["nova", "--node-selection", "ironic"])
-    assert "can't let Ironic pick the node yet" in capsys.readouterr().err
-    other = registry.Benchmark(
-        "nova-ironic",
-        "the same by pools",
-        "benchmarks.nova",
-        {},
-        takes={"nodes": 1000},
-        arguments={"node_selection": "ironic"},
-    )
-    monkeypatch.setitem(registry.BENCHMARKS, "nova-ironic", other)
-    cli.main(["nova", "--node-selection", "ironic", "--quick", "--nodes", "20"])
-    assert told == [{"rounds": 1, "nodes": 20, "node_selection": "ironic"}]
