@@ -18,7 +18,7 @@ POOLS = "ironic-pools"
 """A hypervisor type; to import the records only to know it would take too long."""
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.db.records import ComputeNode, Pool
+    from ironic_virt.compute.db.records import ComputeNode, NodePool
 
 STATES = ("available", "claimed", "in use", "pools", "unavailable")
 _COLUMNS = ("UUID", "State", "Instance UUID", "Resource Class", "Host")
@@ -169,16 +169,16 @@ def _row(node: ComputeNode) -> tuple[Any, ...]:
     )
 
 
-def _pool_row(pool: Pool) -> tuple[Any, ...]:
+def _pool_row(pool: NodePool) -> tuple[Any, ...]:
     return (
         *(pool.name, pool.resource_class, pool.total, pool.used, pool.reserved),
         *(pool.free, pool.host, pool.vcpus, pool.memory_mb, pool.local_gb, pool.cpu_arch),
         output.Json(sorted(pool.traits)),
         output.Json(_capabilities(pool)),
-        output.when(pool.updated_at or pool.created_at),
+        output.when(pool.updated_at),
     )
 
 
-def _capabilities(node: ComputeNode | Pool) -> dict[str, str]:
+def _capabilities(node: ComputeNode | NodePool) -> dict[str, str]:
     # The architecture is among them for schedulers; here it has a place of its own.
     return {name: value for name, value in node.stats.items() if name != "cpu_arch"}

@@ -14,7 +14,7 @@ from typing import TypeVar
 from oslo_config import cfg
 
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import FaultReport, Instance, Pool
+from ironic_virt.compute.db.records import FaultReport, Instance, NodePool
 from ironic_virt.compute.errors import ClaimLost
 from ironic_virt.compute.known_nodes import known_node
 from ironic_virt.compute.states import TaskState
@@ -93,7 +93,7 @@ class Placing:
         def claim(node: ComputeNodeLike) -> ComputeNodeLike | None:
             moved = self._db.instances.reschedule(
                 *(instance.uuid, TaskState.SPAWNING, node.uuid, node.host, fault),
-                pool=isinstance(node, Pool),
+                pool=isinstance(node, NodePool),
                 attempts=instance.attempts,
                 tried=given_up,
             )

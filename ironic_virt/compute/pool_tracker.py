@@ -36,7 +36,9 @@ class PoolTracker:
         self._driver = driver
         self._nodes = database.compute_nodes
         self._pools = database.pools
-        self._had_pools = True
+        # A process before this one may have left it.
+        self._has_record = True
+        self._names: set[str] = set()
 
     @property
     def record(self) -> str:
@@ -63,30 +65,38 @@ class PoolTracker:
 
     def save(self, pools: Sequence[PoolReport]) -> None:
         """Write the pools down: all that the driver has."""
-        if not pools and not self._had_pools and not self._driver.picks_nodes():
-            return
+        names = {pool.name for pool in pools}
+        for name in sorted(self._names - names):
+            LOG.info("Pool %s has no nodes any more", name)
+        self._names = names
         if pools or self._driver.picks_nodes():
-            # The pools' own record offers nothing by itself.
-            own = NodeReport(self.record, hypervisor_type=POOLS, available=False)
-            self._nodes.save(self._host, [own])
-        for name in self._pools.save(self._host, pools):
-            LOG.info("Pool %s has no nodes any more; its record is deleted", name)
-        self._had_pools = bool(self._pools.list(self._host))
-        if not self._had_pools and not self._driver.picks_nodes():
+            self._write(pools)
+            self._has_record = True
+        elif self._has_record:
             with contextlib.suppress(ComputeNodeNotFound):
                 self._nodes.delete(self.record, host=self._host)
+            self._has_record = False
 
     def withdraw(self) -> None:
-        """See that nobody is given a place in a pool; the records stay."""
-        fields = {field.name for field in dataclasses.fields(PoolReport)} - {"reserved"}
-        pools = [
-            PoolReport(
-                reserved=pool.total - pool.used, **{name: getattr(pool, name) for name in fields}
+        """See that nobody is given a place in a pool; the record stays."""
+        if pools := self._pools.list(self._host):
+            fields = [field.name for field in dataclasses.fields(PoolReport)]
+            self._write(
+                [
+                    dataclasses.replace(
+                        PoolReport(**{name: getattr(pool, name) for name in fields}),
+                        reserved=pool.total - pool.used,
+                    )
+                    for pool in pools
+                ]
             )
-            for pool in self._pools.list(self._host)
-        ]
-        if pools:
-            self._pools.save(self._host, pools)
+
+    def _write(self, pools: Sequence[PoolReport]) -> None:
+        # The record offers nothing by itself.
+        record = NodeReport(
+            self.record, hypervisor_type=POOLS, available=False, pools=tuple(pools)
+        )
+        self._nodes.save(self._host, [record])
 
     def keep_only(self, nodes: Collection[str]) -> int:
         """Delete the records of single nodes that the pools have taken the place of.

@@ -163,8 +163,8 @@ class CandidateSource(Protocol):
         that several who ask at once don't all want the same node.
         """
 
-    def count(self, query: CandidateQuery) -> int:
-        """How many candidates there are."""
+    def counts(self, queries: Sequence[CandidateQuery]) -> Sequence[int]:
+        """How many candidates each query has; asked for when a request has found no host."""
 
     def known(self) -> int:
         """How many compute nodes there are, free or not."""
@@ -217,8 +217,12 @@ class RecordList:
             yield found[begin : begin + size]
 
     def count(self, query: CandidateQuery) -> int:
-        """See :meth:`CandidateSource.count`."""
+        """How many candidates a query has."""
         return sum(free_nodes(record) for record in self._matching(query))
+
+    def counts(self, queries: Sequence[CandidateQuery]) -> Sequence[int]:
+        """See :meth:`CandidateSource.counts`."""
+        return [self.count(query) for query in queries]
 
     def known(self) -> int:
         """See :meth:`CandidateSource.known`."""

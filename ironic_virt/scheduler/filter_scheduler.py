@@ -207,19 +207,20 @@ class _Search:
 
         :param lost: how many had passed and could not be had.
         """
-        free = self._source.count(CandidateQuery())
+        tried = self._query_of(None)
+        queries = [CandidateQuery(), tried, *(step.query for step in self._steps)]
+        free, untried, *counts = self._source.counts(queries)
         left: list[tuple[str, str, int]] = []
         if self._spec.exclude_nodes:
-            query = CandidateQuery(exclude=self._spec.exclude_nodes)
-            tried = len(self._spec.exclude_nodes)
-            left.append(("retry", f"without the {tried} tried", self._source.count(query)))
+            number = len(self._spec.exclude_nodes)
+            left.append(("retry", f"without the {number} tried", untried))
         rejected = 0
         for number, step in enumerate(self._steps):
             # Of all that the following filters would not have narrowed away, only
             # the source knows.
             followed = any(later.narrows for later in self._steps[number + 1 :])
             rejected += step.rejected
-            count = max(0, self._source.count(step.query) - rejected) if followed else step.left
+            count = max(0, counts[number] - rejected) if followed else step.left
             self._warn(step, self._steps[number - 1] if number else None)
             if not count and not any(step.example for step in self._steps):
                 step.example = self._example(step, self._steps[number - 1] if number else None)

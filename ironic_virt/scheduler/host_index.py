@@ -159,8 +159,12 @@ class HostIndex:
             if batch:
                 yield batch
 
-    def count(self, query: CandidateQuery) -> int:
+    def counts(self, queries: Sequence[CandidateQuery]) -> Sequence[int]:
         """See :class:`~ironic_virt.scheduler.candidates.CandidateSource`."""
+        return [self.count(query) for query in queries]
+
+    def count(self, query: CandidateQuery) -> int:
+        """How many candidates a query has."""
         with self._lock:
             found = sum(
                 len(records.records)

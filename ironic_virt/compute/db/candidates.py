@@ -2,10 +2,12 @@
 
 """Free compute nodes for the scheduler, found by index however many there are.
 
-Nodes that are alike in size have one *shape* (memory, cores, disk).  The index of
-free nodes has all nodes of a shape side by side, in the order of their uuids.  So a
-search goes from shape to shape, the smallest first, and in each one begins at a
-random uuid and comes round: two that search at the same time find different nodes.
+A search goes from kind to kind (:mod:`~ironic_virt.compute.db.node_kinds`), the smallest
+first, and passes over those of which no node is free.  The index of free nodes has the nodes
+of one kind and one service side by side, in the order of their uuids.  So of kinds that are as
+large, it takes nodes from all services by turns, in each from a random uuid on: instances
+spread over services however many nodes each has, and two that search at the same time find
+different nodes.
 
 Pools are few, as many as there are services times kinds of nodes.  They come before
 single nodes: the smallest first, then the plainest, then those of the services that
@@ -14,57 +16,41 @@ have given out the fewest places.
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 import random
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.sql import elements, operators
 
-from ironic_virt.compute.db import models, pools, records, services
+from ironic_virt.compute.db import models, node_kinds, pools, services
 from ironic_virt.compute.db.chunks import chunks
 from ironic_virt.compute.db.compute_node_rows import COLUMNS, record
-from ironic_virt.compute.db.engine import POSTGRESQL, SQLITE
-from ironic_virt.compute.db.records import ComputeNode, Pool
+from ironic_virt.compute.db.engine import POSTGRESQL
+from ironic_virt.compute.db.records import ComputeNode, NodePool
 from ironic_virt.compute.db.transactions import Transactions
-from ironic_virt.scheduler.candidates import CandidateQuery, Span
+from ironic_virt.scheduler.candidates import CandidateQuery
 
 _NODE = models.ComputeNode
+_KIND = models.NodeKind
+FREE_INDEX = "ix_compute_nodes_free"
 _FREE = (
     _NODE.deleted == 0,
     _NODE.available == sa.true(),
     _NODE.instance_uuid.is_(None),
 )
-_SIZES = (_NODE.memory_mb, _NODE.vcpus, _NODE.local_gb)
-BY_SIZE = "ix_compute_nodes_free_sizes"
-BY_CLASS_AND_SIZE = "ix_compute_nodes_free_class_sizes"
+_SIZE = (_KIND.memory_mb, _KIND.vcpus, _KIND.local_gb, _KIND.trait_count)
+# So many kinds are looked up together, and a batch has nodes of so many sizes at most:
+# where no two nodes are alike, every node costs a statement.
+_KINDS = 64
+_SIZES = 8
+# So many places of the index are looked at by one statement: SQLite takes 500.
+_PLACES = 64
 
-# A batch is made of so many shapes at most: where no two nodes are alike, every
-# node costs a few statements.
-_SHAPES = 8
-
-Shape = tuple[int, int, int]
-Statement = sa.Select[*tuple[Any, ...]]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Place:
-    """How far a search has come.
-
-    :ivar group: the number of the resource class that is looked at.
-    :ivar shape: the shape in it; ``None``: none yet.
-    :ivar within: whether there may be more nodes of this shape.
-    :ivar around: whether the search is past the last uuid and goes on from the first.
-    :ivar after: the last uuid that was found since ``around`` changed.
-    """
-
-    group: int = 0
-    shape: Shape | None = None
-    within: bool = False
-    around: bool = False
-    after: str | None = None
+Kinds = Sequence[str]
+"""Digests of kinds that are as large, with as many traits."""
 
 
 class Candidates:
@@ -82,9 +68,9 @@ class Candidates:
 
     def find(
         self, query: CandidateQuery, limit: int, rng: random.Random | None = None
-    ) -> Sequence[ComputeNode | Pool]:
+    ) -> Sequence[ComputeNode | NodePool]:
         """The first candidates of a query, at most ``limit``."""
-        found: list[ComputeNode | Pool] = []
+        found: list[ComputeNode | NodePool] = []
         for batch in self.batches(query, limit, rng or random.Random()):
             found.extend(batch)
             if len(found) >= limit:
@@ -93,239 +79,220 @@ class Candidates:
 
     def batches(
         self, query: CandidateQuery, size: int, rng: random.Random
-    ) -> Iterator[Sequence[ComputeNode | Pool]]:
+    ) -> Iterator[Sequence[ComputeNode | NodePool]]:
         """See :class:`~ironic_virt.scheduler.candidates.CandidateSource`.
 
-        Each batch is a transaction of its own: what changes meanwhile may or may not
+        Each batch is of transactions of its own: what changes meanwhile may or may not
         be seen.
         """
         if any(span.is_empty for span in (query.memory_mb, query.vcpus, query.local_gb)):
             return
-        yield from chunks(self._pools(query, rng), size)
-        search = _Search(query, str(uuid.UUID(int=rng.getrandbits(128))), size)
-        place: _Place | None = _Place()
-        while place is not None:
-            batch, place = self._batch(search, place)
-            if batch:
+        usable, offered = self._offered()
+        if not usable:
+            return
+        yield from chunks(_in_order(offered, query, rng), size)
+        batch: list[ComputeNode] = []
+        sizes = 0
+        for kinds in self._kinds(query, usable):
+            sizes += 1
+            for nodes in self._by_turns(kinds, usable, size, rng):
+                batch += [node for node in nodes if node.uuid not in query.exclude]
+                while len(batch) >= size:
+                    yield batch[:size]
+                    batch, sizes = batch[size:], 1
+            if batch and sizes >= _SIZES:
                 yield batch
+                batch, sizes = [], 0
+        if batch:
+            yield batch
 
-    def _batch(
-        self, search: _Search, place: _Place
-    ) -> tuple[Sequence[ComputeNode], _Place | None]:
-        def work(connection: sa.Connection) -> tuple[Sequence[ComputeNode], _Place | None]:
-            usable = services.usable(connection, self._transactions.now(), self._down_time)
-            return search.batch(connection, usable, place) if usable else ([], None)
+    def _usable(self) -> Sequence[str]:
+        return self._transactions.read(self._usable_in)
+
+    def _usable_in(self, connection: sa.Connection) -> Sequence[str]:
+        return services.usable(connection, self._transactions.now(), self._down_time)
+
+    def _offered(self) -> tuple[Sequence[str], Sequence[NodePool]]:
+        """The services that are up and enabled, and their pools."""
+
+        def work(connection: sa.Connection) -> tuple[Sequence[str], Sequence[NodePool]]:
+            usable = self._usable_in(connection)
+            return usable, pools.of(connection, usable)
 
         return self._transactions.read(work)
 
-    def _pools(self, query: CandidateQuery, rng: random.Random) -> Sequence[Pool]:
-        """The pools that will do and have a place, in the order in which to look at them."""
-        pool = models.Pool
+    def _kinds(self, query: CandidateQuery, usable: Sequence[str]) -> Iterator[Kinds]:
+        """Kinds that will do and of which a node is free, the smallest first.
 
-        def work(connection: sa.Connection) -> tuple[list[Pool], dict[str, int]]:
-            usable = services.usable(connection, self._transactions.now(), self._down_time)
-            statement = sa.select(*pools.COLUMNS).where(
-                pool.host.in_(usable), pool.used + pool.reserved < pool.total
-            )
-            if query.resource_classes is not None:
-                statement = statement.where(
-                    pool.placement_class.in_(sorted(query.resource_classes))
-                )
-            found = [pools.record(row) for row in connection.execute(statement)]
-            if not found:
-                return [], {}
-            given = sa.select(pool.host, sa.func.sum(pool.used)).group_by(pool.host)
-            used = {host: int(number) for host, number in connection.execute(given)}
-            return found, used
-
-        found, used = self._transactions.read(work)
-        fitting = [one for one in found if query.matches(one)]
-        rng.shuffle(fitting)
-        fitting.sort(
-            key=lambda one: (
-                *(one.memory_mb, one.vcpus, one.local_gb),
-                *(len(one.traits), used.get(one.host, 0)),
-            )
+        Those that are as large come together.
+        """
+        free = sa.exists().where(*_FREE, _NODE.kind == _KIND.digest, _NODE.host.in_(usable))
+        statement = (
+            sa.select(*_SIZE, _KIND.digest)
+            .where(*node_kinds.conditions(query), free)
+            .order_by(*_SIZE, _KIND.digest)
+            .limit(_KINDS)
         )
-        return fitting
+
+        def rows() -> Iterator[sa.Row[Any]]:
+            page = statement
+            while True:
+                found = self._read(page)
+                yield from found
+                if len(found) < _KINDS:
+                    return
+                page = statement.where(
+                    sa.tuple_(*_SIZE, _KIND.digest) > sa.tuple_(*map(sa.literal, found[-1]))
+                )
+
+        for _, alike in itertools.groupby(rows(), key=lambda row: tuple(row[:-1])):
+            yield [row.digest for row in alike]
+
+    def _by_turns(
+        self, kinds: Kinds, usable: Sequence[str], size: int, rng: random.Random
+    ) -> Iterator[Sequence[ComputeNode]]:
+        """All free nodes of these kinds, from all services by turns."""
+        start = str(uuid.UUID(int=rng.getrandbits(128)))
+        # Chance decides whose turn it is first.
+        hosts = rng.sample(usable, len(usable))
+        places = [_Place(kind, host, start) for kind in kinds for host in hosts]
+        while places:
+            share = max(1, -(-size // len(places)))
+            for some in chunks(places, _PLACES):
+                found = self._nodes(some, share)
+                turns = [place.taken(found, share) for place in some]
+                yield [
+                    node
+                    for turn in itertools.zip_longest(*turns)
+                    for node in turn
+                    if node is not None
+                ]
+            places = [place for place in places if not place.is_done]
+
+    def _nodes(self, places: Sequence[_Place], limit: int) -> Mapping[_Key, list[ComputeNode]]:
+        """The next free nodes of each place, at most ``limit`` each."""
+        postgresql = self._transactions.engine.dialect.name == POSTGRESQL
+        parts = (part for place in places for part in place.ids(limit, postgresql))
+        ids = sa.union_all(*(part.subquery().select() for part in parts))
+        statement = (
+            sa.select(*COLUMNS, _NODE.kind)
+            .join(_KIND, _KIND.digest == _NODE.kind)
+            .where(_NODE.id.in_(sa.select(ids.subquery().c.id)))
+        )
+        found: dict[_Key, list[ComputeNode]] = {}
+        for row in self._read(statement):
+            node = record(row[:-1])
+            found.setdefault((row.kind, node.host), []).append(node)
+        return found
+
+    def _read(self, statement: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
+        return self._transactions.read(lambda connection: connection.execute(statement).all())
 
     def count(self, query: CandidateQuery) -> int:
         """How many candidates a query has; a pool counts as many as it has places."""
+        return self.counts([query])[0]
 
-        def work(connection: sa.Connection) -> int:
-            usable = services.usable(connection, self._transactions.now(), self._down_time)
-            statement = (
-                sa.select(sa.func.count())
-                .where(*_FREE, *_wanted(query), _NODE.host.in_(usable))
-                .where(*(_within(size, span) for size, span in _spans(query)))
-            )
-            if query.resource_classes is not None:
-                statement = statement.where(
-                    _NODE.placement_class.in_(sorted(query.resource_classes))
-                )
-            if query.exclude:
-                statement = statement.where(_NODE.uuid.not_in(sorted(query.exclude)))
-            return connection.scalar(statement) or 0
-
-        places = sum(one.free for one in self._pools(query, random.Random()))
-        return self._transactions.read(work) + places
+    def counts(self, queries: Sequence[CandidateQuery]) -> Sequence[int]:
+        """See :class:`~ironic_virt.scheduler.candidates.CandidateSource`."""
+        usable, offered = self._offered()
+        free = (*_FREE, _NODE.host.in_(usable))
+        by_kind = sa.select(_NODE.kind, sa.func.count()).where(*free).group_by(_NODE.kind)
+        numbers = {row[0]: row[1] for row in self._read(by_kind)}
+        found = []
+        for query in queries:
+            kinds = self._read(sa.select(_KIND.digest).where(*node_kinds.conditions(query)))
+            wanted = numbers.keys() & {row.digest for row in kinds}
+            left_out = 0
+            for some in chunks(sorted(query.exclude)):
+                excluded = sa.select(_NODE.kind).where(*free, _NODE.uuid.in_(some))
+                left_out += sum(row.kind in wanted for row in self._read(excluded))
+            places = sum(pool.free for pool in offered if query.matches(pool))
+            found.append(sum(numbers[kind] for kind in wanted) - left_out + places)
+        return found
 
     def known(self) -> int:
         """How many nodes there are, free or not; those of pools on each service."""
-        nodes = sa.select(sa.func.count()).where(
-            _NODE.deleted == 0, _NODE.hypervisor_type != records.POOLS
-        )
-        in_pools = sa.select(sa.func.sum(models.Pool.total))
-        return self._transactions.read(
-            lambda connection: (
-                (connection.scalar(nodes) or 0) + int(connection.scalar(in_pools) or 0)
-            )
-        )
+
+        def work(connection: sa.Connection) -> int:
+            offered = pools.of(connection, pools.services(connection))
+            nodes = connection.scalar(sa.select(sa.func.count()).where(_NODE.deleted == 0)) or 0
+            in_pools = sum(pool.total for pool in offered)
+            return nodes + in_pools - len({pool.compute_node for pool in offered})
+
+        return self._transactions.read(work)
 
     def instances_by_host(self) -> Mapping[str, int]:
-        """How many instances each compute service has; one that has none is left out."""
+        """How many instances each usable service has; one that has none is left out."""
         instance = models.Instance
         statement = (
             sa.select(instance.host, sa.func.count())
-            .where(instance.deleted == 0, instance.host.is_not(None))
+            .where(instance.host.in_(self._usable()), instance.deleted == 0)
             .group_by(instance.host)
         )
-        rows = self._transactions.read(lambda connection: connection.execute(statement).all())
-        return {row[0]: row[1] for row in rows if row[0] is not None}
+        return {row[0]: row[1] for row in self._read(statement)}
 
 
-class _Search:
-    """One query's way through the index.
+_Key = tuple[str, str]
+"""A kind and a service."""
 
-    :param start: the uuid to begin at in each shape.
-    :param size: how many candidates make a batch.
+
+def _in_order(
+    offered: Sequence[NodePool], query: CandidateQuery, rng: random.Random
+) -> Sequence[NodePool]:
+    """The pools that will do and have a place, in the order in which to look at them."""
+    used = Counter[str]()
+    for pool in offered:
+        used[pool.host] += pool.used
+    fitting = [pool for pool in offered if pool.free and query.matches(pool)]
+    rng.shuffle(fitting)
+    return sorted(
+        fitting,
+        key=lambda pool: (
+            *(pool.memory_mb, pool.vcpus, pool.local_gb),
+            *(len(pool.traits), used[pool.host]),
+        ),
+    )
+
+
+class _Place:
+    """How far a search has come among the free nodes of a kind and a service.
+
+    :param start: the uuid from which on it goes, to the last one and then on from the first.
     """
 
-    def __init__(self, query: CandidateQuery, start: str, size: int) -> None:
-        self._query = query
+    def __init__(self, kind: str, host: str, start: str) -> None:
+        self._kind = kind
+        self._host = host
         self._start = start
-        self._size = size
-        classes = query.resource_classes
-        self._groups = [None] if classes is None else sorted(classes)
-        self._spans = [span for _, span in _spans(query)]
+        self._after: str | None = None
+        self.is_done = False
 
-    def batch(
-        self, connection: sa.Connection, usable: Sequence[str], place: _Place
-    ) -> tuple[list[ComputeNode], _Place | None]:
-        """The next candidates, and where to go on; ``None``: there are no more."""
-        found: list[ComputeNode] = []
-        shapes = 0
-        while len(found) < self._size:
-            if place.within:
-                rows, place = self._nodes(connection, usable, place, self._size - len(found))
-                found.extend(node for node in rows if node.uuid not in self._query.exclude)
-                continue
-            if found and shapes == _SHAPES:
-                break
-            shape = self._next_shape(connection, place)
-            if shape is not None:
-                place = _Place(place.group, shape, within=True)
-                shapes += 1
-            elif place.group + 1 < len(self._groups):
-                place = _Place(place.group + 1)
-            else:
-                return found, None
-        return found, place
-
-    def _nodes(
-        self, connection: sa.Connection, usable: Sequence[str], place: _Place, limit: int
-    ) -> tuple[list[ComputeNode], _Place]:
-        """Nodes of one shape."""
-        assert place.shape is not None
-        statement = self._select(place.group, *COLUMNS).where(
-            _is_usable(connection, usable),
-            *_wanted(self._query),
-            *(size == value for size, value in zip(_SIZES, place.shape, strict=True)),
+    def ids(self, limit: int, postgresql: bool) -> Sequence[sa.Select[Any]]:
+        """Statements for the ids of the next nodes, at most ``limit`` by each of them."""
+        free = (
+            sa.select(_NODE.id)
+            .where(*_FREE, _NODE.kind == self._kind, _NODE.host == self._host)
+            .with_hint(_NODE, f"FORCE INDEX ({FREE_INDEX})", "mysql")
+            # All free rows have NULL here.  Unless it is said, PostgreSQL sorts what the index
+            # has in order; if it is, MariaDB does.
+            .order_by(*((_NODE.instance_uuid,) if postgresql else ()), _NODE.uuid)
+            .limit(limit)
         )
-        if place.after is not None:
-            statement = statement.where(_NODE.uuid > place.after)
-        elif not place.around:
-            statement = statement.where(_NODE.uuid >= self._start)
-        if place.around:
-            statement = statement.where(_NODE.uuid < self._start)
-        rows = connection.execute(_ordered(connection, statement, _NODE.uuid).limit(limit)).all()
-        nodes = [record(row) for row in rows]
-        if len(nodes) == limit:
-            place = dataclasses.replace(place, after=nodes[-1].uuid)
-        else:
-            place = _Place(place.group, place.shape, within=not place.around, around=True)
-        return nodes, place
+        around = free.where(_NODE.uuid < self._start)
+        if self._after is None:
+            return free.where(_NODE.uuid >= self._start), around
+        if self._after >= self._start:
+            return free.where(_NODE.uuid > self._after), around
+        return (around.where(_NODE.uuid > self._after),)
 
-    def _next_shape(self, connection: sa.Connection, place: _Place) -> Shape | None:
-        """The smallest shape above the place's that is large enough."""
-        if all(span.least == span.most for span in self._spans):
-            memory_mb, vcpus, local_gb = (span.least for span in self._spans)
-            return None if place.shape is not None else (memory_mb, vcpus, local_gb)
-        if place.shape is None:
-            return self._shape(connection, place.group)
-        # Next to it: more disk, else more cores, else more memory.
-        for equal in (2, 1, 0):
-            if found := self._shape(connection, place.group, place.shape, equal):
-                return found
-        return None
-
-    def _shape(
-        self, connection: sa.Connection, group: int, above: Shape = (0, 0, 0), equal: int = -1
-    ) -> Shape | None:
-        """The first shape whose ``equal`` first sizes are the given ones and the next larger."""
-        statement = self._select(group, *_SIZES)
-        for number, (size, span) in enumerate(zip(_SIZES, self._spans, strict=True)):
-            if number < equal:
-                statement = statement.where(size == above[number])
-                continue
-            if number == equal:
-                statement = statement.where(size > above[number])
-            statement = statement.where(_within(size, span))
-        statement = _ordered(connection, statement, *_SIZES[max(equal, 0) :]).limit(1)
-        row = connection.execute(statement).one_or_none()
-        return None if row is None else (row[0], row[1], row[2])
-
-    def _select(self, group: int, *columns: Any) -> Statement:
-        resource_class = self._groups[group]
-        index = BY_SIZE if resource_class is None else BY_CLASS_AND_SIZE
-        statement = (
-            sa.select(*columns).where(*_FREE).with_hint(_NODE, f"FORCE INDEX ({index})", "mysql")
-        )
-        if resource_class is not None:
-            statement = statement.where(_NODE.placement_class == resource_class)
-        return statement
-
-
-def _ordered(connection: sa.Connection, statement: Statement, *columns: Any) -> Statement:
-    # All free rows have NULL here.  Unless it is said, PostgreSQL sorts what the index has
-    # in order; if it is, MariaDB does.
-    first = (_NODE.instance_uuid,) if connection.dialect.name == POSTGRESQL else ()
-    return statement.order_by(*first, *columns)
-
-
-def _is_usable(connection: sa.Connection, usable: Sequence[str]) -> sa.ColumnElement[bool]:
-    host: sa.ColumnElement[str] = _NODE.host.expression
-    if connection.dialect.name == SQLITE:
-        # SQLite takes no hint, and a plus keeps it from searching by service.
-        host = elements.UnaryExpression(host, operator=operators.custom_op("+"), type_=sa.String())
-    return host.in_(usable)
-
-
-def _wanted(query: CandidateQuery) -> list[sa.ColumnElement[bool]]:
-    """What no index knows."""
-    conditions: list[sa.ColumnElement[bool]] = []
-    # In a sorted list of names in quotes.
-    for trait in sorted(query.required_traits):
-        conditions.append(_NODE.traits.contains(f'"{trait}"', autoescape=True))
-    for trait in sorted(query.forbidden_traits):
-        conditions.append(~_NODE.traits.contains(f'"{trait}"', autoescape=True))
-    return conditions
-
-
-def _spans(query: CandidateQuery) -> list[tuple[Any, Span]]:
-    return list(zip(_SIZES, (query.memory_mb, query.vcpus, query.local_gb), strict=True))
-
-
-def _within(size: Any, span: Span) -> sa.ColumnElement[bool]:
-    condition: sa.ColumnElement[bool] = size >= span.least
-    return condition if span.most is None else sa.and_(condition, size <= span.most)
+    def taken(
+        self, found: Mapping[_Key, Sequence[ComputeNode]], limit: int
+    ) -> Sequence[ComputeNode]:
+        """The nodes that were found here, at most ``limit``; the search goes on behind them."""
+        every = found.get((self._kind, self._host), ())
+        ordered = sorted(every, key=lambda node: (node.uuid < self._start, node.uuid))
+        nodes = ordered[:limit]
+        self.is_done = len(ordered) < limit
+        if nodes:
+            self._after = nodes[-1].uuid
+        return nodes

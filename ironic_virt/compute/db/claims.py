@@ -3,10 +3,9 @@
 """Claims: which instance has which node, decided by one compare and swap.
 
 A claim stands in the node's own row, so two instances can't have one node, and a
-unique key keeps an instance from having two.  A place in a pool is claimed by
-counting it in the pool's row, and stands in the instance's: who releases it takes
-it out of both, so it is counted once however often that is done.  Functions work
-within a transaction of the caller's; :class:`Claims` is the same as one of its own.
+unique key keeps an instance from having two.  A place in a pool stands in the instance's
+row, and Ironic's allocation decides about the node.  Functions work within a transaction of
+the caller's; :class:`Claims` is the same as one of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from ironic_virt.compute.db import models
 from ironic_virt.compute.db.transactions import Transactions
 
 _NODE = models.ComputeNode
-_POOL = models.Pool
 _INSTANCE = models.Instance
 
 
@@ -82,27 +80,9 @@ def claim(
     return bool(claimed.rowcount)
 
 
-def claim_place(connection: sa.Connection, pool: str, host: str, now: datetime.datetime) -> bool:
-    """Take one of a pool's places, for an instance whose row is written with it.
-
-    :param host: the service that is thought to have the pool.
-    :returns: ``False`` if it is full, or isn't there.
-    """
-    claimed = connection.execute(
-        sa.update(_POOL)
-        .where(
-            _POOL.name == pool,
-            _POOL.host == host,
-            _POOL.used + _POOL.reserved < _POOL.total,
-        )
-        .values(used=_POOL.used + 1, updated_at=now)
-    )
-    return bool(claimed.rowcount)
-
-
 def release(connection: sa.Connection, instance_uuid: str, now: datetime.datetime) -> bool:
     """See :meth:`Claims.release`."""
-    placed = release_place(connection, instance_uuid, now)
+    placed = release_place(connection, instance_uuid)
     # What the last refresh saw says nothing about the node as it was left.
     released = connection.execute(
         sa.update(_NODE)
@@ -123,21 +103,11 @@ def release_others(
     )
 
 
-def release_place(connection: sa.Connection, instance_uuid: str, now: datetime.datetime) -> bool:
+def release_place(connection: sa.Connection, instance_uuid: str) -> bool:
     """Take back an instance's place in a pool; ``False``: it had none."""
-    pool = connection.scalar(sa.select(_INSTANCE.pool).where(_INSTANCE.uuid == instance_uuid))
-    if pool is None:
-        return False
     left = connection.execute(
         sa.update(_INSTANCE)
-        .where(_INSTANCE.uuid == instance_uuid, _INSTANCE.pool == pool)
+        .where(_INSTANCE.uuid == instance_uuid, _INSTANCE.pool.is_not(None))
         .values(pool=None)
     )
-    if left.rowcount:
-        # The node is being cleaned: until the next refresh it is not to be had.
-        connection.execute(
-            sa.update(_POOL)
-            .where(_POOL.name == pool, _POOL.used > 0)
-            .values(used=_POOL.used - 1, reserved=_POOL.reserved + 1, updated_at=now)
-        )
     return bool(left.rowcount)

@@ -15,22 +15,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+import sqlalchemy as sa
 
-from ironic_virt.compute.db import models, records, types
-from ironic_virt.request.spec import placement_class
+from ironic_virt.compute.db import models, pools, records, types
+from ironic_virt.compute.db.node_kinds import NodeKind
 
 _NODE = models.ComputeNode
+_KIND = models.NodeKind
 COLUMNS: tuple[Any, ...] = (
     _NODE.uuid,
     _NODE.host,
     _NODE.hypervisor_type,
     _NODE.hypervisor_version,
-    _NODE.vcpus,
-    _NODE.memory_mb,
-    _NODE.local_gb,
+    _KIND.vcpus,
+    _KIND.memory_mb,
+    _KIND.local_gb,
     _NODE.cpu_arch,
-    _NODE.resource_class,
-    _NODE.traits,
+    _KIND.resource_class,
+    _KIND.traits,
     _NODE.stats,
     _NODE.in_use,
     _NODE.available,
@@ -41,22 +43,24 @@ COLUMNS: tuple[Any, ...] = (
 REPORTED = (
     "hypervisor_type",
     "hypervisor_version",
-    "vcpus",
-    "memory_mb",
-    "local_gb",
+    "kind",
     "cpu_arch",
-    "resource_class",
-    "placement_class",
-    "traits",
     "stats",
     "in_use",
     "available",
+    "pools",
 )
 """The columns that a service's refresh writes, in the order of :func:`reported`."""
 
 _DISTINCT = 8192
-_TRAITS = COLUMNS.index(_NODE.traits)
+_TRAITS = COLUMNS.index(_KIND.traits)
 _STATS = COLUMNS.index(_NODE.stats)
+
+
+def select() -> sa.Select[*tuple[Any, ...]]:
+    """Return a statement for the rows of :data:`COLUMNS` of nodes that are not deleted."""
+    joined = sa.join(_NODE, _KIND, _KIND.digest == _NODE.kind)
+    return sa.select(*COLUMNS).select_from(joined).where(_NODE.deleted == 0)
 
 
 def record(row: Sequence[Any]) -> records.ComputeNode:
@@ -67,21 +71,25 @@ def record(row: Sequence[Any]) -> records.ComputeNode:
     return records.ComputeNode(*values)
 
 
+def kind_of(node: records.NodeReport) -> NodeKind:
+    """The kind of a node, by what its service reports."""
+    return NodeKind(
+        *(node.resource_class, node.vcpus, node.memory_mb, node.local_gb),
+        tuple(sorted(node.traits)),
+    )
+
+
 def reported(node: records.NodeReport) -> tuple[Any, ...]:
     """What a service reports of a node, as the columns :data:`REPORTED`."""
     return (
         node.hypervisor_type,
         node.hypervisor_version,
-        node.vcpus,
-        node.memory_mb,
-        node.local_gb,
+        _digest(kind_of(node)),
         node.cpu_arch,
-        node.resource_class,
-        placement_class(node.resource_class) if node.resource_class else "",
-        _traits_text(frozenset(node.traits)),
         types.encode(dict(node.stats)),
         node.in_use,
         node.available and not node.in_use,
+        pools.text(node.pools),
     )
 
 
@@ -98,5 +106,5 @@ def stats(text: str) -> Mapping[str, str]:
 
 
 @functools.lru_cache(_DISTINCT)
-def _traits_text(traits: frozenset[str]) -> str:
-    return types.encode(sorted(traits))
+def _digest(kind: NodeKind) -> str:
+    return kind.digest

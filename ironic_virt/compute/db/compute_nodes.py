@@ -19,13 +19,15 @@ from oslo_db import exception as db_exception
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import compute_node_rows, models, records
 from ironic_virt.compute.db.chunks import SIZE, chunks
-from ironic_virt.compute.db.compute_node_rows import COLUMNS, REPORTED, record, reported
+from ironic_virt.compute.db.compute_node_rows import REPORTED, kind_of, record, reported
+from ironic_virt.compute.db.node_kinds import NodeKind, make
 from ironic_virt.compute.db.transactions import Transactions
 
 _NODE = models.ComputeNode
 _LIVE = _NODE.deleted == 0
 _PAGE = 1000
 _ID, _UUID, _HOST, _FIRST = range(4)
+_KIND = REPORTED.index("kind")
 _STORED = (_NODE.id, _NODE.uuid, _NODE.host, *(getattr(_NODE, name) for name in REPORTED))
 _HAS_INSTANCE = (
     sa.exists()
@@ -48,7 +50,7 @@ class ComputeNodes:
         :param host: of this service only.
         :param marker: those behind this uuid.
         """
-        statement = sa.select(*COLUMNS).where(_LIVE).order_by(_NODE.uuid).limit(limit)
+        statement = compute_node_rows.select().order_by(_NODE.uuid).limit(limit)
         if host is not None:
             statement = statement.where(_NODE.host == host)
         if marker is not None:
@@ -111,7 +113,12 @@ class ComputeNodes:
             the node or has claimed it.
         :returns: the nodes that another service has, with its name; they were left alone.
         """
-        wanted = {node.uuid: reported(node) for node in nodes}
+        kinds: dict[str, NodeKind] = {}
+        wanted: dict[str, tuple[Any, ...]] = {}
+        for node in nodes:
+            values = wanted[node.uuid] = reported(node)
+            if values[_KIND] not in kinds:
+                kinds[values[_KIND]] = kind_of(node)
         for last in (False, False, True):
             stored = self._stored(host, wanted)
             foreign = [row[_UUID] for row in stored.values() if row[_HOST] != host]
@@ -119,7 +126,7 @@ class ComputeNodes:
                 self._take_over(host, foreign)
                 stored = self._stored(host, wanted)
             try:
-                self._write(host, wanted, stored)
+                self._write(host, wanted, stored, kinds)
                 break
             except db_exception.DBDuplicateEntry:
                 # Another service made a record of the same node just now.
@@ -162,8 +169,18 @@ class ComputeNodes:
         host: str,
         wanted: Mapping[str, tuple[Any, ...]],
         stored: Mapping[str, sa.Row[*tuple[Any, ...]]],
+        kinds: Mapping[str, NodeKind],
     ) -> None:
         now = self._transactions.now()
+        # Others write down the same kinds: their rows first, and by themselves.
+        written = {
+            values[_KIND]
+            for uuid, values in wanted.items()
+            if uuid not in stored or stored[uuid][_FIRST + _KIND] != values[_KIND]
+        }
+        if written:
+            new_kinds = [kinds[digest] for digest in sorted(written)]
+            self._transactions.write(lambda connection: make(connection, new_kinds, now))
         new = [
             {
                 **dict(zip(REPORTED, values, strict=True)),
@@ -262,9 +279,9 @@ def get(connection: sa.Connection, uuid: str, *, lock: bool = False) -> records.
 
     :raises ComputeNodeNotFound: there is no record of it.
     """
-    statement = sa.select(*COLUMNS).where(_LIVE, _NODE.uuid == uuid)
+    statement = compute_node_rows.select().where(_NODE.uuid == uuid)
     if lock:
-        statement = statement.with_for_update()
+        statement = statement.with_for_update(of=_NODE)
     row = connection.execute(statement).one_or_none()
     if row is None:
         raise errors.ComputeNodeNotFound(uuid)

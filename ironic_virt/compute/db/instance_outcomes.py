@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import claims, history, instance_rows, models, ports, records
+from ironic_virt.compute.db import claims, history, instance_rows, models, pools, ports, records
 from ironic_virt.compute.db.instance_rows import LIVE
 from ironic_virt.compute.db.transactions import Transactions
 from ironic_virt.compute.states import TaskState, VmState
@@ -167,13 +167,13 @@ class InstanceOutcomes:
                 "attempts": found.attempts + 1,
                 "tried_nodes": [*found.tried_nodes, *([given_up] if given_up else [])],
             }
-            _swap(connection, uuid, expected_task_state, now, values, expected_task_state)
             if pool:
-                claimed = claims.claim_place(connection, node, host, now)
+                claimed = pools.has_place(connection, node, host)
             else:
                 claimed = claims.claim(connection, node, host, uuid, now)
             if not claimed:
                 raise errors.ClaimLost(node, uuid)
+            _swap(connection, uuid, expected_task_state, now, values, expected_task_state)
             if fault is not None:
                 history.add_fault(connection, uuid, found.host, fault, now)
             return True

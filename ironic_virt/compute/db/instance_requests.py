@@ -15,7 +15,7 @@ from oslo_db import exception as db_exception
 
 from ironic_virt import virt
 from ironic_virt.compute import errors, states
-from ironic_virt.compute.db import claims, history, instance_rows, models, ports, records
+from ironic_virt.compute.db import claims, history, instance_rows, models, pools, ports, records
 from ironic_virt.compute.db.instance_outcomes import remove
 from ironic_virt.compute.db.transactions import Transactions
 from ironic_virt.compute.states import TaskState, VmState
@@ -48,12 +48,12 @@ class InstanceRequests:
         :raises InstanceExists: the uuid is taken.
         :raises InvalidRequest: another instance has one of its ports.
         """
-        pool = node.name if isinstance(node, records.Pool) else None
+        pool = node.name if isinstance(node, records.NodePool) else None
 
         def work(connection: sa.Connection) -> records.Instance:
             now = self._transactions.now()
             if pool is not None:
-                claimed = claims.claim_place(connection, pool, node.host, now)
+                claimed = pools.has_place(connection, pool, node.host)
             else:
                 claimed = claims.claim(connection, node.uuid, node.host, new.uuid, now)
             if not claimed:
@@ -94,7 +94,7 @@ class InstanceRequests:
             if self._exists(new.uuid):
                 raise errors.InstanceExists(new.uuid) from exc
             raise errors.ClaimLost(node.uuid, new.uuid) from exc
-        place = found.pool if isinstance(node, records.Pool) else found.node
+        place = found.pool if isinstance(node, records.NodePool) else found.node
         if place != node.uuid or found.vm_state != VmState.BUILDING:
             raise errors.InstanceExists(new.uuid)
         return found

@@ -23,6 +23,7 @@ from ironic_virt.compute.db import types
 
 _UUID = sa.String(36)
 _NAME = sa.String(255)
+_DIGEST = sa.String(32)
 # Names compare to the letter, as on the other databases, and may hold any letter.
 _MYSQL = {
     "mysql_engine": "InnoDB",
@@ -80,23 +81,20 @@ class Service(SoftDeleted, Base):
 
 
 class ComputeNode(SoftDeleted, Base):
-    """An Ironic node, as of its service's last refresh, and who has claimed it."""
+    """An Ironic node, as of its service's last refresh, and who has claimed it.
+
+    Where Ironic picks the nodes, a service has one such record with its ``pools``.
+    """
 
     __tablename__ = "compute_nodes"
     __table_args__ = (
         sa.UniqueConstraint("deleted", "uuid", name="uniq_compute_nodes_uuid"),
         sa.UniqueConstraint("instance_uuid", name="uniq_compute_nodes_instance_uuid"),
         sa.Index("ix_compute_nodes_host", "host", "deleted", "uuid"),
-        # Free nodes by size, and by class and size; db/candidates.py asks for these.
+        # Free nodes by kind and service; db/candidates.py asks for it by name.
         sa.Index(
-            "ix_compute_nodes_free_class_sizes",
-            *("deleted", "available", "instance_uuid", "placement_class"),
-            *("memory_mb", "vcpus", "local_gb", "uuid", "host"),
-        ),
-        sa.Index(
-            "ix_compute_nodes_free_sizes",
-            *("deleted", "available", "instance_uuid"),
-            *("memory_mb", "vcpus", "local_gb", "uuid", "host"),
+            "ix_compute_nodes_free",
+            *("deleted", "available", "instance_uuid", "kind", "host", "uuid"),
         ),
         _MYSQL,
     )
@@ -105,48 +103,46 @@ class ComputeNode(SoftDeleted, Base):
     host: orm.Mapped[str] = orm.mapped_column(_NAME)
     hypervisor_type: orm.Mapped[str] = orm.mapped_column(sa.String(64))
     hypervisor_version: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    vcpus: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    memory_mb: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    local_gb: orm.Mapped[int] = orm.mapped_column(sa.Integer)
+    kind: orm.Mapped[str] = orm.mapped_column(_DIGEST)
     cpu_arch: orm.Mapped[str | None] = orm.mapped_column(sa.String(64))
-    resource_class: orm.Mapped[str | None] = orm.mapped_column(sa.String(80))
-    placement_class: orm.Mapped[str] = orm.mapped_column(sa.String(96))
-    traits: orm.Mapped[str] = orm.mapped_column(types.long_text())
     stats: orm.Mapped[str] = orm.mapped_column(types.long_text())
     in_use: orm.Mapped[bool] = orm.mapped_column(sa.Boolean)
     available: orm.Mapped[bool] = orm.mapped_column(sa.Boolean)
     instance_uuid: orm.Mapped[str | None] = orm.mapped_column(_UUID)
+    pools: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
 
 
-class Pool(Base):
-    """Nodes of one kind that a service offers, by count, as of its last refresh.
+class NodeKind(Base):
+    """What nodes that are alike have in common; never changed."""
 
-    ``used`` is how many instances' rows name it: whoever changes such a row changes
-    this one in the same transaction.
-    """
-
-    __tablename__ = "pools"
+    __tablename__ = "node_kinds"
     __table_args__ = (
-        sa.UniqueConstraint("name", name="uniq_pools_name"),
-        sa.Index("ix_pools_host", "host"),
-        sa.Index("ix_pools_placement_class", "placement_class"),
+        sa.UniqueConstraint("digest", name="uniq_node_kinds_digest"),
+        sa.Index("ix_node_kinds_sizes", "memory_mb", "vcpus", "local_gb", "trait_count", "digest"),
         _MYSQL,
     )
 
-    name: orm.Mapped[str] = orm.mapped_column(_NAME)
-    host: orm.Mapped[str] = orm.mapped_column(_NAME)
-    compute_node_uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
-    resource_class: orm.Mapped[str] = orm.mapped_column(sa.String(80))
+    digest: orm.Mapped[str] = orm.mapped_column(_DIGEST)
+    resource_class: orm.Mapped[str | None] = orm.mapped_column(sa.String(80))
     placement_class: orm.Mapped[str] = orm.mapped_column(sa.String(96))
-    traits: orm.Mapped[str] = orm.mapped_column(types.long_text())
-    stats: orm.Mapped[str] = orm.mapped_column(types.long_text())
     vcpus: orm.Mapped[int] = orm.mapped_column(sa.Integer)
     memory_mb: orm.Mapped[int] = orm.mapped_column(sa.Integer)
     local_gb: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    cpu_arch: orm.Mapped[str | None] = orm.mapped_column(sa.String(64))
-    total: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    used: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    reserved: orm.Mapped[int] = orm.mapped_column(sa.Integer)
+    traits: orm.Mapped[str] = orm.mapped_column(types.long_text())
+    trait_count: orm.Mapped[int] = orm.mapped_column(sa.Integer)
+
+
+class NodeKindTrait(Base):
+    """A trait of a kind of nodes."""
+
+    __tablename__ = "node_kind_traits"
+    __table_args__ = (
+        sa.UniqueConstraint("trait", "kind", name="uniq_node_kind_traits_trait"),
+        _MYSQL,
+    )
+
+    kind: orm.Mapped[str] = orm.mapped_column(_DIGEST)
+    trait: orm.Mapped[str] = orm.mapped_column(_NAME)
 
 
 class Instance(SoftDeleted, Base):

@@ -85,7 +85,7 @@ class Moves:
                 .where(_INSTANCE.deleted == 0, _INSTANCE.uuid == move.instance)
                 .values(host=move.destination, updated_at=now)
             )
-            if claims.release_place(connection, move.instance, now):
+            if claims.release_place(connection, move.instance):
                 # Where the node has a record, too, from before or after it had pools.
                 connection.execute(
                     sa.update(_NODE)

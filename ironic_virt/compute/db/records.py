@@ -54,9 +54,37 @@ class Service:
 
     def is_up(self, now: datetime.datetime, down_time: float) -> bool:
         """Whether it reported within ``down_time`` seconds and isn't forced down."""
-        if self.forced_down or self.last_seen_at is None:
+        return not self.forced_down and self.reports(now, down_time)
+
+    def reports(self, now: datetime.datetime, down_time: float) -> bool:
+        """Whether it reported within ``down_time`` seconds, forced down or not."""
+        if self.last_seen_at is None:
             return False
         return now - self.last_seen_at <= datetime.timedelta(seconds=down_time)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PoolReport:
+    """What a service says about one of its pools at a refresh.
+
+    Sizes are what each of its nodes has, 0 where they differ or it isn't known.
+
+    :param used: how many instances were counted in it; what has changed since then is
+        made up for when it is written down.
+    :param reserved: how many of the others are not to be had.
+    """
+
+    name: str
+    resource_class: str
+    total: int
+    used: int = 0
+    reserved: int = 0
+    traits: frozenset[str] = frozenset()
+    stats: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
+    vcpus: int = 0
+    memory_mb: int = 0
+    local_gb: int = 0
+    cpu_arch: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,6 +93,7 @@ class NodeReport:
 
     :param in_use: an instance has the node in Ironic.
     :param available: Ironic could deploy on it now; without effect if ``in_use``.
+    :param pools: of a service's one record where Ironic picks the node.
     """
 
     uuid: str
@@ -79,6 +108,7 @@ class NodeReport:
     stats: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
     in_use: bool = False
     available: bool = True
+    pools: tuple[PoolReport, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,31 +142,7 @@ class ComputeNode:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PoolReport:
-    """What a service says about one of its pools at a refresh.
-
-    Sizes are what each of its nodes has, 0 where they differ or it isn't known.
-
-    :param used: how many instances were counted in it; what has changed since then is
-        made up for when it is written down.
-    :param reserved: how many of the others are not to be had.
-    """
-
-    name: str
-    resource_class: str
-    total: int
-    used: int = 0
-    reserved: int = 0
-    traits: frozenset[str] = frozenset()
-    stats: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
-    vcpus: int = 0
-    memory_mb: int = 0
-    local_gb: int = 0
-    cpu_arch: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Pool:
+class NodePool:
     """A pool as of its service's last refresh, and how many instances have a place in it.
 
     Schedulers take it as they take a compute node; see
@@ -158,8 +164,38 @@ class Pool:
     total: int
     used: int
     reserved: int
-    created_at: datetime.datetime
     updated_at: datetime.datetime | None
+
+    @classmethod
+    def of(
+        cls,
+        report: PoolReport,
+        host: str,
+        compute_node: str,
+        used: int,
+        updated_at: datetime.datetime | None,
+    ) -> NodePool:
+        """The pool that a service has reported.
+
+        :param used: how many instances have a place by now.
+        """
+        return cls(
+            name=report.name,
+            host=host,
+            compute_node=compute_node,
+            resource_class=report.resource_class,
+            traits=report.traits,
+            stats=report.stats,
+            vcpus=report.vcpus,
+            memory_mb=report.memory_mb,
+            local_gb=report.local_gb,
+            cpu_arch=report.cpu_arch,
+            total=max(report.total, used),
+            used=used,
+            # The nodes of those that have left since are being cleaned.
+            reserved=report.reserved + max(0, report.used - used),
+            updated_at=updated_at,
+        )
 
     @property
     def free(self) -> int:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import models, pools, records
+from ironic_virt.compute.db import models, records
 from ironic_virt.compute.db.transactions import Transactions
 
 _COLUMNS: tuple[Any, ...] = (
@@ -130,8 +130,7 @@ class Services:
 
     def list(self) -> Sequence[records.Service]:
         """All services, by name."""
-        statement = sa.select(*_COLUMNS).where(_LIVE).order_by(models.Service.host)
-        rows = self._transactions.read(lambda connection: connection.execute(statement).all())
+        rows = self._transactions.read(lambda connection: connection.execute(_select()).all())
         return [records.Service(*row) for row in rows]
 
     def get(self, host: str) -> records.Service:
@@ -153,14 +152,14 @@ class Services:
         """The services that are up and have pools of the same nodes as this one."""
 
         def work(connection: sa.Connection) -> Sequence[records.Service]:
-            with_pools = sa.select(models.ComputeNode.host).where(
-                models.ComputeNode.deleted == 0,
-                models.ComputeNode.hypervisor_type == records.POOLS,
+            every = [records.Service(*row) for row in connection.execute(_select())]
+            record_of = {one.host: records.pools_record(one.host) for one in every}
+            node = models.ComputeNode
+            statement = sa.select(node.uuid).where(
+                node.deleted == 0, node.uuid.in_(record_of.values())
             )
-            statement = sa.select(*_COLUMNS).where(
-                _LIVE, sa.or_(models.Service.host == host, models.Service.host.in_(with_pools))
-            )
-            return [records.Service(*row) for row in connection.execute(statement)]
+            with_pools = set(connection.execute(statement).scalars())
+            return [one for one in every if one.host == host or record_of[one.host] in with_pools]
 
         found = self._transactions.read(work)
         mine = next((_target(one) for one in found if one.host == host), None)
@@ -198,34 +197,40 @@ class Services:
         return self._transactions.write(work)
 
     def delete(self, host: str) -> None:
-        """Delete a service that owns nothing any more.
-
-        Pools without instances go with it when it is down.
+        """Delete a service that is down and owns nothing any more; its pools go with it.
 
         :raises ServiceNotFound: there is none of this name.
-        :raises ServiceInUse: it has compute nodes or instances.
+        :raises ServiceInUse: it is up, or has compute nodes or instances.
         """
+        node = models.ComputeNode
 
         def work(connection: sa.Connection) -> None:
             found = get(connection, host, lock=True)
             now = self._transactions.now()
-            if not found.is_up(now, self._down_time):
-                pools.drop(connection, host, now)
-            elif pools.has_any(connection, host):
-                raise errors.ServiceInUse(
-                    host, "it is up and offers pools of nodes; stop it first"
-                )
-            for what, owner, deleted in (
-                ("compute nodes", models.ComputeNode.host, models.ComputeNode.deleted),
-                ("instances", models.Instance.host, models.Instance.deleted),
+            if found.is_up(now, self._down_time):
+                raise errors.ServiceInUse(host, "it is up; stop it first")
+            pools = sa.and_(node.deleted == 0, node.uuid == records.pools_record(host))
+            for what, count in (
+                (
+                    "compute nodes",
+                    sa.select(sa.func.count()).where(
+                        node.host == host, node.deleted == 0, sa.not_(pools)
+                    ),
+                ),
+                (
+                    "instances",
+                    sa.select(sa.func.count()).where(
+                        models.Instance.host == host, models.Instance.deleted == 0
+                    ),
+                ),
             ):
-                count = connection.scalar(
-                    sa.select(sa.func.count()).where(owner == host, deleted == 0)
-                )
-                if count:
+                if number := connection.scalar(count):
                     raise errors.ServiceInUse(
-                        host, f"it has {count} {what}; move them to another service first"
+                        host, f"it has {number} {what}; move them to another service first"
                     )
+            connection.execute(
+                sa.update(node).where(pools).values(deleted=node.id, deleted_at=now)
+            )
             connection.execute(
                 sa.update(models.Service)
                 .where(_LIVE, models.Service.host == host)
@@ -233,6 +238,10 @@ class Services:
             )
 
         self._transactions.write(work)
+
+
+def _select() -> sa.Select[*tuple[Any, ...]]:
+    return sa.select(*_COLUMNS).where(_LIVE).order_by(models.Service.host)
 
 
 def _target(service: records.Service) -> tuple[str | None, str | None]:

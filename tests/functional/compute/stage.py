@@ -66,6 +66,14 @@ def report(**values: Any) -> records.NodeReport:
     )
 
 
+def offer(db: Database, host: str, *pools: records.PoolReport) -> None:
+    """What a service writes down whose nodes Ironic picks."""
+    record = records.NodeReport(
+        records.pools_record(host), hypervisor_type=records.POOLS, available=False, pools=pools
+    )
+    db.compute_nodes.save(host, [record])
+
+
 def free_node(db: Database, host: str, **values: Any) -> records.ComputeNode:
     """A free node of a service's."""
     node = report(**values)

@@ -22,7 +22,7 @@ from ironic_virt.compute.requests import Outcome, Request, Requests
 from ironic_virt.compute.states import TaskState, VmState
 from tests import log_watch
 from tests.functional.compute.commands import Commands
-from tests.functional.compute.stage import free_node, new_uuid, register
+from tests.functional.compute.stage import free_node, new_uuid, offer, register
 
 IMAGE = ("--image", "file:///images/a.raw")
 CREATE = ("server", "create", "--flavor", "gold", *IMAGE)
@@ -593,7 +593,7 @@ def test_pools_are_listed_by_name_with_their_numbers(run: Commands, db: Database
         records.PoolReport("gold~one", "gold", 5, reserved=1, traits=frozenset({"CUSTOM_X"})),
         records.PoolReport("silver~one", "silver", 2, memory_mb=1024),
     ]
-    db.pools.save("one", pools)
+    offer(db, "one", *pools)
     gold, silver = run.json("node", "list", "--pools")
     assert gold == {
         "Name": "gold~one",

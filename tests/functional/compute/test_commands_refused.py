@@ -171,7 +171,7 @@ def state(db: Database) -> list[object]:
         (
             "service delete one",
             1,
-            "Compute service 'one' can't be deleted: it has 3 compute",
+            "Compute service 'one' can't be deleted: it is up; stop it first",
         ),
         ("flavor create", 2, "the following arguments are required: <flavor-name>"),
         ("flavor create gold", 1, "There is a flavor 'gold' already"),

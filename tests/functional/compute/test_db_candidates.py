@@ -5,15 +5,19 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from oslo_config import cfg
 
 from ironic_virt.compute.db import Database, records
-from ironic_virt.compute.db.candidates import BY_CLASS_AND_SIZE, BY_SIZE
+from ironic_virt.compute.db.candidates import FREE_INDEX
+from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateQuery, RecordList, Span
+from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 from tests.functional.compute.stage import (
     Clock,
     free_node,
@@ -99,9 +103,10 @@ def test_each_node_that_fits_comes_once_and_no_other(
             found = [node for batch in batches for node in batch]
             assert sorted(node.uuid for node in found) == expected, name
             assert all(0 < len(batch) <= size for batch in batches), name
-            if len(query.resource_classes or "x") == 1:
-                shapes = [(node.memory_mb, node.vcpus, node.local_gb) for node in found]
-                assert shapes == sorted(shapes), name
+            sizes = [
+                (node.memory_mb, node.vcpus, node.local_gb, len(node.traits)) for node in found
+            ]
+            assert sizes == sorted(sizes), name
 
 
 def test_what_was_tried_is_left_out(db: Database, nodes: Sequence[records.ComputeNode]) -> None:
@@ -146,30 +151,72 @@ def test_instances_are_counted_by_host(db: Database) -> None:
     assert db.candidates.instances_by_host() == {"one": 2}
 
 
-@pytest.mark.parametrize("name", ["exact", "exact-and-class", "least", "least-and-class", "any"])
-def test_sqlite_finds_them_by_the_index_made_for_it(db: Database, name: str) -> None:
-    engine = db._transactions.engine
-    if engine.dialect.name != "sqlite":
+def test_services_take_turns_however_many_nodes_each_has(
+    db: Database, database_conf: cfg.ConfigOpts
+) -> None:
+    for host, number in (("large", 600), ("small", 40), ("little", 40)):
+        register(db, host)
+        db.compute_nodes.save(
+            host,
+            # Kinds that are as large come together.
+            [report(resource_class=("gold", "iron")[n % 2]) for n in range(number)],
+        )
+    for seed in range(5):
+        batch = next(db.candidates.batches(CandidateQuery(), 60, random.Random(seed)))
+        assert Counter(node.host for node in batch) == {"large": 20, "small": 20, "little": 20}
+    picker = FilterScheduler.from_conf(database_conf, random.Random(1))
+    picked = picker.select(RequestSpec(memory_mb=16384), db.candidates, 105)
+    assert Counter(host.host for host in picked) == {"large": 35, "small": 35, "little": 35}
+
+
+_EXPLAIN = "EXPLAIN QUERY PLAN"
+
+
+class Statements:
+    """What is asked of compute nodes meanwhile, and how SQLite would find it."""
+
+    def __init__(self, db: Database) -> None:
+        self._engine = db._transactions.engine
+        self._seen: list[tuple[str, Any]] = []
+
+    def __enter__(self) -> Statements:
+        sa.event.listen(self._engine, "before_cursor_execute", self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sa.event.remove(self._engine, "before_cursor_execute", self._note)
+
+    def _note(self, _c: object, _k: object, statement: str, parameters: Any, *_: object) -> None:
+        if "compute_nodes" in statement:
+            self._seen.append((statement, parameters))
+
+    def plans(self) -> list[str]:
+        assert self._seen
+        with self._engine.connect() as connection:
+            return [
+                row[3]
+                for statement, parameters in self._seen
+                for row in connection.exec_driver_sql(
+                    f"EXPLAIN QUERY PLAN {statement}", parameters
+                )
+                if "compute_nodes" in row[3]
+            ]
+
+
+@pytest.mark.parametrize("name", ["any", "exact", "least-and-class", "traits", "no-trait"])
+def test_no_search_looks_at_more_nodes_than_it_finds(db: Database, name: str) -> None:
+    if db._transactions.engine.dialect.name != "sqlite":
         pytest.skip("reads the plan as SQLite tells it")
     register(db, "one")
     db.compute_nodes.save("one", [report(memory_mb=size) for size in (8192, 16384, 32768) * 4])
-    searched: list[tuple[str, Any]] = []
-
-    def note(_c: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
-        if "FROM compute_nodes" in statement:
-            searched.append((statement, parameters))
-
-    sa.event.listen(engine, "before_cursor_execute", note)
-    list(db.candidates.batches(QUERIES[name], 4, random.Random(1)))
-    sa.event.remove(engine, "before_cursor_execute", note)
-    assert searched
-    index = BY_CLASS_AND_SIZE if "class" in name else BY_SIZE
-    with engine.connect() as connection:
-        for statement, parameters in searched:
-            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
-            told = [row[3] for row in plan.all()]
-            assert len(told) == 1, told
-            assert f"INDEX {index} " in told[0]
-            assert told[0].startswith("SEARCH")
-            if "uuid >" in statement or "uuid <" in statement:
-                assert "memory_mb=? AND vcpus=? AND local_gb=? AND uuid" in told[0]
+    with Statements(db) as seen:
+        list(db.candidates.batches(QUERIES[name], 4, random.Random(1)))
+    searches = {
+        f"INDEX {FREE_INDEX} (deleted=? AND available=? AND instance_uuid=? AND kind=? AND host=?",
+        "USING INTEGER PRIMARY KEY (rowid=?)",
+        # The record of a service's pools.
+        "(deleted=? AND uuid=?)",
+    }
+    for plan in seen.plans():
+        assert plan.startswith("SEARCH"), plan
+        assert any(search in plan for search in searches), plan

@@ -48,8 +48,8 @@ def test_a_record_says_what_was_reported(db: Database) -> None:
     node = report(resource_class="bare-metal.8")
     assert db.compute_nodes.save("one", [node]) == {}
     found = db.compute_nodes.get(node.uuid)
-    for field in dataclasses.fields(node):
-        assert getattr(found, field.name) == getattr(node, field.name), field.name
+    for name in {field.name for field in dataclasses.fields(node)} - {"pools"}:
+        assert getattr(found, name) == getattr(node, name), name
     assert (found.host, found.instance_uuid, found.created_at) == ("one", None, db.now())
 
 

@@ -61,9 +61,12 @@ def test_what_an_operator_has_set_survives_a_restart(db: Database) -> None:
     assert (enabled.disabled, enabled.disabled_reason) == (False, None)
 
 
-def test_a_service_that_owns_something_is_not_deleted(db: Database) -> None:
+def test_a_service_that_is_up_or_owns_something_is_not_deleted(db: Database, clock: Clock) -> None:
     register(db, "one")
+    with pytest.raises(errors.ServiceInUse, match="it is up; stop it first"):
+        db.services.delete("one")
     node = free_node(db, "one")
+    clock.advance(61)
     with pytest.raises(errors.ServiceInUse, match="1 compute nodes"):
         db.services.delete("one")
     db.compute_nodes.delete(node.uuid)
@@ -76,12 +79,14 @@ def test_a_service_that_owns_something_is_not_deleted(db: Database) -> None:
 def test_a_service_with_an_instance_is_not_deleted(db: Database) -> None:
     register(db, "one")
     db.instances.create_building(new_instance(), free_node(db, "one"))
+    db.services.update("one", forced_down=True)
     with pytest.raises(errors.ServiceInUse):
         db.services.delete("one")
 
 
 def test_a_deleted_service_can_come_back_as_a_new_one(db: Database) -> None:
     first = register(db, "one")
+    db.services.update("one", forced_down=True)
     db.services.delete("one")
     with pytest.raises(errors.ServiceSuperseded):
         heartbeat(db, "one", first.incarnation)

@@ -139,7 +139,7 @@ class ServiceStage:
         self.db.instances.create_building(new, self.db.compute_nodes.get(node))
         return new.uuid
 
-    def pool(self, name: str) -> records.Pool:
+    def pool(self, name: str) -> records.NodePool:
         """The record of a pool."""
         return next(pool for pool in self.db.pools.list() if pool.name == name)
 
