@@ -6,24 +6,22 @@ Made for 100,000 nodes: a refresh asks the driver in detail only for those of
 which it has news, and writes only what differs.  Now and then everything is
 compared, so that a record which something else has changed is mended, too.
 
-A record is deleted only after the driver confirms that the node is gone.  A node
-that merely isn't this host's any more keeps its record, which nobody is given
-any more.  A record of another host is taken over only while the driver's nodes go
-from host to host by themselves.
+Nodes that aren't listed any more are withdrawn at once: nobody is given one.  A record is
+deleted only after the driver confirms that the node is gone.  A record of another host is
+taken over only while the driver's nodes go from host to host by themselves.
 
 One refresh at a time.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 from oslo_log import log as logging
 
 from ironic_virt import virt
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import ComputeNode, NodeReport
+from ironic_virt.compute.db.records import NodeReport
 from ironic_virt.compute.errors import ComputeNodeInUse, ComputeNodeNotFound
 from ironic_virt.compute.metrics import Metrics
 from ironic_virt.compute.pool_tracker import PoolTracker
@@ -36,6 +34,8 @@ WHOLE_EVERY = 10
 
 MOST_LOOKED_UP = 50
 """So many nodes that are missing are looked for in one refresh."""
+
+_NAMED = 8
 
 
 class Tracker:
@@ -55,6 +55,7 @@ class Tracker:
         self._written: dict[str, object] = {}
         self._rounds = 0
         self._next_missing = ""
+        self._missing: set[str] = set()
         self._conflicts: dict[str, str] = {}
         self._in_use: set[str] = set()
         self._withdrawn = False
@@ -189,15 +190,27 @@ class Tracker:
 
         :returns: how many records were deleted.
         """
+        self._withdraw(missing)
         self._in_use.intersection_update(missing)
-        deleted = 0
-        for uuid in self._some_of(missing):
-            self._written.pop(uuid, None)
-            if self._driver.is_node_deleted(uuid):
-                deleted += self._delete(uuid)
-            else:
-                self._withdraw(uuid)
-        return deleted
+        return sum(
+            self._delete(uuid)
+            for uuid in self._some_of(missing)
+            if self._driver.is_node_deleted(uuid)
+        )
+
+    def _withdraw(self, missing: Collection[str]) -> None:
+        """See that nobody is given a node that isn't this host's any more, all at once."""
+        new = sorted(set(missing) - self._missing)
+        if new:
+            for uuid in new:
+                self._written.pop(uuid, None)
+            if withdrawn := self._nodes.withdraw(self._host, new):
+                LOG.warning(
+                    "%d nodes are not among this host's nodes any more, and no new instance gets "
+                    "them; a record stays until Ironic has no such node: %s%s",
+                    *(withdrawn, ", ".join(new[:_NAMED]), ", ..." if len(new) > _NAMED else ""),
+                )
+        self._missing = set(missing)
 
     def _some_of(self, missing: Collection[str]) -> list[str]:
         """Those whose turn it is: a shard that went elsewhere is not asked for at once."""
@@ -220,18 +233,6 @@ class Tracker:
         LOG.info("Node %s is gone from Ironic; its record is deleted", uuid)
         return True
 
-    def _withdraw(self, uuid: str) -> None:
-        """See that nobody is given a node here that isn't this host's any more."""
-        record = self._nodes.get(uuid)
-        if not record.available or record.host != self._host:
-            return
-        self._nodes.save(self._host, [_unavailable(record)])
-        LOG.warning(
-            "Node %s is not among this host's nodes any more, and still in Ironic; its record "
-            "stays, and no new instance gets it",
-            uuid,
-        )
-
     def _withdraw_all(self, error: InventoryTooOld) -> None:
         """See that nobody is given any node of this host; the records stay."""
         if self._withdrawn:
@@ -239,15 +240,7 @@ class Tracker:
         # Compare all when they are listed again.
         self._written.clear()
         self._rounds = 0
-        records = [one for one in self._nodes.iterate(self._host) if one.available]
-        self._nodes.save(self._host, [_unavailable(record) for record in records])
+        self._nodes.withdraw(self._host)
         self._pools.withdraw()
         self._withdrawn = True
         LOG.error("No node of this host is offered any more: %s", error)
-
-
-def _unavailable(record: ComputeNode) -> NodeReport:
-    """A record as it is, but that nobody is given the node."""
-    fields = {field.name for field in dataclasses.fields(NodeReport)}
-    seen = {name: getattr(record, name) for name in fields}
-    return NodeReport(**{**seen, "available": False})

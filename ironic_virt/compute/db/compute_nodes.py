@@ -202,6 +202,24 @@ class ComputeNodes:
                 )
                 self._execute(statement)
 
+    def withdraw(self, host: str, uuids: Collection[str] | None = None) -> int:
+        """See that nobody is given a service's nodes until their next report.
+
+        :param uuids: of these nodes; ``None``: of all.
+        :returns: how many were offered until now.
+        """
+        offered = (_LIVE, _NODE.host == host, _NODE.available == sa.true())
+        which = [()] if uuids is None else [(_NODE.uuid.in_(s),) for s in chunks(sorted(uuids))]
+        values = {"available": False, "updated_at": self._transactions.now()}
+
+        def work(connection: sa.Connection) -> int:
+            return sum(
+                connection.execute(sa.update(_NODE).where(*offered, *some).values(values)).rowcount
+                for some in which
+            )
+
+        return self._transactions.write(work)
+
     def keep_only(self, host: str, uuids: Collection[str]) -> int:
         """Delete a service's other records, but for those of nodes that an instance has.
 
