@@ -102,7 +102,7 @@ class Ours(Refresher):
 
     def known(self) -> list[list[Any]]:
         """See :meth:`Refresher.known`."""
-        nodes = self.driver._nodes.inventory.snapshot.nodes.values()
+        nodes = self.driver._site.nodes.inventory.snapshot.nodes.values()
         return [
             [node.uuid, node.instance_uuid, node.provision_state, node.power_state]
             for node in nodes

@@ -95,6 +95,16 @@ class NodeAccess:
             raise exceptions.InstanceNotFound(instance.uuid)
         return node
 
+    def guarded(self, instance: InstanceLike) -> Node:
+        """The same, past the guard.
+
+        :raises InstanceNotFound: no node carries it.
+        :raises NodeNotOurs: the node is outside the target set.
+        """
+        node = self.of_instance(instance)
+        self.guard(node, instance)
+        return node
+
     def note(self, node: Node) -> None:
         """Let inventory and claim know what was read or changed."""
         if node.instance_uuid is None and self.target.why_outside(node):

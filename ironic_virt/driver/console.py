@@ -17,20 +17,17 @@ That it is on is read from the node: asking for the console itself would end a s
 from __future__ import annotations
 
 import contextlib
-import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.consoles import ConsoleInfo
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.waiting.watcher import Watcher
-from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.change import Change, is_refusal
+from ironic_virt.driver.site import Site
 from ironic_virt.virt import ConsoleAddress, InstanceLike
 
 LOG = logging.getLogger(__name__)
@@ -58,24 +55,10 @@ _LEFT_ON = _Kind("serial", "", None)
 
 
 class Console:
-    """Finds consoles.  Thread-safe: it keeps nothing between calls.
+    """Finds consoles.  Thread-safe: it keeps nothing between calls."""
 
-    :param clock: a monotonic clock in seconds.
-    """
-
-    def __init__(
-        self,
-        conf: cfg.ConfigOpts,
-        client: IronicClient,
-        access: NodeAccess,
-        watcher: Watcher,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._conf = conf
-        self._client = client
-        self._access = access
-        self._watcher = watcher
-        self._clock = clock
+    def __init__(self, site: Site) -> None:
+        self._site = site
 
     def serial(self, instance: InstanceLike) -> ConsoleAddress:
         """The serial console, which nobody else has any more.
@@ -84,13 +67,13 @@ class Console:
         :raises ConsoleUnavailable, WaitTimeout: there is none to be had.
         :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
-        node = self._at_rest(instance, _SERIAL)
-        if node.console_enabled:
-            self._info(node, instance, _SERIAL)
-            self._switch(node, instance, _SERIAL, on=False)
-        with self._switched_on(node, instance, _SERIAL):
-            host, port = _tcp(self._info(node, instance, _SERIAL), node, instance)
-        LOG.info("Instance %s, node %s: its serial console is on", instance.uuid, node.uuid)
+        found = self._at_rest(instance, _SERIAL)
+        if found.node.console_enabled:
+            self._info(found)
+            self._switch(found, on=False)
+        with self._switched_on(found):
+            host, port = _tcp(self._info(found), found)
+        LOG.info("Instance %s, node %s: its serial console is on", instance.uuid, found.node.uuid)
         return ConsoleAddress("serial", host, port)
 
     def vnc(self, instance: InstanceLike) -> ConsoleAddress:
@@ -100,12 +83,12 @@ class Console:
         :raises ConsoleUnavailable, WaitTimeout: there is none to be had.
         :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
-        node = self._at_rest(instance, _VNC)
-        if node.console_enabled:
-            return self._vnc_address(node, instance)
-        with self._switched_on(node, instance, _VNC):
-            address = self._vnc_address(node, instance)
-        LOG.info("Instance %s, node %s: its VNC console is on", instance.uuid, node.uuid)
+        found = self._at_rest(instance, _VNC)
+        if found.node.console_enabled:
+            return self._vnc_address(found)
+        with self._switched_on(found):
+            address = self._vnc_address(found)
+        LOG.info("Instance %s, node %s: its VNC console is on", instance.uuid, found.node.uuid)
         return address
 
     def switch_off(self, node: Node, instance: InstanceLike) -> None:
@@ -116,9 +99,10 @@ class Console:
         :param node: past the guard, read just now, with its console on.
         :raises WaitCancelled: the service stops.
         """
+        found = _Found(self._site, instance, node, _LEFT_ON)
         try:
-            self._let_go(node, instance, _LEFT_ON)
-            self._switch(node, instance, _LEFT_ON, on=False)
+            self._let_go(found)
+            self._switch(found, on=False)
         except exceptions.WaitCancelled:
             raise
         except (exceptions.NodeError, exceptions.IronicError) as exc:
@@ -133,74 +117,66 @@ class Console:
 
     # -- where it is ----------------------------------------------------------
 
-    def _info(self, node: Node, instance: InstanceLike, kind: _Kind) -> ConsoleInfo:
+    def _info(self, found: _Found) -> ConsoleInfo:
         """What Ironic says of a console that is on, and of the kind that is wanted."""
-        try:
-            info = self._client.consoles.get(node.uuid)
-        except exceptions.IronicError as exc:
-            if not _is_refusal(exc):
-                raise
-            raise _refused(exc, node, instance, kind, "tells nothing of") from exc
+        kind = found.kind
+        with found.refused("tells nothing of"):
+            info = self._site.client.consoles.get(found.node.uuid)
         if not info.enabled:
-            reason = "somebody has switched the console off meanwhile; ask again"
-            raise _unavailable(node, instance, kind, reason)
+            raise found.unavailable("somebody has switched the console off meanwhile; ask again")
         if info.kind != kind.in_ironic:
-            found = f"is of type {info.kind!r}" if info.kind else "has no address"
-            reason = (
-                f"the node's console {found}, and {kind.in_ironic!r} is wanted: "
+            has = f"is of type {info.kind!r}" if info.kind else "has no address"
+            raise found.unavailable(
+                f"the node's console {has}, and {kind.in_ironic!r} is wanted: "
                 "see the node's console_interface"
             )
-            raise _unavailable(node, instance, kind, reason)
         return info
 
-    def _vnc_address(self, node: Node, instance: InstanceLike) -> ConsoleAddress:
-        info = self._info(node, instance, _VNC)
-        try:
-            host, port = self._client.consoles.vnc_address(node.uuid)
-        except exceptions.IronicError as exc:
-            if not _is_refusal(exc):
-                raise
-            raise _refused(exc, node, instance, _VNC, "tells nothing of") from exc
+    def _vnc_address(self, found: _Found) -> ConsoleAddress:
+        info = self._info(found)
+        with found.refused("tells nothing of"):
+            host, port = self._site.client.consoles.vnc_address(found.node.uuid)
         if not host or port is None:
-            reason = "Ironic has noted no vnc_host and vnc_port in the node's driver_internal_info"
-            raise _unavailable(node, instance, _VNC, reason)
+            raise found.unavailable(
+                "Ironic has noted no vnc_host and vnc_port in the node's driver_internal_info"
+            )
         return ConsoleAddress("vnc", host, port, url=info.url)
 
     # -- on and off -----------------------------------------------------------
 
-    def _at_rest(self, instance: InstanceLike, kind: _Kind) -> Node:
+    def _at_rest(self, instance: InstanceLike, kind: _Kind) -> _Found:
         """The node that carries the instance, past the guard, when it is not locked."""
-        node = self._access.of_instance(instance)
-        self._access.guard(node, instance)
+        node = self._site.access.guarded(instance)
+        found = _Found(self._site, instance, node, kind)
         if node.reservation is not None:
-            self._let_go(node, instance, kind)
-            node = self._access.held(instance, node.uuid)
-        return node
+            self._let_go(found)
+            found.look()
+        return found
 
-    def _let_go(self, node: Node, instance: InstanceLike, kind: _Kind) -> None:
+    def _let_go(self, found: _Found) -> None:
         """Wait until a node is not locked any more: Ironic would forget what it is asked for."""
-        if node.reservation is not None:
-            self._wait_until(node, instance, kind, _unlocked, f"be let go by {node.reservation}")
+        if locked_by := found.node.reservation:
+            self._wait_until(found, _unlocked, f"be let go by {locked_by}")
 
     @contextlib.contextmanager
-    def _switched_on(self, node: Node, instance: InstanceLike, kind: _Kind) -> Iterator[None]:
+    def _switched_on(self, found: _Found) -> Iterator[None]:
         """Switch it on, and off again if that or the block fails."""
-        self._ask(node, instance, kind, on=True)
+        self._ask(found, on=True)
         try:
-            self._reached(node, instance, kind, on=True)
+            self._reached(found, on=True)
             yield
         except (exceptions.NodeError, exceptions.IronicError) as exc:
-            self._off_again(node, instance, exc)
+            self._off_again(found, exc)
             raise
 
-    def _off_again(self, node: Node, instance: InstanceLike, error: Exception) -> None:
+    def _off_again(self, found: _Found, error: Exception) -> None:
         try:
-            now = self._access.held(instance, node.uuid)
+            now = found.look()
             if now.reservation is not None:
                 # Ironic would take the wish, and forget it.
                 why = f"{now.reservation} holds the node"
             elif now.console_enabled:
-                self._client.single_try().consoles.switch(node.uuid, False)
+                self._site.client.single_try().consoles.switch(now.uuid, False)
                 return
             else:
                 return
@@ -208,38 +184,35 @@ class Console:
             why = str(exc)
         LOG.warning(
             "Instance %s, node %s: its console may be left on, for it can't be switched off: %s",
-            *(instance.uuid, node.uuid, why),
+            *(found.instance.uuid, found.node.uuid, why),
         )
         error.add_note("It may be left on")
 
-    def _switch(self, node: Node, instance: InstanceLike, kind: _Kind, *, on: bool) -> None:
-        self._ask(node, instance, kind, on=on)
-        self._reached(node, instance, kind, on=on)
+    def _switch(self, found: _Found, *, on: bool) -> None:
+        self._ask(found, on=on)
+        self._reached(found, on=on)
 
     def _timeout(self, kind: _Kind) -> float:
         """Seconds that a change may take; 0: no limit."""
-        return float(getattr(self._conf.ironic, kind.option)) if kind.option else _LONGEST_OFF
+        option = kind.option
+        return float(getattr(self._site.conf.ironic, option)) if option else _LONGEST_OFF
 
-    def _ask(self, node: Node, instance: InstanceLike, kind: _Kind, *, on: bool) -> None:
-        timeout = self._timeout(kind)
-        began = self._clock()
+    def _ask(self, found: _Found, *, on: bool) -> None:
+        timeout = self._timeout(found.kind)
+        began = self._site.clock()
+        uuid = found.node.uuid
 
         def again() -> None:
-            now = self._access.held(instance, node.uuid)
-            passed = self._clock() - began
+            now = found.look()
+            passed = self._site.clock() - began
             if timeout and passed >= timeout:
-                what = f"be let go by {now.reservation}{kind.bound}"
-                raise exceptions.WaitTimeout(node.uuid, instance.uuid, what, passed, now.states)
+                what = f"be let go by {now.reservation}{found.kind.bound}"
+                raise found.error(exceptions.WaitTimeout, what, passed, now.states)
 
-        try:
-            self._client.consoles.switch(node.uuid, on, again=again)
-        except exceptions.IronicError as exc:
-            if not _is_refusal(exc):
-                raise
-            what = "refuses to switch on" if on else "refuses to switch off"
-            raise _refused(exc, node, instance, kind, what) from exc
+        with found.refused("refuses to switch on" if on else "refuses to switch off"):
+            self._site.client.consoles.switch(uuid, on, again=again)
 
-    def _reached(self, node: Node, instance: InstanceLike, kind: _Kind, *, on: bool) -> None:
+    def _reached(self, found: _Found, *, on: bool) -> None:
         def until(now: Node) -> bool:
             # Ironic holds the node's lock from taking the request until its end.
             if now.reservation is not None:
@@ -250,32 +223,40 @@ class Console:
                 # Nobody tells whether Ironic has begun.
                 return False
             done = "switched on" if on else "switched off"
-            reason = f"the console could not be {done}: {now.why}"
-            raise _unavailable(node, instance, kind, reason)
+            raise found.unavailable(f"the console could not be {done}: {now.why}")
 
-        self._wait_until(node, instance, kind, until, f"have its console {'on' if on else 'off'}")
+        self._wait_until(found, until, f"have its console {'on' if on else 'off'}")
 
-    def _wait_until(
-        self,
-        node: Node,
-        instance: InstanceLike,
-        kind: _Kind,
-        until: Callable[[Node], bool],
-        what: str,
-    ) -> None:
+    def _wait_until(self, found: _Found, until: Callable[[Node], bool], what: str) -> None:
         def there(now: Node | None) -> bool | None:
-            if now is None or now.instance_uuid != instance.uuid:
-                reason = "the instance went off the node meanwhile"
-                raise _unavailable(node, instance, kind, reason)
+            if now is None or now.instance_uuid != found.instance.uuid:
+                raise found.unavailable("the instance went off the node meanwhile")
             return until(now) or None
 
-        self._watcher.wait(
-            node.uuid,
+        found.wait(
             there,
-            what=f"{what}{kind.bound}",
-            timeout=self._timeout(kind),
-            instance=instance.uuid,
-            state=node.provision_state,
+            f"{what}{found.kind.bound}",
+            self._timeout(found.kind),
+            state=found.node.provision_state,
+        )
+
+
+class _Found(Change):
+    """The node whose console it is, and which kind is wanted."""
+
+    def __init__(self, site: Site, instance: InstanceLike, node: Node, kind: _Kind) -> None:
+        super().__init__(site, instance, node)
+        self.kind = kind
+
+    def unavailable(self, reason: str) -> exceptions.NodeError:
+        """The error that says why there is no console."""
+        return self.error(exceptions.ConsoleUnavailable, self.kind.name, reason)
+
+    def refused(self, what: str) -> contextlib.AbstractContextManager[None]:
+        """See :meth:`Change.refused_as`; ``what`` is between Ironic and the console."""
+        said = f"Ironic {what} the console"
+        return self.refused_as(
+            exceptions.ConsoleUnavailable, said, self.kind.name, when=is_refusal
         )
 
 
@@ -283,33 +264,7 @@ def _unlocked(node: Node) -> bool:
     return node.reservation is None
 
 
-def _unavailable(
-    node: Node,
-    instance: InstanceLike,
-    kind: _Kind,
-    reason: str,
-    request_id: str | None = None,
-) -> exceptions.ConsoleUnavailable:
-    return exceptions.ConsoleUnavailable(
-        node.uuid, instance.uuid, kind.name, reason, request_id=request_id
-    )
-
-
-def _is_refusal(error: exceptions.IronicError) -> bool:
-    """Whether Ironic has said no; else it could not be asked."""
-    return error.status is not None and not isinstance(
-        error, exceptions.IronicUnavailable | exceptions.UnexpectedAnswer
-    )
-
-
-def _refused(
-    error: exceptions.IronicError, node: Node, instance: InstanceLike, kind: _Kind, what: str
-) -> exceptions.ConsoleUnavailable:
-    reason = f"Ironic {what} the console: {error.message}"
-    return _unavailable(node, instance, kind, reason, error.request_id)
-
-
-def _tcp(info: ConsoleInfo, node: Node, instance: InstanceLike) -> tuple[str, int]:
+def _tcp(info: ConsoleInfo, found: _Found) -> tuple[str, int]:
     """Host and port of a console that is a stream of TCP."""
     try:
         url = urllib.parse.urlsplit(info.url or "")
@@ -317,5 +272,4 @@ def _tcp(info: ConsoleInfo, node: Node, instance: InstanceLike) -> tuple[str, in
             return url.hostname, url.port
     except ValueError:
         pass
-    reason = f"its address {info.url!r} is not like 'tcp://host:port'"
-    raise _unavailable(node, instance, _SERIAL, reason)
+    raise found.unavailable(f"its address {info.url!r} is not like 'tcp://host:port'")

@@ -19,7 +19,8 @@ from oslo_log import log as logging
 from ironic_virt import virt
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.waiting.watcher import Watcher
-from ironic_virt.driver import diagnostics, history, resources
+from ironic_virt.driver import history
+from ironic_virt.driver.compute_nodes import ComputeNodes
 from ironic_virt.driver.console import Console
 from ironic_virt.driver.deploy import project_fields
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
@@ -27,12 +28,16 @@ from ironic_virt.driver.deploy.deployment import Deployment
 from ironic_virt.driver.deploy.rebuild import Rebuild
 from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.hooks import Hooks
-from ironic_virt.driver.host_nodes import HostNodes
+from ironic_virt.driver.instances import Instances
+from ironic_virt.driver.left_volumes import LeftVolumes
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.network_data import Link
+from ironic_virt.driver.pools.reconciliation import Reconciliation
+from ironic_virt.driver.pools.records import PoolRecords
 from ironic_virt.driver.pools.reservation import Reservation
 from ironic_virt.driver.power import Power
 from ironic_virt.driver.rescue import Rescue
+from ironic_virt.driver.site import Site
 from ironic_virt.driver.volumes import Volumes
 
 LOG = logging.getLogger(__name__)
@@ -60,64 +65,34 @@ class IronicDriver(virt.ComputeDriver):
         pause: Callable[[float], bool] | None = None,
     ) -> None:
         super().__init__(conf, virtapi)
-        self._client = client or IronicClient.from_conf(conf, virtapi.report_request)
-        self._nodes = nodes = HostNodes(
-            conf, self._client, virtapi, lambda one: self._teardown.take_off(one), clock
-        )
-        self._ownership = nodes.ownership
-        self._access = nodes.access
-        self._watcher = watcher or Watcher(
-            self._client.single_try(),
-            node_filter=lambda: self._ownership.target.node_filter(),
-            interval=float(conf.ironic.api_retry_interval),
-        )
-        self._network = Network(self._client, self._access)
-        self._power = Power(conf, self._client, self._access, self._watcher)
-        self._volumes = Volumes(self._client, self._access, self._power, virtapi)
+        client = client or IronicClient.from_conf(conf, virtapi.report_request)
         self._stopping = threading.Event()
-        self._reservation = Reservation(
+        self._site = site = Site.survey(
             conf,
-            self._client,
-            self._access,
             virtapi,
-            snapshot=lambda fresh: nodes.snapshot(refresh=fresh),
-            allowed=nodes.pools.allowed,
+            client,
+            watcher=watcher,
+            clock=clock,
             pause=pause or self._stopping.wait,
-            clock=clock,
         )
-        self._console = Console(conf, self._client, self._access, self._watcher, clock)
-        self._teardown = TearDown(
-            conf,
-            self._client,
-            self._access,
-            self._network,
-            self._volumes,
-            self._console,
-            self._watcher,
-            virtapi,
-            release=self._release_reservation,
-            clock=clock,
-        )
-        hooks = Hooks.from_conf(conf, self._client, virtapi)
-        drives = ConfigDrives(conf, self._client, self._network, virtapi)
+        self._pools = pools = PoolRecords(site)
+        self._compute_nodes = ComputeNodes(site, pools)
+        self._instances = Instances(site)
+        self._network = Network(site)
+        self._power = Power(site)
+        self._volumes = Volumes(site, self._power)
+        self._console = Console(site)
+        reservation = Reservation(site, pools)
+        self._teardown = TearDown(site, self._network, self._volumes, self._console, reservation)
+        hooks = Hooks.from_conf(conf, client, virtapi)
+        drives = ConfigDrives(site, self._network)
         self._deployment = Deployment(
-            conf,
-            self._client,
-            self._access,
-            self._network,
-            self._volumes,
-            self._watcher,
-            self._teardown,
-            virtapi,
-            nodes.selection,
-            self._reservation,
-            drives,
-            hooks,
+            site, self._network, self._volumes, drives, hooks, reservation, self._teardown
         )
-        self._rebuild = Rebuild(
-            conf, self._client, self._access, self._watcher, virtapi, drives, hooks
-        )
-        self._rescue = Rescue(conf, self._client, self._access, self._watcher, virtapi)
+        self._rebuild = Rebuild(site, drives, hooks)
+        self._rescue = Rescue(site)
+        self._reconciliation = Reconciliation(site, pools, self._teardown.take_off)
+        self._left_volumes = LeftVolumes(site)
 
     # -- the service's life ---------------------------------------------------
 
@@ -130,125 +105,119 @@ class IronicDriver(virt.ComputeDriver):
             ``conductor_group``; nothing is ever listed without the filter.
         :raises IronicError: it can't be reached or refuses our credentials.
         """
-        policy = self._ownership.adopt()
+        policy = self._site.nodes.ownership.adopt()
         # Also without any filter: the server may be too old altogether.
-        policy.target.check_server(self._client.versions)
+        policy.target.check_server(self._site.client.versions)
         for name in self.conf.ironic.project_fields:
-            self._client.require(project_fields.FEATURES[name])
+            self._site.client.require(project_fields.FEATURES[name])
         LOG.info("Compute service %s serves the nodes of %s", host, policy)
-        if self._by_ironic:
+        if self._site.selection.by_ironic:
             LOG.info("Ironic picks the nodes; pools say how many there are")
 
     def cleanup_host(self) -> None:
         """Wake whoever waits; deployments go on in Ironic."""
         self._stopping.set()
-        self._watcher.stop()
+        self._site.watcher.stop()
 
     def manages_several_nodes(self) -> bool:
         """One service has many nodes."""
         return True
 
-    @property
-    def _by_ironic(self) -> bool:
-        return self._nodes.selection.by_ironic
-
-    def _release_reservation(self, instance: virt.InstanceLike) -> bool:
-        return not self._nodes.may_be_allocated(instance) or self._reservation.release(instance)
-
     # -- nodes ----------------------------------------------------------------
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        """See :meth:`HostNodes.names`."""
-        return self._nodes.names(refresh)
+        """See :meth:`ComputeNodes.names`; with ``refresh``, what was left behind is looked for."""
+        names = self._compute_nodes.names(refresh)
+        if refresh:
+            self._reconciliation.look()
+            self._left_volumes.look()
+        return names
 
     def node_is_available(self, nodename: str) -> bool:
-        """See :meth:`HostNodes.is_available`."""
-        return self._nodes.is_available(nodename)
+        """See :meth:`ComputeNodes.is_available`."""
+        return self._compute_nodes.is_available(nodename)
 
     def is_node_deleted(self, nodename: str) -> bool:
-        """See :meth:`HostNodes.is_deleted`."""
-        return self._nodes.is_deleted(nodename)
+        """See :meth:`ComputeNodes.is_deleted`."""
+        return self._compute_nodes.is_deleted(nodename)
 
     def picks_nodes(self) -> bool:
         """Whether Ironic picks."""
-        return self._by_ironic
+        return self._site.selection.by_ironic
 
     def is_pool(self, nodename: str) -> bool:
         """Whether it is the name of a pool of this host, be there such a pool or not."""
-        return self._nodes.pools.is_pool(nodename)
+        return self._pools.is_pool(nodename)
 
     def rebalances_nodes(self) -> bool:
         """Whether the hash ring of ``[ironic] peer_list`` is in force."""
-        return self._ownership.by_ring
+        return self._site.nodes.ownership.by_ring
 
     def node_versions(self) -> Mapping[str, object]:
-        """See :meth:`HostNodes.versions`."""
-        return self._nodes.versions()
+        """See :meth:`ComputeNodes.versions`."""
+        return self._compute_nodes.versions()
 
     def node_version(self, nodename: str) -> object | None:
-        """See :meth:`HostNodes.version`."""
-        return self._nodes.version(nodename)
+        """See :meth:`ComputeNodes.version`."""
+        return self._compute_nodes.version(nodename)
 
     def nodes_age(self) -> float | None:
         """See :meth:`HostNodes.age`."""
-        return self._nodes.age()
+        return self._site.nodes.age()
 
     def refresh_error(self) -> str | None:
         """See :attr:`HostNodes.refresh_error`."""
-        return self._nodes.refresh_error
+        return self._site.nodes.refresh_error
 
     def node_counts(self) -> Mapping[str, int]:
-        """See :meth:`HostNodes.counts`."""
-        return self._nodes.counts()
+        """See :meth:`ComputeNodes.counts`."""
+        return self._compute_nodes.counts()
 
     def get_available_resource(self, nodename: str) -> virt.NodeResource:
-        """See :meth:`HostNodes.resource`."""
-        return self._nodes.resource(nodename)
+        """See :meth:`ComputeNodes.resource`."""
+        return self._compute_nodes.resource(nodename)
 
     def get_inventory(self, nodename: str) -> virt.NodeInventory:
-        """See :meth:`HostNodes.inventory_of`."""
-        return self._nodes.inventory_of(nodename)
+        """See :meth:`ComputeNodes.inventory_of`."""
+        return self._compute_nodes.inventory_of(nodename)
 
     def vif_links(self, nodename: str) -> Mapping[str, Link]:
         """The physical link of each VIF on a node, by VIF."""
         return self._network.links(nodename)
 
     def record_uuid(self, nodename: str) -> str:
-        """See :meth:`HostNodes.record_uuid`."""
-        return self._nodes.record_uuid(nodename)
+        """See :meth:`ComputeNodes.record_uuid`."""
+        return self._compute_nodes.record_uuid(nodename)
 
     def node_of(self, instance: virt.InstanceLike) -> str:
-        """See :meth:`HostNodes.node_of`."""
-        return self._nodes.node_of(instance)
+        """See :meth:`ComputeNodes.node_of`."""
+        return self._compute_nodes.node_of(instance)
 
     # -- instances ------------------------------------------------------------
 
     def list_instances(self) -> list[str]:
-        """Names of the instances on our nodes; the uuid where no name is known."""
-        uuids = self.list_instance_uuids()
-        names = self.virtapi.instance_names(uuids)
-        return [names.get(uuid, uuid) for uuid in uuids]
+        """See :meth:`Instances.names`."""
+        return self._instances.names()
 
     def list_instance_uuids(self) -> list[str]:
-        """The uuids of the instances on our nodes."""
-        ours, elsewhere = self._nodes.ours()
-        return [*(node.instance_uuid for node in ours if node.instance_uuid), *elsewhere]
+        """See :meth:`Instances.uuids`."""
+        return self._instances.uuids()
 
     def instance_exists(self, instance: virt.InstanceLike) -> bool:
-        """Whether any node in Ironic carries the instance."""
-        return self._client.node_of_instance(instance.uuid) is not None
+        """See :meth:`Instances.exists`."""
+        return self._instances.exists(instance)
 
     def get_info(self, instance: virt.InstanceLike, use_cache: bool = True) -> virt.InstanceInfo:
-        """The instance's power state.
+        """See :meth:`Instances.info`."""
+        return self._instances.info(instance, use_cache=use_cache)
 
-        :raises InstanceNotFound: no node carries it.
-        """
-        node = self._nodes.snapshot().by_instance(instance.uuid) if use_cache else None
-        return resources.instance_info(node or self._access.of_instance(instance))
+    def get_instance_diagnostics(self, instance: virt.InstanceLike) -> virt.InstanceDiagnostics:
+        """See :meth:`Instances.diagnose`."""
+        return self._instances.diagnose(instance)
 
     def prepare_for_spawn(self, instance: virt.InstanceLike) -> None:
         """See :meth:`Deployment.reserve`."""
-        image = self.virtapi.image_of(instance) if self._by_ironic else None
+        image = self.virtapi.image_of(instance) if self._site.selection.by_ironic else None
         self._deployment.reserve(instance, image)
 
     def prepare_networks_before_block_device_mapping(
@@ -269,12 +238,12 @@ class IronicDriver(virt.ComputeDriver):
 
     def destroy(self, instance: virt.InstanceLike, *, has_volumes: bool = False) -> None:
         """See :meth:`TearDown.tear_down`."""
-        with history.explained(self._client):
+        with history.explained(self._site.client):
             self._teardown.tear_down(instance, has_volumes=has_volumes)
 
     def rebuild(self, request: virt.DeployRequest) -> None:
         """See :meth:`Rebuild.rebuild`; it stays on its node."""
-        with history.explained(self._client):
+        with history.explained(self._site.client):
             self._rebuild.rebuild(request)
 
     def rescue(self, instance: virt.InstanceLike, rescue_password: str) -> None:
@@ -283,7 +252,7 @@ class IronicDriver(virt.ComputeDriver):
 
     def unrescue(self, instance: virt.InstanceLike) -> None:
         """See :meth:`Rescue.unrescue`."""
-        with history.explained(self._client):
+        with history.explained(self._site.client):
             self._rescue.unrescue(instance)
 
     # -- consoles -------------------------------------------------------------
@@ -336,9 +305,3 @@ class IronicDriver(virt.ComputeDriver):
     def trigger_crash_dump(self, instance: virt.InstanceLike) -> None:
         """See :meth:`Power.inject_nmi`."""
         self._power.inject_nmi(instance)
-
-    # -- diagnostics ----------------------------------------------------------
-
-    def get_instance_diagnostics(self, instance: virt.InstanceLike) -> virt.InstanceDiagnostics:
-        """See :func:`diagnostics.diagnose`."""
-        return diagnostics.diagnose(self._client, self._access, instance)

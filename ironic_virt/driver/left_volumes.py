@@ -14,18 +14,15 @@ Others' targets are never touched: those without our mark, and those of nodes el
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.inventory.snapshot import Snapshot, may_be_free
+from ironic_virt.baremetal.inventory.snapshot import may_be_free
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.volumes import VolumeTarget
-from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.site import Site
 from ironic_virt.driver.volumes import owner
 
 LOG = logging.getLogger(__name__)
@@ -34,39 +31,26 @@ LOG = logging.getLogger(__name__)
 class LeftVolumes:
     """Looks for volume targets that were left.
 
-    Thread-safe; only one thread at a time looks, and others go on.
-
-    :param period: seconds between two looks; the first one comes after so long.
-    :param clock: a monotonic clock in seconds.
+    Between two looks is ``[ironic] inventory_full_resync_period``, and as much before the
+    first one.  Thread-safe; only one thread at a time looks, and others go on.
     """
 
-    def __init__(
-        self,
-        client: IronicClient,
-        access: NodeAccess,
-        *,
-        period: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._client = client
-        self._access = access
-        self._period = period
-        self._clock = clock
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._period: float = site.conf.ironic.inventory_full_resync_period
         self._looking = threading.Lock()
-        self._looked_at = clock()
+        self._looked_at = site.clock()
 
-    def look(self, snapshot: Snapshot) -> None:
-        """Look if it is time; a failure is put off to the next time.
-
-        :param snapshot: the nodes of the target set.
-        """
+    def look(self) -> None:
+        """Look if it is time; a failure is put off to the next time."""
         if not self._looking.acquire(blocking=False):
             return
         try:
-            if self._clock() - self._looked_at < self._period:
+            if self._site.clock() - self._looked_at < self._period:
                 return
-            self._looked_at = self._clock()
-            for target in self._client.volumes.targets():
+            self._looked_at = self._site.clock()
+            snapshot = self._site.nodes.snapshot()
+            for target in self._site.client.volumes.targets():
                 node = snapshot.get(target.node_uuid or "")
                 if node is not None and owner(target) and may_be_free(node):
                     self._delete(target, node.uuid)
@@ -79,8 +63,8 @@ class LeftVolumes:
         instance = owner(target) or ""
 
         def free() -> Node:
-            node = self._access.fresh(uuid)
-            self._access.check_free(node, instance)
+            node = self._site.access.fresh(uuid)
+            self._site.access.check_free(node, instance)
             if not may_be_free(node):
                 raise exceptions.NodeNotAvailable(uuid, instance, "the node is in use")
             return node
@@ -96,7 +80,7 @@ class LeftVolumes:
                     "deleted, which instance %s has left",
                     *(uuid, target.uuid, instance),
                 )
-                self._client.set_power_state(
+                self._site.client.set_power_state(
                     uuid,
                     states.POWER_OFF,
                     applied=lambda now: (
@@ -104,7 +88,7 @@ class LeftVolumes:
                     ),
                     again=again,
                 )
-            elif self._client.volumes.delete_target(target.uuid, uuid, again=again):
+            elif self._site.client.volumes.delete_target(target.uuid, uuid, again=again):
                 LOG.info(
                     "Node %s: volume target %s, which instance %s has left, is deleted",
                     *(uuid, target.uuid, instance),

@@ -22,10 +22,10 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver import change
 from ironic_virt.driver.network_data import Link, links
+from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike, NetworkInfo, VifLike
 
 LOG = logging.getLogger(__name__)
@@ -41,9 +41,8 @@ class Network:
     spares a question.
     """
 
-    def __init__(self, client: IronicClient, access: NodeAccess) -> None:
-        self._client = client
-        self._access = access
+    def __init__(self, site: Site) -> None:
+        self._site = site
         self._prepared: dict[str, str] = {}
 
     # -- for a deployment -----------------------------------------------------
@@ -56,8 +55,7 @@ class Network:
         """
         if not network_info:
             return
-        node = self._access.of_instance(instance)
-        self._access.guard(node, instance)
+        node = self._site.access.guarded(instance)
         self.attach(node, instance, network_info)
         self._prepared[instance.uuid] = node.uuid
 
@@ -68,11 +66,11 @@ class Network:
         :returns: whether there was one, so that time has passed.
         :raises VifAttachFailed: naming the VIF and Ironic's reason.
         """
-        again = self._access.still_held(instance, node.uuid)
+        again = self._site.access.still_held(instance, node.uuid)
         missing = [vif.id for vif in network_info]
         if missing and self._prepared.pop(instance.uuid, None) == node.uuid:
             # Ironic would note each one that is there already as an error of the node's.
-            there = self._client.ports.vifs(node.uuid)
+            there = self._site.client.ports.vifs(node.uuid)
             missing = [vif for vif in missing if vif not in there]
         for number, vif in enumerate(missing):
             if number:
@@ -82,9 +80,9 @@ class Network:
 
     def links(self, node: str) -> dict[str, Link]:
         """The physical link of each VIF on a node, by VIF."""
-        ports = self._client.ports.listed(node)
+        ports = self._site.client.ports.listed(node)
         bonded = any(port.portgroup_uuid for port in ports)
-        return links(ports, self._client.ports.groups(node) if bonded else ())
+        return links(ports, self._site.client.ports.groups(node) if bonded else ())
 
     def detach_all(self, node: Node, instance: InstanceLike) -> None:
         """Detach every VIF from a node that carries the instance.
@@ -95,8 +93,8 @@ class Network:
         :raises VifDetachFailed: the node would keep it, for its next user.
         """
         self._prepared.pop(instance.uuid, None)
-        for vif in self._client.ports.vifs(node.uuid):
-            self._access.held(instance, node.uuid)
+        for vif in self._site.client.ports.vifs(node.uuid):
+            self._site.access.held(instance, node.uuid)
             self._detach(node, instance, vif)
 
     # -- at run time ----------------------------------------------------------
@@ -109,12 +107,11 @@ class Network:
             the node has no port for it.
         :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
-        node = self._access.of_instance(instance)
-        self._access.guard(node, instance)
+        node = self._site.access.guarded(instance)
         self._check_state(node, instance, vif)
 
         def again() -> None:
-            now = self._access.held(instance, node.uuid)
+            now = self._site.access.held(instance, node.uuid)
             self._check_state(now, instance, vif)
 
         self._attach(node, instance, vif.id, again)
@@ -128,11 +125,10 @@ class Network:
         :raises VifDetachFailed: naming the VIF and the reason; the node still has it.
         :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
-        node = self._access.of_instance(instance)
-        self._access.guard(node, instance)
+        node = self._site.access.guarded(instance)
         if node.provision_state in states.GIVES_INTERFACES:
             self._detach(node, instance, vif.id)
-        elif vif.id in self._client.ports.vifs(node.uuid):
+        elif vif.id in self._site.client.ports.vifs(node.uuid):
             raise exceptions.VifDetachFailed(
                 node.uuid,
                 instance.uuid,
@@ -160,7 +156,7 @@ class Network:
         self, node: Node, instance: InstanceLike, vif: str, again: Callable[[], None]
     ) -> None:
         try:
-            self._client.ports.attach(node.uuid, vif, again=again)
+            self._site.client.ports.attach(node.uuid, vif, again=again)
         except exceptions.IronicError as exc:
             kind = exceptions.VifAttachFailed
             if isinstance(exc, exceptions.Conflict | exceptions.BadRequest):
@@ -185,7 +181,7 @@ class Network:
     def _is_there(self, node: Node, vif: str, refusal: exceptions.IronicError) -> bool:
         """Whether the node has a VIF that Ironic has refused."""
         try:
-            return vif in self._client.ports.vifs(node.uuid)
+            return vif in self._site.client.ports.vifs(node.uuid)
         except exceptions.IronicError as exc:
             exc.add_note(f"It is not known whether node {node.uuid} has VIF {vif}: {refusal}")
             raise
@@ -199,7 +195,7 @@ class Network:
             come of it, for people, ``""`` if there was nothing to do.
         """
         # Where Ironic could not be asked, all retries have just been used up.
-        client = self._client if _is_refusal(error) else self._client.single_try()
+        client = self._site.client if _is_refusal(error) else self._site.client.single_try()
         command = "'openstack baremetal node vif {}'"
         detach = command.format(f"detach {node.uuid} {vif}")
         left: bool | None
@@ -215,7 +211,7 @@ class Network:
             )
         else:
             try:
-                self._access.held(instance, node.uuid)
+                self._site.access.held(instance, node.uuid)
                 self._detach(node, instance, vif)
             except (exceptions.NodeError, exceptions.IronicError) as exc:
                 left = True if isinstance(exc, exceptions.NodeError) else None
@@ -231,13 +227,13 @@ class Network:
         return left, told
 
     def _detach(self, node: Node, instance: InstanceLike, vif: str) -> None:
-        again = self._access.still_held(instance, node.uuid)
+        again = self._site.access.still_held(instance, node.uuid)
         try:
-            self._client.ports.detach(node.uuid, vif, again=again)
+            self._site.client.ports.detach(node.uuid, vif, again=again)
         except exceptions.IronicError as exc:
             if not _is_refusal(exc):
                 raise
-            if vif not in self._client.ports.vifs(node.uuid):
+            if vif not in self._site.client.ports.vifs(node.uuid):
                 LOG.debug("VIF %s is off node %s already: %s", vif, node.uuid, exc)
                 return
             raise exceptions.VifDetachFailed(
@@ -254,10 +250,6 @@ def _may_have_noted(error: exceptions.IronicError) -> bool:
 
 def _is_refusal(error: exceptions.IronicError) -> bool:
     """Whether Ironic has said no to this one VIF; else it could not be asked."""
-    return error.status is not None and not isinstance(
-        error,
-        exceptions.IronicUnavailable
-        | exceptions.IronicUnauthorized
-        | exceptions.NodeNotFound
-        | exceptions.UnexpectedAnswer,
+    return change.is_refusal(error) and not isinstance(
+        error, exceptions.IronicUnauthorized | exceptions.NodeNotFound
     )

@@ -14,15 +14,13 @@ powers it off, so nobody asks for that.
 
 from __future__ import annotations
 
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.waiting.watcher import Watcher
-from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.change import Change
+from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike
 
 LOG = logging.getLogger(__name__)
@@ -41,17 +39,8 @@ _REBOOTS = (states.REBOOT, states.SOFT_REBOOT)
 class Power:
     """Changes power states.  Thread-safe: it keeps nothing between calls."""
 
-    def __init__(
-        self,
-        conf: cfg.ConfigOpts,
-        client: IronicClient,
-        access: NodeAccess,
-        watcher: Watcher,
-    ) -> None:
-        self._conf = conf
-        self._client = client
-        self._access = access
-        self._watcher = watcher
+    def __init__(self, site: Site) -> None:
+        self._site = site
 
     def on(self, instance: InstanceLike) -> None:
         """Power on, and return when it is on.
@@ -96,20 +85,13 @@ class Power:
 
         :raises CrashDumpFailed: with Ironic's reason.
         """
-        node = self._access.of_instance(instance)
-        self._access.guard(node, instance)
-        try:
-            self._client.management.inject_nmi(
-                node.uuid, again=self._access.still_held(instance, node.uuid)
-            )
-        except exceptions.IronicError as exc:
-            raise exceptions.CrashDumpFailed(
-                node.uuid,
-                instance.uuid,
-                f"an NMI could not be injected: {exc.message}",
-                request_id=exc.request_id,
-            ) from exc
-        LOG.info("Instance %s, node %s: an NMI was injected", instance.uuid, node.uuid)
+        change = Change.of(self._site, instance)
+        uuid = change.node.uuid
+        with change.refused_as(
+            exceptions.CrashDumpFailed, "an NMI could not be injected", when=lambda error: True
+        ):
+            self._site.client.management.inject_nmi(uuid, again=change.again)
+        LOG.info("Instance %s, node %s: an NMI was injected", instance.uuid, uuid)
 
     def look_again(self, instance: InstanceLike) -> None:
         """Read the node after somebody has told that its power state changed by itself.
@@ -117,7 +99,7 @@ class Power:
         What is known of it meanwhile would contradict that until the next refresh.
         """
         try:
-            self._access.note(self._access.of_instance(instance))
+            self._site.access.note(self._site.access.of_instance(instance))
         except (exceptions.InstanceNotFound, exceptions.IronicError) as exc:
             LOG.warning(
                 "Instance %s: its node can't be read after its power state has changed: %s. The "
@@ -126,80 +108,71 @@ class Power:
             )
 
     def _change(self, instance: InstanceLike, target: str, timeout: int = 0) -> None:
-        node = self._access.of_instance(instance)
-        self._access.guard(node, instance)
+        change = Change.of(self._site, instance)
+        node = change.node
         if node.disable_power_off and _REACHED[target] == states.POWER_OFF:
             done: Node | None = _off_already(node, instance)
         else:
-            done = self._under_way(node, instance, target, timeout)
+            done = self._under_way(change, target, timeout)
         if done is None:
-            self._request(node, instance, target, timeout)
-            done = self._settled(node, instance, target, timeout)
-        self._access.note_seen(done, node.uuid)
+            self._request(change, target, timeout)
+            done = self._settled(change, target, timeout)
+        change.note(done)
         LOG.info("Instance %s, node %s: %r is done", instance.uuid, node.uuid, target)
 
-    def _under_way(
-        self, node: Node, instance: InstanceLike, target: str, timeout: int
-    ) -> Node | None:
+    def _under_way(self, change: Change, target: str, timeout: int) -> Node | None:
         """The node after a change that somebody has asked for already.
 
         :returns: ``None``: there was none, or it has failed.
         """
-        if not _is_on_its_way(node, target):
+        if not _is_on_its_way(change.node, target):
             return None
         try:
-            return self._settled(node, instance, target, timeout)
+            return self._settled(change, target, timeout)
         except exceptions.PowerFailed as exc:
             LOG.warning("%s. Asking for it again", exc)
             return None
 
-    def _request(self, node: Node, instance: InstanceLike, target: str, timeout: int) -> None:
+    def _request(self, change: Change, target: str, timeout: int) -> None:
         def applied(now: Node) -> bool:
             if now.target_power_state is not None:
                 return now.target_power_state in (target, _REACHED[target])
             # A reboot that has ended can't be told from one that never began.
             return target not in _REBOOTS and now.power_state == _REACHED[target]
 
-        try:
-            self._client.set_power_state(
-                node.uuid,
+        with change.refused_as(exceptions.PowerFailed, f"Ironic refused {target!r}"):
+            self._site.client.set_power_state(
+                change.node.uuid,
                 target,
                 applied=applied,
                 timeout=timeout or None,
-                again=self._access.still_held(instance, node.uuid),
+                again=change.again,
             )
-        except (exceptions.BadRequest, exceptions.Conflict) as exc:
-            raise exceptions.PowerFailed(
-                node.uuid,
-                instance.uuid,
-                f"Ironic refused {target!r}: {exc.message}",
-                request_id=exc.request_id,
-            ) from exc
 
-    def _settled(self, node: Node, instance: InstanceLike, target: str, timeout: int) -> Node:
+    def _settled(self, change: Change, target: str, timeout: int) -> Node:
         """The node when it is done, as of a look at the deadline at the latest."""
         try:
-            return self._wait(node, instance, target, timeout)
+            return self._wait(change, target, timeout)
         except exceptions.WaitTimeout as exc:
             try:
-                now = self._client.get_node(node.uuid)
+                now = self._site.client.get_node(change.node.uuid)
             except exceptions.IronicError as trouble:
                 exc.add_note(f"What has become of it can't be asked: {trouble}")
                 raise exc from trouble
-            if done := outcome(node, now, instance, target):
+            if done := outcome(change.node, now, change.instance, target):
                 return done
             if target != states.SOFT_REBOOT:
                 raise
             # Ironic gives a deaf system about as long as this, and takes no other request.
             LOG.warning("%s. Ironic is still at it, so it is waited for once more", exc)
-        return self._wait(node, instance, target, timeout)
+        return self._wait(change, target, timeout)
 
-    def _wait(self, node: Node, instance: InstanceLike, target: str, timeout: int) -> Node:
+    def _wait(self, change: Change, target: str, timeout: int) -> Node:
         """The node when it is done.
 
-        :param node: as it was before.
         :param timeout: seconds that Ironic itself waits for a soft change.
         """
+        node = change.node
         began = node.hides_lock and node.target_power_state is not None
 
         def until(now: Node | None) -> Node | None:
@@ -209,16 +182,14 @@ class Power:
                 if not began and (target in _REBOOTS or now.power_state != _REACHED[target]):
                     # Before it has begun a node looks just as it does afterwards.
                     return None
-            return outcome(node, now, instance, target)
+            return outcome(node, now, change.instance, target)
 
-        limit = self._conf.ironic.power_timeout
-        return self._watcher.wait(
-            node.uuid,
+        limit = self._site.conf.ironic.power_timeout
+        return change.wait(
             until,
-            what=f"carry out {target!r} ([ironic] power_timeout)",
+            f"carry out {target!r} ([ironic] power_timeout)",
             # Ironic holds the lock as long as it waits: cutting the power has to come after.
-            timeout=limit + timeout if limit else 0,
-            instance=instance.uuid,
+            limit + timeout if limit else 0,
             state=node.provision_state,
         )
 

@@ -14,18 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver import history, resources
-from ironic_virt.driver.access import NodeAccess
-from ironic_virt.driver.deploy import deployment
-from ironic_virt.virt import InstanceLike, VirtAPI
+from ironic_virt.driver.change import Change, is_refusal
+from ironic_virt.driver.site import Site
+from ironic_virt.virt import InstanceLike
 
 LOG = logging.getLogger(__name__)
 
@@ -39,19 +36,8 @@ _NOT_BACK = (
 class Rescue:
     """Rescues and unrescues instances.  Thread-safe: it keeps nothing between calls."""
 
-    def __init__(
-        self,
-        conf: cfg.ConfigOpts,
-        client: IronicClient,
-        access: NodeAccess,
-        watcher: Watcher,
-        virtapi: VirtAPI,
-    ) -> None:
-        self._conf = conf
-        self._client = client
-        self._access = access
-        self._watcher = watcher
-        self._virtapi = virtapi
+    def __init__(self, site: Site) -> None:
+        self._site = site
 
     def rescue(self, instance: InstanceLike, password: str) -> None:
         """Return when the rescue system is there.
@@ -64,17 +50,16 @@ class Rescue:
         """
         if not password.strip():
             raise exceptions.OperationNotSupported("rescuing without a password")
-        node = self._at_rest(instance)
-        if reason := _why_not(node, states.RESCUABLE, "rescued"):
-            raise _untouched(node, instance, reason)
+        change = self._at_rest(instance)
+        _check(change, states.RESCUABLE, "rescued")
         try:
-            self._ask(node, instance, states.VERB_RESCUE, password)
-            done = self._wait(node, instance, states.RESCUE)
+            self._ask(change, states.VERB_RESCUE, rescue_password=password)
+            done = self._wait(change, states.RESCUE)
         except (exceptions.RescueFailed, exceptions.WaitTimeout) as exc:
-            history.explain(self._client, exc)
+            history.explain(self._site.client, exc)
             raise self._left(instance, exc) from exc
-        self._access.note_seen(done, done.uuid)
-        LOG.info("Instance %s, node %s: the rescue system is there", instance.uuid, node.uuid)
+        change.note(done)
+        LOG.info("Instance %s, node %s: the rescue system is there", instance.uuid, done.uuid)
 
     def unrescue(self, instance: InstanceLike) -> None:
         """Return when the instance's own system has been booted.
@@ -84,36 +69,34 @@ class Rescue:
         :raises BuildAborted: it is not wanted any more; the node is on the way there.
         :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
-        node = self._at_rest(instance)
-        if node.provision_state == states.ACTIVE:
-            self._access.note(node)
+        change = self._at_rest(instance)
+        if change.node.provision_state == states.ACTIVE:
+            self._site.access.note(change.node)
             return
-        if reason := _why_not(node, states.UNRESCUABLE, "unrescued"):
-            raise _untouched(node, instance, reason)
+        _check(change, states.UNRESCUABLE, "unrescued")
         try:
-            done = self._unrescued(node, instance)
+            done = self._unrescued(change)
         except exceptions.RescueFailed as exc:
             LOG.warning("%s. Trying once more", exc)
             done = self._second_try(instance, exc)
-        self._access.note_seen(done, done.uuid)
-        LOG.info("Instance %s, node %s: it is unrescued", instance.uuid, node.uuid)
+        change.note(done)
+        LOG.info("Instance %s, node %s: it is unrescued", instance.uuid, done.uuid)
 
-    def _unrescued(self, node: Node, instance: InstanceLike) -> Node:
-        self._ask(node, instance, states.VERB_UNRESCUE)
-        return self._wait(node, instance, states.ACTIVE)
+    def _unrescued(self, change: Change) -> Node:
+        self._ask(change, states.VERB_UNRESCUE)
+        return self._wait(change, states.ACTIVE)
 
     def _second_try(self, instance: InstanceLike, first: exceptions.RescueFailed) -> Node:
-        node = self._at_rest(instance)
-        if node.provision_state == states.ACTIVE:
-            return node
-        if node.provision_state != states.UNRESCUE_FAILED:
+        change = self._at_rest(instance)
+        if change.node.provision_state == states.ACTIVE:
+            return change.node
+        if change.node.provision_state != states.UNRESCUE_FAILED:
             raise first
         try:
-            return self._unrescued(node, instance)
+            return self._unrescued(change)
         except exceptions.RescueFailed as exc:
-            raise exceptions.RescueFailed(
-                node.uuid,
-                instance.uuid,
+            raise change.error(
+                exceptions.RescueFailed,
                 f"{exc.reason}. That was the second try: the node stays in "
                 f"{states.UNRESCUE_FAILED!r}. Mend it in Ironic, then unrescue the instance again",
                 last_error=exc.last_error,
@@ -147,73 +130,52 @@ class Rescue:
         return failed
 
     def _leave(self, instance: InstanceLike) -> str:
-        node = self._access.of_instance(instance)
-        self._access.guard(node, instance)
-        if node.provision_state == states.RESCUE_WAIT:
+        change = Change.of(self._site, instance)
+        if change.node.provision_state == states.RESCUE_WAIT:
             # The rescue system never called back; only so it can be left.
-            self._ask(node, instance, states.VERB_ABORT)
-        if node.provision_state in states.RESCUE_IN_PROGRESS:
-            node = self._at_rest(instance)
-        if node.provision_state == states.ACTIVE:
+            self._ask(change, states.VERB_ABORT)
+        if change.node.provision_state in states.RESCUE_IN_PROGRESS:
+            change = self._at_rest(instance)
+        state = change.node.provision_state
+        if state == states.ACTIVE:
             return _BACK
-        if node.provision_state in (states.RESCUE_FAILED, states.UNRESCUE_FAILED):
-            self._access.note_seen(self._unrescued(node, instance), node.uuid)
+        if state in (states.RESCUE_FAILED, states.UNRESCUE_FAILED):
+            change.note(self._unrescued(change))
             return _BACK
-        return f"the node is in {node.provision_state!r} now"
+        return f"the node is in {state!r} now"
 
     # -- request and wait -----------------------------------------------------
 
-    def _at_rest(self, instance: InstanceLike) -> Node:
-        """The node that carries the instance, past the guard, when it is on no way."""
-        node = self._access.of_instance(instance)
-        self._access.guard(node, instance)
-        if node.provision_state not in states.RESCUE_IN_PROGRESS:
-            return node
+    def _at_rest(self, instance: InstanceLike) -> Change:
+        """A change of the node that carries the instance, when Ironic is not at work on it."""
+        change = Change.of(self._site, instance)
+        if change.node.provision_state not in states.RESCUE_IN_PROGRESS:
+            return change
 
         def until(now: Node | None) -> Node | None:
             if now is not None and now.provision_state in states.RESCUE_IN_PROGRESS:
                 return None
-            return self._still(now, node, instance)
+            return _still(change, now)
 
-        self._wait_until(node, instance, until, "end what it is doing")
-        node = self._access.of_instance(instance)
-        self._access.guard(node, instance)
-        return node
+        self._wait_until(change, until, "end what it is doing")
+        return Change.of(self._site, instance)
 
-    def _ask(
-        self, node: Node, instance: InstanceLike, verb: str, password: str | None = None
-    ) -> None:
+    def _ask(self, change: Change, verb: str, **given: str) -> None:
         """Ask for a change of a node that was read just now."""
-        self._virtapi.report_progress(instance, f"{verb} asked for", node.provision_state or "")
+        self._site.service.report_progress(
+            change.instance, f"{verb} asked for", change.node.provision_state or ""
+        )
+        with change.refused_as(
+            exceptions.RescueFailed,
+            f"Ironic refused {verb!r}",
+            when=is_refusal,
+            system=exceptions.System.UNTOUCHED,
+        ):
+            change.ask(verb, **given)
 
-        def applied(now: Node) -> bool:
-            return (now.provision_state, now.provision_updated_at) != (
-                node.provision_state,
-                node.provision_updated_at,
-            )
-
-        try:
-            self._client.set_provision_state(
-                node.uuid,
-                verb,
-                applied=applied,
-                rescue_password=password,
-                again=self._access.still_held(instance, node.uuid),
-            )
-        except exceptions.IronicError as exc:
-            if exc.status is None or isinstance(exc, exceptions.IronicUnavailable):
-                raise
-            raise exceptions.RescueFailed(
-                node.uuid,
-                instance.uuid,
-                f"Ironic refused {verb!r}: {exc.message}",
-                request_id=exc.request_id,
-                system=exceptions.System.UNTOUCHED,
-            ) from exc
-
-    def _wait(self, node: Node, instance: InstanceLike, wanted: str) -> Node:
+    def _wait(self, change: Change, wanted: str) -> Node:
         def until(now: Node | None) -> Node | None:
-            now = self._still(now, node, instance)
+            now = _still(change, now)
             state = now.provision_state
             if state == wanted:
                 return now
@@ -222,52 +184,44 @@ class Rescue:
             if state in (states.RESCUE_FAILED, states.UNRESCUE_FAILED) and now.owes_reason:
                 return None
             what = "the rescue" if wanted == states.RESCUE else "the unrescue"
-            raise exceptions.RescueFailed(
-                now.uuid,
-                instance.uuid,
+            raise change.error(
+                exceptions.RescueFailed,
                 f"{what} failed: {now.last_error or f'the node is in {state!r}'}",
                 last_error=now.last_error,
             )
 
         what = "be rescued" if wanted == states.RESCUE else "be unrescued"
-        return self._wait_until(node, instance, until, what)
-
-    def _still(self, now: Node | None, node: Node, instance: InstanceLike) -> Node:
-        if now is None or now.instance_uuid != instance.uuid:
-            raise exceptions.RescueFailed(
-                node.uuid, instance.uuid, "the instance went off the node meanwhile"
-            )
-        return now
+        return self._wait_until(change, until, what)
 
     def _wait_until(
-        self,
-        node: Node,
-        instance: InstanceLike,
-        until: Callable[[Node | None], Node | None],
-        what: str,
+        self, change: Change, until: Callable[[Node | None], Node | None], what: str
     ) -> Node:
-        return self._watcher.wait(
-            node.uuid,
+        return change.wait(
             until,
-            what=f"{what} ([ironic] rescue_timeout)",
-            timeout=self._conf.ironic.rescue_timeout,
-            instance=instance.uuid,
+            f"{what} ([ironic] rescue_timeout)",
+            self._site.conf.ironic.rescue_timeout,
             state=states.RESCUING,
-            abort=lambda: self._virtapi.abort_reason(instance),
-            patience=deployment.PATIENCE,
+            abortable=True,
         )
 
 
-def _untouched(node: Node, instance: InstanceLike, reason: str) -> exceptions.RescueFailed:
-    return exceptions.RescueFailed(
-        node.uuid, instance.uuid, reason, system=exceptions.System.UNTOUCHED
-    )
+def _still(change: Change, now: Node | None) -> Node:
+    if now is None or now.instance_uuid != change.instance.uuid:
+        raise change.error(exceptions.RescueFailed, "the instance went off the node meanwhile")
+    return now
 
 
-def _why_not(node: Node, allowed: frozenset[str], what: str) -> str | None:
-    if reason := resources.why_in_maintenance(node):
-        return f"the node is {reason}"
+def _check(change: Change, allowed: frozenset[str], what: str) -> None:
+    """Refuse what can't be done in the node's state.
+
+    :raises RescueFailed: why; nothing was done.
+    """
+    node = change.node
     state = node.provision_state or states.AVAILABLE
-    if state not in allowed:
-        return f"the node is in {state!r}, from which nothing can be {what}"
-    return None
+    if maintenance := resources.why_in_maintenance(node):
+        reason = f"the node is {maintenance}"
+    elif state not in allowed:
+        reason = f"the node is in {state!r}, from which nothing can be {what}"
+    else:
+        return
+    raise change.error(exceptions.RescueFailed, reason, system=exceptions.System.UNTOUCHED)

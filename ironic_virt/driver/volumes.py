@@ -25,13 +25,13 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.ports import Port, Portgroup
 from ironic_virt.baremetal.volumes import VolumeTarget
-from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.change import Change
 from ironic_virt.driver.power import Power
-from ironic_virt.virt import BlockDevice, InstanceLike, VirtAPI
+from ironic_virt.driver.site import Site
+from ironic_virt.virt import BlockDevice, InstanceLike
 
 LOG = logging.getLogger(__name__)
 
@@ -49,13 +49,9 @@ def can_have_volumes(node: Node) -> bool:
 class Volumes:
     """Gives nodes their volumes and takes them off.  Thread-safe: it keeps nothing."""
 
-    def __init__(
-        self, client: IronicClient, access: NodeAccess, power: Power, virtapi: VirtAPI
-    ) -> None:
-        self._client = client
-        self._access = access
+    def __init__(self, site: Site, power: Power) -> None:
+        self._site = site
         self._power = power
-        self._virtapi = virtapi
 
     # -- what a storage must know ---------------------------------------------
 
@@ -71,9 +67,9 @@ class Volumes:
             and as far as they are known ``ip``, ``initiator``, ``wwpns``, ``wwnns``.
         :raises NodeNotAvailable: Ironic has no such node.
         """
-        node = self._access.fresh(name, instance.uuid)
+        node = self._site.access.fresh(name, instance.uuid)
         ids: dict[str, list[str]] = {}
-        for connector in self._client.volumes.connectors(node.uuid):
+        for connector in self._site.client.volumes.connectors(node.uuid):
             ids.setdefault(connector.type, []).append(connector.connector_id)
         # Only if need be: where the service has to ask for them, they cost a request.
         address = (
@@ -97,7 +93,7 @@ class Volumes:
         return found
 
     def _address(self, instance: InstanceLike, node: str, macs: list[str] | None) -> str | None:
-        known = self._virtapi.fixed_addresses(instance)
+        known = self._site.service.fixed_addresses(instance)
         vif = self._vif_with(node, macs) if macs and known else None
         addresses = known.get(vif, ()) if vif else [one for some in known.values() for one in some]
         by_version = sorted(addresses, key=lambda one: ipaddress.ip_address(one).version)
@@ -105,8 +101,8 @@ class Volumes:
 
     def _vif_with(self, node: str, macs: list[str]) -> str | None:
         places: list[Port | Portgroup] = [
-            *self._client.ports.groups(node),
-            *self._client.ports.listed(node),
+            *self._site.client.ports.groups(node),
+            *self._site.client.ports.listed(node),
         ]
         vifs = {place.address.lower(): place.vif for place in reversed(places) if place.address}
         return next((vif for mac in macs if (vif := vifs.get(mac.lower()))), None)
@@ -149,33 +145,27 @@ class Volumes:
         """
         if not can_have_volumes(node):
             return
-        there = self._client.volumes.targets(node.uuid)
+        there = self._site.client.volumes.targets(node.uuid)
         superfluous, missing = plan(instance.uuid, there, devices)
         self._delete(node, instance, superfluous)
         for number, device in enumerate(missing):
             if number or superfluous:
-                self._look(node, instance)
+                self._site.access.held(instance, node.uuid)
             self._create(node, instance, device)
 
     def _create(self, node: Node, instance: InstanceLike, device: BlockDevice) -> None:
-        try:
-            self._client.volumes.create_target(
+        change = Change(self._site, instance, node)
+        refused = "Ironic refused the volume target"
+        with change.refused_as(exceptions.VolumeFailed, refused, device.volume_id):
+            self._site.client.volumes.create_target(
                 node.uuid,
                 volume_type=device.connection_info["driver_volume_type"],
                 volume_id=device.volume_id,
                 boot_index=device.boot_index,
                 properties=device.connection_info.get("data") or {},
                 extra={MARK: instance.uuid},
-                again=lambda: self._look(node, instance),
+                again=change.again,
             )
-        except (exceptions.BadRequest, exceptions.Conflict) as exc:
-            raise exceptions.VolumeFailed(
-                node.uuid,
-                instance.uuid,
-                device.volume_id,
-                f"Ironic refused the volume target: {exc.message}",
-                request_id=exc.request_id,
-            ) from exc
         LOG.info(
             "Instance %s, node %s: volume %s is to be connected, boot index %d",
             instance.uuid,
@@ -211,13 +201,13 @@ class Volumes:
         :param node: read just now.
         """
         try:
-            self._access.guard_free(node, instance)
+            self._site.access.guard_free(node, instance)
         except exceptions.NodeError as exc:
             LOG.debug("Volumes that instance %s may have left stay: %s", instance.uuid, exc)
             return
 
         def again() -> None:
-            self._access.guard_free(self._access.fresh(node.uuid), instance)
+            self._site.access.guard_free(self._site.access.fresh(node.uuid), instance)
 
         try:
             left = self._targets_of(node, instance)
@@ -230,7 +220,7 @@ class Volumes:
             return
         for target in left:
             try:
-                self._client.volumes.delete_target(target.uuid, node.uuid, again=again)
+                self._site.client.volumes.delete_target(target.uuid, node.uuid, again=again)
             except (exceptions.IronicError, exceptions.NodeError) as exc:
                 LOG.warning(
                     "Node %s still has volume target %s of instance %s: %s. It is deleted when "
@@ -250,7 +240,7 @@ class Volumes:
             # Of a pool: which node it was, nobody knows.
             return
         try:
-            self.detach_left(self._client.get_node(name), instance)
+            self.detach_left(self._site.client.get_node(name), instance)
         except exceptions.NodeNotFound as exc:
             LOG.debug("Instance %s has left no volumes: %s", instance.uuid, exc)
         except exceptions.IronicError as exc:
@@ -263,19 +253,16 @@ class Volumes:
     def _targets_of(self, node: Node, instance: InstanceLike) -> list[VolumeTarget]:
         if not can_have_volumes(node):
             return []
-        there = self._client.volumes.targets(node.uuid)
+        there = self._site.client.volumes.targets(node.uuid)
         return [target for target in there if owner(target) == instance.uuid]
-
-    def _look(self, node: Node, instance: InstanceLike) -> None:
-        """See that the node is still the instance's."""
-        self._access.held(instance, node.uuid)
 
     def _delete(self, node: Node, instance: InstanceLike, targets: Sequence[VolumeTarget]) -> None:
         """Delete targets of a node that carries the instance."""
         if targets and node.power_state != states.POWER_OFF:
             self._power.off(instance)
+        change = Change(self._site, instance, node)
         for target in targets:
-            self._look(node, instance)
+            change.again()
             if (whose := owner(target)) != instance.uuid:
                 LOG.warning(
                     "Node %s has a volume target that is not of instance %s but of %s: volume %s, "
@@ -286,18 +273,9 @@ class Volumes:
                     target.volume_id,
                     target.boot_index,
                 )
-            try:
-                self._client.volumes.delete_target(
-                    target.uuid, node.uuid, again=lambda: self._look(node, instance)
-                )
-            except (exceptions.BadRequest, exceptions.Conflict) as exc:
-                raise exceptions.VolumeFailed(
-                    node.uuid,
-                    instance.uuid,
-                    target.volume_id or "",
-                    f"Ironic did not delete volume target {target.uuid}: {exc.message}",
-                    request_id=exc.request_id,
-                ) from exc
+            refused = f"Ironic did not delete volume target {target.uuid}"
+            with change.refused_as(exceptions.VolumeFailed, refused, target.volume_id or ""):
+                self._site.client.volumes.delete_target(target.uuid, node.uuid, again=change.again)
 
 
 def plan(

@@ -145,7 +145,7 @@ def test_a_tear_down_does_not_fail_for_volume_targets_that_are_left(
     assert away.hits
     assert operator.wait_for_state(node, "available")["instance_uuid"] is None
     proxy.rules.clear()
-    now = service.driver._nodes._left_volumes
+    now = service.driver._left_volumes
     now._period = 0
     service.driver.get_available_nodes(refresh=True)
     operator.wait(node, lambda seen: seen["power_state"] == "power off")

@@ -156,7 +156,7 @@ def test_a_node_that_went_to_somebody_else_meanwhile_keeps_what_neutron_refused(
     instance = service.instance_on(node)
     first, second = new_vif(), refused(neutron)
     service.spawn(instance, [first])
-    access = service.driver._network._access
+    access = service.driver._site.access
     look = access.held
     stranger = str(uuid.uuid4())
     # The node is locked when the VIF is to be taken off, and goes to somebody else then.
@@ -231,7 +231,7 @@ def test_a_locked_node_is_waited_for_and_looked_at_again(
     node = make_node(ironic_on_mariadb, 2)
     instance = service.instance_on(node)
     service.spawn(instance, [new_vif()])
-    access = service.driver._network._access
+    access = service.driver._site.access
     look = access.held
     looks: list[str] = []
 

@@ -100,7 +100,7 @@ def test_a_rescue_that_ironic_gives_up_ends_on_the_instances_own_system(
     """Ironic waits for a call from the rescue system, which never comes."""
     wait = service.driver._rescue._wait  # type: ignore[attr-defined]
 
-    def stuck(node: object, whose: virt.Instance, wanted: str) -> object:
+    def stuck(change: object, wanted: str) -> object:
         if wanted == "rescue":
             operator.wait_for_state(node_of(instance), "rescue")
             operator.force(
@@ -109,7 +109,7 @@ def test_a_rescue_that_ironic_gives_up_ends_on_the_instances_own_system(
                 target_provision_state="rescue",
                 provision_updated_at=LONG_AGO,
             )
-        return wait(node, whose, wanted)
+        return wait(change, wanted)
 
     service.driver._rescue._wait = stuck  # type: ignore[attr-defined]
     with pytest.raises(exceptions.RescueFailed, match="Timeout reached") as caught:

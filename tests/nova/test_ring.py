@@ -99,7 +99,7 @@ def owner(compute: Any, node: str) -> str:
     if hasattr(driver, "hash_ring"):
         (host,) = driver.hash_ring.get_nodes(node.encode())
         return host
-    return driver._driver._ownership._ring.owner(node)
+    return driver._driver._site.nodes.ownership._ring.owner(node)
 
 
 class TestFailoverInTree(Failover):

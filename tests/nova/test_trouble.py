@@ -225,14 +225,15 @@ class TestTrouble(Trouble):
         self.wait_for(server, "ACTIVE")
         node = self.node_of(server)
         # A shard that is not this service's: the guard refuses whatever is asked.
-        self.compute.manager.driver._driver._ownership._policy = Policy(TargetSet(shard_key="b"))
+        ownership = self.compute.manager.driver._driver._site.nodes.ownership
+        ownership._policy = Policy(TargetSet(shard_key="b"))
         self.api.delete_server(server["id"])
         failed = self.until(
             lambda: self.server(server), lambda seen: seen["status"] == "ERROR" and "fault" in seen
         )
         assert "could not be torn down" in failed["fault"]["message"]
         assert self.node(node)["provision_state"] == "active"
-        self.compute.manager.driver._driver._ownership._policy = Policy(TargetSet())
+        ownership._policy = Policy(TargetSet())
         self.delete(server)
         self.wait_for_node(node, "available")
 

@@ -23,18 +23,17 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.versions import Feature, ServerVersions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.deploy import iso_image
 from ironic_virt.driver.hooks import Calls
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.network_data import network_data
-from ironic_virt.virt import ConfigDrive, DeployRequest, NetworkInfo, VirtAPI
+from ironic_virt.driver.site import Site
+from ironic_virt.virt import ConfigDrive, DeployRequest, NetworkInfo
 
 LOG = logging.getLogger(__name__)
 
@@ -68,13 +67,9 @@ _CHUNK = 64 * 1024
 class ConfigDrives:
     """Makes config drives.  Thread-safe: it keeps nothing."""
 
-    def __init__(
-        self, conf: cfg.ConfigOpts, client: IronicClient, network: Network, virtapi: VirtAPI
-    ) -> None:
-        self._conf = conf
-        self._client = client
+    def __init__(self, site: Site, network: Network) -> None:
+        self._site = site
         self._network = network
-        self._virtapi = virtapi
 
     def make(self, node: Node, request: DeployRequest, hooks: Calls) -> Form | None:
         """An instance's config drive as Ironic takes it; ``None`` if none is wanted.
@@ -87,13 +82,13 @@ class ConfigDrives:
         """
         instance = request.instance
         try:
-            drive = self._virtapi.config_drive(request)
+            drive = self._site.service.config_drive(request)
             if drive is None:
                 return None
             form = in_form(
                 hooks.config_drive(self._with_networks(drive, node.uuid, request.network_info)),
                 instance.uuid,
-                self._client.versions,
+                self._site.client.versions,
                 no_json=self._why_no_json(node),
             )
         except exceptions.IronicVirtError:
@@ -115,7 +110,7 @@ class ConfigDrives:
 
     def _why_no_json(self, node: Node) -> str | None:
         """Why an image is sent, whatever is in it; ``None`` if JSON may be."""
-        if self._conf.ironic.config_drive_form == ISO:
+        if self._site.conf.ironic.config_drive_form == ISO:
             return "[ironic] config_drive_form is iso"
         if node.deploy_interface in _IMAGE_ONLY:
             return f"the node's deploy interface is {node.deploy_interface}"

@@ -15,34 +15,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver import history, resources
-from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.change import Change
 from ironic_virt.driver.deploy import config_drive, instance_info, outcome, project_fields, steps
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.hooks import Hooks
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.pools.reservation import Reservation
-from ironic_virt.driver.pools.selection import NodeSelection
+from ironic_virt.driver.site import Site
 from ironic_virt.driver.volumes import Volumes, can_have_volumes
-from ironic_virt.virt import DeployRequest, ImageLike, InstanceLike, VirtAPI
+from ironic_virt.virt import DeployRequest, ImageLike, InstanceLike
 
 LOG = logging.getLogger(__name__)
-
-PATIENCE = 5.0
-"""How many times ``api_retry_interval`` late the end of a deployment may be seen.
-
-On hardware it takes minutes, and a deployment of 20 s costs five looks so.
-"""
 
 VALIDATED_INTERFACES = ("deploy", "power", "storage")
 
@@ -52,31 +43,21 @@ class Deployment:
 
     def __init__(
         self,
-        conf: cfg.ConfigOpts,
-        client: IronicClient,
-        access: NodeAccess,
+        site: Site,
         network: Network,
         volumes: Volumes,
-        watcher: Watcher,
-        teardown: TearDown,
-        virtapi: VirtAPI,
-        selection: NodeSelection,
-        reservation: Reservation,
         drives: ConfigDrives,
         hooks: Hooks,
+        reservation: Reservation,
+        teardown: TearDown,
     ) -> None:
-        self._conf = conf
-        self._client = client
-        self._access = access
+        self._site = site
         self._network = network
         self._volumes = volumes
-        self._watcher = watcher
-        self._teardown = teardown
-        self._virtapi = virtapi
-        self._selection = selection
-        self._reservation = reservation
         self._drives = drives
         self._hooks = hooks
+        self._reservation = reservation
+        self._teardown = teardown
 
     # -- check and reserve ----------------------------------------------------
 
@@ -96,24 +77,24 @@ class Deployment:
             steps that no Ironic, or this one, would take; nothing was changed.
         """
         if steps.wanted(instance.flavor):
-            self._client.require(Feature.DEPLOY_STEPS)
-        if self._selection.by_ironic:
+            self._site.client.require(Feature.DEPLOY_STEPS)
+        if self._site.selection.by_ironic:
             return self._reservation.reserve(instance, image)
         if not instance.node:
             raise exceptions.NodeNotGiven(
                 None, instance.uuid, "no node was chosen for the instance; schedule it first"
             )
-        node = self._access.fresh(instance.node, instance.uuid)
+        node = self._site.access.fresh(instance.node, instance.uuid)
         if node.instance_uuid == instance.uuid:
-            self._access.guard(node, instance)
+            self._site.access.guard(node, instance)
             return node
-        self._access.guard_free(node, instance)
+        self._site.access.guard_free(node, instance)
         if reason := resources.why_not_free(node):
             raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
-        self._virtapi.report_progress(instance, "reserving", node.provision_state or "")
+        self._site.service.report_progress(instance, "reserving", node.provision_state or "")
         try:
             reserved = self._claim(node, instance)
-            self._access.note(reserved)
+            self._site.access.note(reserved)
         except exceptions.NodeError:
             # It was refused.
             raise
@@ -139,15 +120,15 @@ class Deployment:
         claim = {"op": "add", "path": "/instance_uuid", "value": instance.uuid}
 
         def again() -> None:
-            now = self._access.fresh(node.uuid, instance.uuid)
+            now = self._site.access.fresh(node.uuid, instance.uuid)
             if now.instance_uuid is None:
-                self._access.guard_free(now, instance)
+                self._site.access.guard_free(now, instance)
             else:
-                self._access.guard(now, instance)
+                self._site.access.guard(now, instance)
 
         try:
             # Ironic refuses this when another uuid is there: the claim is atomic.
-            return self._client.patch_node(
+            return self._site.client.patch_node(
                 node.uuid,
                 [claim, *more],
                 again=again,
@@ -157,7 +138,7 @@ class Deployment:
                 node.uuid, instance.uuid, exc.message, request_id=exc.request_id
             ) from exc
         except (exceptions.Conflict, exceptions.BadRequest) as exc:
-            now = self._access.fresh(node.uuid, instance.uuid)
+            now = self._site.access.fresh(node.uuid, instance.uuid)
             if now.instance_uuid is not None and now.instance_uuid != instance.uuid:
                 raise exceptions.NodeTaken(node.uuid, instance.uuid, now.instance_uuid) from exc
             if now.instance_uuid is not None and not more:
@@ -197,7 +178,7 @@ class Deployment:
                 LOG.error("Deploying instance %s failed: %s", instance.uuid, exc)
             if isinstance(exc, exceptions.NodeError):
                 # Undoing it may write more into it.
-                history.explain(self._client, exc)
+                history.explain(self._site.client, exc)
             self._undo_after(exc, instance, has_volumes=bool(request.block_devices))
             raise
 
@@ -209,31 +190,31 @@ class Deployment:
             if reason := resources.why_not_deployable(node):
                 raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
             self._volumes.check(node, instance, request.block_devices)
-            self._virtapi.report_progress(instance, "configuring", state or "")
+            self._site.service.report_progress(instance, "configuring", state or "")
             if hooks.before_deploy():
                 # They may take minutes.
-                node = self._access.held(instance, node.uuid)
+                node = self._site.access.held(instance, node.uuid)
                 self._stop_if_unwanted(node, instance)
             attached = self._network.attach(node, instance, request.network_info)
             drive = self._drives.make(node, request, hooks)
             if attached or drive is not None:
                 # Either takes its time, and what comes now writes to the node.
-                node = self._access.held(instance, node.uuid)
+                node = self._site.access.held(instance, node.uuid)
             # The last before the deployment: its answer is the look at the node.
             held = self._configure(node, request)
             self._volumes.attach(held, instance, request.block_devices)
             if can_have_volumes(held):
                 # Ironic itself asks the other interfaces when it is told to deploy.
                 self._validate(held, instance)
-                held = self._access.held(instance, node.uuid)
+                held = self._site.access.held(instance, node.uuid)
             self._start(held, instance, drive)
             done = self._wait(node, instance, states.DEPLOYING)
         else:
             done = outcome.deployed(instance, node) or self._wait(node, instance, state)
-        self._access.note_seen(done, done.uuid)
+        self._site.access.note_seen(done, done.uuid)
         if done.provision_state == states.ACTIVE:
             hooks.after_deploy()
-        self._virtapi.report_progress(instance, "active", done.provision_state or "")
+        self._site.service.report_progress(instance, "active", done.provision_state or "")
         if done.provision_state == states.ACTIVE:
             LOG.info("Instance %s is active on node %s", instance.uuid, node.uuid)
             return
@@ -249,9 +230,9 @@ class Deployment:
         :returns: the node as it is afterwards, past the guard.
         """
         instance = request.instance
-        more = self._virtapi.deploy_metadata(instance, request.network_info)
+        more = self._site.service.deploy_metadata(instance, request.network_info)
         info = instance_info.wanted(request, node, more)
-        names = self._conf.ironic.project_fields
+        names = self._site.conf.ironic.project_fields
         for name in project_fields.left_alone(node, instance, names):
             LOG.warning(
                 "Node %s: its %s is not instance %s's project but another one; it is left alone",
@@ -263,7 +244,7 @@ class Deployment:
         changes += [{"op": "add", "path": f"/{key}", "value": v} for key, v in project.items()]
         # With the claim in it, Ironic refuses to write to a node that is another's by now.
         configured = self._claim(node, instance, changes)
-        self._access.guard(configured, instance)
+        self._site.access.guard(configured, instance)
         return configured
 
     def _validate(self, node: Node, instance: InstanceLike) -> None:
@@ -271,8 +252,8 @@ class Deployment:
 
         :raises NodeValidationFailed, ImageRefused: something is.
         """
-        self._virtapi.report_progress(instance, "validating", node.provision_state or "")
-        checks = self._client.validate_node(node.uuid)
+        self._site.service.report_progress(instance, "validating", node.provision_state or "")
+        checks = self._site.client.validate_node(node.uuid)
         failed = {
             name: checks[name].reason or "not supported by the node's hardware type"
             for name in VALIDATED_INTERFACES
@@ -294,19 +275,13 @@ class Deployment:
         if reason := resources.why_not_deployable(held):
             raise exceptions.NodeNotAvailable(held.uuid, instance.uuid, reason)
         self._stop_if_unwanted(held, instance)
-        self._virtapi.report_progress(instance, "deploying", held.provision_state or "")
-
-        def applied(now: Node) -> bool:
-            return now.provision_state not in (None, states.AVAILABLE)
+        self._site.service.report_progress(instance, "deploying", held.provision_state or "")
 
         try:
-            self._client.set_provision_state(
-                held.uuid,
+            Change(self._site, instance, held).ask(
                 states.VERB_ACTIVE,
-                applied=applied,
                 configdrive=drive,
                 deploy_steps=steps.wanted(instance.flavor),
-                again=self._access.still_held(instance, held.uuid),
             )
         except exceptions.IronicError as exc:
             if too_large := config_drive.refused(exc, held.uuid, instance.uuid):
@@ -330,31 +305,19 @@ class Deployment:
             LOG.debug("Why node %s was refused can't be asked: %s", node.uuid, exc)
 
     def _stop_if_unwanted(self, node: Node, instance: InstanceLike) -> None:
-        if reason := self._virtapi.abort_reason(instance):
+        if reason := self._site.service.abort_reason(instance):
             raise exceptions.BuildAborted(node.uuid, instance.uuid, reason)
 
     # -- wait -----------------------------------------------------------------
 
     def _wait(self, node: Node, instance: InstanceLike, state: str | None) -> Node:
-        seen = state
-
-        def until(now: Node | None) -> Node | None:
-            nonlocal seen
-            # Being active is reported when it is known to be ours.
-            if now is not None and now.provision_state not in (seen, states.ACTIVE):
-                seen = now.provision_state
-                self._virtapi.report_progress(instance, "deploying", now.provision_state or "")
-            return outcome.deployed(instance, now, node.uuid)
-
-        return self._watcher.wait(
-            node.uuid,
-            until,
-            what="become active ([ironic] deploy_timeout)",
-            timeout=self._conf.ironic.deploy_timeout,
-            instance=instance.uuid,
+        return Change(self._site, instance, node).wait(
+            lambda now: outcome.deployed(instance, now, node.uuid),
+            "become active ([ironic] deploy_timeout)",
+            self._site.conf.ironic.deploy_timeout,
             state=state,
-            abort=lambda: self._virtapi.abort_reason(instance),
-            patience=PATIENCE,
+            abortable=True,
+            step="deploying",
         )
 
     # -- the one undo path ----------------------------------------------------

@@ -15,21 +15,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.waiting.watcher import Watcher
-from ironic_virt.driver.access import NodeAccess
-from ironic_virt.driver.deploy import config_drive, deployment, instance_info, rebuild_info, steps
+from ironic_virt.driver.change import Change, has_moved
+from ironic_virt.driver.deploy import config_drive, instance_info, rebuild_info, steps
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.hooks import Hooks
+from ironic_virt.driver.site import Site
 from ironic_virt.exceptions import Disk
-from ironic_virt.virt import DeployRequest, VirtAPI
+from ironic_virt.virt import DeployRequest
 
 LOG = logging.getLogger(__name__)
 
@@ -37,21 +35,8 @@ LOG = logging.getLogger(__name__)
 class Rebuild:
     """Rebuilds instances.  Thread-safe: it keeps nothing between calls."""
 
-    def __init__(
-        self,
-        conf: cfg.ConfigOpts,
-        client: IronicClient,
-        access: NodeAccess,
-        watcher: Watcher,
-        virtapi: VirtAPI,
-        drives: ConfigDrives,
-        hooks: Hooks,
-    ) -> None:
-        self._conf = conf
-        self._client = client
-        self._access = access
-        self._watcher = watcher
-        self._virtapi = virtapi
+    def __init__(self, site: Site, drives: ConfigDrives, hooks: Hooks) -> None:
+        self._site = site
         self._drives = drives
         self._hooks = hooks
 
@@ -89,11 +74,7 @@ class _Attempt:
     """
 
     def __init__(self, parts: Rebuild, request: DeployRequest) -> None:
-        self._conf = parts._conf
-        self._client = parts._client
-        self._access = parts._access
-        self._watcher = parts._watcher
-        self._virtapi = parts._virtapi
+        self._site = parts._site
         self._drives = parts._drives
         self._hooks = parts._hooks
         self._request = request
@@ -113,7 +94,7 @@ class _Attempt:
                 "Instance %s, node %s: a deployment is under way; it is rebuilt after that",
                 *(instance.uuid, node.uuid),
             )
-            self._wait(node, self._is_at_rest)
+            self._wait(self._is_at_rest)
             node = self._found()
             marked = rebuild_info.is_marked(node, self._wish)
         hooks = self._hooks.of(instance, node, is_rebuild=True)
@@ -125,37 +106,35 @@ class _Attempt:
             drive = self._drives.make(node, request, hooks)
             if drive is not None or were_called:
                 # That takes its time, and what comes now writes to the node.
-                node = self._access.held(instance, node.uuid)
+                node = self._change.look()
                 if reason := rebuild_info.why_not(node):
                     raise self._failure(reason)
             info = rebuild_info.wanted(
-                request, node, self._virtapi.deploy_metadata(instance, request.network_info)
+                request, node, self._site.service.deploy_metadata(instance, request.network_info)
             )
             if request.preserve_ephemeral and info.get("image_type") == "whole-disk":
                 raise self._failure(
                     "a whole-disk image would overwrite the ephemeral disk that is to be "
                     "preserved; use a partition image"
                 )
-            self._begin(node, info, drive)
+            self._begin(info, drive)
         else:
             # Also where Ironic has ended since: from here on it decides what is told.
             self.disk = Disk.UNKNOWN
-        done = self._wait(node, self._rebuilt)
-        self._access.note_seen(done, done.uuid)
+        done = self._wait(self._rebuilt)
+        self._change.note(done)
         self.disk = Disk.REWRITTEN
         hooks.after_deploy()
-        self._virtapi.report_progress(instance, "active", done.provision_state or "")
+        self._site.service.report_progress(instance, "active", done.provision_state or "")
         LOG.info("Instance %s is rebuilt on node %s", instance.uuid, node.uuid)
 
     def _found(self) -> Node:
         """The node that carries the instance, fresh and past the guard."""
-        node = self._access.of_instance(self._instance)
+        node = self._site.access.of_instance(self._instance)
         self._uuid = node.uuid
-        self._access.guard(node, self._instance)
+        self._site.access.guard(node, self._instance)
+        self._change = Change(self._site, self._instance, node)
         return node
-
-    def _still_held(self, node: Node) -> Callable[[], None]:
-        return self._access.still_held(self._instance, node.uuid)
 
     # -- configure and request ------------------------------------------------
 
@@ -165,82 +144,72 @@ class _Attempt:
         except exceptions.InvalidExtraSpec as exc:
             raise self._failure(str(exc)) from exc
         if wanted:
-            self._client.require(Feature.DEPLOY_STEPS)
+            self._site.client.require(Feature.DEPLOY_STEPS)
         return wanted
 
-    def _begin(self, node: Node, info: Mapping[str, Any], drive: config_drive.Form | None) -> None:
-        self._virtapi.report_progress(
-            self._instance, "configuring", node.provision_state or states.AVAILABLE
-        )
+    def _begin(self, info: Mapping[str, Any], drive: config_drive.Form | None) -> None:
+        node, service = self._change.node, self._site.service
+        state = node.provision_state or states.AVAILABLE
+        service.report_progress(self._instance, "configuring", state)
         former = node.instance_info or {}
-        configured = self._configured(node, former, info, with_drive=drive is not None)
-        if reason := self._virtapi.abort_reason(self._instance):
-            self._put_back(configured, former)
+        self._configure(former, info, with_drive=drive is not None)
+        if reason := service.abort_reason(self._instance):
+            self._put_back(self._change.node, former)
             raise exceptions.BuildAborted(node.uuid, self._instance.uuid, reason)
-        self._virtapi.report_progress(
-            self._instance, "rebuilding", node.provision_state or states.AVAILABLE
-        )
+        service.report_progress(self._instance, "rebuilding", state)
         try:
-            self._ask(configured, drive)
+            self._ask(drive)
         except exceptions.IronicError as exc:
             kind = rebuild_info.type_to_declare(
                 exc, info, preserve_ephemeral=self._request.preserve_ephemeral
             )
-            if kind is None or not self._is_as_before(configured):
-                self._refused(exc, configured, former)
+            if kind is None or not self._is_as_before():
+                self._refused(exc, former)
                 return
             LOG.warning(
                 "Node %s: Ironic could not find out what kind of image %s is; it is taken for "
                 "one of a whole disk",
                 *(node.uuid, info.get("image_source")),
             )
-            told = {**info, "image_type": kind}
-            configured = self._configured(configured, info, told, with_drive=drive is not None)
+            self._configure(info, {**info, "image_type": kind}, with_drive=drive is not None)
             try:
-                self._ask(configured, drive)
+                self._ask(drive)
             except exceptions.IronicError as again:
-                self._refused(again, configured, former)
+                self._refused(again, former)
 
-    def _configured(
-        self, node: Node, former: Mapping[str, Any], info: Mapping[str, Any], *, with_drive: bool
-    ) -> Node:
+    def _configure(
+        self, former: Mapping[str, Any], info: Mapping[str, Any], *, with_drive: bool
+    ) -> None:
         changes = rebuild_info.configure(former, info, with_drive=with_drive)
-        if not changes:
-            return node
-        configured = self._client.patch_node(node.uuid, changes, again=self._still_held(node))
-        self._access.guard(configured, self._instance)
-        return configured
+        if changes:
+            configured = self._change.patch(changes)
+            self._site.access.guard(configured, self._instance)
+            self._change.node = configured
 
-    def _ask(self, node: Node, drive: config_drive.Form | None) -> None:
+    def _ask(self, drive: config_drive.Form | None) -> None:
         """Ask for the rebuild of a node that was read just now."""
         self.disk = Disk.UNKNOWN
-        self._client.set_provision_state(
-            node.uuid,
-            states.VERB_REBUILD,
-            applied=lambda now: rebuild_info.has_changed(node, now),
-            configdrive=drive,
-            deploy_steps=self._steps,
-            again=self._still_held(node),
+        self._change.ask(states.VERB_REBUILD, configdrive=drive, deploy_steps=self._steps)
+        LOG.info(
+            "Node %s is being rebuilt for instance %s", self._change.node.uuid, self._instance.uuid
         )
-        LOG.info("Node %s is being rebuilt for instance %s", node.uuid, self._instance.uuid)
 
-    def _is_as_before(self, node: Node) -> bool:
+    def _is_as_before(self) -> bool:
         """Whether Ironic has certainly not begun with the node; any doubt is ``False``."""
         try:
-            now = self._client.get_node(node.uuid)
+            now = self._site.client.get_node(self._change.node.uuid)
         except exceptions.IronicError:
             return False
-        return not rebuild_info.has_changed(node, now)
+        return not has_moved(self._change.node, now)
 
-    def _refused(
-        self, error: exceptions.IronicError, node: Node, former: Mapping[str, Any]
-    ) -> None:
+    def _refused(self, error: exceptions.IronicError, former: Mapping[str, Any]) -> None:
         """Go on if Ironic has begun all the same; else see what is on the disk, and tell it."""
+        node = self._change.node
         try:
-            now = self._client.get_node(node.uuid)
+            now = self._site.client.get_node(node.uuid)
         except exceptions.IronicError:
             raise error from None
-        if rebuild_info.has_changed(node, now):
+        if has_moved(node, now):
             LOG.info("Node %s is being rebuilt although Ironic said: %s", node.uuid, error)
             return
         self.disk = Disk.UNTOUCHED
@@ -252,10 +221,9 @@ class _Attempt:
     def _put_back(self, node: Node, former: Mapping[str, Any]) -> None:
         """Have the node say again what is really on it."""
         try:
-            self._access.held(self._instance, node.uuid)
-            changes = instance_info.patch(node.instance_info or {}, former)
-            if changes:
-                self._client.patch_node(node.uuid, changes, again=self._still_held(node))
+            self._change.again()
+            if changes := instance_info.patch(node.instance_info or {}, former):
+                self._change.patch(changes)
         except (exceptions.IronicError, exceptions.NodeError) as exc:
             LOG.warning(
                 "Node %s: its instance_info tells of the image of a rebuild that did not happen, "
@@ -265,26 +233,14 @@ class _Attempt:
 
     # -- wait -----------------------------------------------------------------
 
-    def _wait(self, node: Node, until: Any) -> Node:
-        seen: str | None = None
-
-        def look(now: Node | None) -> Node | None:
-            nonlocal seen
-            if now is not None and now.provision_state not in (seen, states.ACTIVE):
-                seen = now.provision_state
-                self._virtapi.report_progress(self._instance, "rebuilding", seen or "")
-            found: Node | None = until(now)
-            return found
-
-        return self._watcher.wait(
-            node.uuid,
-            look,
-            what="be rebuilt ([ironic] deploy_timeout)",
-            timeout=self._conf.ironic.deploy_timeout,
-            instance=self._instance.uuid,
+    def _wait(self, until: Callable[[Node | None], Node | None]) -> Node:
+        return self._change.wait(
+            until,
+            "be rebuilt ([ironic] deploy_timeout)",
+            self._site.conf.ironic.deploy_timeout,
             state=states.DEPLOYING,
-            abort=lambda: self._virtapi.abort_reason(self._instance),
-            patience=deployment.PATIENCE,
+            abortable=True,
+            step="rebuilding",
         )
 
     def _is_at_rest(self, node: Node | None) -> Node | None:

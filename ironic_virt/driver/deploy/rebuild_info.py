@@ -90,14 +90,6 @@ def has_begun(node: Node) -> bool:
     )
 
 
-def has_changed(before: Node, now: Node) -> bool:
-    """Whether a node has been in another provision state since."""
-    return (before.provision_state, before.provision_updated_at) != (
-        now.provision_state,
-        now.provision_updated_at,
-    )
-
-
 def why_not(node: Node) -> str | None:
     """Why a node can't be rebuilt in its present state; ``None`` if it can."""
     if reason := resources.why_in_maintenance(node):

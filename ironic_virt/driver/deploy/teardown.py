@@ -13,26 +13,24 @@ touched.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver import resources
-from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.change import Change
 from ironic_virt.driver.console import Console
 from ironic_virt.driver.deploy import instance_info, project_fields
 from ironic_virt.driver.network import Network
+from ironic_virt.driver.pools.reservation import Reservation
+from ironic_virt.driver.site import Site
 from ironic_virt.driver.volumes import Volumes
-from ironic_virt.virt import InstanceLike, VirtAPI
+from ironic_virt.virt import InstanceLike
 
 LOG = logging.getLogger(__name__)
 
@@ -54,35 +52,21 @@ class _Left(NamedTuple):
 
 
 class TearDown:
-    """Tears nodes down.  Thread-safe: it keeps nothing between calls.
-
-    :param release: gives up a reservation that has no node; ``False``: it has one.
-    """
+    """Tears nodes down.  Thread-safe: it keeps nothing between calls."""
 
     def __init__(
         self,
-        conf: cfg.ConfigOpts,
-        client: IronicClient,
-        access: NodeAccess,
+        site: Site,
         network: Network,
         volumes: Volumes,
         console: Console,
-        watcher: Watcher,
-        virtapi: VirtAPI,
-        *,
-        release: Callable[[InstanceLike], bool] = lambda instance: True,
-        clock: Callable[[], float] = time.monotonic,
+        reservation: Reservation,
     ) -> None:
-        self._conf = conf
-        self._client = client
-        self._access = access
+        self._site = site
         self._network = network
         self._volumes = volumes
         self._console = console
-        self._watcher = watcher
-        self._virtapi = virtapi
-        self._release_reservation = release
-        self._clock = clock
+        self._reservation = reservation
 
     def tear_down(self, instance: InstanceLike, *, has_volumes: bool = False) -> None:
         """Return when no node carries the instance any more.
@@ -93,15 +77,15 @@ class TearDown:
         :raises NodeLocked: likewise, and the node was locked by then.
         :raises NodeNotOurs: the node is outside the target set; nothing done.
         """
-        timeout = self._conf.ironic.unprovision_timeout
-        deadline = self._clock() + timeout if timeout else None
+        timeout = self._site.conf.ironic.unprovision_timeout
+        deadline = self._site.clock() + timeout if timeout else None
         asked: str | None = None
         missed = moved = switched = False
         while True:
             try:
-                node = self._access.of_instance(instance)
+                node = self._site.access.guarded(instance)
             except exceptions.InstanceNotFound:
-                if not self._release_reservation(instance):
+                if not self._reservation.release(instance):
                     # Ironic chose its node between the two requests: look again.
                     if missed:
                         raise _held_by_reservation(instance) from None
@@ -112,7 +96,6 @@ class TearDown:
                     if has_volumes:
                         self._volumes.detach_forgotten(instance)
                 return
-            self._access.guard(node, instance)
             locked: exceptions.NodeLocked | None = None
             step = states.tear_down_step(node.provision_state)
             LOG.debug(
@@ -124,7 +107,7 @@ class TearDown:
                 switched = True
                 self._console.switch_off(node, instance)
                 # How long that took must not keep the instance.
-                deadline = self._clock() + timeout if timeout else None
+                deadline = self._site.clock() + timeout if timeout else None
                 continue
             if step is states.TearDown.RELEASE:
                 try:
@@ -152,7 +135,7 @@ class TearDown:
                     )
                 if locked is None:
                     asked = _VERBS[step]
-            remaining = 0.0 if deadline is None else max(deadline - self._clock(), 0.001)
+            remaining = 0.0 if deadline is None else max(deadline - self._site.clock(), 0.001)
             try:
                 left = self._wait(node, instance, remaining, timeout)
             except exceptions.WaitTimeout as exc:
@@ -161,7 +144,7 @@ class TearDown:
                 raise
             if left is not None:
                 # What the wait has seen counts also if it can't be read again.
-                now = self._access.note_seen(left.node, node.uuid) or left.node
+                now = self._site.access.note_seen(left.node, node.uuid) or left.node
                 if now is not None and now.instance_uuid is None:
                     if now.provision_state == states.ERROR:
                         # Ironic has taken the instance off, and yet it may still run.
@@ -177,8 +160,7 @@ class TearDown:
         :raises InstanceNotFound: no node carries it.
         :raises NodeNotOurs: the node is outside the target set; nothing was changed.
         """
-        node = self._access.of_instance(instance)
-        self._access.guard(node, instance)
+        node = self._site.access.guarded(instance)
         try:
             self._release(node, instance)
         except _InUse:
@@ -191,10 +173,10 @@ class TearDown:
         :raises NodeNotAvailable: the instance went off the node meanwhile.
         :raises NodeLocked: somebody else is at work on it; nothing was asked for.
         """
-        again = self._access.still_held(instance, node.uuid)
+        again = self._site.access.still_held(instance, node.uuid)
         if verb == states.VERB_DELETED:
             self._give_back_fields(node, again)
-        self._virtapi.report_progress(instance, "tearing down", node.provision_state or "")
+        self._site.service.report_progress(instance, "tearing down", node.provision_state or "")
         LOG.info("Tearing down instance %s: %r on node %s", instance.uuid, verb, node.uuid)
         before = node.provision_state
         features = [Feature.HOLD] if verb == states.VERB_UNHOLD else []
@@ -203,7 +185,7 @@ class TearDown:
             return now.instance_uuid != instance.uuid or now.provision_state != before
 
         try:
-            self._client.set_provision_state(
+            self._site.client.set_provision_state(
                 node.uuid, verb, applied=applied, features=features, again=again
             )
         except exceptions.NodeNotFound:
@@ -215,7 +197,7 @@ class TearDown:
             exceptions.Conflict,
             exceptions.IronicUnauthorized,
         ) as exc:
-            now = self._client.node_of_instance(instance.uuid)
+            now = self._site.client.node_of_instance(instance.uuid)
             if now is not None and now.provision_state == before:
                 raise exceptions.TearDownFailed(
                     node.uuid,
@@ -233,7 +215,7 @@ class TearDown:
         if not changes:
             return
         try:
-            self._client.patch_node(node.uuid, changes, again=again)
+            self._site.client.patch_node(node.uuid, changes, again=again)
         except exceptions.NodeLocked:
             raise
         except (exceptions.BadRequest, exceptions.Conflict) as exc:
@@ -262,14 +244,8 @@ class TearDown:
             return (None,)
 
         try:
-            (left,) = self._watcher.wait(
-                node.uuid,
-                until,
-                what="be torn down",
-                timeout=remaining,
-                instance=instance.uuid,
-                state=states.DELETING,
-            )
+            change = Change(self._site, instance, node)
+            (left,) = change.wait(until, "be torn down", remaining, state=states.DELETING)
             return left
         except exceptions.WaitTimeout as exc:
             raise exceptions.WaitTimeout(
@@ -301,16 +277,16 @@ class TearDown:
             # Ironic set it by itself, from the display_name, and keeps it otherwise.
             patch.append({"op": "remove", "path": "/instance_name"})
         try:
-            released = self._client.patch_node(node.uuid, patch, again=again)
+            released = self._site.client.patch_node(node.uuid, patch, again=again)
         except exceptions.Conflict as exc:
             released = self._release_with_allocation(node, instance, patch, exc, again)
-        self._access.note(released)
-        self._virtapi.report_progress(instance, "released", released.provision_state or "")
+        self._site.access.note(released)
+        self._site.service.report_progress(instance, "released", released.provision_state or "")
         LOG.info("Node %s is released from instance %s", node.uuid, instance.uuid)
 
     def _unused(self, node: Node, instance: InstanceLike) -> Node:
         """The node as it is now, if it still carries the instance and nothing is deployed."""
-        held = self._access.held(instance, node.uuid)
+        held = self._site.access.held(instance, node.uuid)
         _check_unused(held, instance)
         return held
 
@@ -326,14 +302,15 @@ class TearDown:
 
         That is so in the states in which something has failed (39.0.0).
         """
-        if isinstance(refusal, exceptions.NodeLocked) or not self._client.has(Feature.ALLOCATIONS):
+        client = self._site.client
+        if isinstance(refusal, exceptions.NodeLocked) or not client.has(Feature.ALLOCATIONS):
             raise refusal
-        if self._client.allocations.get(instance.uuid) is None:
+        if client.allocations.get(instance.uuid) is None:
             raise refusal
         rest = [operation for operation in patch if operation["path"] != "/instance_uuid"]
-        self._client.patch_node(node.uuid, rest, again=again)
-        self._client.allocations.delete(instance.uuid)
-        return self._access.fresh(node.uuid, instance.uuid)
+        client.patch_node(node.uuid, rest, again=again)
+        client.allocations.delete(instance.uuid)
+        return self._site.access.fresh(node.uuid, instance.uuid)
 
 
 def _check_unused(node: Node, instance: InstanceLike) -> None:

@@ -18,18 +18,18 @@ times is looked for until a look finds nothing.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.allocations import Allocation
-from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.driver.pools import allocation_extra
-from ironic_virt.virt import Flavor, Instance, InstanceLike, VirtAPI
+from ironic_virt.driver.pools.records import PoolRecords
+from ironic_virt.driver.site import Site
+from ironic_virt.virt import Flavor, Instance, InstanceLike
 
 LOG = logging.getLogger(__name__)
 
@@ -40,58 +40,51 @@ class Reconciliation:
     Thread-safe; only one thread at a time looks, and others go on.
 
     :param take_off: takes what carries an instance off its node; ``False``: it is in use.
-    :param period: seconds between two looks.
-    :param clock: a monotonic clock in seconds.
     """
 
     def __init__(
-        self,
-        client: IronicClient,
-        virtapi: VirtAPI,
-        *,
-        take_off: Callable[[InstanceLike], bool],
-        period: float,
-        clock: Callable[[], float] = time.monotonic,
+        self, site: Site, pools: PoolRecords, take_off: Callable[[InstanceLike], bool]
     ) -> None:
-        self._client = client
-        self._virtapi = virtapi
+        self._site = site
+        self._pools = pools
         self._take_off = take_off
-        self._period = period
-        self._clock = clock
+        self._period: float = site.conf.ironic.inventory_full_resync_period
         self._looking = threading.Lock()
         self._looked_at: float | None = None
         self._unwanted: frozenset[str] = frozenset()
         self._told: set[str] = set()
         self._over = False
 
-    def look_back(self, snapshot: Snapshot, *, at_once: bool) -> None:
-        """The same while the scheduler picks the nodes, until nothing of ours is left.
-
-        :param at_once: the records show that Ironic has picked nodes before; else the
-            first look has a period's time, and costs nothing at the start.
-        """
-        try:
-            if self._over or not self._client.has(Feature.ALLOCATIONS):
-                return
-        except exceptions.IronicError as exc:
-            LOG.debug("Whether Ironic has allocations can't be asked: %s", exc)
-            return
-        if self._looked_at is None and not at_once:
-            self._looked_at = self._clock()
-            return
-        self.look(snapshot)
-
-    def look(self, snapshot: Snapshot) -> None:
+    def look(self) -> None:
         """Look if it is time, and give up what was unwanted the last time, too.
 
         A failure is put off to the next time, whatever it is: a refresh does not depend on it.
-
-        :param snapshot: the nodes of the target set; others' allocations stay.
         """
+        if self._site.selection.by_ironic or self._looks_back():
+            self._look(self._site.nodes.snapshot())
+
+    def _looks_back(self) -> bool:
+        """Whether to look while the scheduler picks the nodes: until nothing of ours is left.
+
+        The first look has a period's time, and costs nothing at the start, unless the
+        records show that Ironic has picked nodes before.
+        """
+        try:
+            if self._over or not self._site.client.has(Feature.ALLOCATIONS):
+                return False
+        except exceptions.IronicError as exc:
+            LOG.debug("Whether Ironic has allocations can't be asked: %s", exc)
+            return False
+        if self._looked_at is None and not self._pools.left_over():
+            self._looked_at = self._site.clock()
+            return False
+        return True
+
+    def _look(self, snapshot: Snapshot) -> None:
         if not self._looking.acquire(blocking=False):
             return
         try:
-            now = self._clock()
+            now = self._site.clock()
             if self._looked_at is not None and now - self._looked_at < self._period:
                 return
             unwanted = self._find()
@@ -113,11 +106,11 @@ class Reconciliation:
         # Listed first: who is built meanwhile is in the records before it is in Ironic.
         ours = {
             one.uuid: one
-            for one in self._client.allocations.listed()
-            if allocation_extra.host_of(one.extra) == self._virtapi.host
+            for one in self._site.client.allocations.listed()
+            if allocation_extra.host_of(one.extra) == self._site.service.host
         }
         self._over = not ours
-        known = set(self._virtapi.existing_instances(list(ours))) if ours else set()
+        known = set(self._site.service.existing_instances(list(ours))) if ours else set()
         return {uuid: one for uuid, one in ours.items() if uuid not in known}
 
     def _give_up(self, allocation: Allocation, snapshot: Snapshot) -> None:
@@ -127,7 +120,7 @@ class Reconciliation:
             return
         try:
             if node is None:
-                self._client.allocations.delete(allocation.uuid)
+                self._site.client.allocations.delete(allocation.uuid)
             elif not self._take_off(_instance(allocation)):
                 # The records may be wrong, after a restore for instance: somebody may work there.
                 self._tell(

@@ -20,9 +20,7 @@ from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.driver import resources
 from ironic_virt.driver.pools import counts, names
 from ironic_virt.driver.pools.counts import Capacity, Pool, Recorded
-from ironic_virt.driver.pools.selection import NodeSelection
-from ironic_virt.sharding.ownership import Ownership
-from ironic_virt.virt import VirtAPI
+from ironic_virt.driver.site import Site
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,10 +34,8 @@ class _Count:
 class PoolRecords:
     """Answers what a compute service asks of the records of its compute nodes."""
 
-    def __init__(self, virtapi: VirtAPI, ownership: Ownership, selection: NodeSelection) -> None:
-        self._virtapi = virtapi
-        self._ownership = ownership
-        self._selection = selection
+    def __init__(self, site: Site) -> None:
+        self._site = site
         self._count: _Count | None = None
         self._left: frozenset[str] | None = None
 
@@ -47,16 +43,21 @@ class PoolRecords:
 
     @property
     def _capacity(self) -> Capacity:
-        target = self._ownership.target
+        """What is reported: all nodes, unless something says which are this service's alone."""
+        chosen: str | None = self._site.conf.ironic.capacity
+        if chosen is not None:
+            return Capacity(chosen)
+        target = self._site.nodes.ownership.target
         named = target.shard_key is not None or target.conductor_group is not None
-        return self._selection.capacity(shared=not named and not self._ownership.by_ring)
+        alone = named or self._site.nodes.ownership.by_ring
+        return Capacity.OWN if alone else Capacity.TOTAL
 
     def allowed(self, snapshot: Snapshot) -> Collection[str] | None:
         """The uuids of the nodes that this service may have reserved; ``None``: all.
 
         A node that has a record of its own with another host is that one's.
         """
-        claim = self._ownership.claim(snapshot)
+        claim = self._site.nodes.ownership.claim(snapshot)
         if self._capacity is Capacity.OWN:
             return claim.nodes
         if not claim.left:
@@ -70,14 +71,14 @@ class PoolRecords:
 
         :param snapshot: the nodes, just listed and settled by the ownership.
         """
-        host = self._virtapi.host
-        places = self._virtapi.instance_places()
+        host = self._site.service.host
+        places = self._site.service.instance_places()
         capacity = self._capacity
         recorded = Recorded(host, places)
         if capacity is Capacity.SHARE:
-            hosts = self._virtapi.instance_hosts(snapshot.instance_uuids)
+            hosts = self._site.service.instance_hosts(snapshot.instance_uuids)
             recorded = dataclasses.replace(
-                recorded, live=self._virtapi.sharing_hosts(), hosts=hosts
+                recorded, live=self._site.service.sharing_hosts(), hosts=hosts
             )
         allowed = self.allowed(snapshot)
         nodes = (
@@ -115,19 +116,23 @@ class PoolRecords:
 
     def has_instances(self, name: str) -> bool:
         """Whether the records put an instance of this host onto the compute node."""
-        return name in self._virtapi.instance_places().values()
+        return name in self._site.service.instance_places().values()
 
     def is_pool(self, name: str) -> bool:
         """Whether a name is that of a pool of this host, be there such a pool or not."""
-        return names.class_of(name, self._virtapi.host) is not None
+        return names.class_of(name, self._site.service.host) is not None
+
+    def may_be_allocated(self, instance: virt.InstanceLike) -> bool:
+        """Whether an instance may have an allocation: it was put into a pool, now or before."""
+        return self._site.selection.by_ironic or self.is_pool(instance.node or "")
 
     def pool(self, name: str) -> Pool:
         """A pool as counted; one that has no nodes offers none and keeps its instances."""
         known = self._count.pools.get(name) if self._count is not None else None
         if known is not None:
             return known
-        used = list(self._virtapi.instance_places().values()).count(name)
-        resource_class = names.class_of(name, self._virtapi.host) or ""
+        used = list(self._site.service.instance_places().values()).count(name)
+        resource_class = names.class_of(name, self._site.service.host) or ""
         return Pool(name, resource_class, frozenset(), used, used, 0)
 
     # -- while the scheduler picks the node -----------------------------------
@@ -138,7 +143,7 @@ class PoolRecords:
         The records are asked once, and again only as long as there is such a pool.
         """
         if self._left is None or (anew and self._left):
-            places = self._virtapi.instance_places().values()
+            places = self._site.service.instance_places().values()
             self._left = frozenset(place for place in places if self.is_pool(place))
         return sorted(self._left)
 

@@ -14,27 +14,27 @@ what can't be given up now is told in the error, and destroying the instance doe
 
 from __future__ import annotations
 
+import contextlib
 import random
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
 from ironic_virt.baremetal import allocations
 from ironic_virt.baremetal.allocations import Allocation
-from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
-from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.change import Change
 from ironic_virt.driver.pools import allocation_extra, candidates
 from ironic_virt.driver.pools.candidates import Choice
 from ironic_virt.driver.pools.names import pool_name
+from ironic_virt.driver.pools.records import PoolRecords
+from ironic_virt.driver.site import Site
 from ironic_virt.request.spec import RequestSpec
-from ironic_virt.virt import ImageLike, InstanceLike, VirtAPI
+from ironic_virt.virt import ImageLike, InstanceLike
 
 LOG = logging.getLogger(__name__)
 
@@ -54,34 +54,14 @@ _GROWTH = 1.5
 class Reservation:
     """Reserves nodes by allocation.  Thread-safe: it keeps nothing between calls.
 
-    :param snapshot: the inventory; with ``refresh``, asked anew first.
-    :param allowed: uuids of the nodes in a snapshot that this service may take;
-        ``None``: all of them.
-    :param clock: a monotonic clock in seconds.
-    :param pause: waits for so many seconds; says whether the service stops.
+    :param pools: says which nodes this service may take.
     """
 
     def __init__(
-        self,
-        conf: cfg.ConfigOpts,
-        client: IronicClient,
-        access: NodeAccess,
-        virtapi: VirtAPI,
-        *,
-        snapshot: Callable[[bool], Snapshot],
-        allowed: Callable[[Snapshot], Collection[str] | None],
-        pause: Callable[[float], bool],
-        clock: Callable[[], float] = time.monotonic,
-        rng: random.Random | None = None,
+        self, site: Site, pools: PoolRecords, *, rng: random.Random | None = None
     ) -> None:
-        self._conf = conf
-        self._client = client
-        self._access = access
-        self._virtapi = virtapi
-        self._snapshot = snapshot
-        self._allowed = allowed
-        self._pause = pause
-        self._clock = clock
+        self._site = site
+        self._pools = pools
         self._rng = rng or random.Random()
 
     # -- reserve --------------------------------------------------------------
@@ -97,26 +77,24 @@ class Reservation:
             nothing was changed.
         :raises BuildAborted: the instance is not wanted any more; none is reserved.
         """
-        held = self._client.node_of_instance(instance.uuid)
-        if held is not None:
-            self._access.guard(held, instance)
-            return held
+        with contextlib.suppress(exceptions.InstanceNotFound):
+            return self._site.access.guarded(instance)
         spec = RequestSpec.from_flavor(
             instance.flavor,
             instance_uuid=instance.uuid,
             image=image,
-            exclude_nodes=self._virtapi.tried_nodes(instance),
+            exclude_nodes=self._site.service.tried_nodes(instance),
         )
-        notes = allocation_extra.notes(instance, image, self._virtapi.host)
+        notes = allocation_extra.notes(instance, image, self._site.service.host)
         rounds: list[str] = []
         while True:
             choice = self._choose(instance, spec, fresh=bool(rounds))
             if not choice.nodes or len(rounds) == MOST_ROUNDS:
                 raise self._none(instance, choice, rounds)
-            self._virtapi.report_progress(instance, "reserving")
+            self._site.service.report_progress(instance, "reserving")
             outcome = self._round(instance, spec, choice, notes)
             if isinstance(outcome, Node):
-                self._access.note(outcome)
+                self._site.access.note(outcome)
                 LOG.info(
                     "Node %s is reserved for instance %s, one of %d candidates out of %d",
                     *(outcome.uuid, instance.uuid, len(choice.nodes), choice.fitting),
@@ -129,24 +107,24 @@ class Reservation:
 
     def _choose(self, instance: InstanceLike, spec: RequestSpec, *, fresh: bool) -> Choice:
         """Candidates; when there are none, or were none to be had, from a fresh list."""
-        snapshot = self._snapshot(fresh)
+        snapshot = self._site.nodes.snapshot(refresh=fresh)
         choice = self._choice(snapshot, instance, spec)
         if not choice.nodes and not fresh:
-            choice = self._choice(self._snapshot(True), instance, spec)
+            choice = self._choice(self._site.nodes.snapshot(refresh=True), instance, spec)
         return choice
 
     def _choice(self, snapshot: Snapshot, instance: InstanceLike, spec: RequestSpec) -> Choice:
         return candidates.choose(
             snapshot.free,
             spec,
-            match=self._conf.ironic.match,
+            match=self._site.conf.ironic.match,
             most=MOST_CANDIDATES,
             rng=self._rng,
             # The pool that was chosen, where that makes no difference otherwise.
             prefer=lambda kind: (
-                instance.node == pool_name(self._virtapi.host, (kind[0] or "", kind[1]))
+                instance.node == pool_name(self._site.service.host, (kind[0] or "", kind[1]))
             ),
-            allowed=self._allowed(snapshot),
+            allowed=self._pools.allowed(snapshot),
         )
 
     def _none(
@@ -168,7 +146,7 @@ class Reservation:
         """The node that is reserved, or why there is none and what not to ask for again."""
         asked = [node.uuid for node in choice.nodes]
         try:
-            allocation = self._client.allocations.create(
+            allocation = self._site.client.allocations.create(
                 instance.uuid,
                 resource_class=choice.nodes[0].resource_class or "",
                 candidate_nodes=asked,
@@ -180,7 +158,7 @@ class Reservation:
                 return self._taken(instance, allocation.node_uuid)
             self._give_up(instance)
             if allocation.state == allocations.ALLOCATING:
-                timeout = self._conf.ironic.allocation_timeout
+                timeout = self._site.conf.ironic.allocation_timeout
                 why = f"Ironic had not chosen after {timeout} s ([ironic] allocation_timeout)"
                 return why, ()
             why = f"Ironic: {allocation.last_error or f'state {allocation.state!r}'}"
@@ -200,7 +178,7 @@ class Reservation:
     def _taken(self, instance: InstanceLike, uuid: str) -> Node | tuple[str, Collection[str]]:
         """Look at the node that Ironic has reserved."""
         try:
-            node = self._access.held(instance, uuid)
+            node = self._site.access.held(instance, uuid)
             reason = resources.why_not_deployable(node)
         except (exceptions.NodeNotAvailable, exceptions.NodeNotOurs) as exc:
             reason = exc.reason
@@ -211,23 +189,24 @@ class Reservation:
 
     def _decided(self, instance: InstanceLike, allocation: Allocation) -> Allocation:
         """The allocation when Ironic has decided, or as it is at the deadline."""
-        deadline = self._clock() + self._conf.ironic.allocation_timeout
+        deadline = self._site.clock() + self._site.conf.ironic.allocation_timeout
         pause = _FIRST_PAUSE
         while allocation.state == allocations.ALLOCATING:
-            if reason := self._virtapi.abort_reason(instance):
+            if reason := self._site.service.abort_reason(instance):
                 raise exceptions.BuildAborted(None, instance.uuid, reason)
-            remaining = deadline - self._clock()
+            remaining = deadline - self._site.clock()
             if remaining <= 0:
                 break
             # Many that wait should not ask all at the same time.
-            if self._pause(min(pause, remaining) * self._rng.uniform(0.8, 1)):
+            if self._site.pause(min(pause, remaining) * self._rng.uniform(0.8, 1)):
                 raise exceptions.WaitCancelled(
                     None,
                     instance.uuid,
                     "waiting for Ironic to choose was given up: the service stops",
                 )
-            pause = min(pause * _GROWTH, max(float(self._conf.ironic.api_retry_interval), pause))
-            now = self._client.allocations.get(instance.uuid)
+            interval = float(self._site.conf.ironic.api_retry_interval)
+            pause = min(pause * _GROWTH, max(interval, pause))
+            now = self._site.client.allocations.get(instance.uuid)
             if now is None:
                 raise exceptions.ReservationFailed(
                     instance.uuid,
@@ -245,8 +224,10 @@ class Reservation:
         :returns: ``False`` if the node that it has is in use: that has to be torn
             down, and the allocation goes with it.
         """
+        if not self._pools.may_be_allocated(instance):
+            return True
         try:
-            if self._client.allocations.delete(instance.uuid):
+            if self._site.client.allocations.delete(instance.uuid):
                 LOG.info("The allocation of instance %s is given up", instance.uuid)
         except exceptions.Conflict as exc:
             if isinstance(exc, exceptions.NodeLocked):
@@ -260,15 +241,11 @@ class Reservation:
         Before the reservation is given up: after that the node may be another's.
         """
         try:
-            node = self._client.node_of_instance(instance.uuid)
-            if node is None or "traits" not in (node.instance_info or {}):
-                return
-            self._access.guard(node, instance)
-            self._client.patch_node(
-                node.uuid,
-                [{"op": "remove", "path": "/instance_info/traits"}],
-                again=self._access.still_held(instance, node.uuid),
-            )
+            change = Change.of(self._site, instance)
+            if "traits" in (change.node.instance_info or {}):
+                change.patch([{"op": "remove", "path": "/instance_info/traits"}])
+        except exceptions.InstanceNotFound:
+            return
         except (exceptions.NodeError, exceptions.IronicError) as exc:
             LOG.warning(
                 "The node that was reserved for instance %s keeps the traits of that in its "

@@ -325,7 +325,7 @@ def test_a_node_that_the_records_have_for_another_is_not_used_twice(
     stage.look()
     had = stage.instance(first).node
     # Somebody takes it off behind our back, and the node is free again.
-    stage.ironic.driver._client.set_provision_state(
+    stage.ironic.driver._site.client.set_provision_state(
         str(had), "deleted", applied=lambda node: node.instance_uuid is None
     )
     fake.settle()

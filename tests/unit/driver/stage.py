@@ -215,7 +215,7 @@ class Stage:
         client = IronicClient(_EditedChannel(self.channel, self.edits), retry)
         watcher = Watcher(
             client.single_try(),
-            node_filter=lambda: self.driver._ownership.target.node_filter(),
+            node_filter=lambda: self.driver._site.nodes.ownership.target.node_filter(),
             interval=float(self.conf.ironic.api_retry_interval),
             clock=clock,
             rng=random.Random(0),

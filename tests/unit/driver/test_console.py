@@ -255,14 +255,14 @@ def test_a_node_that_is_let_go_of_late_is_looked_at_once_more(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
     """By then it may be somebody else's."""
-    look = stage.driver._client.node_of_instance
+    look = stage.driver._site.client.node_of_instance
 
     def then_locked(uuid: str) -> Any:
         found = look(uuid)
         fake.set_node(node, instance_uuid=STRANGER, reservation="conductor-1")
         return found
 
-    stage.driver._client.node_of_instance = then_locked  # type: ignore[method-assign]
+    stage.driver._site.client.node_of_instance = then_locked  # type: ignore[method-assign]
     with pytest.raises(exceptions.NodeTaken):
         serial(stage, instance)
     assert switched(fake) == []

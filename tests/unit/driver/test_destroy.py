@@ -253,7 +253,7 @@ def test_a_failed_tear_down_is_told_of_also_if_the_node_can_not_be_read_again(
     stage.spawn(stage.instance(node))
     fake.fail_next("undeploy", "the BMC does not answer")
     # The wait sees it in a list; what comes after that is not answered.
-    wait = stage.driver._watcher.wait
+    wait = stage.driver._site.watcher.wait
 
     def away(*args: Any, **more: Any) -> Any:
         seen = wait(*args, **more)
@@ -261,6 +261,6 @@ def test_a_failed_tear_down_is_told_of_also_if_the_node_can_not_be_read_again(
         (left,) = seen
         return (left._replace(node=msgspec.structs.replace(left.node, instance_info=None)),)
 
-    stage.driver._watcher.wait = away  # type: ignore[method-assign]
+    stage.driver._site.watcher.wait = away  # type: ignore[method-assign]
     with pytest.raises(exceptions.TearDownFailed, match="the BMC does not answer"):
         stage.destroy(stage.instance(node))

@@ -9,7 +9,7 @@ import datetime
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver import diagnostics
+from ironic_virt.driver.instances import Instances
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import Stage
 
@@ -32,7 +32,7 @@ def diagnosed(stage: Stage, instance: virt.Instance, ahead: float = 0) -> virt.I
             stage.fake.bm.store.timestamp()
         ) + datetime.timedelta(seconds=ahead)
 
-    return diagnostics.diagnose(stage.driver._client, stage.driver._access, instance, now)
+    return Instances(stage.driver._site, now).diagnose(instance)
 
 
 def test_what_ironic_knows_is_told(

@@ -55,7 +55,7 @@ def test_a_list_that_fails_half_way_removes_nothing(set_stage: Callable[..., Sta
     fake.add_node()
     fake.faults.status(500, "GET", "/nodes$", nth=2)
     assert stage.driver.get_available_nodes(refresh=True) == nodes
-    assert stage.driver._nodes.inventory.snapshot.stale
+    assert stage.driver._site.nodes.inventory.snapshot.stale
     assert len(stage.driver.get_available_nodes(refresh=True)) == 6
 
 

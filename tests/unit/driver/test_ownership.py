@@ -144,12 +144,12 @@ def test_what_is_destroyed_while_it_is_looked_up_does_not_come_back(
     stage = three(set_stage, fake, conductor_group="rack1")[0]
     stage.service.owned = {INSTANCE}
     assert node in stage.driver.get_available_nodes(refresh=True)
-    client, look = stage.driver._client, stage.driver._client.node_of_instance
+    client, look = stage.driver._site.client, stage.driver._site.client.node_of_instance
 
     def look_while_it_is_destroyed(instance: str) -> object:
         found = look(instance)
         fake.set_node(node, instance_uuid=None, provision_state="available")
-        stage.driver._access.note(client.get_node(node))
+        stage.driver._site.access.note(client.get_node(node))
         return found
 
     monkeypatch.setattr(client, "node_of_instance", look_while_it_is_destroyed)

@@ -98,7 +98,7 @@ def test_a_change_that_is_under_way_is_waited_for_and_not_asked_for_again(
 ) -> None:
     restarted = stage.restarted()
     fake.requests.clear()
-    stage.driver._client.set_power_state(node, "power off", applied=lambda _: True)
+    stage.driver._site.client.set_power_state(node, "power off", applied=lambda _: True)
     restarted.driver.power_off(instance)
     restarted.driver.cleanup_host()
     assert power_requests(fake) == ["power off"]
@@ -127,7 +127,7 @@ def test_a_soft_power_off_is_waited_for_as_long_as_its_system_was_given(
 def test_a_soft_power_off_that_was_asked_for_before_is_waited_for(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
-    stage.driver._client.set_power_state(node, "soft power off", applied=lambda _: True)
+    stage.driver._site.client.set_power_state(node, "soft power off", applied=lambda _: True)
     assert fake.node(node)["target_power_state"] == "power off"
     stage.driver.power_off(instance, timeout=30)
     assert power_requests(fake) == ["soft power off"]
@@ -137,7 +137,9 @@ def test_what_was_asked_for_before_and_failed_is_asked_for_anew(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
     fake.ignore_soft_power(node)
-    stage.driver._client.set_power_state(node, "soft power off", applied=lambda _: True, timeout=5)
+    stage.driver._site.client.set_power_state(
+        node, "soft power off", applied=lambda _: True, timeout=5
+    )
     stage.driver.power_off(instance)
     assert power_requests(fake) == ["soft power off", "power off"]
     assert fake.node(node)["power_state"] == "power off"

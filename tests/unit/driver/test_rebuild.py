@@ -443,7 +443,7 @@ def test_what_is_under_way_for_another_wish_comes_to_its_end_first(
 ) -> None:
     if fails:
         fake.fail_next("deploy", "disk broken", node)
-    stage.driver._client.set_provision_state(node, "rebuild", applied=lambda _: True)
+    stage.driver._site.client.set_provision_state(node, "rebuild", applied=lambda _: True)
     assert fake.node(node)["provision_state"] == "deploying"
     rebuild(stage, instance)
     assert stage.provision_requests("rebuild") == 2

@@ -29,7 +29,7 @@ def stage(fake: FakeIronic, set_stage: SetStage) -> Stage:
 def leave(stage: Stage, node: str, uuid: str = INSTANCE, host: str = "compute1") -> None:
     """An allocation that a process has left."""
     extra = allocation_extra.notes(stage.instance(None), None, host)
-    stage.driver._client.allocations.create(
+    stage.driver._site.client.allocations.create(
         uuid, resource_class="gold", candidate_nodes=[node], extra=extra
     )
 
@@ -107,7 +107,7 @@ def test_one_that_was_wanted_in_between_begins_anew(
 
 def test_what_others_have_made_stays(fake: FakeIronic, stage: Stage, node: str) -> None:
     leave(stage, node, host="compute2")
-    stage.driver._client.allocations.create(
+    stage.driver._site.client.allocations.create(
         STRANGER, resource_class="gold", candidate_nodes=[fake.add_node(resource_class="gold")]
     )
     look(stage, 4)

@@ -204,7 +204,7 @@ def test_a_rescue_system_that_never_calls_back_is_given_up_in_time(
     fake.requests.clear()
     fake.set_node(node, provision_state="rescue")
     # As the conductor would have it: waiting, for a call that never comes.
-    ask = stage.driver._client.set_provision_state
+    ask = stage.driver._site.client.set_provision_state
 
     def never(uuid: str, verb: str, **more: object) -> None:
         if verb == "rescue":
@@ -212,7 +212,7 @@ def test_a_rescue_system_that_never_calls_back_is_given_up_in_time(
         else:
             ask(uuid, verb, **more)  # type: ignore[arg-type]
 
-    stage.driver._client.set_provision_state = never  # type: ignore[method-assign, assignment]
+    stage.driver._site.client.set_provision_state = never  # type: ignore[method-assign, assignment]
     with pytest.raises(exceptions.RescueFailed, match=r"own system.*rescue_timeout"):
         rescue(stage, instance)
     assert verbs(fake) == ["abort", "unrescue"]

@@ -312,7 +312,7 @@ def test_a_service_that_stops_leaves_the_reservation_for_later(set_stage: SetSta
 
 def leave_allocation(fake: FakeIronic, stage: Stage, **fields: Any) -> None:
     """An allocation of ours that a process has left, which died."""
-    stage.driver._client.allocations.create(INSTANCE, **{"resource_class": "gold"} | fields)
+    stage.driver._site.client.allocations.create(INSTANCE, **{"resource_class": "gold"} | fields)
 
 
 def test_an_allocation_that_is_there_already_is_waited_for(set_stage: SetStage) -> None:
@@ -415,7 +415,7 @@ def test_destroy_can_be_repeated(fake: FakeIronic, stage: Stage) -> None:
 
 def test_a_foreign_allocation_is_never_touched(fake: FakeIronic, stage: Stage) -> None:
     node = gold(fake)
-    client = stage.driver._client
+    client = stage.driver._site.client
     client.allocations.create(STRANGER, resource_class="gold", candidate_nodes=[node])
     with pytest.raises(exceptions.ReservationFailed):
         stage.spawn(instance(stage))

@@ -542,7 +542,7 @@ def test_what_breaks_after_the_claim_leaves_no_claim(
         monkeypatch.undo()
         raise RuntimeError("the disk of this host is full")
 
-    monkeypatch.setattr(stage.driver._access, "note", broken)
+    monkeypatch.setattr(stage.driver._site.access, "note", broken)
     with pytest.raises(RuntimeError, match="disk of this host"):
         stage.driver.prepare_for_spawn(stage.instance(node))
     assert fake.node(node)["instance_uuid"] is None

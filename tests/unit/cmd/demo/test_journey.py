@@ -89,7 +89,7 @@ class Trip:
         )
 
     def list_nodes(self) -> list[Node]:
-        return self.seen(self.stage.ironic.driver._client.list_nodes())
+        return self.seen(self.stage.ironic.driver._site.client.list_nodes())
 
     def go(self, count: int = 3) -> None:
         self.journey.go(count)

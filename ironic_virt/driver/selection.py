@@ -15,7 +15,6 @@ from oslo_log import log as logging
 
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.versions import Feature
-from ironic_virt.driver.pools.counts import Capacity
 
 LOG = logging.getLogger(__name__)
 
@@ -24,7 +23,7 @@ IRONIC = "ironic"
 
 
 class NodeSelection:
-    """Answers who picks the node, and what capacity is reported if Ironic does.
+    """Answers who picks the node.
 
     The first answer asks Ironic for its versions; it stays for the service's life.
     Thread-safe.
@@ -58,13 +57,3 @@ class NodeSelection:
                         Feature.ALLOCATIONS.version,
                     )
             return self._by_ironic
-
-    def capacity(self, *, shared: bool) -> Capacity:
-        """What is reported as the pools' capacity.
-
-        :param shared: whether nothing says which nodes are this service's alone.
-        """
-        chosen = self._conf.ironic.capacity
-        if chosen is not None:
-            return Capacity(chosen)
-        return Capacity.TOTAL if shared else Capacity.OWN

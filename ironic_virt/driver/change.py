@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A change of the node that an instance has: a request, a wait, and what came of it.
+
+Before each try of a request the node is looked at again: by then it may be another's.
+What Ironic refuses becomes the error of whoever asked; what it could not be asked stays
+an :class:`~ironic_virt.exceptions.IronicError`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.patches import JsonPatch
+from ironic_virt.driver.site import Site
+from ironic_virt.virt import InstanceLike
+
+T = TypeVar("T")
+
+PATIENCE = 5.0
+"""How many times ``api_retry_interval`` late the end of a deployment may be seen.
+
+On hardware it takes minutes, and a deployment of 20 s costs five looks so.
+"""
+
+REFUSALS = (exceptions.BadRequest, exceptions.Conflict)
+
+
+def is_refusal(error: exceptions.IronicError) -> bool:
+    """Whether Ironic has said no; else it could not be asked."""
+    return error.status is not None and not isinstance(
+        error, exceptions.IronicUnavailable | exceptions.UnexpectedAnswer
+    )
+
+
+def has_moved(before: Node, now: Node) -> bool:
+    """Whether a node has been in another provision state since."""
+    return (before.provision_state, before.provision_updated_at) != (
+        now.provision_state,
+        now.provision_updated_at,
+    )
+
+
+class Change:
+    """A change of one node for the instance that it carries.
+
+    :ivar node: as it was read last, past the guard.
+    """
+
+    def __init__(self, site: Site, instance: InstanceLike, node: Node) -> None:
+        self._site = site
+        self.instance = instance
+        self.node = node
+
+    @classmethod
+    def of(cls, site: Site, instance: InstanceLike) -> Change:
+        """A change of the node that carries the instance, read now.
+
+        :raises InstanceNotFound: no node does.
+        :raises NodeNotOurs: it is outside the target set.
+        """
+        return cls(site, instance, site.access.guarded(instance))
+
+    def look(self) -> Node:
+        """Read the node again.
+
+        :raises NodeTaken, NodeNotAvailable, NodeNotOurs: it is not ours to act on any more.
+        """
+        self.node = self._site.access.held(self.instance, self.node.uuid)
+        return self.node
+
+    def again(self) -> None:
+        """See that a request may be sent another time.
+
+        :raises NodeTaken, NodeNotAvailable, NodeNotOurs: it may not.
+        """
+        self._site.access.held(self.instance, self.node.uuid)
+
+    # -- errors ---------------------------------------------------------------
+
+    def error(
+        self, kind: Callable[..., exceptions.NodeError], *details: Any, **more: Any
+    ) -> exceptions.NodeError:
+        """An error about this node and its instance."""
+        return kind(self.node.uuid, self.instance.uuid, *details, **more)
+
+    @contextlib.contextmanager
+    def refused_as(
+        self,
+        kind: Callable[..., exceptions.NodeError],
+        what: str,
+        *details: Any,
+        when: Callable[[exceptions.IronicError], bool] | None = None,
+        **more: Any,
+    ) -> Iterator[None]:
+        """Raise what Ironic refuses in the block as an error about this node.
+
+        :param what: continued by Ironic's message.
+        :param details: of the error, before its reason.
+        :param when: which errors; those that say that the request itself was refused
+            (:data:`REFUSALS`) unless it is given.
+        """
+        try:
+            yield
+        except exceptions.IronicError as exc:
+            if not (when(exc) if when else isinstance(exc, REFUSALS)):
+                raise
+            raise self.error(
+                kind, *details, f"{what}: {exc.message}", request_id=exc.request_id, **more
+            ) from exc
+
+    # -- a change of the provision state --------------------------------------
+
+    def ask(self, verb: str, applied: Callable[[Node], bool] | None = None, **given: Any) -> None:
+        """Ask for a change of the provision state.
+
+        :param applied: says of the node, read after a lost answer, whether the request was
+            taken; by default whether it is in another state since :attr:`node` was read.
+        :param given: see :meth:`IronicClient.set_provision_state`, for errors, too.
+        """
+        self._site.client.set_provision_state(
+            self.node.uuid,
+            verb,
+            applied=applied or functools.partial(has_moved, self.node),
+            again=self.again,
+            **given,
+        )
+
+    def patch(self, changes: JsonPatch) -> Node:
+        """Write to the node, and return it as it is afterwards.
+
+        For errors see :meth:`IronicClient.patch_node`.
+        """
+        return self._site.client.patch_node(self.node.uuid, changes, again=self.again)
+
+    # -- what comes of it -----------------------------------------------------
+
+    def wait(
+        self,
+        until: Callable[[Node | None], T | None],
+        what: str,
+        timeout: float,
+        *,
+        state: str | None,
+        abortable: bool = False,
+        step: str | None = None,
+    ) -> T:
+        """Wait for the node; see :meth:`Watcher.wait`.
+
+        :param timeout: seconds; 0: no limit.
+        :param state: the provision state in which the node is now, as far as known.
+        :param abortable: the compute service is asked meanwhile whether it is still wanted.
+        :param step: reported to the compute service with each state that the node comes to.
+        """
+        service, seen = self._site.service, self.node.provision_state
+
+        def look(now: Node | None) -> T | None:
+            nonlocal seen
+            # Being active is reported when it is known to be ours.
+            if step and now is not None and now.provision_state not in (seen, states.ACTIVE):
+                seen = now.provision_state
+                service.report_progress(self.instance, step, seen or "")
+            return until(now)
+
+        more: dict[str, Any] = {}
+        if abortable:
+            more = {"abort": lambda: service.abort_reason(self.instance), "patience": PATIENCE}
+        return self._site.watcher.wait(
+            self.node.uuid,
+            look,
+            what=what,
+            timeout=timeout,
+            instance=self.instance.uuid,
+            state=state,
+            **more,
+        )
+
+    def note(self, done: Node | None) -> Node | None:
+        """Let the inventory know of the node as a wait has shown it; see :class:`NodeAccess`."""
+        return self._site.access.note_seen(done, self.node.uuid)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The compute nodes that a service reports, and what each of them offers.
+
+That is one for each node of this host or, if Ironic picks the nodes, one for each pool of
+them.  All of it is of the inventory, which is as old as its last refresh.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping
+
+from oslo_log import log as logging
+
+from ironic_virt import exceptions, virt
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.node import Node
+from ironic_virt.driver import resources
+from ironic_virt.driver.pools import names, records
+from ironic_virt.driver.pools.records import PoolRecords
+from ironic_virt.driver.site import Site
+
+LOG = logging.getLogger(__name__)
+
+
+class ComputeNodes:
+    """Answers what a compute service asks of its compute nodes.  Thread-safe."""
+
+    def __init__(self, site: Site, pools: PoolRecords) -> None:
+        self._site = site
+        self._pools = pools
+
+    def names(self, refresh: bool = False) -> list[str]:
+        """The uuids of our nodes, in any state; the names of our pools if Ironic picks.
+
+        :raises IronicError: there is no inventory yet and none could be had.
+        :raises InventoryTooOld: it is older than ``[ironic] inventory_max_age``.
+        """
+        nodes = self._site.nodes
+        if self._site.selection.by_ironic:
+            snapshot = nodes.young(nodes.snapshot(refresh=refresh))
+            return self._pools.names(snapshot, anew=refresh)
+        ours, elsewhere = nodes.ours(refresh=refresh)
+        nodes.young(nodes.inventory.snapshot)
+        former = self._pools.left_over(anew=refresh)
+        return [*(node.uuid for node in ours), *elsewhere.values(), *former]
+
+    def is_available(self, nodename: str) -> bool:
+        """Whether the node, or the pool, is ours."""
+        snapshot = self._site.nodes.snapshot()
+        if self._site.selection.by_ironic:
+            return nodename in self._pools.names(snapshot)
+        if self._pools.is_pool(nodename):
+            return nodename in self._pools.left_over()
+        if nodename in self._site.nodes.ownership.claim(snapshot):
+            return True
+        try:
+            node = self._site.client.get_node(nodename)
+        except exceptions.NodeNotFound:
+            return False
+        return self._site.nodes.ownership.serves(node)
+
+    def is_deleted(self, nodename: str) -> bool:
+        """Whether Ironic itself says that it has no such node, in any shard or group.
+
+        Of a pool, and of a node when Ironic picks: whether it needs no record any more.
+        """
+        if self._site.selection.by_ironic:
+            return self._pools.is_gone(nodename, self._site.nodes.snapshot())
+        if self._pools.is_pool(nodename):
+            return not self._pools.has_instances(nodename)
+        try:
+            self._site.client.get_node(nodename)
+        except exceptions.NodeNotFound as exc:
+            # Some proxy's 404 doesn't count: Ironic names the node.
+            return nodename in exc.message
+        except exceptions.IronicError as exc:
+            LOG.warning("Whether node %s is deleted can't be told: %s", nodename, exc)
+        return False
+
+    def versions(self) -> Mapping[str, object]:
+        """Our nodes as the inventory has them, or our pools as they were counted."""
+        if self._site.selection.by_ironic:
+            return self._pools.versions(self._site.nodes.snapshot())
+        ours, _ = self._site.nodes.ours()
+        return {node.uuid: node for node in ours}
+
+    def version(self, nodename: str) -> object | None:
+        """The node as the inventory has it."""
+        return self._site.nodes.inventory.snapshot.nodes.get(nodename)
+
+    def counts(self) -> Mapping[str, int]:
+        """How many of our nodes are in each provision state."""
+        ours, _ = self._site.nodes.ours()
+        # Null is what the API before 1.2 said for available.
+        return Counter(node.provision_state or states.AVAILABLE for node in ours)
+
+    def resource(self, nodename: str) -> virt.NodeResource:
+        """What the node is.
+
+        :raises NodeNotAvailable: Ironic has no such node.
+        """
+        if self._pools.is_pool(nodename):
+            return records.resource(self._pools.pool(nodename))
+        found = resources.node_resource(self._known(nodename))
+        # The record of a node that is in a pool is there for its instance alone.
+        pooled = self._site.selection.by_ironic
+        return dataclasses.replace(found, available=False) if pooled else found
+
+    def inventory_of(self, nodename: str) -> virt.NodeInventory:
+        """What the node offers."""
+        if self._pools.is_pool(nodename):
+            return records.inventory(self._pools.pool(nodename))
+        offered = resources.node_inventory(self._known(nodename))
+        pooled = self._site.selection.by_ironic
+        return dataclasses.replace(offered, reserved=1) if pooled else offered
+
+    def record_uuid(self, nodename: str) -> str:
+        """The uuid of a compute node's record; a node's name is its uuid."""
+        return names.pool_uuid(nodename) if self._pools.is_pool(nodename) else nodename
+
+    def node_of(self, instance: virt.InstanceLike) -> str:
+        """The uuid of the node that the instance has; the record may name its pool."""
+        if instance.node is not None and not self._pools.is_pool(instance.node):
+            return instance.node
+        node = self._site.nodes.snapshot().by_instance(instance.uuid)
+        return (node or self._site.access.of_instance(instance)).uuid
+
+    def _known(self, uuid: str) -> Node:
+        """A node from the inventory, else from Ironic."""
+        return self._site.nodes.snapshot().nodes.get(uuid) or self._site.access.fresh(uuid)

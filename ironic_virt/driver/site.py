@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What every part of the driver works with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from oslo_config import cfg
+
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.waiting.watcher import Watcher
+from ironic_virt.driver.access import NodeAccess
+from ironic_virt.driver.host_nodes import HostNodes
+from ironic_virt.driver.selection import NodeSelection
+from ironic_virt.virt import VirtAPI
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Site:
+    """The surroundings of one driver; made once, and the same for all of its parts.
+
+    :ivar conf: the options, some of which change while the service runs.
+    :ivar client: asks Ironic.
+    :ivar service: the compute service's side of the contract.
+    :ivar selection: who picks the node for an instance.
+    :ivar nodes: the nodes of this host, as they were last listed.
+    :ivar access: reads a node for an action, and refuses one that is not ours.
+    :ivar watcher: waits for nodes.
+    :ivar clock: a monotonic clock in seconds.
+    :ivar pause: waits for so many seconds; returns whether the service stops.
+    """
+
+    conf: cfg.ConfigOpts
+    client: IronicClient
+    service: VirtAPI
+    selection: NodeSelection
+    nodes: HostNodes
+    access: NodeAccess
+    watcher: Watcher
+    clock: Callable[[], float]
+    pause: Callable[[float], bool]
+
+    @classmethod
+    def survey(
+        cls,
+        conf: cfg.ConfigOpts,
+        service: VirtAPI,
+        client: IronicClient,
+        *,
+        watcher: Watcher | None,
+        clock: Callable[[], float],
+        pause: Callable[[float], bool],
+    ) -> Site:
+        """Put together what a driver needs; nothing is sent.
+
+        :param watcher: for tests; made from ``conf`` otherwise.
+        """
+        selection = NodeSelection(conf, client)
+        nodes = HostNodes(conf, client, service, selection, clock)
+        return cls(
+            conf,
+            client,
+            service,
+            selection,
+            nodes,
+            NodeAccess(client, nodes.inventory, nodes.ownership),
+            watcher
+            or Watcher(
+                client.single_try(),
+                node_filter=lambda: nodes.ownership.target.node_filter(),
+                interval=float(conf.ironic.api_retry_interval),
+            ),
+            clock,
+            pause,
+        )
