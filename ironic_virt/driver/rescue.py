@@ -53,7 +53,7 @@ class Rescue:
         change = self._at_rest(instance)
         _check(change, states.RESCUABLE, "rescued")
         try:
-            self._ask(change, states.VERB_RESCUE, rescue_password=password)
+            self._ask(change, states.VERB_RESCUE, password)
             done = self._wait(change, states.RESCUE)
         except (exceptions.RescueFailed, exceptions.WaitTimeout) as exc:
             history.explain(self._site.client, exc)
@@ -160,7 +160,7 @@ class Rescue:
         self._wait_until(change, until, "end what it is doing")
         return Change.of(self._site, instance)
 
-    def _ask(self, change: Change, verb: str, **given: str) -> None:
+    def _ask(self, change: Change, verb: str, password: str | None = None) -> None:
         """Ask for a change of a node that was read just now."""
         self._site.service.report_progress(
             change.instance, f"{verb} asked for", change.node.provision_state or ""
@@ -171,7 +171,7 @@ class Rescue:
             when=is_refusal,
             system=exceptions.System.UNTOUCHED,
         ):
-            change.ask(verb, **given)
+            change.ask(verb, rescue_password=password)
 
     def _wait(self, change: Change, wanted: str) -> Node:
         def until(now: Node | None) -> Node | None:

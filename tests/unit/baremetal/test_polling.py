@@ -22,7 +22,7 @@ from ironic_virt.baremetal.waiting import intervals
 from ironic_virt.baremetal.waiting.intervals import PollIntervals
 from ironic_virt.baremetal.waiting.poll import Poll
 from ironic_virt.baremetal.waiting.waiters import PollRequest, Waiter
-from ironic_virt.driver.deploy import deployment
+from ironic_virt.driver.change import PATIENCE
 from tests.clock import VirtualClock
 from tests.unit.baremetal.ironic import Request, ScriptedIronic
 
@@ -415,7 +415,7 @@ def test_the_first_look_comes_soon_and_no_pause_exceeds_the_patience(
 def test_a_deployment_of_ten_intervals_costs_five_looks(seed: int, took: float) -> None:
     """Of 20 s, that is, with 2 s: Nova's driver looks eleven times and more."""
     bench = Bench({"a": "deploying"}, INTERVAL, seed)
-    waiter = bench.wait("a", "deploying", patience=deployment.PATIENCE)
+    waiter = bench.wait("a", "deploying", patience=PATIENCE)
     began = bench.clock.now
     while bench.clock.now < began + took * INTERVAL:
         bench.tick()
