@@ -13,6 +13,7 @@ Thread-safe; nothing is asked under a lock.
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -111,7 +112,7 @@ class Negotiation:
         """
         asked = self._asked_times
         versions = self.versions()
-        if not self._suffices(versions, needed, wanted):
+        if not _is_enough(versions, self._best, tuple(needed), tuple(wanted)):
             if asked == self._asked_times:
                 versions = self.ask()
             self._refuse_older(versions, needed, wanted)
@@ -131,17 +132,6 @@ class Negotiation:
         self._refuse_older(versions, (), (feature,))
         return versions.has(feature)
 
-    def _suffices(
-        self,
-        versions: ServerVersions,
-        needed: Collection[Feature],
-        wanted: Collection[Feature],
-    ) -> bool:
-        if versions.maximum < BASE or not all(versions.has(feature) for feature in needed):
-            return False
-        # What Ironic has never had is not asked for again each time.
-        return all(versions.has(f) or self._best < f.version for f in wanted)
-
     def _refuse_older(
         self,
         versions: ServerVersions,
@@ -157,3 +147,19 @@ class Negotiation:
                     f"has spoken {self._best} before, and {words} needs {version}. Is Ironic "
                     "being upgraded?"
                 )
+
+
+@functools.lru_cache(maxsize=256)
+def _is_enough(
+    versions: ServerVersions,
+    best: Microversion,
+    needed: tuple[Feature, ...],
+    wanted: tuple[Feature, ...],
+) -> bool:
+    """Whether a server can do what is needed, and as much of what is wanted as Ironic ever could.
+
+    Worked out once for a server's versions, and asked for each request.
+    """
+    if versions.maximum < BASE or not all(versions.has(feature) for feature in needed):
+        return False
+    return all(versions.has(feature) or best < feature.version for feature in wanted)

@@ -59,6 +59,9 @@ class Feature(enum.Enum):
     DISABLE_POWER_OFF = ("nodes that are never powered off", Microversion(1, 95))
     INSTANCE_NAME = ("the name of a node's instance", Microversion(1, 104))
 
+    # Asked for each request, and an enumeration's own hashes a text.
+    __hash__ = object.__hash__
+
     @property
     def words(self) -> str:
         """The feature, for people."""
