@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exceptions
-from ironic_virt.cmd import arguments, output, progress
+from ironic_virt.cmd import arguments, output
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -25,9 +25,8 @@ class Move(output.Lister):
     """Move nodes, each with its instance, from services that are out of use to another one.
 
     A service is out of use when it is forced down, or down and disabled. Each node
-    is checked against the records and against Ironic, and moved in a transaction of
-    its own; what is moved already stays as it is, so a run that was cut off is just
-    started again. Nothing is changed in Ironic.
+    is checked against the records and against Ironic; what is moved already stays as
+    it is, so a run that was cut off is just started again. Nothing is changed in Ironic.
 
     Exit codes: 0 each node is the service's now, 1 at least one is not, 2 the
     command line is wrong.
@@ -54,6 +53,12 @@ class Move(output.Lister):
             help="All nodes that Ironic has in this shard.",
         )
         parser.add_argument(
+            "--from-service",
+            metavar="<host>",
+            type=arguments.name,
+            help="All nodes that this compute service has in the records.",
+        )
+        parser.add_argument(
             "--service",
             metavar="<host>",
             required=True,
@@ -66,6 +71,12 @@ class Move(output.Lister):
             help="Check everything, say what would be done, and change nothing.",
         )
         parser.add_argument(
+            "--force",
+            action="store_true",
+            help="Also from a service that is forced down and has reported just now: its host is "
+            "fenced.",
+        )
+        parser.add_argument(
             "--without-ironic",
             action="store_true",
             help="Don't ask Ironic whether the records are right: for when it can't be reached.",
@@ -74,8 +85,9 @@ class Move(output.Lister):
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """See :class:`cliff.command.Command`."""
-        if bool(parsed_args.nodes) == (parsed_args.shard is not None):
-            self.refuse("which nodes? name their UUIDs, or --shard")
+        chosen = (parsed_args.nodes or None, parsed_args.shard, parsed_args.from_service)
+        if sum(one is not None for one in chosen) != 1:
+            self.refuse("which nodes? name their UUIDs, or --shard, or --from-service")
         if parsed_args.shard is not None and parsed_args.without_ironic:
             self.refuse("argument --without-ironic: only Ironic knows the nodes of a --shard")
         self._code = 0
@@ -87,13 +99,19 @@ class Move(output.Lister):
             from ironic_virt.compute.moving import Mover
 
             client = None if parsed_args.without_ironic else _client(conf)
-            mover = Mover(database, client, parsed_args.service, dry_run=parsed_args.dry_run)
+            mover = Mover(
+                *(database, client, parsed_args.service),
+                dry_run=parsed_args.dry_run,
+                force=parsed_args.force,
+            )
             mover.check(parsed_args.shard)
             nodes = list(dict.fromkeys(parsed_args.nodes))
             if parsed_args.shard is not None:
                 nodes = mover.nodes_of_shard(parsed_args.shard)
                 if not nodes:
                     self._fail(f"Ironic has no nodes in shard {parsed_args.shard!r}")
+            if parsed_args.from_service is not None:
+                nodes = list(mover.nodes_of_service(parsed_args.from_service))
             reports = self._move_all(mover, nodes)
         unmoved = [
             report
@@ -107,15 +125,13 @@ class Move(output.Lister):
 
     def _move_all(self, mover: Mover, nodes: Sequence[str]) -> list[Report]:
         reports: list[Report] = []
-        quiet = self.app.options.verbose_level == 0
-        node = None
         try:
-            for node in nodes if quiet else progress.bar(nodes, "Moving nodes", self.app.stderr):
-                reports.append(mover.move(node))
+            for batch in mover.move(nodes):
+                reports += batch
         except exceptions.IronicVirtError as error:
             self._fail(
-                f"Stopped at node {node}, {len(reports)} of {len(nodes)} were done: {error}. "
-                "Start the command again to go on"
+                f"Stopped, {len(reports)} of {len(nodes)} were done: {error}. Start the command "
+                "again to go on"
             )
         except KeyboardInterrupt:
             self._sum_up(reports)

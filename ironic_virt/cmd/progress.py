@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
-
-T = TypeVar("T")
 
 _DONE, _FAILED = "[green]✔", "[red]✘"
 
@@ -192,17 +190,3 @@ class _Picture(Tracks):
         mark = _FAILED if failed else _DONE
         if key in self._tasks:
             self._picture.update(self._tasks[key], completed=1, mark=mark)
-
-
-def bar(things: Sequence[T], title: str, stream: TextIO) -> Iterator[T]:
-    """The same things; on a terminal a bar shows how many have been taken."""
-    if not stream.isatty():
-        yield from things
-        return
-    try:
-        from rich import console, progress
-    except ModuleNotFoundError:
-        yield from things
-        return
-    shown = console.Console(file=stream)
-    yield from progress.track(things, title, console=shown, transient=True)

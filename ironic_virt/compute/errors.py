@@ -129,19 +129,6 @@ class ClaimLost(RecordsError):
         )
 
 
-class MoveRefused(RecordsError):
-    """A guard kept a node from moving to another service; nothing was changed.
-
-    :ivar guard: the guard's short name, for reports.
-    """
-
-    def __init__(self, node: str, guard: str, reason: str) -> None:
-        self.node = node
-        self.guard = guard
-        self.reason = reason
-        super().__init__(f"Node {node} was not moved: {reason}")
-
-
 class NoDestination(RecordsError):
     """A service can't be given nodes; nothing was changed."""
 

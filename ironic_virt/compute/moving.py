@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Moving nodes from compute services that are down to one that is up.
+"""Moving nodes from compute services that are out of use to one that is up.
 
-Each node goes by itself: Ironic is asked whether the records and the destination
-fit what it has, then one transaction checks every guard and gives the node, and
-the instance on it, to the destination.  A node that is there already is left as
-it is, so a move of many that was cut off is simply done again.
+Nodes go in batches: Ironic is asked whether the records and the destination fit what it has,
+by one list where there are many nodes, then one transaction checks every guard and gives the
+nodes, and the instances on them, to the destination.  A node that is there already is left as
+it is, so a move that was cut off is simply done again.
 
 Ironic is only read.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Iterator, Mapping, Sequence
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
@@ -21,9 +22,17 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.moves import Move
-from ironic_virt.compute.states import VmState
+from ironic_virt.compute.db.chunks import chunks
+from ironic_virt.compute.db.moves import NO_RECORD, Move
 from ironic_virt.sharding.selector import TargetSet, same_shard
+
+BATCH = 500
+"""So many nodes are moved by one transaction."""
+
+_FEW = 20
+"""So many nodes are asked for one by one; more by one list of all."""
+
+_FIELDS = ("uuid", "instance_uuid", "conductor_group", "shard")
 
 
 class Outcome(enum.StrEnum):
@@ -75,6 +84,7 @@ class Mover:
     :param client: of the Ironic whose nodes they are; ``None``: don't ask Ironic.
     :param destination: the service's name.
     :param dry_run: check everything and change nothing.
+    :param force: also from a service that is forced down and has reported just now.
     """
 
     def __init__(
@@ -84,11 +94,13 @@ class Mover:
         destination: str,
         *,
         dry_run: bool = False,
+        force: bool = False,
     ) -> None:
         self._database = database
         self._client = client
         self._destination = destination
         self._dry_run = dry_run
+        self._force = force
 
     def check(self, shard: str | None = None) -> None:
         """See that the destination can take any node at all.
@@ -121,99 +133,117 @@ class Mover:
         found = self._client.list_nodes(NodeFilter(shard=shard), fields=("uuid",))
         return sorted(node.uuid for node in found)
 
-    def move(self, uuid: str) -> Report:
-        """Move one node, or say why not; errors are in the report.
+    def nodes_of_service(self, host: str) -> Sequence[str]:
+        """The uuids of the nodes that a service has in the records, sorted.
 
-        Only what concerns every node is raised: the database or Ironic can't
-        be reached.
-
-        :raises DatabaseUnreachable: the database; whether this node moved is not
-            known, and another run will tell.
-        :raises IronicUnreachable: Ironic; this node was not moved.
+        :raises ServiceNotFound: there is no such service.
         """
-        planned: Move | None = None
-        try:
-            planned = self._database.moves.check(uuid, None, self._destination)
-            if planned.already:
-                return self._report(Outcome.ALREADY_THERE, planned)
-            self._ask_ironic(planned)
-            if self._dry_run:
-                return self._report(Outcome.WOULD_MOVE, planned)
-            done = self._database.moves.move(uuid, planned.source, self._destination)
-        except errors.ComputeNodeNotFound as exc:
-            return Report(uuid, Outcome.NO_RECORD, self._destination, reason=str(exc))
-        except errors.MoveRefused as exc:
-            return Report(
-                uuid,
-                Outcome.REFUSED,
-                self._destination,
-                source=planned.source if planned else None,
-                instance=planned.instance if planned else None,
-                guard=exc.guard,
-                reason=exc.reason,
-            )
-        except (errors.DatabaseUnreachable, exceptions.IronicUnreachable):
-            raise
-        except exceptions.IronicVirtError as exc:
-            return Report(
-                uuid,
-                Outcome.FAILED,
-                self._destination,
-                source=planned.source if planned else None,
-                instance=planned.instance if planned else None,
-                reason=str(exc),
-            )
-        return self._report(Outcome.ALREADY_THERE if done.already else Outcome.MOVED, done)
+        self._database.services.get(host)
+        return self._database.moves.nodes_of(host)
 
-    def _report(self, outcome: Outcome, move: Move) -> Report:
-        return Report(
-            move.node,
-            outcome,
-            self._destination,
-            source=move.source,
-            instance=move.instance,
-        )
+    def move(self, nodes: Sequence[str]) -> Iterator[Sequence[Report]]:
+        """Move nodes, batch by batch, or say why not; errors of a node are in its report.
 
-    def _ask_ironic(self, move: Move) -> None:
-        """:raises MoveRefused: Ironic has it otherwise than the records or the destination."""
-        if self._client is None:
-            return
+        Only what concerns every node is raised.
+
+        :returns: the reports of each batch, in the order of the nodes.
+        :raises DatabaseUnreachable: the database; whether this batch moved is not
+            known, and another run will tell.
+        :raises IronicError: Ironic could not be asked; this batch was not moved.
+        """
+        listed = None
+        if self._client is not None and len(nodes) > _FEW:
+            found = self._client.list_nodes(NodeFilter(), fields=_FIELDS)
+            listed = {node.uuid: node for node in found}
+        for batch in chunks(nodes, BATCH):
+            yield self._batch(batch, listed)
+
+    def _batch(self, nodes: Sequence[str], listed: Mapping[str, Node] | None) -> Sequence[Report]:
+        moves = self._database.moves
+        reports: dict[str, Report] = {}
+        wanted = []
+        target = None
+        for plan in moves.check(nodes, self._destination, force=self._force):
+            if plan.guard is None and not plan.already and self._client is not None:
+                target = target or self._target()
+                try:
+                    plan = self._compared(plan, target, self._in_ironic(plan.node, listed))
+                except exceptions.IronicUnreachable:
+                    raise
+                except exceptions.IronicVirtError as exc:
+                    reports[plan.node] = _report(plan, Outcome.FAILED, str(exc))
+                    continue
+            if plan.guard is None and not plan.already and not self._dry_run:
+                wanted.append(plan.node)
+            else:
+                reports[plan.node] = _report(plan, Outcome.WOULD_MOVE)
+        if wanted:
+            for done in moves.move(wanted, self._destination, force=self._force):
+                reports[done.node] = _report(done, Outcome.MOVED)
+        return [reports[node] for node in nodes]
+
+    def _target(self) -> TargetSet:
+        """Which nodes the destination serves."""
+        service = self._database.services.get(self._destination)
+        group = service.conductor_group
+        return TargetSet(None if group is None else group.lower(), service.shard_key)
+
+    def _in_ironic(self, uuid: str, listed: Mapping[str, Node] | None) -> Node | None:
+        assert self._client is not None
+        if listed is not None:
+            return listed.get(uuid)
         try:
-            node = self._client.get_node(move.node)
-        except exceptions.NodeNotFound as exc:
-            raise errors.MoveRefused(
-                move.node, "ironic-node", "Ironic has no such node; check the uuid"
-            ) from exc
-        service = self._database.services.get(move.destination)
-        target = TargetSet(
-            None if service.conductor_group is None else service.conductor_group.lower(),
-            service.shard_key,
-        )
+            return self._client.get_node(uuid)
+        except exceptions.NodeNotFound:
+            return None
+
+    def _compared(self, move: Move, target: TargetSet, node: Node | None) -> Move:
+        """The move, refused if Ironic has it otherwise than the records or the destination."""
+        if node is None:
+            return move.refused("ironic-node", "Ironic has no such node; check the uuid")
         if why := target.why_outside(node):
-            raise errors.MoveRefused(
-                move.node,
+            return move.refused(
                 "ironic-target",
                 f"compute service {move.destination!r} would not serve it: {why}",
             )
-        if why := self._disagreement(move, node):
-            raise errors.MoveRefused(move.node, "ironic-instance", why)
+        if why := _disagreement(move, node):
+            return move.refused("ironic-instance", why)
+        return move
 
-    def _disagreement(self, move: Move, node: Node) -> str | None:
-        """How Ironic and the records differ about who has the node."""
-        if node.instance_uuid == move.instance:
-            return None
-        if node.instance_uuid is not None:
-            said = f"instance {move.instance}" if move.instance else "no instance"
-            return (
-                f"Ironic has instance {node.instance_uuid} on it, the records have {said}; find "
-                "out whose it is first"
-            )
-        assert move.instance is not None
-        instance = self._database.instances.get(move.instance)
-        # On its way to the node, or off it; the destination carries on.
-        if instance.task_state is not None or instance.vm_state == VmState.ERROR:
-            return None
+
+def _report(move: Move, outcome: Outcome, reason: str | None = None) -> Report:
+    """What is told of a move; ``outcome`` if nothing speaks against it."""
+    if move.guard == NO_RECORD:
+        outcome = Outcome.NO_RECORD
+    elif move.guard is not None:
+        outcome = Outcome.REFUSED
+    elif move.already:
+        outcome = Outcome.ALREADY_THERE
+    return Report(
+        move.node,
+        outcome,
+        move.destination,
+        source=move.source,
+        instance=move.instance,
+        guard=None if move.guard == NO_RECORD else move.guard,
+        reason=reason or move.reason,
+    )
+
+
+def _disagreement(move: Move, node: Node) -> str | None:
+    """How Ironic and the records differ about who has the node."""
+    if node.instance_uuid == move.instance:
+        return None
+    if node.instance_uuid is not None:
+        said = f"instance {move.instance}" if move.instance else "no instance"
         return (
-            f"the records have instance {move.instance} on it ({instance.vm_state}), Ironic has "
-            "none; find out what became of it first"
+            f"Ironic has instance {node.instance_uuid} on it, the records have {said}; find "
+            "out whose it is first"
         )
+    # On its way to the node, or off it; the destination carries on.
+    if not move.settled:
+        return None
+    return (
+        f"the records have instance {move.instance} on it, Ironic has none; find out what became "
+        "of it first"
+    )

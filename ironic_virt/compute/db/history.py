@@ -101,9 +101,8 @@ def begin_action(
     request_id: str | None = None,
     user_id: str | None = None,
     project_id: str | None = None,
-    finished: bool = False,
 ) -> None:
-    """Write down that something is asked of an instance, or with ``finished``, was done."""
+    """Write down that something is asked of an instance."""
     connection.execute(
         sa.insert(_ACTION).values(
             instance_uuid=instance_uuid,
@@ -112,10 +111,29 @@ def begin_action(
             user_id=user_id,
             project_id=project_id,
             start_time=now,
-            finish_time=now if finished else None,
+            finish_time=None,
             created_at=now,
         )
     )
+
+
+def add_finished(
+    connection: sa.Connection, instances: Sequence[str], action: str, now: datetime.datetime
+) -> None:
+    """Write down something that was done with instances and that nobody waits for."""
+    rows = [
+        {
+            "instance_uuid": uuid,
+            "action": action,
+            "request_id": new_request_id(),
+            "start_time": now,
+            "finish_time": now,
+            "created_at": now,
+        }
+        for uuid in instances
+    ]
+    if rows:
+        connection.execute(sa.insert(_ACTION), rows)
 
 
 def finish_actions(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Moving a node from one compute service to another, with the instance that it has.
+"""Moving nodes from one compute service to another, with the instances that they have.
 
-One transaction checks every guard and changes both records, so a node and its
-instance have one owner at any moment, and a move that was cut off can be done
-again.
+One transaction checks every guard and changes both records of each node, so a node and its
+instance have one owner at any moment, and a move that was cut off can be done again.  A node
+that a guard keeps costs the others nothing.
 
 Where Ironic picks the nodes, only one that has an instance is anybody's: then the
 instance is moved, and leaves the pool that it had a place in.
@@ -13,31 +13,47 @@ instance is moved, and leaves the pool that it had a place in.
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import claims, compute_nodes, history, models, records, services
+from ironic_virt.compute.db import history, models, records, services
+from ironic_virt.compute.db.chunks import chunks
 from ironic_virt.compute.db.transactions import Transactions
+from ironic_virt.compute.states import VmState
 
 MOVE = "move"
+NO_RECORD = "record"
 _NODE = models.ComputeNode
 _INSTANCE = models.Instance
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """What a move did, or would do.
+    """What a move did with a node, or would do.
 
-    :param instance: the uuid of the instance that goes with the node.
+    :param source: the service that has it; ``None``: there is no record of it.
+    :param instance: the uuid of the instance that goes with it.
+    :param settled: the instance is neither on its way to the node nor off it.
     :param already: the node was the destination's before; nothing was changed.
+    :param guard: the short name of the guard that keeps the node; ``None``: none does.
+    :param reason: why, a sentence without its full stop.
     """
 
     node: str
-    source: str
+    source: str | None
     destination: str
-    instance: str | None
+    instance: str | None = None
+    settled: bool = True
     already: bool = False
+    guard: str | None = None
+    reason: str | None = None
+
+    def refused(self, guard: str, reason: str) -> Move:
+        """The same, kept by a guard."""
+        return dataclasses.replace(self, guard=guard, reason=reason)
 
 
 class Moves:
@@ -50,183 +66,258 @@ class Moves:
         self._transactions = transactions
         self._down_time = down_time
 
-    def check(self, node_uuid: str, source: str | None, destination: str) -> Move:
-        """What :meth:`move` would do; the same guards, and nothing changes."""
-        return self._transactions.read(
-            lambda connection: self._guarded(connection, node_uuid, source, destination, False)
+    def nodes_of(self, host: str) -> Sequence[str]:
+        """The uuids of the nodes that a service has, or its instances, sorted."""
+        nodes = sa.select(_NODE.uuid).where(
+            _NODE.deleted == 0, _NODE.host == host, _NODE.uuid != records.pools_record(host)
+        )
+        carriers = sa.select(_INSTANCE.node).where(
+            _INSTANCE.deleted == 0, _INSTANCE.host == host, _INSTANCE.node.is_not(None)
+        )
+        statement = sa.union(nodes, carriers)
+        return sorted(
+            self._transactions.read(
+                lambda connection: connection.execute(statement).scalars().all()
+            )
         )
 
-    def move(self, node_uuid: str, source: str | None, destination: str) -> Move:
-        """Give a node, and the instance that it has, to another service.
+    def check(
+        self,
+        nodes: Sequence[str],
+        destination: str,
+        *,
+        source: str | None = None,
+        force: bool = False,
+    ) -> Sequence[Move]:
+        """What :meth:`move` would do; the same guards, and nothing changes."""
+        return self._transactions.read(
+            lambda connection: self._guarded(connection, nodes, destination, source, force, False)
+        )
 
-        :param source: the service that is thought to own it; ``None``: whichever does.
-        :raises ComputeNodeNotFound: there is no record of the node.
-        :raises MoveRefused: a guard holds; nothing was changed.
+    def move(
+        self,
+        nodes: Sequence[str],
+        destination: str,
+        *,
+        source: str | None = None,
+        force: bool = False,
+    ) -> Sequence[Move]:
+        """Give nodes, and the instances that they have, to another service.
+
+        :param nodes: uuids; a few hundred at most, since their records are locked.
+        :param source: the service that is thought to own them; ``None``: whichever does.
+        :param force: also when the source, forced down, has reported just now.
+        :returns: one for each node, in their order.
         """
 
-        def work(connection: sa.Connection) -> Move:
-            found = self._guarded(connection, node_uuid, source, destination, True)
-            if not found.already:
-                self._carry_out(connection, found)
+        def work(connection: sa.Connection) -> Sequence[Move]:
+            found = self._guarded(connection, nodes, destination, source, force, True)
+            moving = [one for one in found if one.guard is None and not one.already]
+            if moving:
+                self._carry_out(connection, moving, destination)
             return found
 
         return self._transactions.write(work)
 
-    def _carry_out(self, connection: sa.Connection, move: Move) -> None:
+    def _carry_out(
+        self, connection: sa.Connection, moving: Sequence[Move], destination: str
+    ) -> None:
         now = self._transactions.now()
-        connection.execute(
-            sa.update(_NODE)
-            .where(_NODE.deleted == 0, _NODE.uuid == move.node, _NODE.host == move.source)
-            .values(host=move.destination, updated_at=now)
-        )
-        if move.instance is not None:
-            connection.execute(
-                sa.update(_INSTANCE)
-                .where(_INSTANCE.deleted == 0, _INSTANCE.uuid == move.instance)
-                .values(host=move.destination, updated_at=now)
-            )
-            if claims.release_place(connection, move.instance):
-                # Where the node has a record, too, from before or after it had pools.
+        moved = {"host": destination, "updated_at": now}
+        by_source: dict[str | None, list[str]] = defaultdict(list)
+        for one in moving:
+            by_source[one.source].append(one.node)
+        for source, nodes in sorted(by_source.items(), key=str):
+            for some in chunks(nodes):
                 connection.execute(
                     sa.update(_NODE)
-                    .where(_NODE.deleted == 0, _NODE.uuid == move.node)
-                    .values(instance_uuid=move.instance)
+                    .where(_NODE.deleted == 0, _NODE.uuid.in_(some), _NODE.host == source)
+                    .values(moved)
                 )
-            history.begin_action(connection, move.instance, MOVE, now, finished=True)
+        node_of = {one.instance: one.node for one in moving if one.instance is not None}
+        for some in chunks(list(node_of)):
+            # Where the node has a record, too, from before or after it had pools.
+            carrier = sa.select(_INSTANCE.uuid).where(
+                _INSTANCE.uuid.in_(some), _INSTANCE.node == _NODE.uuid, _INSTANCE.pool.is_not(None)
+            )
+            connection.execute(
+                sa.update(_NODE)
+                .where(_NODE.deleted == 0, _NODE.instance_uuid.is_(None), carrier.exists())
+                .where(_NODE.uuid.in_([node_of[uuid] for uuid in some]))
+                .values(instance_uuid=carrier.scalar_subquery())
+            )
+            connection.execute(
+                sa.update(_INSTANCE)
+                .where(_INSTANCE.deleted == 0, _INSTANCE.uuid.in_(some))
+                .values(**moved, pool=None)
+            )
+        history.add_finished(connection, list(node_of), MOVE, now)
 
     def _guarded(
         self,
         connection: sa.Connection,
-        node_uuid: str,
-        source: str | None,
+        nodes: Sequence[str],
         destination: str,
-        lock: bool,
-    ) -> Move:
-        try:
-            node = compute_nodes.get(connection, node_uuid, lock=lock)
-        except errors.ComputeNodeNotFound:
-            if (found := _in_pool(connection, node_uuid, lock)) is None:
-                raise
-            return self._between(connection, node_uuid, *found, source, destination, lock)
-        if node.hypervisor_type != records.IRONIC:
-            raise errors.MoveRefused(
-                node_uuid,
-                "type",
-                f"its record is of type {node.hypervisor_type!r}, and only ironic nodes move",
-            )
-        owner = node.host
-        if owner == destination:
-            return Move(node_uuid, owner, destination, node.instance_uuid, already=True)
-        self._between(connection, node_uuid, owner, None, source, destination, lock)
-        return Move(
-            node_uuid, owner, destination, _instance(connection, node_uuid, owner, node, lock)
-        )
-
-    def _between(
-        self,
-        connection: sa.Connection,
-        node_uuid: str,
-        owner: str,
-        instance: str | None,
         source: str | None,
-        destination: str,
+        force: bool,
         lock: bool,
-    ) -> Move:
-        """See that the services are as they have to be."""
-        if owner == destination:
-            return Move(node_uuid, owner, destination, instance, already=True)
-        if source not in {None, owner}:
-            raise errors.MoveRefused(
-                node_uuid, "owner", f"it belongs to compute service {owner!r}, not to {source!r}"
-            )
+    ) -> Sequence[Move]:
+        owned = _owned(connection, nodes, lock)
+        carried = _carried(connection, nodes, lock)
+        hosts = {row.host for row in owned.values()}
+        hosts |= {row.host for rows in carried.values() for row in rows if row.host is not None}
         # In one order, so that two moves in opposite directions wait for each other.
-        found = {
-            host: self._service(connection, node_uuid, host, lock)
-            for host in sorted({owner, destination})
-        }
-        self._check_source(node_uuid, owner, found[owner])
-        self._check_destination(node_uuid, destination, found[destination])
-        return Move(node_uuid, owner, destination, instance)
+        found = {host: _service(connection, host, lock) for host in sorted({*hosts, destination})}
+        return [
+            self._decide(
+                _move(node, destination, owned.get(node), carried.get(node, ())),
+                *(owned.get(node), carried.get(node, ()), source, found, force),
+            )
+            for node in nodes
+        ]
 
-    def _service(
-        self, connection: sa.Connection, node: str, host: str, lock: bool
-    ) -> records.Service:
-        try:
-            return services.get(connection, host, lock=lock)
-        except errors.ServiceNotFound as exc:
-            raise errors.MoveRefused(
-                node, "service", f"there is no compute service {host!r}"
-            ) from exc
+    def _decide(
+        self,
+        move: Move,
+        record: sa.Row[tuple[str, str, str, str | None]] | None,
+        carried: Sequence[sa.Row[tuple[str, str | None, str, str | None, str]]],
+        source: str | None,
+        found: Mapping[str, records.Service | None],
+        force: bool,
+    ) -> Move:
+        """The move, or the first guard that keeps the node."""
+        if move.source is None:
+            return move.refused(NO_RECORD, str(errors.ComputeNodeNotFound(move.node)))
+        if record is not None and record.hypervisor_type != records.IRONIC:
+            return move.refused(
+                "type",
+                f"its record is of type {record.hypervisor_type!r}, and only ironic nodes move",
+            )
+        if move.source == move.destination:
+            return dataclasses.replace(move, already=True)
+        if source not in {None, move.source}:
+            return move.refused(
+                "owner", f"it belongs to compute service {move.source!r}, not to {source!r}"
+            )
+        for host in (move.source, move.destination):
+            if found[host] is None:
+                return move.refused("service", f"there is no compute service {host!r}")
+        owner, taker = found[move.source], found[move.destination]
+        assert owner is not None
+        assert taker is not None
+        if why := self._why_source_keeps(owner, force):
+            return move.refused("source", why)
+        if not self._is_up(taker):
+            state = "forced down" if taker.forced_down else "down"
+            return move.refused(
+                "destination", f"compute service {taker.host!r} is {state}; it must be up"
+            )
+        if why := _why_instances_keep(record, carried):
+            return move.refused("instances", why)
+        return move
 
     def _is_up(self, service: records.Service) -> bool:
         return service.is_up(self._transactions.now(), self._down_time)
 
-    def _check_source(self, node: str, host: str, service: records.Service) -> None:
+    def _why_source_keeps(self, service: records.Service, force: bool) -> str | None:
         if service.forced_down:
-            return
+            now = self._transactions.now()
+            if force or not service.reports(now, self._down_time):
+                return None
+            return (
+                f"its compute service {service.host!r} is forced down and has reported in the "
+                f"last {self._down_time:.0f} s, so it may still act; stop it, or if its host is "
+                "fenced, use --force"
+            )
         if self._is_up(service):
-            raise errors.MoveRefused(
-                node,
-                "source",
-                f"its compute service {host!r} is up; stop it and disable it, or force it down",
+            return (
+                f"its compute service {service.host!r} is up; stop it and disable it, or force it "
+                "down"
             )
         if not service.disabled:
-            raise errors.MoveRefused(
-                node,
-                "source",
-                f"its compute service {host!r} is down but not disabled, so it might come back; "
-                "disable it, or force it down",
+            return (
+                f"its compute service {service.host!r} is down but not disabled, so it might come "
+                "back; disable it, or force it down"
             )
-
-    def _check_destination(self, node: str, host: str, service: records.Service) -> None:
-        if not self._is_up(service):
-            why = "forced down" if service.forced_down else "down"
-            raise errors.MoveRefused(
-                node, "destination", f"compute service {host!r} is {why}; it must be up"
-            )
+        return None
 
 
-def _in_pool(connection: sa.Connection, uuid: str, lock: bool) -> tuple[str, str] | None:
-    """Whose a node without a record is, and which instance has it; ``None``: nobody's."""
-    statement = sa.select(_INSTANCE.host, _INSTANCE.uuid).where(
-        _INSTANCE.deleted == 0, _INSTANCE.node == uuid, _INSTANCE.host.is_not(None)
+def _owned(
+    connection: sa.Connection, nodes: Sequence[str], lock: bool
+) -> dict[str, sa.Row[tuple[str, str, str, str | None]]]:
+    """The nodes' records by uuid; a node without one is left out."""
+    found: dict[str, sa.Row[tuple[str, str, str, str | None]]] = {}
+    for some in chunks(sorted(nodes)):
+        statement = sa.select(
+            _NODE.uuid, _NODE.host, _NODE.hypervisor_type, _NODE.instance_uuid
+        ).where(_NODE.deleted == 0, _NODE.uuid.in_(some))
+        statement = statement.order_by(_NODE.uuid)
+        rows = connection.execute(statement.with_for_update() if lock else statement).all()
+        found.update({row.uuid: row for row in rows})
+    return found
+
+
+def _carried(
+    connection: sa.Connection, nodes: Sequence[str], lock: bool
+) -> dict[str, list[sa.Row[tuple[str, str | None, str, str | None, str]]]]:
+    """The instances on nodes, by the node's uuid."""
+    found: dict[str, list[sa.Row[tuple[str, str | None, str, str | None, str]]]] = {}
+    for some in chunks(sorted(nodes)):
+        statement = sa.select(
+            *(_INSTANCE.node, _INSTANCE.host, _INSTANCE.uuid),
+            *(_INSTANCE.task_state, _INSTANCE.vm_state),
+        ).where(_INSTANCE.deleted == 0, _INSTANCE.node.in_(some))
+        statement = statement.order_by(_INSTANCE.uuid)
+        for row in connection.execute(statement.with_for_update() if lock else statement):
+            found.setdefault(str(row.node), []).append(row)
+    return found
+
+
+def _service(connection: sa.Connection, host: str, lock: bool) -> records.Service | None:
+    try:
+        return services.get(connection, host, lock=lock)
+    except errors.ServiceNotFound:
+        return None
+
+
+def _move(
+    node: str,
+    destination: str,
+    record: sa.Row[tuple[str, str, str, str | None]] | None,
+    carried: Sequence[sa.Row[tuple[str, str | None, str, str | None, str]]],
+) -> Move:
+    """A move that no guard has looked at."""
+    # Where Ironic picks the nodes, one without a record belongs to its instance's service.
+    owner = record.host if record is not None else next((row.host for row in carried), None)
+    instance = carried[0] if carried else None
+    return Move(
+        node,
+        owner,
+        destination,
+        instance.uuid if instance else record.instance_uuid if record else None,
+        settled=instance is not None
+        and instance.task_state is None
+        and instance.vm_state != VmState.ERROR,
     )
-    if lock:
-        statement = statement.with_for_update()
-    row = connection.execute(statement).one_or_none()
-    return None if row is None else (row.host, row.uuid)
 
 
-def _instance(
-    connection: sa.Connection, uuid: str, owner: str, node: records.ComputeNode, lock: bool
+def _why_instances_keep(
+    record: sa.Row[tuple[str, str, str, str | None]] | None,
+    carried: Sequence[sa.Row[tuple[str, str | None, str, str | None, str]]],
 ) -> str | None:
-    """The one instance on a node, or the guard's refusal."""
-    statement = sa.select(_INSTANCE.uuid, _INSTANCE.host).where(
-        _INSTANCE.deleted == 0, _INSTANCE.node == uuid
-    )
-    if lock:
-        statement = statement.with_for_update()
-    found = connection.execute(statement).all()
-    if len(found) > 1:
-        raise errors.MoveRefused(
-            uuid,
-            "instances",
-            f"{len(found)} instances are on it ({', '.join(sorted(row.uuid for row in found))}); "
-            "there may be one at most",
-        )
-    for row in found:
-        if row.host != owner:
-            raise errors.MoveRefused(
-                uuid,
-                "instances",
+    """Why a node stays because of the instances on it."""
+    if len(carried) > 1:
+        listed = ", ".join(row.uuid for row in carried)
+        return f"{len(carried)} instances are on it ({listed}); there may be one at most"
+    if record is None:
+        return None
+    for row in carried:
+        if row.host != record.host:
+            return (
                 f"its instance {row.uuid} belongs to compute service {row.host!r}, "
-                f"not to {owner!r}",
+                f"not to {record.host!r}"
             )
-    on_it = found[0].uuid if found else None
-    if node.instance_uuid not in {None, on_it}:
-        raise errors.MoveRefused(
-            uuid,
-            "instances",
-            f"it is claimed for instance {node.instance_uuid}, which has no record on it",
-        )
-    return on_it
+    on_it = carried[0].uuid if carried else None
+    if record.instance_uuid not in {None, on_it}:
+        return f"it is claimed for instance {record.instance_uuid}, which has no record on it"
+    return None

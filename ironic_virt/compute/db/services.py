@@ -175,13 +175,15 @@ class Services:
     ) -> records.Service:
         """Set what an operator decides; ``None`` leaves it as it is.
 
-        Enabling clears the reason.
+        Enabling clears the reason; disabling again without one keeps it.
 
         :raises ServiceNotFound: there is none of this name.
         """
         values: dict[str, Any] = {}
         if disabled is not None:
-            values.update(disabled=disabled, disabled_reason=disabled_reason if disabled else None)
+            values["disabled"] = disabled
+            if disabled_reason is not None or not disabled:
+                values["disabled_reason"] = disabled_reason if disabled else None
         if forced_down is not None:
             values["forced_down"] = forced_down
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database, models, records
 from tests.functional.compute.stage import (
     Clock,
@@ -20,36 +19,35 @@ from tests.functional.compute.stage import (
 
 
 @pytest.fixture
-def node(db: Database) -> records.ComputeNode:
+def node(db: Database, clock: Clock) -> records.ComputeNode:
     """A node with an instance, of a service that is forced down; the other is up."""
     register(db, "one")
-    register(db, "two")
     node = free_node(db, "one")
     db.instances.create_building(new_instance(), node)
     db.services.update("one", forced_down=True)
+    clock.advance(3600)
+    register(db, "two")
     return node
 
 
 def refused(db: Database, node: str, source: str | None = "one", to: str = "two") -> str:
     """The guard that keeps the node where it is; the dry run says the same."""
     before = (db.compute_nodes.list(), db.instances.list(), db.services.list())
-    with pytest.raises(errors.MoveRefused) as raised:
-        db.moves.move(node, source, to)
-    with pytest.raises(errors.MoveRefused) as dry:
-        db.moves.check(node, source, to)
-    assert str(dry.value) == str(raised.value)
-    assert node in str(raised.value)
+    (wet,) = db.moves.move([node], to, source=source)
+    (dry,) = db.moves.check([node], to, source=source)
+    assert dry == wet
+    assert (wet.source, wet.reason is not None) == ("one", True)
     assert (db.compute_nodes.list(), db.instances.list(), db.services.list()) == before
-    return raised.value.guard
+    return str(wet.guard)
 
 
 def test_a_node_moves_with_its_instance_and_its_claim(
     db: Database, node: records.ComputeNode
 ) -> None:
     (instance,) = db.instances.list()
-    dry = db.moves.check(node.uuid, "one", "two")
+    (dry,) = db.moves.check([node.uuid], "two", source="one")
     assert db.compute_nodes.get(node.uuid).host == "one"
-    done = db.moves.move(node.uuid, "one", "two")
+    (done,) = db.moves.move([node.uuid], "two", source="one")
     assert done == dry
     assert (done.instance, done.already) == (instance.uuid, False)
     moved = db.compute_nodes.get(node.uuid)
@@ -65,16 +63,16 @@ def test_a_node_moves_with_its_instance_and_its_claim(
 def test_a_move_that_is_done_again_changes_nothing(
     db: Database, node: records.ComputeNode
 ) -> None:
-    db.moves.move(node.uuid, "one", "two")
+    db.moves.move([node.uuid], "two")
     (before,) = db.instances.list()
-    assert db.moves.move(node.uuid, "one", "two").already
+    assert db.moves.move([node.uuid], "two")[0].already
     assert db.instances.list() == [before]
     assert len(db.actions.list(before.uuid)) == 2
 
 
 def test_a_node_without_an_instance_moves_too(db: Database, node: records.ComputeNode) -> None:
     free = free_node(db, "one")
-    assert db.moves.move(free.uuid, None, "two").instance is None
+    assert db.moves.move([free.uuid], "two")[0].instance is None
     assert db.compute_nodes.get(free.uuid).host == "two"
 
 
@@ -84,6 +82,7 @@ def test_only_ironic_nodes_move(db: Database, node: records.ComputeNode) -> None
 
 
 def test_a_source_that_is_up_keeps_its_nodes(db: Database, node: records.ComputeNode) -> None:
+    register(db, "one")
     db.services.update("one", forced_down=False)
     assert refused(db, node.uuid) == "source"
     db.services.update("one", disabled=True)
@@ -98,7 +97,37 @@ def test_a_source_that_is_down_must_be_disabled_too(
     register(db, "two")
     assert refused(db, node.uuid) == "source"
     db.services.update("one", disabled=True)
-    assert not db.moves.move(node.uuid, "one", "two").already
+    assert db.moves.move([node.uuid], "two")[0].guard is None
+
+
+def test_a_source_that_reports_though_it_is_forced_down_keeps_its_nodes_without_force(
+    db: Database, node: records.ComputeNode
+) -> None:
+    register(db, "one")
+    assert refused(db, node.uuid) == "source"
+    (forced,) = db.moves.move([node.uuid], "two", force=True)
+    assert forced.guard is None
+    assert db.compute_nodes.get(node.uuid).host == "two"
+
+
+def test_many_nodes_move_by_few_statements(db: Database, node: records.ComputeNode) -> None:
+    nodes = [free_node(db, "one") for _ in range(60)]
+    for one in nodes[::2]:
+        db.instances.create_building(new_instance(), one)
+    seen: list[str] = []
+
+    def note(_c: object, _cursor: object, statement: str, *_: object) -> None:
+        seen.append(statement)
+
+    engine = db._transactions.engine
+    sa.event.listen(engine, "before_cursor_execute", note)
+    done = db.moves.move(db.moves.nodes_of("one"), "two")
+    sa.event.remove(engine, "before_cursor_execute", note)
+    assert len(seen) < 15
+    assert [one.node for one in done] == sorted([node.uuid, *(one.uuid for one in nodes)])
+    assert {one.host for one in [*db.compute_nodes.list(), *db.instances.list()]} == {"two"}
+    assert [len(db.actions.list(one.uuid)) for one in db.instances.list()] == [2] * 31
+    assert db.moves.nodes_of("one") == []
 
 
 def test_the_destination_must_be_up(db: Database, node: records.ComputeNode, clock: Clock) -> None:
@@ -121,8 +150,8 @@ def test_both_services_must_exist(db: Database, node: records.ComputeNode) -> No
 
 def test_the_node_must_be_the_source_s(db: Database, node: records.ComputeNode) -> None:
     assert refused(db, node.uuid, source="three") == "owner"
-    with pytest.raises(errors.ComputeNodeNotFound):
-        db.moves.move(new_uuid(), "one", "two")
+    (unknown,) = db.moves.move([new_uuid()], "two")
+    assert (unknown.guard, unknown.source) == ("record", None)
 
 
 def test_an_instance_that_another_service_has_is_not_taken(

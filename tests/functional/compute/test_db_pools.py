@@ -243,16 +243,20 @@ def test_processes_that_race_for_places_never_take_too_many(
     assert held["gold~two"] <= 5
 
 
-def test_an_instance_that_is_moved_leaves_its_pool(pool: records.NodePool, db: Database) -> None:
-    register(db, "two")
+def test_an_instance_that_is_moved_leaves_its_pool(
+    pool: records.NodePool, db: Database, clock: Clock
+) -> None:
     made = db.instances.create_building(new_instance(), pool)
     node = "6d2b4f02-0000-4000-8000-00000000beef"
     assert db.instances.placed(made.uuid, node)
-    with pytest.raises(errors.MoveRefused):
-        db.moves.move(node, HOST, "two")
+    register(db, "two")
+    assert db.moves.move([node], "two")[0].guard == "source"
     db.services.update(HOST, forced_down=True)
+    clock.advance(3600)
+    register(db, "two")
+    assert db.moves.nodes_of(HOST) == [node]
     for already in (False, True):
-        assert db.moves.move(node, None, "two").already is already
+        assert db.moves.move([node], "two")[0].already is already
     moved = db.instances.get(made.uuid)
     assert (moved.host, moved.node, moved.pool) == ("two", node, None)
     assert counts(db) == (3, 0, 0)

@@ -57,6 +57,7 @@ def test_what_an_operator_has_set_survives_a_restart(db: Database) -> None:
     db.services.update("one", disabled=True, disabled_reason="memory", forced_down=True)
     again = register(db, "one")
     assert (again.disabled, again.disabled_reason, again.forced_down) == (True, "memory", True)
+    assert db.services.update("one", disabled=True).disabled_reason == "memory"
     enabled = db.services.update("one", disabled=False)
     assert (enabled.disabled, enabled.disabled_reason) == (False, None)
 

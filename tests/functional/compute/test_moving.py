@@ -19,7 +19,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import KeystoneChannel
 from ironic_virt.baremetal.http.retry import RetryPolicy
-from ironic_virt.compute import errors
+from ironic_virt.compute import errors, moving
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.moving import Mover, Outcome, Report
 from ironic_virt.compute.states import TaskState, VmState
@@ -71,19 +71,26 @@ class Move:
 
     def stop_old(self) -> None:
         """The old service is out of use for good."""
+        self.go_silent("old")
         self.db.services.update("old", forced_down=True)
 
     def go_silent(self, host: str) -> None:
         """A service stops reporting while the other goes on."""
         self.clock.advance(3600)
         for other in {"old", "new"} - {host}:
-            stage.register(self.db, other)
+            kept = self.db.services.get(other)
+            stage.register(
+                *(self.db, other),
+                conductor_group=kept.conductor_group,
+                shard_key=kept.shard_key,
+            )
 
     def mover(self, destination: str = "new", *, dry_run: bool = False) -> Mover:
         return Mover(self.db, self.client, destination, dry_run=dry_run)
 
     def move(self, node: str, **options: bool) -> Report:
-        return self.mover(**options).move(node)
+        ((report,),) = self.mover(**options).move([node])
+        return report
 
     def owners(self, node: str) -> tuple[str, str | None]:
         """Who has the node, and who its instance."""
@@ -108,8 +115,8 @@ def refused(move: Move, node: str, guard: str) -> str:
         move.db.instances.list(),
         move.fake.node(node),
     ) == before
-    assert wet.reason is not None
-    return wet.reason
+    assert (wet.source, wet.reason is not None) == (before[0].host, True)
+    return str(wet.reason)
 
 
 # -- what it does -------------------------------------------------------------
@@ -211,6 +218,7 @@ def test_a_service_that_came_back_keeps_what_has_not_moved(move: Move) -> None:
     nodes = [move.node(), move.node()]
     move.stop_old()
     assert move.move(nodes[0]).outcome is Outcome.MOVED
+    stage.register(move.db, "old")
     move.db.services.update("old", forced_down=False)
     refused(move, nodes[1], "source")
 
@@ -223,7 +231,7 @@ def test_a_source_without_a_record_of_its_own_is_told(move: Move) -> None:
 def test_a_destination_that_does_not_exist_is_refused(move: Move) -> None:
     node = move.node()
     move.stop_old()
-    report = move.mover("nowhere").move(node)
+    ((report,),) = move.mover("nowhere").move([node])
     assert (report.outcome, report.guard) == (Outcome.REFUSED, "service")
     assert "'nowhere'" in str(report.reason)
     with pytest.raises(errors.ServiceNotFound):
@@ -233,11 +241,13 @@ def test_a_destination_that_does_not_exist_is_refused(move: Move) -> None:
 @pytest.mark.parametrize("how", ["silent", "forced down"])
 def test_a_destination_that_is_down_is_refused(move: Move, how: str) -> None:
     node = move.node()
+    move.stop_old()
     if how == "silent":
         move.go_silent("new")
+        move.db.services.update("old", disabled=True)
+        move.clock.advance(3600)
     else:
         move.db.services.update("new", forced_down=True)
-    move.stop_old()
     refused(move, node, "destination")
     with pytest.raises(errors.NoDestination):
         move.mover().check()
@@ -351,7 +361,8 @@ def test_without_ironic_the_records_alone_decide(move: Move) -> None:
     node = move.node()
     move.stop_old()
     move.fake.remove_node(node)
-    assert Mover(move.db, None, "new").move(node).outcome is Outcome.MOVED
+    ((report,),) = Mover(move.db, None, "new").move([node])
+    assert report.outcome is Outcome.MOVED
 
 
 # -- whole shards -------------------------------------------------------------
@@ -446,8 +457,33 @@ def test_a_run_that_dies_at_any_statement_leaves_one_owner_and_is_done_again(mov
         again = move.move(node)
         assert again.outcome in {Outcome.MOVED, Outcome.ALREADY_THERE}
         assert move.owners(node) == ("new", "new")
-    # The check, the services, both records and the commit were among them.
+    # The checks, the services, both records and the commit were among them.
     assert deaths > 8
+
+
+def test_many_nodes_cost_one_list_of_ironic_s_and_few_transactions(
+    move: Move, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moving, "BATCH", 20)
+    nodes = [move.node(shard="a") for _ in range(50)]
+    gone, foreign = nodes[7], nodes[30]
+    instances = [move.instance(node) for node in nodes[:5]]
+    move.stop_old()
+    move.fake.remove_node(gone)
+    move.fake.set_node(foreign, instance_uuid=STRANGER)
+    move.fake.requests.clear()
+    mover = move.mover()
+    assert sorted(mover.nodes_of_service("old")) == sorted(nodes)
+    batches = list(mover.move(nodes))
+    assert [len(batch) for batch in batches] == [20, 20, 10]
+    reports = {report.node: report for batch in batches for report in batch}
+    assert list(reports) == nodes
+    refused = {uuid: one.guard for uuid, one in reports.items() if not one.is_good}
+    assert refused == {gone: "ironic-node", foreign: "ironic-instance"}
+    assert [reports[node].instance for node in nodes[:5]] == instances
+    assert len(move.fake.requests.matching("GET", "/v1/nodes")) == 1
+    assert move.owners(nodes[0]) == ("new", "new")
+    assert move.owners(foreign) == ("old", None)
 
 
 @pytest.mark.parametrize("after", [False, True])

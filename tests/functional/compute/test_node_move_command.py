@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from ironic_virt.cmd import manage
 from ironic_virt.compute.db import Database
@@ -52,6 +53,8 @@ def records(command: Commands, config: Path) -> Iterator[Database]:
     stage.register(db, "old")
     stage.register(db, "new")
     db.services.update("old", forced_down=True)
+    with db._transactions.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE services SET last_seen_at = NULL WHERE host = 'old'"))
     yield db
     db.close()
 
@@ -129,6 +132,22 @@ def test_a_whole_shard_moves(
     assert records.compute_nodes.owners(outside) == {outside[0]: "old"}
 
 
+def test_all_nodes_of_a_service_move_at_once(
+    command: Commands, records: Database, ironic: FakeIronicServer
+) -> None:
+    uuids = nodes(ironic, records, 30)
+    stage.register(records, "old")
+    argv = (MOVE, "--from-service", "old", "--service", "new")
+    refused = command(*argv, "-f", "json")
+    assert refused.code == 1
+    assert {row["Guard"] for row in refused.json} == {"source"}
+    assert {row["From"] for row in refused.json} == {"old"}
+    assert "--force" in refused.json[0]["Reason"]
+    result = command(*argv, "--force")
+    assert (result.code, result.err) == (0, "30 nodes: 30 moved\n")
+    assert set(records.compute_nodes.owners(uuids).values()) == {"new"}
+
+
 def test_an_ironic_that_goes_away_stops_the_run_and_says_how_to_go_on(
     command: Commands, records: Database, ironic: FakeIronicServer
 ) -> None:
@@ -136,8 +155,8 @@ def test_an_ironic_that_goes_away_stops_the_run_and_says_how_to_go_on(
     ironic.fake.faults.reset("GET", f"/v1/nodes/{uuids[1]}")
     result = command(MOVE, *uuids, "--service", "new", "-f", "json")
     assert result.code == 1
-    assert [row["Outcome"] for row in result.json] == ["moved"]
-    assert f"Stopped at node {uuids[1]}, 1 of 3 were done" in result.err
+    assert result.json == []
+    assert "Stopped, 0 of 3 were done" in result.err
     ironic.fake.faults.clear()
     assert command(MOVE, *uuids, "--service", "new").code == 0
 
@@ -159,7 +178,9 @@ def test_without_ironic_the_records_decide(
         (("node-1", "--service", "new"), 2, "'node-1' is no UUID"),
         (("--shard", "a", "--without-ironic", "--service", "new"), 2, "--without-ironic"),
         ((STRANGER, "--service", "new", "-c", "Color"), 2, "the columns are"),
+        ((STRANGER, "--from-service", "old", "--service", "new"), 2, "which nodes?"),
         ((STRANGER, "--service", "nowhere"), 1, "no compute service 'nowhere'"),
+        (("--from-service", "nowhere", "--service", "new"), 1, "no compute service 'nowhere'"),
         ((STRANGER, "--service", "old"), 1, "it is forced down"),
         (("--shard", "empty", "--service", "new"), 1, "no nodes in shard 'empty'"),
     ],

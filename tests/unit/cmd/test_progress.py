@@ -62,8 +62,6 @@ def test_without_rich_a_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "rich", None)
     stream = Stream(terminal=True)
     assert not progress.takes_pictures(stream, XTERM)
-    assert list(progress.bar([1, 2, 3], "Counting", stream)) == [1, 2, 3]
-    assert stream.text == ""
 
 
 NAMES = {"a": ("demo-1", "node-1"), "b": ("demo-2", "")}
@@ -111,11 +109,3 @@ def test_a_picture_stays_and_the_cursor_comes_back() -> None:
     with pytest.raises(RuntimeError), display.watch("Deploying", NAMES):
         raise RuntimeError("cut off")
     assert stream.text.rindex("\x1b[?25h") > stream.text.rindex("\x1b[?25l")
-
-
-def test_a_bar_shows_how_many_are_done() -> None:
-    file, terminal = Stream(terminal=False), Stream(terminal=True)
-    for stream in (file, terminal):
-        assert list(progress.bar([1, 2, 3], "Counting", stream)) == [1, 2, 3]
-    assert file.text == ""
-    assert "Counting" in terminal.text

@@ -13,7 +13,7 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.compute.db import records
-from ironic_virt.compute.errors import ClaimLost, ComputeNodeNotFound, MoveRefused
+from ironic_virt.compute.errors import ClaimLost
 from ironic_virt.compute.requests import Requests
 from ironic_virt.compute.states import TaskState
 from ironic_virt.driver.pools import names
@@ -462,12 +462,12 @@ def test_an_instance_of_a_service_that_is_down_moves_to_another(
     uuid = source.create_in("gold~a")
     source.look()
     node = str(source.instance(uuid).node)
-    with pytest.raises(MoveRefused, match="compute service 'a' is up"):
-        source.db.moves.move(node, None, "b")
+    (kept,) = source.db.moves.move([node], "b")
+    assert "compute service 'a' is up" in str(kept.reason)
     source.db.services.update("a", forced_down=True)
-    assert source.db.moves.check(node, None, "b").instance == uuid
-    assert source.db.moves.move(node, None, "b").instance == uuid
-    assert source.db.moves.move(node, None, "b").already
+    assert source.db.moves.check([node], "b", force=True)[0].instance == uuid
+    assert source.db.moves.move([node], "b", force=True)[0].instance == uuid
+    assert source.db.moves.move([node], "b")[0].already
     moved = destination.instance(uuid)
     assert (moved.host, moved.node, moved.pool) == ("b", node, None)
     assert counts(source, "gold~a") == (3, 0, 0)
@@ -480,8 +480,7 @@ def test_an_instance_of_a_service_that_is_down_moves_to_another(
     assert destination.instance(uuid).is_deleted
     assert fake.allocations() == []
     assert destination.pool("gold~b").free == 3
-    with pytest.raises(ComputeNodeNotFound):
-        destination.db.moves.check(node, None, "a")
+    assert destination.db.moves.check([node], "a")[0].guard == "record"
 
 
 def test_a_service_is_deleted_with_its_pools_but_not_with_its_instances(
