@@ -28,7 +28,7 @@ import sqlalchemy as sa
 from ironic_virt.compute.db import models, node_kinds, pools, services
 from ironic_virt.compute.db.chunks import chunks
 from ironic_virt.compute.db.compute_node_rows import COLUMNS, record
-from ironic_virt.compute.db.engine import POSTGRESQL
+from ironic_virt.compute.db.engine import MYSQL, POSTGRESQL
 from ironic_virt.compute.db.records import ComputeNode, NodePool
 from ironic_virt.compute.db.transactions import Transactions
 from ironic_virt.scheduler.candidates import CandidateQuery
@@ -48,6 +48,11 @@ _KINDS = 64
 _SIZES = 8
 # So many places of the index are looked at by one statement: SQLite takes 500.
 _PLACES = 64
+
+_NEXT = """\
+SELECT id FROM (SELECT id FROM compute_nodes {hint} WHERE deleted = 0 AND available = :free
+AND instance_uuid IS NULL AND {within} ORDER BY {order} LIMIT :limit) AS part_{number}"""
+_FOUND = sa.select(*COLUMNS, _NODE.kind).join(_KIND, _KIND.digest == _NODE.kind)
 
 Kinds = Sequence[str]
 """Digests of kinds that are as large, with as many traits."""
@@ -106,9 +111,6 @@ class Candidates:
         if batch:
             yield batch
 
-    def _usable(self) -> Sequence[str]:
-        return self._transactions.read(self._usable_in)
-
     def _usable_in(self, connection: sa.Connection) -> Sequence[str]:
         return services.usable(connection, self._transactions.now(), self._down_time)
 
@@ -137,7 +139,9 @@ class Candidates:
         def rows() -> Iterator[sa.Row[Any]]:
             page = statement
             while True:
-                found = self._read(page)
+                found = self._transactions.read(
+                    lambda connection, page=page: connection.execute(page).all()  # type: ignore[misc]
+                )
                 yield from found
                 if len(found) < _KINDS:
                     return
@@ -155,7 +159,8 @@ class Candidates:
         start = str(uuid.UUID(int=rng.getrandbits(128)))
         # Chance decides whose turn it is first.
         hosts = rng.sample(usable, len(usable))
-        places = [_Place(kind, host, start) for kind in kinds for host in hosts]
+        pairs = itertools.product(kinds, hosts)
+        places = [_Place(number, *pair, start) for number, pair in enumerate(pairs)]
         while places:
             share = max(1, -(-size // len(places)))
             for some in chunks(places, _PLACES):
@@ -171,22 +176,33 @@ class Candidates:
 
     def _nodes(self, places: Sequence[_Place], limit: int) -> Mapping[_Key, list[ComputeNode]]:
         """The next free nodes of each place, at most ``limit`` each."""
-        postgresql = self._transactions.engine.dialect.name == POSTGRESQL
-        parts = (part for place in places for part in place.ids(limit, postgresql))
-        ids = sa.union_all(*(part.subquery().select() for part in parts))
-        statement = (
-            sa.select(*COLUMNS, _NODE.kind)
-            .join(_KIND, _KIND.digest == _NODE.kind)
-            .where(_NODE.id.in_(sa.select(ids.subquery().c.id)))
+        dialect = self._transactions.engine.dialect.name
+        # As text: SQLAlchemy takes far longer to put so long a statement together than a
+        # database to execute it.
+        template = _NEXT.format(
+            hint=f"FORCE INDEX ({FREE_INDEX})" if dialect == MYSQL else "",
+            # All free rows have NULL here.  Unless it is said, PostgreSQL sorts what the index
+            # has in order; if it is, MariaDB does.
+            order="instance_uuid, uuid" if dialect == POSTGRESQL else "uuid",
+            within="{within}",
+            number="{number}",
+        )
+        parts: list[str] = []
+        values: dict[str, object] = {"free": True, "limit": limit}
+        for place in places:
+            for within in place.ranges():
+                parts.append(template.format(within=within, number=len(parts)))
+            values.update(place.values)
+        ids = sa.text(" UNION ALL ".join(parts)).columns(sa.column("id", sa.Integer))
+        statement = _FOUND.where(_NODE.id.in_(ids))
+        rows = self._transactions.read(
+            lambda connection: connection.execute(statement, values).all()
         )
         found: dict[_Key, list[ComputeNode]] = {}
-        for row in self._read(statement):
+        for row in rows:
             node = record(row[:-1])
             found.setdefault((row.kind, node.host), []).append(node)
         return found
-
-    def _read(self, statement: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
-        return self._transactions.read(lambda connection: connection.execute(statement).all())
 
     def count(self, query: CandidateQuery) -> int:
         """How many candidates a query has; a pool counts as many as it has places."""
@@ -194,21 +210,26 @@ class Candidates:
 
     def counts(self, queries: Sequence[CandidateQuery]) -> Sequence[int]:
         """See :class:`~ironic_virt.scheduler.candidates.CandidateSource`."""
-        usable, offered = self._offered()
-        free = (*_FREE, _NODE.host.in_(usable))
-        by_kind = sa.select(_NODE.kind, sa.func.count()).where(*free).group_by(_NODE.kind)
-        numbers = {row[0]: row[1] for row in self._read(by_kind)}
-        found = []
-        for query in queries:
-            kinds = self._read(sa.select(_KIND.digest).where(*node_kinds.conditions(query)))
-            wanted = numbers.keys() & {row.digest for row in kinds}
-            left_out = 0
-            for some in chunks(sorted(query.exclude)):
-                excluded = sa.select(_NODE.kind).where(*free, _NODE.uuid.in_(some))
-                left_out += sum(row.kind in wanted for row in self._read(excluded))
-            places = sum(pool.free for pool in offered if query.matches(pool))
-            found.append(sum(numbers[kind] for kind in wanted) - left_out + places)
-        return found
+
+        def work(connection: sa.Connection) -> Sequence[int]:
+            usable = self._usable_in(connection)
+            offered = pools.of(connection, usable)
+            free = (*_FREE, _NODE.host.in_(usable))
+            by_kind = sa.select(_NODE.kind, sa.func.count()).where(*free).group_by(_NODE.kind)
+            numbers = {row[0]: row[1] for row in connection.execute(by_kind)}
+            found: dict[CandidateQuery, int] = {}
+            for query in set(queries):
+                statement = sa.select(_KIND.digest).where(*node_kinds.conditions(query))
+                wanted = numbers.keys() & set(connection.execute(statement).scalars())
+                found[query] = sum(numbers[kind] for kind in wanted)
+                found[query] += sum(pool.free for pool in offered if query.matches(pool))
+                for some in chunks(sorted(query.exclude)):
+                    excluded = sa.select(_NODE.kind).where(*free, _NODE.uuid.in_(some))
+                    for kind in connection.execute(excluded).scalars():
+                        found[query] -= kind in wanted
+            return [found[query] for query in queries]
+
+        return self._transactions.read(work)
 
     def known(self) -> int:
         """How many nodes there are, free or not; those of pools on each service."""
@@ -224,12 +245,16 @@ class Candidates:
     def instances_by_host(self) -> Mapping[str, int]:
         """How many instances each usable service has; one that has none is left out."""
         instance = models.Instance
-        statement = (
-            sa.select(instance.host, sa.func.count())
-            .where(instance.host.in_(self._usable()), instance.deleted == 0)
-            .group_by(instance.host)
-        )
-        return {row[0]: row[1] for row in self._read(statement)}
+
+        def work(connection: sa.Connection) -> Mapping[str, int]:
+            statement = (
+                sa.select(instance.host, sa.func.count())
+                .where(instance.host.in_(self._usable_in(connection)), instance.deleted == 0)
+                .group_by(instance.host)
+            )
+            return {str(row[0]): row[1] for row in connection.execute(statement)}
+
+        return self._transactions.read(work)
 
 
 _Key = tuple[str, str]
@@ -257,39 +282,42 @@ def _in_order(
 class _Place:
     """How far a search has come among the free nodes of a kind and a service.
 
+    :param number: of the place in its search.
     :param start: the uuid from which on it goes, to the last one and then on from the first.
     """
 
-    def __init__(self, kind: str, host: str, start: str) -> None:
-        self._kind = kind
-        self._host = host
+    def __init__(self, number: int, kind: str, host: str, start: str) -> None:
+        self._key = (kind, host)
         self._start = start
         self._after: str | None = None
+        self._names = {name: f"{name}_{number}" for name in ("kind", "host", "start", "after")}
         self.is_done = False
 
-    def ids(self, limit: int, postgresql: bool) -> Sequence[sa.Select[Any]]:
-        """Statements for the ids of the next nodes, at most ``limit`` by each of them."""
-        free = (
-            sa.select(_NODE.id)
-            .where(*_FREE, _NODE.kind == self._kind, _NODE.host == self._host)
-            .with_hint(_NODE, f"FORCE INDEX ({FREE_INDEX})", "mysql")
-            # All free rows have NULL here.  Unless it is said, PostgreSQL sorts what the index
-            # has in order; if it is, MariaDB does.
-            .order_by(*((_NODE.instance_uuid,) if postgresql else ()), _NODE.uuid)
-            .limit(limit)
+    @property
+    def values(self) -> Mapping[str, object]:
+        """What the names in :meth:`ranges` stand for."""
+        known = zip(("kind", "host", "start"), (*self._key, self._start), strict=True)
+        after = {} if self._after is None else {self._names["after"]: self._after}
+        return {self._names[name]: value for name, value in known} | after
+
+    def ranges(self) -> Sequence[str]:
+        """Where the next nodes are in the index, in SQL."""
+        place = "kind = :{kind} AND host = :{host} AND ".format_map(self._names)
+        first, behind, around = (
+            place + f"uuid {compared}".format_map(self._names)
+            for compared in (">= :{start}", "> :{after}", "< :{start}")
         )
-        around = free.where(_NODE.uuid < self._start)
         if self._after is None:
-            return free.where(_NODE.uuid >= self._start), around
+            return first, around
         if self._after >= self._start:
-            return free.where(_NODE.uuid > self._after), around
-        return (around.where(_NODE.uuid > self._after),)
+            return behind, around
+        return (around + " AND uuid > :{after}".format_map(self._names),)
 
     def taken(
         self, found: Mapping[_Key, Sequence[ComputeNode]], limit: int
     ) -> Sequence[ComputeNode]:
         """The nodes that were found here, at most ``limit``; the search goes on behind them."""
-        every = found.get((self._kind, self._host), ())
+        every = found.get(self._key, ())
         ordered = sorted(every, key=lambda node: (node.uuid < self._start, node.uuid))
         nodes = ordered[:limit]
         self.is_done = len(ordered) < limit
