@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Lines of the log: each thing once, an outage every few minutes, foreign text made fit.
+"""What log lines need: each thing once, an outage every few minutes, foreign text cut.
 
 The classes keep what was told and when; their callers write the lines.
 """
@@ -34,7 +34,7 @@ _CONTROL = re.compile(
 
 
 class Told:
-    """What was told, so that it is told once; beyond a number, what is oldest is forgotten.
+    """What was logged, so that it is logged once; the oldest is forgotten beyond a number.
 
     Thread-safe.
     """
@@ -45,7 +45,7 @@ class Told:
         self._told: dict[int, None] = {}
 
     def is_news(self, what: Hashable) -> bool:
-        """Take note that something is told now; ``False``: it was told before."""
+        """Record that something is logged now; ``False``: it was logged before."""
         key = hash(what)
         with self._lock:
             if key in self._told:
@@ -137,13 +137,13 @@ def tell_errors_once(name: str = "ironic_virt") -> None:
 
 
 def said(error: Exception) -> str:
-    """What a line says of an error: its text, or its kind where its traceback follows."""
+    """An error for a log line: its text, or its kind where a traceback follows."""
     is_ours = isinstance(error, exceptions.IronicVirtError)
     return str(error) if is_ours else type(error).__name__
 
 
 class _Between(logging.Logger):
-    """Stands between a logger and the root; who configures or watches loggers does not see it."""
+    """Stands between a logger and the root, out of the sight of those who configure loggers."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

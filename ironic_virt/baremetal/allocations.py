@@ -130,7 +130,7 @@ class Allocations:
         return _allocation_in(answer, "GET", path)
 
     def listed(self) -> list[Allocation]:
-        """All allocations, whoever made them.
+        """All allocations, also those of other services.
 
         :raises IronicError: any page failed; there is no partial result.
         """
@@ -177,7 +177,7 @@ def _path_of(uuid: str) -> str:
 
 
 def _confirm_absent(error: exceptions.NotFound, uuid: str) -> None:
-    """Take Ironic's own word for it, and nobody else's: a proxy says 404 too."""
+    """Raise unless the 404 is Ironic's own: a proxy may send one, too."""
     if not re.search(rf"\bAllocation {re.escape(uuid)} could not be found", error.message):
         raise error
 

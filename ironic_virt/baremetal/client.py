@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Ironic's REST API, typed: the only way by which the package asks Ironic anything.
+"""Ironic's REST API, typed: everything that the package sends to Ironic goes through here.
 
 Every method is one request, or one per page, sent by
 :mod:`ironic_virt.baremetal.http.sender`.  A method that changes something knows how
@@ -54,7 +54,7 @@ _ONE_NODE_FIELDS = (
 
 
 class _Shown(TypedDict):
-    """What is asked of a single node: see :meth:`Sender.once`."""
+    """The fields of a single node: see :meth:`Sender.once`."""
 
     fields: Sequence[str]
     optional: Mapping[str, Feature]
@@ -64,7 +64,7 @@ _WHOLE = _Shown(fields=_ONE_NODE_FIELDS, optional=FIELD_FEATURES)
 
 
 class Validation(msgspec.Struct, frozen=True):
-    """What Ironic says of one of a node's interfaces.
+    """The validation of one of a node's interfaces.
 
     :ivar result: true, false, or null when the interface isn't supported.
     """
@@ -96,7 +96,7 @@ class IronicClient:
     ) -> IronicClient:
         """A client by the ``[ironic]`` options.
 
-        :param observe: told of each request: see :class:`ObservedChannel`.
+        :param observe: called after each request: see :class:`ObservedChannel`.
         """
         channel: Channel = ReportingChannel(KeystoneChannel.from_conf(conf), where(conf))
         if observe is not None:
@@ -104,13 +104,16 @@ class IronicClient:
         return cls(channel, RetryPolicy.from_conf(conf))
 
     def single_try(self) -> IronicClient:
-        """The same client without retries, for who asks again by itself anyway."""
+        """The same client without retries, for callers that repeat requests by themselves."""
         twin = copy.copy(self)
         twin._sender = self._sender.single_try()
         return twin
 
     def within(self, timeout: float) -> IronicClient:
-        """The same client, which waits for no answer longer than so many seconds."""
+        """The same client with a shorter timeout.
+
+        :param timeout: seconds for each answer, if that is less than usual.
+        """
         twin = copy.copy(self)
         twin._sender = self._sender.within(timeout)
         return twin
@@ -123,11 +126,11 @@ class IronicClient:
         return self._sender.versions
 
     def has(self, feature: Feature) -> bool:
-        """Whether Ironic can do it; asked again before the answer is no."""
+        """Whether Ironic has a feature; its versions are read again before the answer is no."""
         return self._sender.has(feature)
 
     def require(self, feature: Feature) -> None:
-        """Refuse to go on without a feature.
+        """Raise if Ironic lacks a feature.
 
         :raises MicroversionNotSupported: Ironic is too old, with the version needed and found.
         """
@@ -155,12 +158,12 @@ class IronicClient:
 
     @property
     def history(self) -> History:
-        """What conductors have written down of nodes; see :attr:`Feature.HISTORY`."""
+        """The events that conductors record for nodes; see :attr:`Feature.HISTORY`."""
         return History(self._sender)
 
     @property
     def management(self) -> Management:
-        """What nodes' management interfaces can be told to do."""
+        """Requests to nodes' management interfaces."""
         return Management(self._sender)
 
     # -- nodes, read ----------------------------------------------------------
@@ -355,7 +358,10 @@ class IronicClient:
         )
 
     def validate_node(self, uuid: str) -> dict[str, Validation]:
-        """Have Ironic check the node; interface name to what it says."""
+        """Have Ironic validate the node.
+
+        :returns: the result by the name of the interface.
+        """
         path = path_of("nodes", uuid, "validate")
         answer = self._sender.read(path, node=uuid)
         found = answers.content(answer, _VALIDATION.decode, "a validation", path=path, node=uuid)

@@ -24,7 +24,7 @@ from ironic_virt.baremetal.http.sender import Sender, path_of
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConsoleInfo:
-    """What Ironic says of a node's console.
+    """The state of a node's console.
 
     :ivar kind: ``socat``, ``vnc``, ...; ``None``: off, or it has nothing to say of it.
     :ivar url: with ``vnc`` that of Ironic's own proxy, with a token: never logged.

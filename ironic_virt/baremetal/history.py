@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What Ironic's conductors have written down of a node (API 1.78)."""
+"""The events that Ironic's conductors have recorded for a node (API 1.78)."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class History:
         self._sender = sender
 
     def newest(self, node: str, limit: int) -> list[NodeEvent]:
-        """A node's last events, the newest first; by one request, or by two.
+        """A node's last events, the newest first; one request or two.
 
         :param node: its uuid.
         :param limit: how many at most.
         :raises MicroversionNotSupported: the server keeps no history.
         """
-        # Only in detail an event is whole, and says who wrote it.
+        # Only a list in detail has all of an event.
         detail = {"detail": "true"}
         try:
             events = self._read(node, {**detail, "sort_dir": "desc", "limit": str(limit)})

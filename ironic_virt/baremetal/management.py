@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a node's management interface can be told to do, and what drivers have noted.
+"""Requests to a node's management interface.
 
 Thread-safe: it keeps nothing.
 """
@@ -44,7 +44,7 @@ class Management:
 
         :param again: called before it is asked for again; raises if it is no longer right.
         :raises BadRequest: the node's hardware type can't do it.
-        :raises IronicError: among others when nobody can tell whether it was sent.
+        :raises IronicError: among others when it is not known whether it was sent.
         """
         path = path_of("nodes", uuid, "management", "inject_nmi")
 
@@ -71,7 +71,7 @@ class Management:
                 again=again,
             )
         except exceptions.IronicError as exc:
-            # The last try, after which nobody looks any more.
+            # The last try: nothing checks it afterwards.
             if answers.may_have_been_applied(exc):
                 unknown(cause=exc)
             # Of a hardware that did not answer in time Ironic says no more than that.

@@ -96,12 +96,12 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def hides_lock(self) -> bool:
-        """Whether nobody tells if it is locked."""
+        """Whether Ironic hides from us if it is locked."""
         return "reservation" in self.hidden
 
     @property
     def why(self) -> str:
-        """What Ironic says has failed, in words."""
+        """Ironic's reason for the last failure, in words."""
         if "last_error" in self.hidden:
             return "Ironic hides the reason from this service's user (last_error)"
         return self.last_error or "Ironic gives no reason"

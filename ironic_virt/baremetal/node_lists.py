@@ -345,7 +345,7 @@ def _complete(pages: Callable[[], Iterator[list[T]]]) -> _Whole[T]:
             # The marker was deleted between two pages: the list is void.
             if not rows or restart == _MOST_RESTARTS - 1:
                 raise
-            LOG.info("A node went away while nodes were listed; beginning anew: %s", exc)
+            LOG.info("A node was deleted while nodes were listed; the list begins again: %s", exc)
     raise AssertionError("unreachable")
 
 

@@ -199,7 +199,7 @@ def _path_of(uuid: str) -> str:
 
 
 def _confirm_absent(error: exceptions.NotFound, uuid: str) -> None:
-    """Take Ironic's own word for it, and nobody else's: a proxy says 404 too."""
+    """Raise unless the 404 is Ironic's own: a proxy may send one, too."""
     if not re.search(rf"\bVolume target {re.escape(uuid)} could not be found", error.message):
         raise error
 

@@ -2,7 +2,7 @@
 
 """The options, without a global ``CONF``.
 
-Whoever needs options is given a :class:`oslo_config.cfg.ConfigOpts`:
+Options are passed in as a :class:`oslo_config.cfg.ConfigOpts`:
 :func:`register_opts` adds ours to it, :func:`check` reads every one of them
 once, so that a wrong value is an error at start and not in the middle of a
 deployment.
@@ -96,7 +96,7 @@ def check(conf: cfg.ConfigOpts) -> list[str]:
     oslo.config parses a value when it is read, so an unreadable one would
     otherwise show up whenever its first reader comes along.
 
-    :returns: a warning for each option that is written and that nobody reads.
+    :returns: a warning for each option in the files that is not read.
     :raises InvalidConfiguration: naming the first option with a wrong value, or one that
         is no option and looks like one that says which nodes are this service's.
     """
@@ -111,7 +111,7 @@ def check(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def check_but_ironic(conf: cfg.ConfigOpts) -> list[str]:
-    """The same for who asks nothing of Ironic.
+    """The same for programs that do not talk to Ironic.
 
     :raises InvalidConfiguration: naming the first option with a wrong value.
     """

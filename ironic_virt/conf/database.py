@@ -49,7 +49,7 @@ after each upgrade:
 
 
 def options() -> list[cfg.Opt]:
-    """Oslo.db's options that are in use; copies, so that nobody else's defaults change."""
+    """The options of oslo.db that are used; copies, so that other users' defaults stay."""
     found = {opt.dest: copy.deepcopy(opt) for opt in oslo_options.database_opts}
     connection = found["connection"]
     connection.default = DEFAULT_CONNECTION
@@ -75,7 +75,7 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 
 def load(config_files: Sequence[str], args: Sequence[str] = ()) -> cfg.ConfigOpts:
-    """Read ini files for who needs the records and no driver.
+    """Read ini files for programs that use the records and no driver.
 
     Every option is registered but those of ``[ironic]``.
 

@@ -142,7 +142,7 @@ Related options:
         default=600,
         min=0,
         help="""
-Seconds after which a refresh lists all nodes anew. In between, a refresh reads
+Seconds after which a refresh lists all nodes again. In between, a refresh reads
 only the nodes that were changed or created since the last one. 0: every
 refresh lists all nodes.
 
@@ -166,7 +166,7 @@ Seconds after which a refresh also lists the uuids of all nodes, with little
 more, or, where they are fewer than four pages, lists them whole: to find those
 that were deleted, or that left the conductor group or shard. Until then such a
 node still counts as this service's, but nothing is done to it: before any action
-it is read anew. 0: at every refresh, as is always done with a ``peer_list``.
+it is read again. 0: at every refresh, as is always done with a ``peer_list``.
 
 Related options:
 

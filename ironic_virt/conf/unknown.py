@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Options that are written in a file and that nobody reads: misspelt, or of another release.
+"""Options in a file that are not read: misspelt, or of another release.
 
 oslo.config ignores them.  What is lost without a word may be the shard, and then a service
 takes all nodes.  Only files are looked at.
@@ -40,7 +40,7 @@ def _written(conf: cfg.ConfigOpts, group: str) -> dict[str, tuple[str, str]]:
 
 
 def check(conf: cfg.ConfigOpts, group: str, known: Collection[str]) -> list[str]:
-    """What an operator should know of the options in a group that nobody reads.
+    """Warnings about the options in a group that are not read.
 
     :param known: names that somebody reads, deprecated ones too.
     :raises InvalidConfiguration: one looks like an option that says which nodes are this

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What was done to a node with an instance, and did not succeed."""
+"""Errors of actions on a node and its instance: deploy, rescue, power and so on."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Disk(enum.Enum):
 
 
 class RebuildFailed(DeployFailed):
-    """The instance's node was not deployed to anew.
+    """The rebuild of an instance failed.
 
     What led to it is its cause, if that was an error of its own.
 
@@ -158,7 +158,7 @@ class RescueFailed(_IronicFailed):
 
 
 class ConsoleUnavailable(NodeError):
-    """The instance's console can't be had.
+    """The instance has no console, or it is not available.
 
     :param kind: ``serial`` or ``vnc``.
     """
@@ -198,7 +198,7 @@ class PowerOffDisabled(PowerFailed):
 
 
 class CrashDumpFailed(NodeError):
-    """The node was not sent an NMI, or nobody can tell whether it was."""
+    """The node was not sent an NMI, or it is not known whether it was."""
 
     retriable = False
 

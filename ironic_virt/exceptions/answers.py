@@ -11,7 +11,7 @@ from ironic_virt.exceptions.general import IronicVirtError
 
 
 class IronicError(IronicVirtError):
-    """Ironic refused a request, or could not be asked.
+    """Ironic refused a request, or did not answer.
 
     :param message: the server's own message, or what went wrong on the way.
     :param node: the node that the request was about, if it was about one.
@@ -43,7 +43,7 @@ class IronicError(IronicVirtError):
         super().__init__(message)
 
     def __str__(self) -> str:
-        # Put together when read: whoever passes the error on may know the node.
+        # Composed when read: a caller that passes the error on may add the node.
         where = f"{self.method} {self.path}: " if self.method and self.path else ""
         notes = [
             note

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A node that could not be had, looked up or waited for."""
+"""Errors about nodes: not found, not available, not ours, waited for in vain."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Ownership:
         try:
             policy = Policy.from_conf(self._conf, self._virtapi.host)
             if policy != former:
-                # Without the lock: all who come while Ironic is away wait for it together.
+                # Without the lock: all callers wait together while Ironic does not answer.
                 policy.target.check_server(self._client.versions)
         except (
             exceptions.InvalidConfiguration,
@@ -125,7 +125,7 @@ class Ownership:
         return self._claim or self.settle(snapshot)
 
     def settle(self, snapshot: Snapshot, *, listed: bool = True) -> Claim:
-        """Decide anew which nodes are this host's.
+        """Decide again which nodes are this host's.
 
         :param snapshot: the nodes of the target set.
         :param listed: just now.  Otherwise they are from an earlier list, and Ironic is not
@@ -256,7 +256,7 @@ class Ownership:
     # -- the ring -------------------------------------------------------------
 
     def _members_now(self) -> frozenset[str]:
-        """Who shares the nodes; nobody if this host is alone."""
+        """The hosts that share the nodes; empty if this host is alone."""
         policy = self._policy or self.adopt()
         if len(policy.peers) < 2:
             return frozenset()

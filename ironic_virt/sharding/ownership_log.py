@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What an operator reads in the log about whose the nodes are: each change once.
+"""Logs which host has which nodes: each change once.
 
 Not thread-safe; the ownership calls it under its lock.
 """

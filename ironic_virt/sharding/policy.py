@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the options say of sharding, read and checked as a whole.
+"""The options of sharding, read and checked together.
 
 A policy is a value: the options may change at run time, a policy doesn't.
 """
@@ -21,8 +21,8 @@ from ironic_virt.sharding.selector import TargetSet
 class Policy:
     """The target set, and the peers that share it.
 
-    :ivar peers: host names in lower case; fewer than two: nobody shares it.
-    :ivar warnings: what an operator should know of these values.
+    :ivar peers: host names in lower case; fewer than two: this host is alone.
+    :ivar warnings: for the operator.
     """
 
     target: TargetSet

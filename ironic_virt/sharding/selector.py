@@ -57,7 +57,7 @@ class TargetSet:
         for name in self.node_filter().fields():
             if name in node.unasked:
                 raise exceptions.IronicUnavailable(
-                    f"the {name} of the node can't be told: Ironic has become too old for that. "
+                    f"the {name} of the node is not known: Ironic has become too old to show it. "
                     "Nothing was changed. Upgrade Ironic again",
                     node=node.uuid,
                 )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""From Ironic's answers to our errors: one place, one table.
+"""Parses Ironic's answers, and turns refusals into errors: one place, one table.
 
 Ironic puts its fault into ``error_message``, which is an object or the JSON of
 one, according to where in the server it arose.
@@ -92,7 +92,7 @@ def content(
     method: str = "GET",
     node: str | None = None,
 ) -> T:
-    """What an answer of status 200 holds.
+    """The decoded body of an answer of status 200.
 
     :param decode: reads a body; a body of another shape makes it raise a
         ``LookupError``, ``TypeError``, ``ValueError`` (as decoders do) or
@@ -118,7 +118,7 @@ def content(
 
 
 def decode_leniently(decoder: msgspec.json.Decoder[T], body: bytes, what: str) -> T:
-    """Decode also what Python's own JSON writer sends and a strict reader refuses.
+    """Decode JSON, also such as Python writes and a strict parser refuses.
 
     Ironic stores and returns what a user gave it: NaN, numbers without end,
     halves of surrogate pairs.  Such values become texts, which no field for a

@@ -100,7 +100,7 @@ class Channel(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Way:
-    """Where requests go, and with what they are let in."""
+    """The URL that requests go to, and the headers that authenticate them."""
 
     base: str
     headers: Mapping[str, str] = dataclasses.field(repr=False)
@@ -162,13 +162,13 @@ class KeystoneChannel:
         )
         # Keystone's answers are waited for no longer than Ironic's.
         session.timeout = float(conf[group].timeout or DEFAULT_TIMEOUT)
-        # Whoever does not talk to Ironic is spared the time that this takes.
+        # Imported late: commands that do not talk to Ironic save the time.
         from openstack import connection
 
         made = connection.Connection(
             session=session, oslo_conf=conf, service_types={ironic_conf.SERVICE_TYPE}
         )
-        # It goes on with defaults, and a line in the log, if it can't use the options.
+        # If it can't use the options, it logs a line and goes on with defaults.
         if not made.config.has_service(ironic_conf.SERVICE_TYPE):
             why = made.config.get_disabled_reason(ironic_conf.SERVICE_TYPE)
             raise exceptions.InvalidConfiguration(f"[{group}]", logs.one_line(str(why)))
@@ -195,8 +195,8 @@ class KeystoneChannel:
             headers["OpenStack-API-Version"] = f"baremetal {version}"
 
         def request(way: _Way) -> requests.Response:
-            # Past openstacksdk's own, which counts requests for nobody and asks each time for
-            # the project's id, and so perhaps Keystone.
+            # Not openstacksdk's own method: it counts requests and reads the project's id each
+            # time, perhaps from Keystone.
             return ksa_adapter.Adapter.request(
                 self._adapter,
                 way.base + path,
@@ -348,10 +348,10 @@ def _is_about_certificates(error: BaseException) -> bool:
 
 
 class ObservedChannel:
-    """A :class:`Channel` that tells of each request that went over another one.
+    """A :class:`Channel` that reports each request that another one sent.
 
-    :param observe: given the method, the answer's status (``None``: there was
-        no answer) and the seconds that it took.
+    :param observe: called with the method, the answer's status (``None``: no answer) and
+        the seconds that it took.
     """
 
     def __init__(

@@ -34,9 +34,9 @@ OLDER_FOR_A_WHILE = 300.0
 
 
 class Negotiation:
-    """What one Ironic speaks.
+    """The API versions of one Ironic.
 
-    :param ask: asks for it, by a single request.
+    :param ask: reads them by a single request.
     :param clock: a monotonic clock in seconds.
     """
 
@@ -54,15 +54,15 @@ class Negotiation:
         self._older_since: float | None = None
 
     def versions(self) -> ServerVersions:
-        """What Ironic speaks, as far as is known.
+        """The API versions that Ironic speaks, as far as known.
 
-        :raises IronicError: it is not known yet, and can't be asked.
+        :raises IronicError: they are not known yet and could not be read.
         """
         with self._lock:
             known = self._known
             is_old = self._clock() - self._asked_at >= PERIOD
             if known is not None and is_old:
-                # The others go on with what is known.
+                # Other callers go on with what is known.
                 self._asked_at = self._clock()
         if known is None:
             return self.ask()
@@ -70,13 +70,13 @@ class Negotiation:
             try:
                 return self.ask()
             except exceptions.IronicError as exc:
-                LOG.debug("Ironic's API versions can't be asked; the known ones stay: %s", exc)
+                LOG.debug("Ironic's API versions could not be read; the known ones stay: %s", exc)
         return known
 
     def ask(self) -> ServerVersions:
-        """What Ironic speaks now; all who ask meanwhile share the answer, or the error.
+        """Read the API versions; all callers that come meanwhile share the answer or the error.
 
-        :raises IronicError: it can't be asked.
+        :raises IronicError: they could not be read.
         """
         return self._flight.run(self._asked)
 
@@ -102,13 +102,13 @@ class Negotiation:
     def with_all(
         self, needed: Collection[Feature], wanted: Collection[Feature] = ()
     ) -> ServerVersions:
-        """What Ironic speaks, if that is enough.
+        """The API versions that Ironic speaks, if they have what is needed.
 
-        :param wanted: what may be missing, but only if Ironic is too old for it.
+        :param needed: features that Ironic must have.
+        :param wanted: features that may be missing, but only if Ironic is too old for them.
         :raises MicroversionNotSupported: Ironic is too old for what is needed.
-        :raises IronicUnavailable: a server has answered that is older than Ironic was
-            before.
-        :raises IronicError: Ironic can't be asked.
+        :raises IronicUnavailable: the server that answered is older than Ironic was before.
+        :raises IronicError: the versions could not be read.
         """
         asked = self._asked_times
         versions = self.versions()
@@ -121,9 +121,9 @@ class Negotiation:
         return versions
 
     def has(self, feature: Feature) -> bool:
-        """Whether Ironic can do it.
+        """Whether Ironic has a feature.
 
-        :raises IronicError: that can't be told now.
+        :raises IronicError: the versions could not be read.
         """
         asked = self._asked_times
         versions = self.versions()
@@ -138,7 +138,7 @@ class Negotiation:
         needed: Collection[Feature],
         wanted: Collection[Feature],
     ) -> None:
-        """Put off what Ironic could do before, and this server can't."""
+        """Raise for a feature that Ironic had before and this server lacks."""
         needs = [("this driver", BASE), *((f.words, f.version) for f in (*needed, *wanted))]
         for words, version in needs:
             if versions.maximum < version <= self._best:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""All pages of a list, or an error: a list that does not come to an end is no list.
+"""All pages of a list, or an error; never a part of it.
 
 The next page begins behind the last row of the one before.  Of the link to it only that
 it is there counts: its host may be one that only a proxy knows, and Ironic leaves all
@@ -22,7 +22,7 @@ class Row(Protocol):
 
     @property
     def uuid(self) -> str:
-        """Which is in a list once."""
+        """Unique in a list."""
 
 
 RowT = TypeVar("RowT", bound=Row)
@@ -35,8 +35,7 @@ def pages(
 ) -> Iterator[list[RowT]]:
     """Read one page after the other.
 
-    :param read: asks for a page, given the query; returns its rows, and the link to the
-        next one.
+    :param read: reads the page of a query; returns its rows and the link to the next one.
     :param query: of the first page.
     :raises UnexpectedAnswer: a row came twice, or a page without rows has a next one.
     """

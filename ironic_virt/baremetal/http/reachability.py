@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Says in the log that Ironic does not answer or refuses, where it was looked for, and the end.
+"""Logs that Ironic does not answer, or refuses, under which URL, and when that is over.
 
-At the first failure, and not when all tries are used up; then every few minutes.  Whoever
-sent the request says what that means for its node.
+It logs at the first failure, before all tries are used up, and then every few minutes.  The
+sender of a request says what the failure means for its node.
 
 Thread-safe.
 """
@@ -27,13 +27,13 @@ from ironic_virt.logs import OutageTimer
 LOG = logging.getLogger(__name__)
 
 SETTLE = 10.0
-"""Seconds without a failure after which an answer counts as the end of the trouble."""
+"""Seconds without a failure after which an answer counts as the end of an outage."""
 
 
 class ReportingChannel:
-    """A :class:`Channel` that says in the log whether another one reaches Ironic.
+    """A :class:`Channel` that logs whether another one reaches Ironic.
 
-    :param where: where Ironic is looked for, and which option says so.
+    :param where: the URL of Ironic, and the option that it comes from.
     :param clock: a monotonic clock in seconds.
     """
 
@@ -53,7 +53,7 @@ class ReportingChannel:
             self._tell_of_refusal(str(exc))
             raise
         except exceptions.IronicUnreachable as exc:
-            # Whoever gives a request less time than usual makes another try soon.
+            # A request with a shorter timeout is tried again soon.
             if request.get("timeout") is None:
                 self._tell_of_absence(str(exc))
             raise
@@ -95,7 +95,7 @@ class ReportingChannel:
 
 
 def where(conf: cfg.ConfigOpts) -> str:
-    """Where Ironic is looked for, and which option says so."""
+    """The URL of Ironic, and the option that it comes from, for people."""
     group = conf[ironic_conf.GROUP]
     if group.endpoint_override:
         return f"{_without_password(group.endpoint_override)} ([ironic] endpoint_override)"

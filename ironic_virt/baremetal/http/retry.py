@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""When a request is sent again: how often, how long after, until when.
+"""When a request is sent again: how often, after which pause, until when.
 
 tenacity runs the loop; this module gives it our stop and wait rules with an
 injected clock.  Nothing else in the package retries a request.
 
-The bound is for the beginning of a try.  One that has begun is not cut short, because
-a request whose reply isn't waited for may have been applied, and behind the last try no
-other looks.  So all is over one try after the bound.  A request within a try, such as a
-look at the node, is not retried by itself: the try fails with it, and is made again as a
-whole.  Else each try could take as long as all of them together.
+The bound is for the beginning of a try.  A try that has begun is not cut short: its request
+may have been applied, and after the last try nothing checks that.  So a call ends at most
+one try after the bound.  A request within a try, such as a read of the node, is not retried
+by itself: the try fails with it, and is repeated as a whole.  Otherwise each try could take
+as long as all of them together.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _JITTER = 0.25
 _WITHIN_A_TRY = contextvars.ContextVar("within a try", default=False)
 
 
-# Without a budget nothing else bounds what a server asks for.
+# Without a budget nothing else limits the pause that a server requests.
 _LONGEST_ASKED_FOR = 60.0
 
 
@@ -49,8 +49,8 @@ _LONGEST_ASKED_FOR = 60.0
 class Limit:
     """How a request is retried after errors of one kind.
 
-    :param retries: how often at most; ``None``: as after others.
-    :param delay: the seconds before each; ``None``: as after others.
+    :param retries: at most so many; ``None``: as after other errors.
+    :param delay: seconds before each; ``None``: as after other errors.
     """
 
     retries: int | None = None
@@ -65,11 +65,11 @@ class RetryPolicy:
     :param interval: seconds before the second try; grows by half with each
         further one up to five times itself, give or take a quarter.
     :param clock: a monotonic clock in seconds.
-    :param sleep: waits for so many seconds.
+    :param sleep: sleeps for a number of seconds.
     :param rng: the source of jitter.
-    :param connect: after no answer.
-    :param status: after answers of one of the statuses.
-    :param statuses: those.
+    :param connect: the limit after no answer.
+    :param status: the limit after an answer with one of ``statuses``.
+    :param statuses: HTTP statuses.
     """
 
     max_retries: int = 60
@@ -95,11 +95,15 @@ class RetryPolicy:
 
     @property
     def budget(self) -> float:
-        """Seconds after which no further try begins; one that has may end later.  0: no bound."""
+        """Seconds after which no further try begins.  0: no bound."""
         return self.max_retries * self.interval
 
     def delay(self, tries: int, error: BaseException | None = None) -> float:
-        """Seconds to wait after so many tries, the last of which has failed so."""
+        """Seconds to wait before the next try.
+
+        :param tries: how many were made.
+        :param error: the error of the last one.
+        """
         limit = self._limit(error)
         asked = getattr(error, "retry_after", None)
         if asked is not None:
@@ -120,9 +124,9 @@ class RetryPolicy:
         return None
 
     def run(self, attempt: Callable[[], T]) -> T:
-        """Call ``attempt`` until it returns, or raises what no retry can mend.
+        """Call ``attempt`` until it returns, or raises an error that will not pass.
 
-        Within another one's try it is called once: that try is made again as a whole.
+        Inside a try of another call it is called once: that try is repeated as a whole.
 
         :raises IronicError: the last try's error.
         """
@@ -150,7 +154,7 @@ class RetryPolicy:
         def wait(state: tenacity.RetryCallState) -> float:
             delay = self.delay(state.attempt_number, _error_of(state))
             if self.budget > 0:
-                # A last try at the end of the budget, rather than none.
+                # The last try is made at the end of the budget.
                 delay = min(delay, max(start + self.budget - self.clock(), 0.0))
             return delay
 

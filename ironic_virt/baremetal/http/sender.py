@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""How a request is sent: versions negotiated, retried, and looked after when its reply is lost.
+"""Sends requests: negotiates versions, retries, and checks what happened to lost replies.
 
 Below it is a channel that carries single requests, above it the client that
-knows what they mean.  Whatever is retried, is retried here.  Each try is sent with the
-API version that fits what Ironic speaks by then.
+knows what they mean.  All retries are made here.  Each try has the API version that
+Ironic speaks at that time.
 
 Thread-safe.
 """
@@ -52,13 +52,13 @@ class Sender:
         self._limits: Mapping[str, float] = {}
 
     def single_try(self) -> Sender:
-        """The same without retries; the server is asked for its versions once for both."""
+        """The same without retries; both share what is known of the server's versions."""
         twin = copy.copy(self)
         twin._retry = dataclasses.replace(self._retry, max_retries=0)
         return twin
 
     def within(self, timeout: float) -> Sender:
-        """The same with so many seconds for each answer, if that is less than usual."""
+        """The same with a shorter timeout for each answer, in seconds."""
         twin = copy.copy(self)
         twin._limits = {"timeout": timeout}
         return twin
@@ -69,11 +69,11 @@ class Sender:
         return self._retry.run(self._negotiation.versions)
 
     def has(self, feature: Feature) -> bool:
-        """Whether Ironic can do it; asked again before the answer is no."""
+        """Whether Ironic has a feature; its versions are read again before the answer is no."""
         return self._retry.run(lambda: self._negotiation.has(feature))
 
     def require(self, feature: Feature) -> None:
-        """Refuse to go on without a feature.
+        """Raise if Ironic lacks a feature.
 
         :raises MicroversionNotSupported: Ironic is too old, with the version needed and found.
         """
@@ -94,7 +94,7 @@ class Sender:
         params: Mapping[str, str] | None = None,
         node: str | None = None,
     ) -> Answer:
-        """Send a GET, again and again while its trouble may pass; see :meth:`once`."""
+        """Send a GET and retry it after errors that may pass; see :meth:`once`."""
         return self._retry.run(
             lambda: self.once(
                 "GET",
@@ -117,7 +117,7 @@ class Sender:
         params: Mapping[str, str] | None = None,
         node: str | None = None,
     ) -> T:
-        """The same, and read the answer: one that can't be read is asked for again, too."""
+        """The same, and parse the answer: one that can't be parsed is requested again, too."""
         return self._retry.run(
             lambda: result(
                 self.once("GET", path, fields=fields, optional=optional, params=params, node=node)
@@ -138,14 +138,16 @@ class Sender:
         again: Callable[[], None] | None = None,
         final: Callable[[exceptions.IronicError], bool] = lambda _: False,
     ) -> T:
-        """Send a request that changes something, and see to it that it happens once.
+        """Send a request that changes something, so that the change is made once.
 
-        :param applied: looks whether it has happened, by one request of its own;
-            asked after a lost reply, before the request is sent again.
-        :param result: what the answer says.
-        :param again: called before it is sent again; what it raises ends that, so that
-            a request that has waited for a lock is not sent to what has changed meanwhile.
-        :param final: whether an error says that it has failed, whatever a look would show.
+        :param applied: checks by one request of its own whether the change was made; called
+            after a lost reply, before the request is sent again.
+        :param result: parses the answer.
+        :param again: called before each further try; an error that it raises ends the
+            call.  So a request that waited for a lock is not sent to a node that has
+            changed meanwhile.
+        :param final: whether an error says that the change failed, whatever ``applied``
+            would return.
         """
         reply_lost = False
         tries = 0
@@ -191,10 +193,10 @@ class Sender:
     ) -> Answer:
         """Send a request a single time; a second time if its version is refused.
 
-        :param needs: what the server must be able to do.
-        :param fields: the fields to be shown; empty: as Ironic likes.
-        :param optional: further fields, shown by a server that has the feature.  Those that
-            could not be asked for are named by :attr:`Answer.unasked`.
+        :param needs: features that the server must have.
+        :param fields: the fields to show; empty: Ironic's default.
+        :param optional: further fields, each shown if the server has its feature.
+            :attr:`Answer.unasked` names the others.
         :raises MicroversionNotSupported: Ironic is too old.
         :raises IronicError: of the kind that the answer's status stands for.
         """
@@ -214,7 +216,7 @@ class Sender:
             if exc.status != NOT_ACCEPTABLE:
                 raise
             LOG.debug("%s; Ironic is asked for its versions again", exc)
-        # It was up- or downgraded while we ran; or the servers behind one URL differ.
+        # It was upgraded or downgraded meanwhile, or the servers behind one URL differ.
         self._negotiation.ask()
         return try_it()
 
@@ -271,9 +273,9 @@ def _suited(
     needs: tuple[Feature, ...],
     optional: tuple[tuple[str, Feature], ...],
 ) -> tuple[str, list[str], frozenset[str]]:
-    """The version to ask with, the optional fields that can be shown, and those that can't.
+    """The version to send, the optional fields that the server has, and those that it lacks.
 
-    Worked out once for a server's versions: a spawn sends the same few requests again and again.
+    Cached: a spawn sends the same few requests again and again.
     """
     shown = {name: feature for name, feature in optional if versions.has(feature)}
     version = versions.carrying(*needs, *shown.values())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""One question at a time, whose answer, or error, all share who ask it meanwhile.
+"""One request at a time: all callers that come meanwhile share its answer or its error.
 
-Nothing is asked under a lock: those who come while a question is under way wait for its
-end and no longer, so a server that does not answer costs all of them one timeout together.
+No lock is held meanwhile.  Later callers wait for the end of the request that is under way,
+so a server that does not answer costs all of them one timeout together.
 
 Thread-safe.
 """
@@ -19,17 +19,17 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """Lets one caller ask, and the others have what that one gets."""
+    """Runs one call at a time and shares its result."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._under_way: futures.Future[T] | None = None
 
     def run(self, ask: Callable[[], T]) -> T:
-        """Ask, unless it is being asked already.
+        """Call ``ask``, or wait for the call that is under way.
 
-        :returns: the answer to the one question.
-        :raises Exception: what that one raises; each caller has a copy of its own.
+        :returns: the result of that one call.
+        :raises Exception: the error of that one call; each caller gets a copy of its own.
         """
         while True:
             with self._lock:
@@ -54,7 +54,7 @@ class SingleFlight(Generic[T]):
             flight.set_exception(exc)
             raise _copy(exc) from exc.__cause__
         except BaseException:
-            # This thread is being ended; one of those who wait has to ask.
+            # This thread is being ended: one of the waiting callers takes over.
             self._land()
             flight.cancel()
             raise
@@ -68,9 +68,9 @@ class SingleFlight(Generic[T]):
 
 
 def _copy(error: Exception) -> Exception:
-    """The same error; those who catch it add to it what they know."""
+    """The same error again: callers add attributes and notes to theirs."""
     twin = type(error).__new__(type(error))
     twin.args = error.args
     twin.__dict__.update(error.__dict__)
-    # In a traceback the copy stands for the first one, and not beside it.
+    # In a traceback the copy stands in place of the first one, and not beside it.
     return twin.with_traceback(error.__traceback__)

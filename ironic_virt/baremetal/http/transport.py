@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A requests session whose every request, to Keystone too, comes to an end.
+"""A requests session in which every request, also one to Keystone, ends.
 
-* The timeout holds for all of it: connecting, sending, the headers and the last byte of the
-  body.  requests' own starts again with each byte.  Resolving a name is not in it: nothing
-  can break that off.
+* The timeout is for the whole request: connecting, sending, the headers and the last byte
+  of the body.  That of requests starts again with each byte.  Resolving a name is not
+  included, since it can't be interrupted.
 * An answer has a largest size, counted after decompression.
-* No redirect is followed: the second URL would be sent the credentials and the body, and
-  would answer something else than what was asked for.
+* No redirect is followed: the second URL would get the credentials and the body, and its
+  answer would be one to another request.
 
 keystoneauth1 passes what is raised here on as the ``original`` of its own errors, but for
 :class:`Away`.
@@ -34,7 +34,7 @@ _POOL_SIZE = 64
 
 _REDIRECTS = frozenset({301, 302, 303, 305, 307, 308})
 
-# What is asked for; of others nobody knows how far a few bytes unfold.
+# The encodings that we accept: others may expand a few bytes without limit.
 _ENCODINGS = "gzip, deflate"
 _BUFFER = 1 << 16
 
@@ -66,11 +66,11 @@ _DISCOVERS = contextvars.ContextVar[Collection[int] | None]("what discovers", de
 
 @contextlib.contextmanager
 def discovering(may_pass: Collection[int]) -> Iterator[None]:
-    """Tell a service that is away from one that has nothing to say of its versions.
+    """Distinguish a service that does not answer from one that shows no versions.
 
-    keystoneauth1 takes both for the latter, asks at one URL after the other, and then goes on
-    with a guess.  Within this block a request without an answer raises :class:`Away` instead,
-    which keystoneauth1 does not know.
+    keystoneauth1 treats both alike, tries one URL after the other, and then goes on with a
+    guess.  Within this block a request without an answer raises :class:`Away` instead, which
+    keystoneauth1 does not know.
 
     :param may_pass: statuses of answers that count as none.
     """

@@ -36,11 +36,11 @@ class Microversion(NamedTuple):
 
 
 BASE = Microversion(1, 38)
-"""What the driver can't do without: traits (1.37) and rescue states (1.38)."""
+"""The lowest version that the driver needs: traits (1.37) and rescue states (1.38)."""
 
 
 class Feature(enum.Enum):
-    """What only some requests use; the value is (words, version)."""
+    """A feature that only some requests use; the value is (words, version)."""
 
     VOLUMES = ("volume connectors and volume targets", Microversion(1, 32))
     DETAIL = ("listing nodes in detail", Microversion(1, 43))
@@ -64,7 +64,7 @@ class Feature(enum.Enum):
 
     @property
     def words(self) -> str:
-        """The feature, for people."""
+        """Its name for people."""
         return self.value[0]
 
     @property
@@ -80,11 +80,11 @@ class ServerVersions(NamedTuple):
     maximum: Microversion
 
     def has(self, feature: Feature) -> bool:
-        """Whether the server can do it."""
+        """Whether the server has a feature."""
         return self.maximum >= feature.version
 
     def require(self, feature: Feature) -> None:
-        """Refuse to go on without a feature.
+        """Raise if the server lacks a feature.
 
         :raises MicroversionNotSupported: with the version needed and found.
         """

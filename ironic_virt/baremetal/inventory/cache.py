@@ -38,7 +38,7 @@ PATIENCE = 600.0
 
 
 def _no_changes(known: Mapping[str, Node]) -> Changes | None:
-    """Nobody knows what changed: list all."""
+    """The changes are not known: list all nodes."""
 
 
 class _Refresh:
@@ -88,8 +88,8 @@ class Inventory:
     def refresh(self) -> Snapshot:
         """Bring the nodes up to date.
 
-        One refresh at a time: who comes while one is under way waits for that one
-        and shares what it brings, error included.
+        One refresh runs at a time: a caller that comes meanwhile waits for it and shares
+        its result or its error.
 
         :raises IronicError: the list failed; the former nodes are kept and the
             snapshot is marked stale.  Or the one under way has not ended in time;
@@ -111,8 +111,9 @@ class Inventory:
         raise refresh.error or exceptions.IronicError("the listing of nodes was interrupted")
 
     def ensure(self, max_age: float) -> Snapshot:
-        """The snapshot, refreshed first if it is stale or older than so many seconds.
+        """The snapshot, refreshed first if it is stale or too old.
 
+        :param max_age: seconds.
         :raises IronicError: as :meth:`refresh` does.
         """
         snapshot = self._snapshot
@@ -192,7 +193,7 @@ class Inventory:
         read = {uuid: with_former(node, former.get(uuid)) for uuid, node in found.nodes.items()}
         latest = {uuid: refresh.changes.get(uuid, node) for uuid, node in read.items()}
         now = {uuid: node for uuid, node in latest.items() if former.get(uuid) != node}
-        # A node that a sweep lacks isn't ours, whoever has read it meanwhile.
+        # A node that a sweep lacks isn't ours, even if it was read meanwhile.
         now.update((uuid, None) for uuid in found.gone)
         fresh = former.changed(now) if now else former
         return dataclasses.replace(fresh, taken_at=refresh.began, stale=False, error=None)
@@ -206,7 +207,7 @@ class Inventory:
         if failed_for is None:
             LOG.debug("The nodes could still not be listed: %s", error)
             return
-        # Nothing but an operator mends that.
+        # Only an operator can fix that.
         refused = isinstance(error, exceptions.IronicUnauthorized)
         level = logging.ERROR if refused else logging.WARNING
         lasts = f" for {failed_for:.0f} s now" if failed_for else ""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What short lists say about a long one: pure decisions, nothing is asked here.
+"""Compares short lists with the known nodes: pure decisions, no requests.
 
 Times are seconds since the epoch by Ironic's clocks: each conductor writes its
 own, rounded down to whole seconds.
@@ -22,14 +22,14 @@ costs, and what a transaction takes to be committed, are in it."""
 
 SMALLEST_PAGE = 20
 LARGEST_DETAILED_PAGE = 40
-"""Up to so many rows the time of each costs Ironic less than two further requests."""
+"""Up to this size the times of all rows cost Ironic less than two further requests."""
 LARGEST_PAGE = 1000
 """Ironic's own maximum, unless its operator has lowered it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changes:
-    """What is different now.
+    """The differences from the known nodes.
 
     :ivar nodes: nodes as they are now, by uuid; new ones among them.
     :ivar gone: the uuids of those that left.
@@ -41,7 +41,7 @@ class Changes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Doubts:
-    """What a sweep that came whole found to differ from what is known.
+    """The differences that a complete sweep found.
 
     :ivar gone: uuids that the sweep no longer has.
     :ivar unknown: uuids of nodes that are new, or not as they are known.

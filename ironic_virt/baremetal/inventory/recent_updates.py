@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The nodes that were updated since some time, page by page, and why none is missed.
+"""Reads the nodes that were updated since some time, page by page, and misses none.
 
 Ironic can sort by the time of the last update, newest first, and equal times by
 id; it can't filter by it.  So pages are read from the front until one reaches back
@@ -13,7 +13,8 @@ before, wherever that one stands by then.  While pages are read
 * a marker that is updated moves ahead too: some nodes are read twice.  If the
   conductor that wrote it has a slow clock, it moves back, and nodes are left out;
   those were updated so late that the next refresh reads them again;
-* a marker that is deleted or leaves Ironic's sight is refused: begin anew.
+* a marker that is deleted, or that our user may not see any more, is refused: the list
+  begins again.
 
 A node that was never updated has no time.  Most databases sort it last, behind
 all that is wanted.  PostgreSQL sorts it first: that is noticed, never guessed,
@@ -51,11 +52,11 @@ class Updated(NamedTuple):
 
 
 class Untold(Exception):
-    """Which nodes were updated can't be told; the text says why."""
+    """It is not known which nodes were updated; the text says why."""
 
 
 class Unsorted(Untold):
-    """It can't be told as long as there are nodes that were never updated."""
+    """The same, for as long as there are nodes that were never updated."""
 
 
 def newest(lists: NodeLists, where: NodeFilter) -> Stamp | None:
@@ -72,7 +73,7 @@ def checked(lists: NodeLists, where: NodeFilter, first: Stamp | None) -> Stamp |
     """The same, given the node that comes first in the list of those updated last."""
     if first is None or first.at is not None:
         return first
-    # Either none was ever updated, or such nodes come first: then they come last here.
+    # Either no node was ever updated, or nodes without a time come first: last in this order.
     last = lists.oldest_update(where)
     if last is not None and last.at is not None:
         raise Unsorted(
@@ -111,7 +112,7 @@ class Updates:
             try:
                 return self._since(mark, page_size)
             except exceptions.NotFound as exc:
-                LOG.debug("A node went away while changes were listed; beginning anew: %s", exc)
+                LOG.debug("A node was deleted while changes were listed; it begins again: %s", exc)
         raise Untold("nodes go away faster than changes can be listed")
 
     def _since(self, mark: float | None, size: int) -> Updated:

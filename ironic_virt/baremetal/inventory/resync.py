@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a refresh asks of Ironic: all nodes now and then, what changed in between.
+"""The requests of a refresh: all nodes now and then, changes in between.
 
 Between full lists a refresh reads the nodes that were updated last and those
 that were created last.  Neither shows a node that was deleted or that left the
@@ -36,11 +36,11 @@ LOG = logging.getLogger(__name__)
 _MOST_SINGLE_READS = 50
 
 SHORT_FROM = 2
-"""From so many pages on two short lists are no more requests than a full one."""
+"""Pages from which on two short lists are no more requests than a full one."""
 SHORT_FROM_NODES = 250
-"""From so many nodes on they take Ironic less time, also if all fit into one page."""
+"""Nodes from which on they take Ironic less time, also if all fit into one page."""
 SWEEP_FROM = 4
-"""From so many pages on a sweep beside them is worth it now and then."""
+"""Pages from which on a sweep now and then is cheaper than a full list."""
 
 
 class _Asked(NamedTuple):
@@ -51,7 +51,7 @@ class _Asked(NamedTuple):
 
 
 class Ironic(Protocol):
-    """What is needed of the client."""
+    """The part of the client that is used here."""
 
     @property
     def lists(self) -> NodeLists:
@@ -126,7 +126,7 @@ class Resync:
         return nodes
 
     def _mark_before(self, lists: NodeLists, where: NodeFilter) -> _Asked | None:
-        """A mark for a list that is to begin now; ``None``: there is none to be had."""
+        """A mark for a list that begins now; ``None``: not known."""
         if self._asked is not None and self._asked.where == where:
             return self._asked
         if self._where == where:
@@ -143,7 +143,9 @@ class Resync:
         except exceptions.IronicError as exc:
             if _may_pass(exc):
                 raise
-            LOG.info("When nodes were changed can't be told; the next list is a full one: %s", exc)
+            LOG.info(
+                "The times of changes could not be read; the next list is a full one: %s", exc
+            )
         return None
 
     def changes(self, known: Mapping[str, Node]) -> Changes | None:
@@ -167,7 +169,7 @@ class Resync:
             self._tell(exc)
             return None
         except recent_updates.Untold as exc:
-            LOG.debug("All nodes are listed anew: %s", exc)
+            LOG.debug("All nodes are listed again: %s", exc)
             return None
         except exceptions.IronicError as exc:
             if not _may_pass(exc):
@@ -238,9 +240,9 @@ class Resync:
         return comparison.mark(None if front is None else front.at, self._wall_clock())
 
     def _tell(self, why: Exception) -> None:
-        """Say once what makes every list a full one."""
+        """Log once why every list is a full one."""
         if self._told.is_news(str(why)):
-            LOG.info("Which nodes were changed can't be told, so all are listed: %s", why)
+            LOG.info("The changed nodes can't be found, so all nodes are listed: %s", why)
 
     def _read_each(self, uuids: Sequence[str], where: NodeFilter, fresh: dict[str, Node]) -> bool:
         """Read nodes one by one into ``fresh``.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The nodes at one time, immutable, with indexes for what callers ask.
+"""The nodes at one time: immutable, indexed by node, by instance and by kind.
 
 A snapshot shares with the one before it all that hasn't changed: one node of
 100,000 that changes costs no copy of the others.
@@ -76,7 +76,7 @@ class Layered(Mapping[str, V], Generic[V]):
 
 
 def may_be_free(node: Node) -> bool:
-    """Whether a node looks free; who takes it asks again."""
+    """Whether a node looks free; a deployment reads it again."""
     return (
         node.instance_uuid is None
         and node.provision_state in (None, states.AVAILABLE)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What it means that a look failed: wait on, leave Ironic alone for a while, or give up.
+"""What to do when a poll has failed: wait on, pause all polls, or give up.
 
-One failure says little: a request may hang where others are answered, and one of
-several API servers may refuse what the next one takes.  Only failures in a row, with
-no answer in between, say that Ironic itself is in trouble; only refusals over some time
-that waiting won't mend it.
+One failure means little: a request may hang while others are answered, and one of
+several API servers may refuse what the next one accepts.  Only failures in a row, without
+an answer in between, mean that Ironic itself is down: then one poll at a time checks
+whether it is back.  Only refusals over some time mean that waiting will not help.
 
 Not thread-safe: the poll's lock guards it.
 """
@@ -24,18 +24,18 @@ from ironic_virt.logs import OutageTimer
 LOG = logging.getLogger(__name__)
 
 IN_A_ROW = 3
-"""So many looks must fail in a row before Ironic counts as in trouble, or as refusing."""
+"""Polls that must fail in a row before Ironic counts as down, or as refusing."""
 
 ALIVE_FOR = 10.0
-"""Seconds after an answer for which looks that hang don't say that Ironic is in trouble."""
+"""Seconds after an answer during which a poll that hangs does not mean that Ironic is down."""
 
 PATIENT_FOR = 3
-"""While Ironic answers others, so many failures of one look are taken for chance."""
+"""Failures of one poll that count as chance while Ironic answers others."""
 
 REFUSED_FOR = 60.0
 """Seconds for which Ironic must refuse before a wait is given up.
 
-Keystone that restarts, a key that is rotated and an API server that is upgraded take less.
+A restart of Keystone, the rotation of a key or the upgrade of an API server takes less.
 """
 
 _REFUSALS = (exceptions.MicroversionNotSupported, exceptions.IronicUnauthorized)
@@ -43,9 +43,9 @@ _SERVER_IN_TROUBLE = (exceptions.IronicUnreachable, exceptions.IronicUnavailable
 
 
 class CircuitBreaker:
-    """The troubles of a poll.
+    """Decides when to poll after failures.
 
-    :ivar held_until: nothing is asked before that.
+    :ivar held_until: no poll is made before that.
     """
 
     def __init__(self, intervals: PollIntervals, clock: Callable[[], float]) -> None:
@@ -60,21 +60,21 @@ class CircuitBreaker:
 
     @property
     def lasts(self) -> bool:
-        """Whether Ironic answers none, as far as known."""
+        """Whether Ironic is down, as far as known."""
         return self._holds > 0
 
     def answered(self) -> None:
-        """Take note that a look was answered."""
+        """Record that a poll was answered."""
         self._answered_at = self._clock()
         self._in_a_row = self._holds = 0
         self._refused_since = None
         self.held_until = float("-inf")
 
     def failed(self, request: PollRequest, waiters: Sequence[Waiter], error: Exception) -> bool:
-        """Take note that a look failed.
+        """Record that a poll failed.
 
-        :param waiters: those whom it was for.
-        :returns: whether nothing should be asked for a while.
+        :param waiters: the waiters that it was for.
+        :returns: whether to make no polls for a while.
         """
         now = self._clock()
         for waiter in waiters:
@@ -84,7 +84,7 @@ class CircuitBreaker:
                 waiter.refused_since = None
             elif waiter.refused_since is None:
                 waiter.refused_since = now
-        # A look that hung may be one of few, when few wait.
+        # With few waiters, a poll that hung may be one of few.
         hung = (
             isinstance(error, exceptions.IronicUnreachable)
             and now - request.began >= request.timeout
@@ -104,7 +104,7 @@ class CircuitBreaker:
         return True
 
     def pause(self, request: PollRequest, failures: int, error: Exception) -> float:
-        """Seconds to wait after so many failures in a row; what the last one took counts."""
+        """Seconds to wait after failures in a row, less what the last one took."""
         taken = self._clock() - request.began
         if isinstance(error, _SERVER_IN_TROUBLE):
             failures = self.weighed(failures)
@@ -112,17 +112,17 @@ class CircuitBreaker:
         return max(pause - taken, SHORTEST_INTERVAL)
 
     def weighed(self, failures: int) -> int:
-        """So many failures in a row, as heavy as they weigh.
+        """The failures in a row that count.
 
-        While others are answered, the first few are taken for chance: a request that has
-        hung is then more likely to be answered at once than later.
+        While others are answered, the first few count as chance: a request that has hung
+        is then more likely to be answered at once than later.
         """
         is_alive = self._in_a_row < IN_A_ROW and self._answered_at > float("-inf")
         return max(failures - PATIENT_FOR, 0) if is_alive else failures
 
     @staticmethod
     def _is_of_all(error: Exception) -> bool:
-        """Whether any other request might meet with the same."""
+        """Whether any other request might fail in the same way."""
         # 403 is about what was asked for.
         refused = isinstance(error, exceptions.IronicUnauthorized) and error.status != 403
         return refused or isinstance(error, _SERVER_IN_TROUBLE)
@@ -132,7 +132,7 @@ class CircuitBreaker:
     def given_up(
         self, waiters: Sequence[Waiter], everybody: Sequence[Waiter], error: Exception
     ) -> list[Waiter]:
-        """Those who need not wait any longer."""
+        """The waiters whose waits end."""
         if not isinstance(error, exceptions.IronicError):
             return list(waiters)
         if not isinstance(error, _REFUSALS):
@@ -153,28 +153,28 @@ class CircuitBreaker:
     def log_failure(
         self, request: PollRequest, count: int, pause: float, error: Exception
     ) -> None:
-        """Say that a look failed, at first and every few minutes."""
+        """Log that a poll failed, at first and every few minutes."""
         kind = (type(error).__name__, getattr(error, "status", None))
         lasted = self._outages.setdefault(kind, OutageTimer(clock=self._clock)).failed()
         if lasted is None:
-            LOG.debug("Ironic could again not be asked for %s: %s", request.what, error)
+            LOG.debug("The request for %s failed again: %s", request.what, error)
             return
         LOG.log(
             logging.ERROR if isinstance(error, _REFUSALS) else logging.WARNING,
-            "Ironic could not be asked for %s, which %d wait for%s; asking again in %.1f s "
+            "The request for %s, for which %d wait, has failed%s; it is repeated in %.1f s "
             "and then at longer intervals: %s",
             request.what,
             count,
-            f", for {lasted:.0f} s now" if lasted else "",
+            f" for {lasted:.0f} s" if lasted else "",
             pause,
             error,
         )
 
     @staticmethod
     def log_end(request: PollRequest, count: int, error: Exception) -> None:
-        """Say that waits end."""
+        """Log that waits end."""
         LOG.error(
-            "%d waits end, because Ironic can't be asked for %s: %s",
+            "%d waits end, because the request for %s fails: %s",
             count,
             request.what,
             logs.said(error),
@@ -182,13 +182,15 @@ class CircuitBreaker:
         )
 
     def log_recovery(self) -> None:
-        """Say that Ironic answers for everybody again, if it was said that it did not."""
+        """Log that Ironic answers all polls again, if a failure was logged."""
         told, self._outages = self._outages, {}
         lasted = [seconds for outage in told.values() if (seconds := outage.worked()) is not None]
         if lasted:
-            LOG.info("Ironic answers for every node that is waited for, after %.0f s", max(lasted))
+            LOG.info(
+                "Ironic answers all requests for awaited nodes again, after %.0f s", max(lasted)
+            )
 
     @property
     def has_logged(self) -> bool:
-        """Whether there is a recovery to be told of."""
+        """Whether a failure was logged, so that a recovery is worth a line."""
         return bool(self._outages)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""When to look at a node that somebody waits for, and how long a look may take.
+"""The pauses between polls of a node, and the timeout of each.
 
-Pauses grow, with jitter.  Pure arithmetic of how often was looked; the random number
-generator comes in.
+Pauses grow, with jitter.  Pure arithmetic; the random number generator is passed in.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ import dataclasses
 import random
 
 SHORTEST_INTERVAL = 0.05
-"""Seconds between two looks, whatever was configured: never a busy loop."""
+"""Seconds between two polls, whatever was configured: never a busy loop."""
 
 SHORTEST_TIMEOUT = 1.0
-"""Seconds that a look is waited for at least."""
+"""The shortest timeout of a poll, in seconds."""
 
 FIRST_TIMEOUT = 2.0
-"""Seconds that a look is waited for when it isn't known how long it usually takes."""
+"""The timeout of a poll, in seconds, while its usual duration is not known."""
 
 _FIRST_LOOK = 0.25
 _STEP = 0.3
@@ -32,7 +31,7 @@ _LARGEST_BACKOFF = 5
 
 @dataclasses.dataclass(frozen=True)
 class PollIntervals:
-    """When to look.
+    """When to poll.
 
     :param interval: seconds; all pauses are shares or multiples of it.
     :param rng: the source of jitter.
@@ -43,24 +42,24 @@ class PollIntervals:
 
     @property
     def together(self) -> float:
-        """Who is due within so many seconds is served at once."""
+        """Waiters that are due within this time, in seconds, are served together."""
         return self._floored * _TOGETHER
 
     def pause(self, polls: int, patience: float, *, served: int = 1, late: float = 0.0) -> float:
-        """Seconds until the next look after so many, of one pace.
+        """Seconds until the next poll.
 
-        :param patience: the longest pause in intervals, what the next look itself takes
+        :param polls: how many were made since there was last a reason to poll soon.
+        :param patience: the longest pause in intervals, the duration of the next poll
             included.
-        :param served: how many nodes one request shows; so much sooner can the next
-            one come.
-        :param late: seconds from when this look was due to its answer; the next one will
-            be as late.
+        :param served: how many nodes one request shows; the pause shrinks with it.
+        :param late: seconds from when the last poll was due to its answer; the next one
+            will be as late.
         """
         share = _FIRST_LOOK
         if polls:
             share = min(_STEP * polls, 1.0) * patience
         if served > 1:
-            # Of those who share, none waits for long, and a few cost no more than one.
+            # Nodes that share a request wait less, and a few cost no more than one.
             densest = min(_FIRST_LOOK * _GROWTH ** min(polls, 10), _SHARED)
             share = min(max(share / served, densest), share)
         pause = self._jittered(self._floored * share)
@@ -68,18 +67,18 @@ class PollIntervals:
         return max(min(pause, longest), pause * _LEAST_SHARE, SHORTEST_INTERVAL)
 
     def backoff(self, failures: int) -> float:
-        """Seconds to wait after so many failures in a row."""
+        """Seconds to wait after a number of failures in a row."""
         grown = min(_GROWTH ** min(failures - 1, 10), _LARGEST_BACKOFF)
         return max(self._jittered(self._floored * grown), SHORTEST_INTERVAL)
 
     @staticmethod
     def timeout(failures: int, usual: float | None) -> float:
-        """Seconds that a look is waited for after so many failures.
+        """The timeout of a poll in seconds, after a number of failures.
 
-        A request that hangs must not hold up the end of a wait, so they are few; they
-        grow, because an Ironic that has become slow must be heard in the end.
+        It is short, so that a request that hangs does not delay the end of a wait.  It
+        grows, so that an Ironic that has become slow can answer in the end.
 
-        :param usual: the seconds that such a look takes, if that is known.
+        :param usual: the seconds that such a poll takes, if that is known.
         """
         first = FIRST_TIMEOUT if usual is None else max(SHORTEST_TIMEOUT, 5 * usual)
         return float(first * _GROWTH ** min(failures, 10))

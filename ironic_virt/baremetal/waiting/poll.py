@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""How few requests answer all who wait for a node: what is asked next, and when.
+"""Plans the requests that serve all waiters: what to request next, and when.
 
-Waiters are plain data.  One list serves those in a transitional provision state in
-which two or more nodes are waited for, and a single GET every other node, those that
-left such a state included.  A state that is crowded with nodes that nobody here waits
-for is not listed either.
+One list serves all waiters whose nodes are in the same transitional provision state, if
+they are two or more; every other node is read by itself, also one that left such a state.
+A state that is crowded with nodes that have no waiter here is not listed either.
 
-Looks run side by side, so many at most, and each has a deadline of its own: one that
-hangs holds up nobody else.  While Ironic answers none, one looks whether it is back.
+Requests run in parallel, up to a limit, and each has a timeout of its own: one that hangs
+delays no other.  While Ironic is down, a single request checks whether it is back.
 
-No threads and no sleep here, and one lock, the caller's: it guards the set of
-waiters and their fields, and is never held while Ironic is asked.  Any thread may
-:meth:`take <Poll.take>` a look, make it and bring its answer.
+There are no threads and no sleep here, and one lock, the caller's: it guards the set of
+waiters and their fields, and is not held during a request.  Any thread may
+:meth:`take <Poll.take>` a request, send it and hand in its answer.
 """
 
 from __future__ import annotations
@@ -29,29 +28,29 @@ from ironic_virt.baremetal.waiting.intervals import PollIntervals
 from ironic_virt.baremetal.waiting.waiters import Cohort, PollRequest, Source, Waiter
 
 MOST_REQUESTS = 8
-"""So many requests at most are under way at the same time."""
+"""Requests that may be under way at the same time."""
 
 _FEW = 6
 _LAST_POLL = 1.0
 
 _ROWS_FOR_A_GET = 30
-"""As many nodes in a list cost Ironic about as much as a request for one.
+"""Rows of a list that cost Ironic about as much as a request for one node.
 
 Ironic 39.0.0 on SQLite, without authentication: 0.22 and 6.8 ms of processor time.
 """
 
 _CROWD_REMEMBERED = 60.0
-"""Seconds until a state that was too crowded to be listed is listed again, to see."""
+"""Seconds after which a state that was too crowded is listed again, to check."""
 
 _REMEMBERED = 0.8
-"""The share of the usual time of a look that stays when one was quicker."""
+"""The share of the usual duration of a request that stays after a quicker one."""
 
 
 class Poll:
-    """The waiters and the looks at their nodes.
+    """The waiters, and the requests for their nodes.
 
-    :param lock: guards the waiters; :attr:`Waiter.woken` must be over it.
-    :param node_filter: which nodes are this service's; asked before each list.
+    :param lock: guards the waiters; :attr:`Waiter.woken` must use it.
+    :param node_filter: which nodes are this service's; called before each list.
     """
 
     def __init__(
@@ -72,32 +71,32 @@ class Poll:
         self._planned_at = float("-inf")
         # Node to its waiters, as of the last plan.
         self._waiting: dict[str, list[Waiter]] = {}
-        # What is to be asked, by state and by node, and what is being asked.
+        # Requests to send, by state and by node, and those that are under way.
         self._lists: dict[str, PollRequest] = {}
         self._gets: dict[str, PollRequest] = {}
         self._under_way: dict[PollRequest, None] = {}
-        # States and nodes that are about to be asked for.
+        # States and nodes that are about to be requested.
         self._listing: set[str] = set()
         self._busy: set[str] = set()
-        # Those that left a state while other lists, which may show them, are not answered.
+        # Nodes that left a state while other lists, which may show them, are under way.
         self._parked: list[Cohort] = []
         # State to how many nodes its last list held, and when that was.
         self._listed: dict[str, tuple[int, float]] = {}
-        # The seconds that a look takes, by its kind.
+        # The seconds that a request takes, by its kind.
         self._usual: dict[str, float] = {}
 
     # -- what is next: with the lock held -------------------------------------
 
     def add(self, waiter: Waiter) -> None:
-        """Begin to look at a waiter's node.  The caller holds the lock."""
+        """Begin to poll a waiter's node.  The caller holds the lock."""
         if not self.waiters:
-            # What went wrong for those before tells nothing of now.
+            # Failures of earlier waits mean nothing now.
             self._breaker = CircuitBreaker(self._intervals, self._clock)
         self._schedule(waiter, self._intervals.pause(0, waiter.patience))
         self.waiters[waiter] = None
 
     def next_due(self) -> float:
-        """When to take a look, should no answer come before.  The caller holds the lock."""
+        """When to call :meth:`take` if no answer comes before.  The caller holds the lock."""
         if len(self._under_way) >= self._width:
             return math.inf
         due = [waiter.due for waiter in self.waiters if not self._is_busy(waiter)]
@@ -106,7 +105,7 @@ class Poll:
         return max(min(due, default=math.inf), self._breaker.held_until)
 
     def take(self) -> PollRequest | None:
-        """What to ask now; ``None``: nothing.  The caller holds the lock, and asks without."""
+        """The next request; ``None``: none now.  The caller holds the lock, and sends without."""
         now = self._clock()
         if len(self._under_way) >= self._width or now < self._breaker.held_until:
             return None
@@ -136,7 +135,7 @@ class Poll:
         return waiter.node in self._busy or waiter.state in self._listing
 
     def _plan(self, now: float) -> None:
-        """Queue the looks at all nodes that are due, and at those that nearly are."""
+        """Queue requests for all nodes that are due or nearly due."""
         if not any(waiter.due <= now and not self._is_busy(waiter) for waiter in self.waiters):
             return
         self._planned_at = now
@@ -153,16 +152,16 @@ class Poll:
                 due.append(waiter)
         for state in dict.fromkeys(waiter.state for waiter in due):
             if state in in_state and self._is_worth_a_list(state, len(in_state[state])):
-                # The list is sent anyway, so all in that state profit.
+                # The list is sent anyway, so it serves all in that state.
                 self._queue_list(PollRequest(state=state, expected=in_state[state]))
         alone = dict.fromkeys(waiter.node for waiter in due if not self._is_busy(waiter))
-        # A node that fails again and again must not keep the others waiting.
+        # A node whose requests fail again and again must not delay the others.
         requests = [PollRequest(node=node, waiting=self._waiting) for node in alone]
         for request in sorted(requests, key=lambda request: request.failures() > PATIENT_FOR):
             self._queue_get(request)
 
     def _is_worth_a_list(self, state: str, awaited: int) -> bool:
-        """Whether a list costs less than asking for so many nodes one by one."""
+        """Whether a list costs less than reading the awaited nodes one by one."""
         if awaited < 2:
             return False
         size, when = self._listed.get(state, (0, 0.0))
@@ -188,9 +187,9 @@ class Poll:
         return request.answer(self._source, self._node_filter)
 
     def land(self, request: PollRequest, answer: list[Node] | Exception) -> None:
-        """Take what a look has brought, and tell those who waited when it began.
+        """Take the answer of a request, and wake the waiters of the time when it began.
 
-        Not those who came later: it may show the node as it was before their own request.
+        Later waiters are left out: it may show the node as it was before their own request.
         """
         with self._lock:
             if request not in self._under_way:
@@ -239,9 +238,9 @@ class Poll:
         return self._breaker.log_recovery if recovered else lambda: None
 
     def _left(self, request: PollRequest, shown: Collection[str]) -> dict[str, None]:
-        """The nodes that a list should have shown; they have gone on."""
+        """The nodes that a list should have shown; they are in another state now."""
         left: dict[str, None] = {}
-        # Another look may have shown where a node is now.
+        # Another request may have shown the node's new state.
         former = None if request.cohort is not None else request.state
         for uuid in request.expected:
             waiters = [
@@ -251,7 +250,7 @@ class Poll:
                 left[uuid] = None
                 for waiter in waiters:
                     waiter.state = None
-                    # Unless another list, which is not answered yet, shows them sooner.
+                    # Unless another list that is under way shows them sooner.
                     waiter.due = self._clock() + self._intervals.together
         return left
 
@@ -261,10 +260,10 @@ class Poll:
             self._release(queued, node)
         for waiter in request.waiting.get(uuid, ()):
             if request.began < waiter.seen_at:
-                # Another look that began later was answered sooner.
+                # A request that began later was answered sooner.
                 continue
             if not waiter.polls or node != waiter.seen:
-                # Who has seen just that need not wake up to find it again.
+                # A waiter that has seen just that need not wake up.
                 waiter.unread = True
                 waiter.woken.notify()
             late = self._clock() - min(waiter.due, request.began)
@@ -280,9 +279,9 @@ class Poll:
             self._schedule(waiter, pause)
 
     def _hasten(self, request: PollRequest, remain: Collection[str]) -> None:
-        """Look soon at the few that remain where others have left.
+        """Poll the few remaining nodes soon when others have left their state.
 
-        Nodes deployed together end together, and the last one would wait for longest.
+        Nodes that were deployed together end together, and the last one would wait longest.
         """
         remaining = [uuid for uuid in request.expected if uuid in remain]
         if len(remaining) > _FEW:
@@ -296,7 +295,7 @@ class Poll:
                 waiter.due = min(former, waiter.due)
 
     def _failed(self, request: PollRequest, error: Exception) -> Callable[[], None]:
-        """Have the waiters wait on, or end their waits if that can't help."""
+        """Schedule the waiters again, or end their waits if waiting can't help."""
         waiters = request.waiters()
         held = self._breaker.failed(request, waiters, error)
         for waiter in waiters:
@@ -304,7 +303,7 @@ class Poll:
         pause = min((waiter.due for waiter in waiters), default=0.0) - self._clock()
         self._release(request)
         if held:
-            # What remains would fail too, each request after its own timeout.
+            # The queued requests would fail too, each after its own timeout.
             for other in [*self._lists.values(), *self._gets.values()]:
                 self._drop(other)
         given_up = self._breaker.given_up(waiters, list(self.waiters), error)
@@ -320,10 +319,10 @@ class Poll:
     def _release(
         self, request: PollRequest, node: Node | None = None, left: dict[str, None] | None = None
     ) -> None:
-        """Have a look over, and go on with the nodes that left a state with it.
+        """End a request, and go on with the nodes that left a state with it.
 
-        :param node: what a GET has shown.
-        :param left: what a list has not shown.
+        :param node: the node that a GET has shown.
+        :param left: the nodes that a list has not shown.
         """
         if request.node is not None:
             self._busy.discard(request.node)
@@ -342,7 +341,7 @@ class Poll:
                 self._send_probe(each)
 
     def _send_probe(self, cohort: Cohort) -> None:
-        """Ask for one of those that left a state; the others wait for what it shows."""
+        """Read one of the nodes that left a state; the others wait for its answer."""
         away = [uuid for uuid in cohort.nodes if self._is_away(uuid)]
         if not away:
             return
@@ -351,14 +350,14 @@ class Poll:
         self._queue_get(PollRequest(node=away[0], cohort=cohort, waiting=self._waiting))
 
     def _is_away(self, uuid: str) -> bool:
-        """Whether nobody knows where the node is, and nobody asks yet."""
+        """Whether the node's state is not known, and no request for it is queued."""
         waiters = self._waiting.get(uuid, ())
         return uuid not in self._busy and any(
             waiter.state is None and waiter in self.waiters for waiter in waiters
         )
 
     def _follow(self, cohort: Cohort, probe: Node | None) -> None:
-        """Where one of them is now, the others probably are."""
+        """Look for the others in the state of the probe."""
         self._busy.difference_update(cohort.nodes)
         others = dict.fromkeys(uuid for uuid in cohort.nodes if self._is_away(uuid))
         state = probe.provision_state if probe is not None else None
@@ -374,7 +373,7 @@ class Poll:
             self._queue_get(PollRequest(node=uuid, waiting=self._waiting))
 
     def _drop(self, request: PollRequest) -> None:
-        """Don't ask it; who is due is asked for later."""
+        """Remove a queued request; its waiters stay due."""
         self._lists.pop(request.state or "", None)
         self._gets.pop(request.node or "", None)
         self._listing.discard(request.state or "")
@@ -387,7 +386,7 @@ class Poll:
         waiter.due = now + pause
         if waiter.deadline is None or waiter.due < waiter.deadline:
             return
-        # The next look would come too late: one shortly before the end instead.
+        # The next poll would come too late: one shortly before the end instead.
         remaining = waiter.deadline - now
         if remaining > _LAST_POLL or not (waiter.polls or waiter.failures):
             waiter.due = waiter.deadline - min(_LAST_POLL, remaining) / 2

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who waits for a node, and a request that shows it: the data of a poll."""
+"""The waiters for nodes, and the requests that show them: the data of the poll."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ FIELDS = (
     "reservation",
     "console_enabled",
 )
-"""What a waiter gets to see of a node; all that changes while one waits."""
+"""The fields of a node that a waiter gets: all that change meanwhile."""
 
 
 class Source(Protocol):
-    """The part of the client that is needed here."""
+    """The part of the client that is used here."""
 
     def within(self, timeout: float) -> Source:
         """See :meth:`IronicClient.within`."""
@@ -46,22 +46,22 @@ class Source(Protocol):
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Waiter:
-    """Somebody waits for a node.
+    """A caller that waits for a node.
 
     :ivar state: the node's provision state when last seen; ``None``: it isn't known, or it
         is not there any more.
     :ivar deadline: on the poll's clock; ``None``: no limit.
-    :ivar patience: the longest pause between two looks, in intervals.
-    :ivar due: when to look next.
-    :ivar polls: how often was looked.
-    :ivar pace: how often since there was last a reason to look soon.
-    :ivar failures: how often in a row Ironic could not be asked.
-    :ivar refused_since: when it was first refused to ask, of refusals in a row.
-    :ivar last_error: what the last failure was.
-    :ivar seen: the node at the last look; ``None``: Ironic had none.
-    :ivar seen_at: when that look began.
-    :ivar unread: ``seen`` is new to the waiter, and differs from what it has been told.
-    :ivar error: ends the wait.
+    :ivar patience: the longest pause between two polls, in intervals.
+    :ivar due: when to poll next.
+    :ivar polls: how many polls were answered.
+    :ivar pace: how many since there was last a reason to poll soon.
+    :ivar failures: how many polls in a row failed.
+    :ivar refused_since: when the first of the last refusals in a row came.
+    :ivar last_error: the last failure; ``None`` after an answer.
+    :ivar seen: the node at the last poll; ``None``: Ironic had none.
+    :ivar seen_at: when that poll began.
+    :ivar unread: the caller has not been given ``seen`` yet.
+    :ivar error: ends the wait with that error.
     """
 
     node: str
@@ -83,12 +83,12 @@ class Waiter:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Cohort:
-    """Nodes that left a state together, and probably go on together.
+    """Nodes that left a state together, and are probably in the same state now.
 
-    One of them is looked at first: a list of the state where it is shows the others.
+    One of them, the probe, is read first: a list of its state shows the others.
 
     :ivar nodes: the others, not seen since.
-    :ivar listed: the states whose lists have not shown them.
+    :ivar listed: states that were listed and in which they are not.
     """
 
     nodes: dict[str, None]
@@ -100,8 +100,8 @@ class PollRequest:
     """One request: a list of the nodes in a state, or a GET of one node.
 
     :ivar expected: the nodes that a list should show.
-    :ivar cohort: those that left a state together with what this is about.
-    :ivar waiting: node to its waiters, when it was planned.
+    :ivar cohort: nodes that left a state together with the one that this asks for.
+    :ivar waiting: node to its waiters, when this was planned.
     :ivar began: when it was sent.
     :ivar timeout: seconds that it may take.
     """
@@ -121,12 +121,12 @@ class PollRequest:
 
     @property
     def what(self) -> str:
-        """What is asked for, in words."""
+        """What it requests, in words."""
         return f"nodes in state {self.state!r}" if self.node is None else f"node {self.node}"
 
     @property
     def nodes(self) -> Iterable[str]:
-        """What it is sent for."""
+        """The nodes that it is sent for."""
         return self.expected if self.node is None else (self.node,)
 
     def answer(
@@ -145,9 +145,9 @@ class PollRequest:
             return exc
 
     def waiters(self) -> list[Waiter]:
-        """Who waits for what it is sent for."""
+        """The waiters for these nodes."""
         return [waiter for node in self.nodes for waiter in self.waiting.get(node, ())]
 
     def failures(self) -> int:
-        """How often in a row the like of it has failed."""
+        """The failures in a row of any of its waiters."""
         return max((waiter.failures for waiter in self.waiters()), default=0)

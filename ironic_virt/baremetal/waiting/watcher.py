@@ -7,11 +7,12 @@ has come, the wait is no longer wanted, or the watcher stops, whichever is
 first.  The last three don't depend on Ironic: they are kept while it hangs.
 
 Two kinds of threads.  A caller's own thread runs its ``until`` and ``abort``,
-without any lock held.  The pollers, daemon threads that live while somebody waits,
-send all requests (:mod:`ironic_virt.baremetal.waiting.poll`), each one at a time, and call
-nothing of the callers' but ``node_filter``.  While one waits for Ironic's answer another
-sees to those who are due meanwhile; no more than one sleeps.  One lock guards all that
-both kinds touch; it is not held while Ironic or a caller's function is asked.
+without any lock held.  The pollers, daemon threads that live while there are waiters,
+send all requests (:mod:`ironic_virt.baremetal.waiting.poll`), each one at a time, and of
+the callers' functions they call ``node_filter`` alone.  While one of them waits for
+Ironic's answer another serves the waiters that become due; no more than one sleeps.  One
+lock guards all that both kinds touch; it is not held during a request or a caller's
+function.
 
 What a wait is for, and what to do when it ends, is the caller's affair.
 """
@@ -49,18 +50,17 @@ def _pause(condition: threading.Condition, seconds: float | None) -> None:
 class Watcher:
     """Waits for nodes on behalf of any number of threads.
 
-    :param client: asks Ironic.  A failed look is repeated here in any case, so
-        a client with few retries of its own serves best: while it retries, the
-        others wait.
-    :param node_filter: this service's nodes; a list is restricted to them, a
-        look at a single node is not.
-    :param interval: seconds, what the pauses between two looks at a node are
-        reckoned in, and the longest between two calls of ``abort``.
+    :param client: sends the requests.  A failed one is repeated here, so a client
+        without retries of its own is best: while it retries, others wait.
+    :param node_filter: this service's nodes; lists are restricted to them, the read of
+        a single node is not.
+    :param interval: seconds: the unit of the pauses between two polls of a node, and
+        the longest time between two calls of ``abort``.
     :param clock: a monotonic clock in seconds.
     :param rng: the source of jitter.
-    :param pause: waits on a condition, whose lock is held, until it is notified
-        or so many seconds of ``clock`` have passed (``None``: no limit); may
-        return early.
+    :param pause: waits on a condition, whose lock is held, until it is notified or a
+        number of seconds of ``clock`` have passed (``None``: no limit); may return
+        early.
     """
 
     def __init__(
@@ -103,22 +103,21 @@ class Watcher:
             it is in a transitional state, or ``None`` if Ironic has no such node.
             Anything but ``None`` ends the wait and is returned; an error ends the
             wait with that error.  It is asked again only about a node that has
-            changed, so its answer must depend on the node alone.  Looks that it
-            was too slow for are left out.
+            changed, so its answer must depend on the node alone.  It may miss states
+            that last for less than it takes.
         :param what: what is waited for; continues "waiting to".
         :param timeout: seconds; 0: no limit.
         :param instance: the instance's uuid, for errors.
-        :param state: the node's provision state, as far as known; saves the
-            first look a request of its own.
-        :param abort: says why the wait is no longer wanted.  Asked at once, and
-            at least every ``interval`` seconds.
+        :param state: the node's provision state, if known; saves a request.
+        :param abort: returns why the wait is no longer wanted, or ``None``.  Called at
+            once, and at least every ``interval`` seconds.
         :param patience: how many intervals late the end may be seen at most, while
             Ironic answers.
         :raises WaitTimeout: the deadline has come.
         :raises BuildAborted: ``abort`` gave a reason.
         :raises WaitCancelled: the watcher stops.
-        :raises IronicUnauthorized, MicroversionNotSupported: Ironic has refused to be
-            asked for a minute, and waiting won't mend it.
+        :raises IronicUnauthorized, MicroversionNotSupported: Ironic has refused all
+            requests for a minute.
         """
         began = self._clock()
         waiter = Waiter(
@@ -172,7 +171,7 @@ class Watcher:
             if self._stopped:
                 return
             self._poll.add(waiter)
-            # The one that is asleep may be so until somebody else is due.
+            # The sleeping poller may sleep until another waiter is due.
             self._work.notify()
             if not self._pollers:
                 self._start_poller()
@@ -186,7 +185,7 @@ class Watcher:
                 self._work.notify()
 
     def _sleep(self, waiter: Waiter, ask_again: float | None) -> None:
-        """Block until there is news, or something else to be seen to."""
+        """Block until the node has changed, the wait ends, or ``ask_again``."""
         times = [when for when in (waiter.deadline, ask_again) if when is not None]
         wake_at = min(times, default=None)
         with self._lock:
@@ -204,25 +203,25 @@ class Watcher:
         self._pollers += 1
 
     def _have_one_awake(self) -> None:
-        """See that somebody is free while all pollers wait for answers; the lock is held."""
+        """Start a further poller while all wait for answers; the lock is held."""
         if self._one_sleeps or self._pollers >= MOST_REQUESTS or self._poll.next_due() == math.inf:
             return
         try:
             self._start_poller()
         except RuntimeError as exc:
-            LOG.warning("Nodes are looked at by %d threads only: %s", self._pollers, exc)
+            LOG.warning("Only %d threads poll nodes: %s", self._pollers, exc)
 
     def _run(self) -> None:
         while (request := self._next_request()) is not None:
             try:
                 self._poll.land(request, self._poll.ask(request))
             except Exception as exc:
-                # A fault of ours; nobody must wait for a poll that has stopped.
+                # A bug of ours: no waiter must wait for a poll that has stopped.
                 LOG.exception("The watcher failed; all waits end")
                 self._poll.end_all(exc)
 
     def _next_request(self) -> PollRequest | None:
-        """Sleep until there is something to ask; ``None`` when this poller is not needed."""
+        """Sleep until there is a request to send; ``None`` when this poller is not needed."""
         with self._lock:
             while True:
                 request = self._poll.take()
@@ -230,9 +229,9 @@ class Watcher:
                     self._have_one_awake()
                     return request
                 if self._one_sleeps or not self._poll.waiters:
-                    # Under the lock: who comes later starts the next one.
+                    # Under the lock: a later waiter starts the next poller.
                     self._pollers -= 1
-                    # What has just been learnt may make somebody due sooner.
+                    # The last answer may make a waiter due sooner.
                     self._work.notify()
                     return None
                 due = self._poll.next_due()
@@ -249,7 +248,7 @@ def _last_seen(waiter: Waiter) -> str:
     else:
         seen = waiter.seen.states
     return (
-        f"{seen}; since then Ironic could not be asked: {waiter.last_error}"
+        f"{seen}; since then the requests failed: {waiter.last_error}"
         if waiter.last_error
         else seen
     )

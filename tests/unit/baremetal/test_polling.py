@@ -678,7 +678,9 @@ def test_trouble_and_recovery_are_one_line_each(caplog: pytest.LogCaptureFixture
     assert len(lines(caplog)) == 1
     level, text = lines(caplog)[0]
     assert level == "WARNING"
-    assert "nodes in state 'deploying', which 3 wait for; asking again in " in text
+    assert (
+        "The request for nodes in state 'deploying', for which 3 wait, has failed; it is" in text
+    )
     assert "connection refused" in text
     bench.ironic.trouble = lambda request: BROKEN
     bench.tick()
@@ -686,7 +688,7 @@ def test_trouble_and_recovery_are_one_line_each(caplog: pytest.LogCaptureFixture
     bench.ironic.trouble = lambda request: None
     for _ in range(6):
         bench.tick()
-    recovered = "Ironic answers for every node that is waited for, after 115 s"
+    recovered = "Ironic answers all requests for awaited nodes again, after 115 s"
     assert lines(caplog)[2:] == [("INFO", recovered)]
     bench.ironic.trouble = lambda request: DOWN
     bench.tick()
@@ -704,7 +706,7 @@ def test_trouble_that_lasts_is_told_every_few_minutes(caplog: pytest.LogCaptureF
     told = lines(caplog)
     assert 10 <= len(told) <= 13
     assert {level for level, _ in told} == {"WARNING"}
-    assert "node a, which 1 wait for, for 3" in told[1][1]
+    assert "node a, for which 1 wait, has failed for 3" in told[1][1]
 
 
 def test_no_recovery_is_claimed_because_the_one_who_waited_left(

@@ -167,7 +167,7 @@ class TestOnPostgresql:
             assert fleet.kinds() == ["head", "newest", "full"]
             assert classes(fleet)[0] == f"gold-{number}"
         assert [record.getMessage() for record in caplog.records] == [
-            "Which nodes were changed can't be told, so all are listed: Ironic's database sorts "
+            "The changed nodes can't be found, so all nodes are listed: Ironic's database sorts "
             "nodes that were never updated before all others, as PostgreSQL does"
         ]
         fleet.fake.set_node(new)

@@ -247,7 +247,7 @@ def test_a_server_that_stays_older_is_believed_in_the_end_and_tells_no_shard() -
     assert "shard" not in channel.requests[-1].params["fields"]
     assert {"shard", "instance_name"} <= node.unasked
     assert not {"retired", "conductor_group"} & node.unasked
-    with pytest.raises(exceptions.IronicUnavailable, match="shard of the node can't be told"):
+    with pytest.raises(exceptions.IronicUnavailable, match="shard of the node is not known"):
         TargetSet(shard_key="blue").why_outside(node)
     assert TargetSet().why_outside(node) is None
     clock.now += 2

@@ -199,7 +199,7 @@ def test_the_deadline_is_an_error_that_tells_all(
         (
             "deploying",
             exceptions.IronicUnreachable("connection refused"),
-            "the node was not seen yet; since then Ironic could not be asked: "
+            "the node was not seen yet; since then the requests failed: "
             "Ironic: connection refused",
         ),
     ],
