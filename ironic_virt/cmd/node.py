@@ -146,9 +146,7 @@ class Show(output.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Show a node."""
         with self.records(parsed_args) as database:
-            from ironic_virt.compute.known_nodes import known_node
-
-            node = known_node(database, parsed_args.node)
+            node = database.compute_nodes.get(parsed_args.node)
         values = (
             *(node.available, output.Json(_capabilities(node)), node.cpu_arch),
             *(output.when(node.created_at), node.host, node.hypervisor_type),

@@ -22,8 +22,8 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.chunks import chunks
 from ironic_virt.compute.db.moves import NO_RECORD, Move
+from ironic_virt.compute.db.transactions import chunks
 from ironic_virt.sharding.selector import TargetSet, same_shard
 
 BATCH = 500

@@ -16,7 +16,6 @@ from oslo_config import cfg
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import FaultReport, Instance, NodePool
 from ironic_virt.compute.errors import ClaimLost
-from ironic_virt.compute.known_nodes import known_node
 from ironic_virt.compute.states import TaskState
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike, RecordList
@@ -58,7 +57,7 @@ def only(database: Database, node: str) -> CandidateSource:
     """
     usable = [one.host for one in database.services.list() if not one.disabled]
     hosts = set(usable).intersection(database.services.up())
-    return RecordList([known_node(database, node)], hosts)
+    return RecordList([database.compute_nodes.get(node)], hosts)
 
 
 class Placing:

@@ -26,11 +26,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from ironic_virt.compute.db import models, node_kinds, pools, services
-from ironic_virt.compute.db.chunks import chunks
 from ironic_virt.compute.db.compute_node_rows import COLUMNS, record
 from ironic_virt.compute.db.engine import MYSQL, POSTGRESQL
 from ironic_virt.compute.db.records import ComputeNode, NodePool
-from ironic_virt.compute.db.transactions import Transactions
+from ironic_virt.compute.db.transactions import Transactions, chunks
 from ironic_virt.scheduler.candidates import CandidateQuery
 
 _NODE = models.ComputeNode
@@ -136,7 +135,7 @@ class Candidates:
             .limit(_KINDS)
         )
 
-        def rows() -> Iterator[sa.Row[Any]]:
+        def rows() -> Iterator[sa.Row[*tuple[Any, ...]]]:
             page = statement
             while True:
                 found = self._transactions.read(

@@ -17,15 +17,15 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import compute_node_rows, models, records
-from ironic_virt.compute.db.chunks import SIZE, chunks
+from ironic_virt.compute.db import compute_node_rows, models, pools, records
 from ironic_virt.compute.db.compute_node_rows import REPORTED, kind_of, record, reported
 from ironic_virt.compute.db.node_kinds import NodeKind, make
-from ironic_virt.compute.db.transactions import Transactions
+from ironic_virt.compute.db.transactions import SIZE, Transactions, chunks
 
 _NODE = models.ComputeNode
 _LIVE = _NODE.deleted == 0
 _PAGE = 1000
+_HINT = "where Ironic picks the nodes, there are pools of them ('ironic-virt node list --pools')"
 _ID, _UUID, _HOST, _FIRST = range(4)
 _KIND = REPORTED.index("kind")
 _STORED = (_NODE.id, _NODE.uuid, _NODE.host, *(getattr(_NODE, name) for name in REPORTED))
@@ -302,5 +302,9 @@ def get(connection: sa.Connection, uuid: str, *, lock: bool = False) -> records.
         statement = statement.with_for_update(of=_NODE)
     row = connection.execute(statement).one_or_none()
     if row is None:
-        raise errors.ComputeNodeNotFound(uuid)
-    return compute_node_rows.record(row)
+        raise errors.ComputeNodeNotFound(uuid, _HINT if _has_pools(connection) else "")
+    return record(row)
+
+
+def _has_pools(connection: sa.Connection) -> bool:
+    return bool(pools.of(connection, pools.services(connection)))

@@ -12,8 +12,7 @@ import sqlalchemy as sa
 from ironic_virt import virt
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import models, records
-from ironic_virt.compute.db.chunks import chunks
-from ironic_virt.compute.db.transactions import Transactions
+from ironic_virt.compute.db.transactions import Transactions, chunks
 
 _INSTANCE = models.Instance
 _COLUMNS: tuple[Any, ...] = (

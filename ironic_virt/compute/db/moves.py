@@ -15,13 +15,13 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import history, models, records, services
-from ironic_virt.compute.db.chunks import chunks
-from ironic_virt.compute.db.transactions import Transactions
+from ironic_virt.compute.db.transactions import Transactions, chunks
 from ironic_virt.compute.states import VmState
 
 MOVE = "move"
@@ -74,7 +74,7 @@ class Moves:
         carriers = sa.select(_INSTANCE.node).where(
             _INSTANCE.deleted == 0, _INSTANCE.host == host, _INSTANCE.node.is_not(None)
         )
-        statement = sa.union(nodes, carriers)
+        statement: sa.CompoundSelect[Any] = sa.union(nodes, carriers)
         return sorted(
             self._transactions.read(
                 lambda connection: connection.execute(statement).scalars().all()
@@ -179,8 +179,8 @@ class Moves:
     def _decide(
         self,
         move: Move,
-        record: sa.Row[tuple[str, str, str, str | None]] | None,
-        carried: Sequence[sa.Row[tuple[str, str | None, str, str | None, str]]],
+        record: sa.Row[*tuple[Any, ...]] | None,
+        carried: Sequence[sa.Row[*tuple[Any, ...]]],
         source: str | None,
         found: Mapping[str, records.Service | None],
         force: bool,
@@ -244,9 +244,9 @@ class Moves:
 
 def _owned(
     connection: sa.Connection, nodes: Sequence[str], lock: bool
-) -> dict[str, sa.Row[tuple[str, str, str, str | None]]]:
+) -> dict[str, sa.Row[*tuple[Any, ...]]]:
     """The nodes' records by uuid; a node without one is left out."""
-    found: dict[str, sa.Row[tuple[str, str, str, str | None]]] = {}
+    found: dict[str, sa.Row[*tuple[Any, ...]]] = {}
     for some in chunks(sorted(nodes)):
         statement = sa.select(
             _NODE.uuid, _NODE.host, _NODE.hypervisor_type, _NODE.instance_uuid
@@ -259,9 +259,9 @@ def _owned(
 
 def _carried(
     connection: sa.Connection, nodes: Sequence[str], lock: bool
-) -> dict[str, list[sa.Row[tuple[str, str | None, str, str | None, str]]]]:
+) -> dict[str, list[sa.Row[*tuple[Any, ...]]]]:
     """The instances on nodes, by the node's uuid."""
-    found: dict[str, list[sa.Row[tuple[str, str | None, str, str | None, str]]]] = {}
+    found: dict[str, list[sa.Row[*tuple[Any, ...]]]] = {}
     for some in chunks(sorted(nodes)):
         statement = sa.select(
             *(_INSTANCE.node, _INSTANCE.host, _INSTANCE.uuid),
@@ -283,8 +283,8 @@ def _service(connection: sa.Connection, host: str, lock: bool) -> records.Servic
 def _move(
     node: str,
     destination: str,
-    record: sa.Row[tuple[str, str, str, str | None]] | None,
-    carried: Sequence[sa.Row[tuple[str, str | None, str, str | None, str]]],
+    record: sa.Row[*tuple[Any, ...]] | None,
+    carried: Sequence[sa.Row[*tuple[Any, ...]]],
 ) -> Move:
     """A move that no guard has looked at."""
     # Where Ironic picks the nodes, one without a record belongs to its instance's service.
@@ -302,8 +302,8 @@ def _move(
 
 
 def _why_instances_keep(
-    record: sa.Row[tuple[str, str, str, str | None]] | None,
-    carried: Sequence[sa.Row[tuple[str, str | None, str, str | None, str]]],
+    record: sa.Row[*tuple[Any, ...]] | None,
+    carried: Sequence[sa.Row[*tuple[Any, ...]]],
 ) -> str | None:
     """Why a node stays because of the instances on it."""
     if len(carried) > 1:

@@ -18,7 +18,7 @@ import msgspec
 import sqlalchemy as sa
 
 from ironic_virt.compute.db import models
-from ironic_virt.compute.db.chunks import chunks
+from ironic_virt.compute.db.transactions import chunks
 from ironic_virt.request.spec import placement_class
 from ironic_virt.scheduler.candidates import CandidateQuery, Span
 
@@ -91,7 +91,7 @@ def conditions(query: CandidateQuery) -> list[sa.ColumnElement[bool]]:
     return found
 
 
-def _having(trait: str) -> sa.Select[tuple[str]]:
+def _having(trait: str) -> sa.Select[Any]:
     return sa.select(_TRAIT.kind).where(_TRAIT.trait == trait)
 
 

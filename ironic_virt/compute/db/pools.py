@@ -12,13 +12,13 @@ import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from ironic_virt.compute.db import models, records
-from ironic_virt.compute.db.chunks import chunks
-from ironic_virt.compute.db.transactions import Transactions
+from ironic_virt.compute.db.transactions import Transactions, chunks
 
 _NODE = models.ComputeNode
 _POOL = models.Instance.pool
@@ -48,7 +48,7 @@ def services(connection: sa.Connection) -> Sequence[str]:
 
 def of(connection: sa.Connection, hosts: Collection[str]) -> Sequence[records.NodePool]:
     """The pools of some services by name, as of the last refresh and the instances since."""
-    found: list[tuple[sa.Row[tuple[str, str, str | None]], records.PoolReport]] = []
+    found: list[tuple[sa.Row[*tuple[Any, ...]], records.PoolReport]] = []
     for some in chunks(sorted(records.pools_record(host) for host in hosts)):
         statement = sa.select(_NODE.uuid, _NODE.host, _NODE.pools, _NODE.updated_at).where(
             _NODE.deleted == 0, _NODE.uuid.in_(some)

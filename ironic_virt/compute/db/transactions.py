@@ -18,7 +18,7 @@ import datetime
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -37,8 +37,17 @@ Work = Callable[[sa.Connection], T]
 
 _CONFLICTS = (db_exception.DBDeadlock, db_exception.DBConsistencyError)
 _CONFLICT_TRIES = 50
+SIZE = 500
+"""Values for one statement: well below what an old SQLite takes (999)."""
+
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
+
+
+def chunks(values: Sequence[T], size: int = SIZE) -> Iterator[Sequence[T]]:
+    """Return the values in pieces of at most ``size``, for one statement each."""
+    for begin in range(0, len(values), size):
+        yield values[begin : begin + size]
 
 
 def utc_now() -> datetime.datetime:

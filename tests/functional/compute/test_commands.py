@@ -147,12 +147,16 @@ def test_a_service_is_listed_changed_and_deleted(run: Commands, db: Database) ->
     assert (row["Status"], row["State"], row["Forced Down"]) == ("enabled", "up", False)
     assert row["Disabled Reason"] is None
     assert run.json("service", "list", "--host", "two") == []
+    assert "it is up; stop it first" in run("service", "delete", "one").err
+    db.services.update("one", forced_down=True)
     run.ok("service", "delete", "one")
     assert db.services.list() == []
 
 
 def test_a_service_with_nodes_stays(run: Commands, db: Database, nodes: list[str]) -> None:
     register(db, "two")
+    for host in ("one", "two"):
+        db.services.update(host, forced_down=True)
     result = run("service", "delete", "one", "two")
     assert (result.code, result.err) == (
         1,
