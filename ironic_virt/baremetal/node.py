@@ -41,6 +41,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     :ivar provision_updated_at: when the provision state last changed, as Ironic
         writes it; only in a node asked for by itself.
     :ivar malformed: names of fields that could not be read, or were missing.
+    :ivar health: what Ironic says of the hardware, such as ``critical``; only in a list that
+        asks for it (1.109).
     :ivar hidden: names of fields that Ironic shows to others only.
     :ivar unasked: names of fields that Ironic is too old for; only in a node asked for by
         itself.  Their value says nothing.
@@ -72,6 +74,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     instance_info: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] | None = None
     instance_name: str | None = None
+    health: str | None = None
     deploy_interface: str | None = None
     storage_interface: str | None = None
     console_enabled: bool = False

@@ -65,6 +65,7 @@ class _WireNode(msgspec.Struct, kw_only=True, gc=False):
     instance_info: dict[str, Any] | None = None
     extra: dict[str, Any] | None = None
     instance_name: str | None = None
+    health: str | None = None
     deploy_interface: str | None = None
     storage_interface: str | None = None
     console_enabled: bool | None = False
@@ -220,6 +221,7 @@ class NodeDecoder:
             instance_info=wire.instance_info,
             extra=wire.extra,
             instance_name=wire.instance_name,
+            health=share(wire.health),
             deploy_interface=share(wire.deploy_interface),
             storage_interface=share(wire.storage_interface),
             console_enabled=bool(wire.console_enabled),

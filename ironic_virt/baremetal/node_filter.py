@@ -30,6 +30,9 @@ FIELD_FEATURES = {
 }
 """What a server must be able to do to show a field."""
 
+LISTED_FIELD_FEATURES = {**FIELD_FEATURES, "health": Feature.HEALTH}
+"""The same in lists; the health is not asked of a single node, since no action depends on it."""
+
 
 class Row(Protocol):
     """A node in a list, with whatever was asked for."""

@@ -25,7 +25,7 @@ from ironic_virt.baremetal.http.sender import Sender, path_of
 from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
 from ironic_virt.baremetal.node_decoder import NodeDecoder
-from ironic_virt.baremetal.node_filter import FIELD_FEATURES, NodeFilter, Row
+from ironic_virt.baremetal.node_filter import LISTED_FIELD_FEATURES, NodeFilter, Row
 
 LOG = logging.getLogger(__name__)
 
@@ -312,7 +312,7 @@ class NodeLists:
         page_size: int | None = None,
     ) -> Iterator[list[RowT]]:
         fields = list(dict.fromkeys((*names, *where.fields())))
-        needs = [FIELD_FEATURES[name] for name in fields if name in FIELD_FEATURES]
+        needs = [LISTED_FIELD_FEATURES[name] for name in fields if name in LISTED_FIELD_FEATURES]
 
         def read(params: Mapping[str, str]) -> tuple[list[RowT], str | None]:
             answer = self._sender.read("/nodes", needs=needs, fields=fields, params=params)

@@ -58,6 +58,7 @@ class Feature(enum.Enum):
     HOLD = ("holding a node between steps", Microversion(1, 85))
     DISABLE_POWER_OFF = ("nodes that are never powered off", Microversion(1, 95))
     INSTANCE_NAME = ("the name of a node's instance", Microversion(1, 104))
+    HEALTH = ("the health of a node", Microversion(1, 109))
 
     # Asked for each request, and an enumeration's own hashes a text.
     __hash__ = object.__hash__
