@@ -11,15 +11,19 @@ from __future__ import annotations
 import argparse
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from cliff import columns, lister, show
+from cliff import columns, command, lister, show
 
 from ironic_virt.cmd.configured import Configured
 
 
-class _Columns(Configured):
+class Columns(command.Command):
     """A command that says beforehand which columns it has."""
+
+    def refuse(self, message: str) -> NoReturn:
+        """End because of what stands on the command line."""
+        raise NotImplementedError
 
     def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
         """Its columns."""
@@ -36,11 +40,11 @@ class _Columns(Configured):
         return super().run(parsed_args)
 
 
-class Lister(_Columns, lister.Lister):
+class Lister(Configured, Columns, lister.Lister):
     """A command that prints a table with a row for each thing."""
 
 
-class ShowOne(_Columns, show.ShowOne):
+class ShowOne(Configured, Columns, show.ShowOne):
     """A command that prints one thing, a row for each of its fields."""
 
 

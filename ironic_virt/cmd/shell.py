@@ -44,6 +44,8 @@ class Shell(app.App):
     DESCRIPTION = "Deploy instances on bare metal through OpenStack Ironic."
     COMMAND_NAMESPACE = "ironic_virt.cli"
     DEFAULT_VERBOSE_LEVEL = 1
+    REFUSED = 2
+    """The exit code of a command line that is wrong."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -67,7 +69,7 @@ class Shell(app.App):
             allow_abbrev=False,
             **(argparse_kwargs or {}),
         )
-        _complain_on_one_line(parser)
+        _complain_on_one_line(parser, self.REFUSED)
         parser.add_argument(
             "-h",
             "--help",
@@ -99,7 +101,7 @@ class Shell(app.App):
             const=0,
             help="Show errors only.",
         )
-        configured.add_option(parser, default=[])
+        self.add_config_option(parser)
         parser.add_argument(
             "--log-file",
             metavar="PATH",
@@ -111,6 +113,10 @@ class Shell(app.App):
             help="Show a traceback when something fails.",
         )
         return parser
+
+    def add_config_option(self, parser: argparse.ArgumentParser) -> None:
+        """Add the option that names the ini files."""
+        configured.add_option(parser, default=[])
 
     def configure_logging(self) -> None:
         """Send log lines to standard error and, where asked, to a file."""
@@ -154,7 +160,7 @@ class Shell(app.App):
             if not argument.isascii() and not _is_text(argument):
                 # Neither a database nor Ironic could take it.
                 self.stderr.write(f"{self.NAME}: argument {argument!r} is no text in UTF-8\n")
-                return 2
+                return self.REFUSED
         return super().run(argv)
 
     def run_subcommand(self, argv: list[str]) -> int:
@@ -167,7 +173,7 @@ class Shell(app.App):
             return self._unknown_command(argv)
         command = factory(self, self.options, cmd_name=name)
         parser = command.get_parser(f"{self.NAME} {name}")
-        _complain_on_one_line(parser)
+        _complain_on_one_line(parser, self.REFUSED)
         parsed = parser.parse_args(rest)
         try:
             return command.run(parsed) or 0
@@ -179,7 +185,7 @@ class Shell(app.App):
             if isinstance(command, HelpCommand) and isinstance(error, ValueError):
                 return self._unknown_command(parsed.cmd)
             self._report(error)
-            return 2 if isinstance(error, InvalidRequest) else 1
+            return self.REFUSED if isinstance(error, InvalidRequest) else 1
 
     def _unknown_command(self, argv: Sequence[str]) -> int:
         known = sorted(name for name, _ in self.command_manager)
@@ -189,7 +195,7 @@ class Shell(app.App):
         near = near or difflib.get_close_matches(asked, known)
         hint = f"did you mean {' or '.join(near)}?" if near else f"'{self.NAME} --help' lists them"
         self.stderr.write(f"{self.NAME}: no command '{asked}'; {hint}\n")
-        return 2
+        return self.REFUSED
 
     def _report(self, error: Exception) -> None:
         # Ours are written for people; anything else needs at least its kind.
@@ -199,11 +205,11 @@ class Shell(app.App):
         LOG.error("%s", message, exc_info=self.options.debug)
 
 
-def _complain_on_one_line(parser: argparse.ArgumentParser) -> None:
+def _complain_on_one_line(parser: argparse.ArgumentParser, code: int) -> None:
     """Keep the usage out of a parser's errors: it is in the help."""
 
     def error(message: str) -> NoReturn:
-        parser.exit(2, f"{parser.prog}: {message} ('{parser.prog} --help' tells more)\n")
+        parser.exit(code, f"{parser.prog}: {message} ('{parser.prog} --help' tells more)\n")
 
     parser.error = error  # type: ignore[method-assign]
 
