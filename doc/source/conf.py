@@ -19,6 +19,7 @@ release = metadata.version("ironic-virt")
 version = ".".join(release.split(".")[:2])
 
 extensions = [
+    "fleet_findings",
     "provision_state_tables",
     "oslo_config.sphinxext",
     "reno.sphinxext",

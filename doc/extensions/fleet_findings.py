@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Shows the findings of ``ironic-virt-fleet check`` as a section for each, by the registry.
+
+.. code-block:: rst
+
+    .. fleet-findings::
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.util.docutils import SphinxDirective
+
+from ironic_virt.fleet import checks, findings
+
+
+def rows() -> list[list[str]]:
+    """Code, severity, meaning, what mends it and how to provoke it, of each kind."""
+    assert checks
+    return [
+        [f"``{kind.code}``", kind.severity.value, *map(_plain, _texts(kind))]
+        for kind in findings.kinds()
+    ]
+
+
+def _texts(kind: findings.Kind) -> tuple[str, str, str]:
+    return kind.meaning, kind.mend.replace("{about}", "<object>"), kind.provoke
+
+
+def _plain(text: str) -> str:
+    """A sentence, in which nothing is taken for markup."""
+    text = text.replace("{", "<").replace("}", ">").replace("_ ", "\\_ ").replace("*", "\\*")
+    return text[0].upper() + text[1:]
+
+
+class FleetFindings(SphinxDirective):
+    """A table with a row for each kind of finding."""
+
+    has_content = False
+
+    def run(self) -> list[nodes.Node]:
+        lines = [".. list-table::", "   :class: wide", "   :header-rows: 1"]
+        lines += ["   :widths: 16 8 28 30 18", ""]
+        header = ["Code", "Severity", "What it means", "What mends it", "How to provoke it"]
+        for row in [header, *rows()]:
+            lines += [
+                f"   {'* ' if not number else '  '}- {cell}" for number, cell in enumerate(row)
+            ]
+        parent = nodes.Element()
+        self.state.nested_parse(StringList(lines, "findings"), self.content_offset, parent)
+        return parent.children
+
+
+def setup(app: Any) -> dict[str, Any]:
+    app.add_directive("fleet-findings", FleetFindings)
+    return {"parallel_read_safe": True}

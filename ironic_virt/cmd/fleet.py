@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt-fleet``: what an operator of Nova does to a fleet of nodes as a whole.
+
+Everything about how it starts and ends is :mod:`ironic_virt.cmd.shell`'s; commands are found
+in the entry point namespace ``ironic_virt.fleet_cli``.
+
+Exit codes: 0 all is well, 1 it could not be done or was asked for in a wrong way, 2 it was
+done and something was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib import util
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+
+from cliff import lister
+
+from ironic_virt import exceptions
+from ironic_virt.cmd import output, shell
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from ironic_virt.fleet.options import ServiceOptions
+    from ironic_virt.fleet.reading import Reader
+
+FOUND = 2
+
+
+class NovaMissing(exceptions.IronicVirtError):
+    """The command runs where Nova is not installed."""
+
+
+def _is_nova_installed() -> bool:
+    # Our own door to Nova's loader makes "import nova" succeed without Nova.
+    return util.find_spec("nova") is not None and util.find_spec("nova.conf") is not None
+
+
+class Fleet(shell.Shell):
+    """The application of an operator of Nova."""
+
+    NAME = "ironic-virt-fleet"
+    DESCRIPTION = "Look after the bare metal nodes of a Nova deployment."
+    COMMAND_NAMESPACE = "ironic_virt.fleet_cli"
+    REFUSED = 1
+
+    def add_config_option(self, parser: argparse.ArgumentParser) -> None:
+        """Add the option that names Nova's files."""
+        parser.add_argument(
+            "--config-file",
+            action="append",
+            dest="config_files",
+            default=[],
+            metavar="FILE",
+            help="Nova's file with the cell databases, [ironic] and [placement], as nova-manage "
+            "reads it; of several, the last one counts (default: /etc/nova/nova.conf).",
+        )
+
+
+class Progress:
+    """Says on a stream how far a long work is: on a terminal in place, else a line at times.
+
+    :param clock: a monotonic clock in seconds.
+    """
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._is_terminal = stream.isatty()
+        self._pause = 0.2 if self._is_terminal else 10.0
+        self._said_at = clock()
+        self._is_open = False
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Say it, unless that was done a moment ago."""
+        now = self._clock()
+        if now - self._said_at < self._pause and not (self._is_open and done >= total):
+            return
+        self._said_at = now
+        line = f"{what}: {done:,} of {total:,}"
+        if not self._is_terminal:
+            self._stream.write(line + "\n")
+            return
+        self._is_open = done < total
+        self._stream.write(f"\r{line:<60}" + ("" if self._is_open else "\n"))
+        self._stream.flush()
+
+
+class FleetCommand(output.Columns, lister.Lister):
+    """A command that reads a deployment and prints a table."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of this command's options."""
+        parser = super().get_parser(prog_name)
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        self._parser = parser
+        parser.add_argument(
+            "--cell",
+            action="append",
+            dest="cells",
+            default=[],
+            metavar="<name>",
+            help="Only this cell, by name or UUID; as often as wanted (default: all).",
+        )
+        parser.add_argument(
+            "--service-conf",
+            action="append",
+            dest="service_files",
+            default=[],
+            metavar="<host>=<file>",
+            help="A configuration file of the nova-compute of a host, for its [ironic] options; "
+            "for each host, and several in the order in which the service reads them.",
+        )
+        return parser
+
+    def refuse(self, message: str) -> NoReturn:
+        """End because of what stands on the command line, before anything is done."""
+        self._parser.error(message)
+        raise AssertionError("a parser's error ends the run")
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run it; the exit code is what the command has set."""
+        self.code = 0
+        return super().run(parsed_args) or self.code
+
+    def conf(self) -> cfg.ConfigOpts:
+        """Nova's configuration, opened.
+
+        :raises NovaMissing: Nova is not installed here.
+        """
+        if not _is_nova_installed():
+            raise NovaMissing("Nova is not installed here; run this where nova-manage runs")
+        from ironic_virt.fleet import nova_conf
+
+        return nova_conf.load(self.app.options.config_files)
+
+    def service_options(self, parsed_args: argparse.Namespace) -> dict[str, ServiceOptions]:
+        """What the files say that ``--service-conf`` names, by host."""
+        from ironic_virt.fleet import options
+
+        files: dict[str, list[str]] = {}
+        for text in parsed_args.service_files:
+            host, equals, path = text.partition("=")
+            if not (host and equals and path):
+                self.refuse(f"--service-conf {text}: this is not <host>=<file>")
+            files.setdefault(host, []).append(path)
+        return {host: options.read(host, paths) for host, paths in files.items()}
+
+    def reader(self, parsed_args: argparse.Namespace) -> Reader:
+        """What reads the deployment."""
+        options = self.service_options(parsed_args)
+        conf = self.conf()
+        from ironic_virt.fleet.reading import Reader
+
+        return Reader(conf, cells=parsed_args.cells, options=options, progress=self.progress())
+
+    def progress(self) -> Callable[[str, int, int], None]:
+        """What says how far it is; nothing under ``--quiet``."""
+        if self.app.options.verbose_level == 0:
+            return lambda what, done, total: None
+        return Progress(self.app.stderr)
+
+    def say(self, line: str) -> None:
+        """A line for people, beside the table."""
+        if self.app.options.verbose_level > 0:
+            self.app.stderr.write(line + "\n")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        """See :class:`cliff.command.Command`."""
+        raise NotImplementedError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``ironic-virt-fleet`` with ``argv``, the process's own by default."""
+    return shell.run(Fleet, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

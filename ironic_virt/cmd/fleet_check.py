@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt-fleet check``: whether Nova, Placement and Ironic agree."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ironic_virt import exceptions
+from ironic_virt.cmd import output
+from ironic_virt.cmd.fleet import FOUND, FleetCommand
+
+if TYPE_CHECKING:
+    from ironic_virt.fleet.deployment import Deployment
+    from ironic_virt.fleet.findings import Finding
+
+_COLUMNS = ("Severity", "Code", "Object", "Finding", "Mend")
+_FIX_COLUMNS = ("Code", "Object", "Finding", "Outcome")
+
+
+class Check(FleetCommand):
+    """Check whether Nova, Placement and Ironic agree about all nodes, and change nothing.
+
+    Give the file of each nova-compute for bare metal, since only that says which nodes the
+    service is for:
+
+      ironic-virt-fleet check --service-conf compute-a=/etc/nova/compute-a.conf \\
+          --service-conf compute-b=/etc/nova/compute-b.conf
+
+    --fix mends findings of one code that can be mended safely, and only says what it would do
+    unless --apply is given, too:
+
+      ironic-virt-fleet check --fix allocation-of-nobody --apply
+
+    Exit codes: 0 nothing was found, 1 it could not be checked or mended, 2 something was found.
+    """
+
+    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+        """See :class:`output.Columns`."""
+        return _FIX_COLUMNS if parsed_args.fix else _COLUMNS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of this command's options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--code",
+            action="append",
+            dest="codes",
+            default=[],
+            metavar="<code>",
+            help="Look for this kind of finding only; as often as wanted.",
+        )
+        parser.add_argument(
+            "--fix",
+            metavar="<code>",
+            help="Mend findings of this kind; without --apply, only say what would be done.",
+        )
+        parser.add_argument(
+            "--apply",
+            action="store_true",
+            help="With --fix: do it.",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        """Check, and mend what was asked for."""
+        from ironic_virt.fleet import checks, findings
+
+        assert checks
+        codes = [parsed_args.fix] if parsed_args.fix else parsed_args.codes
+        known = [kind.code for kind in findings.kinds()]
+        for code in codes:
+            if code not in known:
+                self.refuse(f"there is no finding {code}; there are {', '.join(known)}")
+        if parsed_args.apply and not parsed_args.fix:
+            self.refuse("argument --apply: it goes with --fix")
+        reader = self.reader(parsed_args)
+        if parsed_args.fix:
+            from ironic_virt.fleet import corrections
+
+            if parsed_args.fix not in corrections.CORRECTIONS:
+                can = ", ".join(corrections.CORRECTIONS)
+                self.refuse(
+                    f"argument --fix: {parsed_args.fix} is not mended by itself; {can} are"
+                )
+        deployment = reader.read()
+        found = findings.run(deployment, codes)
+        if parsed_args.fix:
+            rows = [self._mended(one, reader.conf, apply=parsed_args.apply) for one in found]
+            if found and not parsed_args.apply:
+                self.code = FOUND
+            return output.table(_FIX_COLUMNS, rows)
+        self._sum_up(deployment, found)
+        self.code = FOUND if found else 0
+        return output.table(_COLUMNS, (_row(one) for one in found))
+
+    def _mended(self, finding: Finding, conf: Any, *, apply: bool) -> tuple[str, str, str, str]:
+        row = (finding.kind.code, finding.about, finding.words)
+        if not apply:
+            return (*row, "would be mended (--apply does it)")
+        from ironic_virt.baremetal.client import IronicClient
+        from ironic_virt.fleet import corrections
+        from ironic_virt.fleet.placement import PlacementClient
+
+        try:
+            done = corrections.CORRECTIONS[finding.kind.code](
+                finding, PlacementClient(), IronicClient.from_conf(conf)
+            )
+        except corrections.NoLongerSo as exc:
+            return (*row, f"left alone: {exc}")
+        except exceptions.IronicVirtError as exc:
+            self.code = 1
+            return (*row, f"not mended: {exc}")
+        return (*row, done)
+
+    def _sum_up(self, deployment: Deployment, found: Sequence[Finding]) -> None:
+        untold = sorted(deployment.hosts_not_told)
+        if untold:
+            self.say(
+                f"Not checked: which nodes are in the target sets of {', '.join(untold)}, and "
+                "their options; give their files with --service-conf"
+            )
+        if not deployment.whole:
+            self.say("Not checked: what may be in the cells that were not read")
+        counts = collections.Counter(one.kind.severity.value for one in found)
+        said = ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing"
+        self.say(
+            f"{len(deployment.nodes):,} nodes, {len(deployment.records):,} records, "
+            f"{len(deployment.live_servers):,} servers, {len(deployment.services):,} services: "
+            f"found {said}"
+        )
+
+
+def _row(finding: Finding) -> tuple[str, ...]:
+    kind = finding.kind
+    return (kind.severity.value, kind.code, finding.about, finding.words, finding.mend)

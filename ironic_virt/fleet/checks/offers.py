@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Checks of what nodes offer in Placement, against what Ironic says of them.
+
+A node whose state has changed a moment ago is left out: its service has not reported it yet.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+
+from ironic_virt.baremetal.node import Node
+from ironic_virt.fleet import offers
+from ironic_virt.fleet.deployment import Deployment
+from ironic_virt.fleet.findings import Finding, Found, Severity, check
+
+REPORTED_AFTER = datetime.timedelta(minutes=10)
+"""After so long a change of a node should have reached Placement: several refreshes."""
+
+_REFRESH = "restart nova-compute on {host}, or look in its log why it does not report the node"
+
+
+def _reported(deployment: Deployment) -> Iterator[tuple[Node, str, str]]:
+    """Nodes that have a record and a provider, that one's uuid and their host."""
+    for node in deployment.nodes.values():
+        record = deployment.node_records.get(node.uuid)
+        if record is None or record.uuid not in deployment.placement.providers:
+            continue
+        if not _changed_lately(node, deployment.read_at):
+            yield node, record.uuid, record.host
+
+
+def _changed_lately(node: Node, now: datetime.datetime) -> bool:
+    if node.provision_updated_at is None:
+        return False
+    try:
+        changed = datetime.datetime.fromisoformat(node.provision_updated_at)
+    except ValueError:
+        return False
+    if changed.tzinfo is None:
+        changed = changed.replace(tzinfo=datetime.UTC)
+    return now - changed < REPORTED_AFTER
+
+
+@check(
+    "offered-unavailable",
+    Severity.CRITICAL,
+    meaning="Placement offers a node that can't take a server: it is in maintenance, failed to "
+    "clean, is retired or taken. Builds are sent to it and fail.",
+    mend="ironic-virt-fleet check --fix offered-unavailable --apply; and " + _REFRESH,
+    provoke="set a node to maintenance while its service is down",
+)
+def offered_unavailable(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for node, provider, host in _reported(deployment):
+        why = offers.why_unavailable(node)
+        offered = deployment.placement.offers(provider)
+        if why is not None and offered:
+            for name in sorted(offered):
+                yield found(
+                    node.uuid,
+                    f"Placement offers its {name}, but {why}",
+                    host=host,
+                    provider=provider,
+                    resource_class=name,
+                )
+
+
+@check(
+    "reserved-differs",
+    Severity.WARNING,
+    meaning="The node is free, and Placement has it as reserved, or has no inventory of it: it "
+    "stays empty.",
+    mend=_REFRESH,
+    provoke="set reserved to 1 in the inventory of a free node while its service is down",
+)
+def reserved_differs(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for node, provider, host in _reported(deployment):
+        wanted = offers.of_node(node)
+        if not wanted.placement_class or wanted.reserved:
+            continue
+        if deployment.placement.offers(provider) or provider not in deployment.placement.stocks:
+            continue
+        stock = deployment.placement.stocks[provider].get(wanted.placement_class)
+        if stock is not None and stock.reserved >= stock.total:
+            yield found(node.uuid, "it is free, and reserved in Placement", host=host)
+
+
+@check(
+    "inventory-differs",
+    Severity.ERROR,
+    meaning="The provider's inventory is not one of the node's resource class.",
+    mend=_REFRESH,
+    provoke="change a node's resource class while its service is down",
+)
+def inventory_differs(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for node, provider, host in _reported(deployment):
+        wanted = offers.of_node(node)
+        right = {wanted.placement_class} if wanted.placement_class else set()
+        stocks = deployment.placement.stocks.get(provider)
+        has = deployment.placement.offers(provider) if stocks is None else stocks.keys()
+        others = sorted(set(has) - right)
+        missing = right - stocks.keys() if stocks is not None else set()
+        totals = (
+            {}
+            if stocks is None
+            else {name: stock.total for name, stock in stocks.items() if stock.total != 1}
+        )
+        if others or missing:
+            shown = ", ".join(sorted(has)) or "nothing"
+            yield found(
+                node.uuid,
+                f"Placement has {shown}, it is {wanted.placement_class or 'of no class'}",
+                host=host,
+            )
+        elif totals:
+            yield found(node.uuid, f"Placement has {totals} of it, and it is one", host=host)
+
+
+@check(
+    "traits-differ",
+    Severity.ERROR,
+    meaning="The provider's traits are not the node's: servers go to wrong nodes or find none.",
+    mend=_REFRESH,
+    provoke="add a trait to a node while its service is down",
+)
+def traits_differ(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    asked = deployment.placement.traits.keys()
+    having: dict[str, set[str]] = {}
+    for trait, providers in deployment.placement.traits.items():
+        for provider in providers:
+            having.setdefault(provider, set()).add(trait)
+    for node, provider, host in _reported(deployment):
+        has = having.get(provider, set())
+        missing = sorted((node.traits & asked) - has)
+        added = sorted(
+            name for name in has - node.traits if not name.startswith(offers.CAPABILITY_TRAITS)
+        )
+        if missing or added:
+            words = [f"lacks {', '.join(missing)}"] if missing else []
+            words += [f"has {', '.join(added)} besides"] if added else []
+            yield found(node.uuid, f"its provider {' and '.join(words)}", host=host)

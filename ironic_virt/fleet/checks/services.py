@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Checks of services, their options, versions and clocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ironic_virt.fleet.deployment import Deployment
+from ironic_virt.fleet.findings import Finding, Found, Severity, check
+from ironic_virt.fleet.options import DEPRECATED
+
+CLOCKS_MAY_DIFFER = 5.0
+"""Seconds."""
+
+
+@check(
+    "service-down",
+    Severity.ERROR,
+    meaning="A service that has nodes is down, or there is none of that name any more: its nodes "
+    "and servers can't be used.",
+    mend="start nova-compute on {about}; or move its nodes: ironic-virt-fleet plan drain {about}",
+    provoke="stop a service that has nodes",
+)
+def service_down(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    nodes = Counter(record.host for record in deployment.records)
+    servers = Counter(server.host for server in deployment.live_servers)
+    for host, count in sorted(nodes.items()):
+        service = deployment.service_of.get(host)
+        if service is not None and service.up:
+            continue
+        why = "there is no service of this name" if service is None else "it is down"
+        if service is not None and service.forced_down:
+            why = "it is forced down"
+        yield found(host, f"{why}, and has {count} compute nodes and {servers[host]} servers")
+
+
+@check(
+    "peer-unknown",
+    Severity.ERROR,
+    meaning="A peer_list names a host that has no compute service: the hash ring of one service "
+    "is not that of the others.",
+    mend="correct [ironic] peer_list on {about}; better: ironic-virt-fleet plan shards",
+    provoke="name a host in peer_list that never was",
+)
+def peer_unknown(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    known = {host.lower() for host in deployment.service_of}
+    for host, options in sorted(deployment.options.items()):
+        missing = [name for name in options.peers if name.lower() not in known]
+        if missing:
+            yield found(host, f"its peer_list names {', '.join(missing)}, which has no service")
+
+
+@check(
+    "option-unknown",
+    Severity.WARNING,
+    meaning="[ironic] has an option that nobody reads: misspelt, or of another release.",
+    mend="correct or remove [ironic] {option} in the file of {about}",
+    provoke="misspell an option",
+)
+def option_unknown(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for host, options in sorted(deployment.options.items()):
+        for name in options.unknown_names(deployment.novas_options):
+            yield found(host, f"[ironic] {name} is no option", option=name)
+
+
+@check(
+    "option-deprecated",
+    Severity.WARNING,
+    meaning="[ironic] has an option that goes away.",
+    mend="on {about}: {instead}",
+    provoke="set peer_list",
+)
+def option_deprecated(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for host, options in sorted(deployment.options.items()):
+        for name, instead in DEPRECATED.items():
+            if options.written.get(name):
+                yield found(host, f"[ironic] {name} is deprecated", instead=instead)
+
+
+@check(
+    "version-too-old",
+    Severity.ERROR,
+    meaning="A part of the deployment is older than what the driver works with.",
+    mend="upgrade {about}",
+    provoke="run Ironic with an API older than 1.38",
+)
+def version_too_old(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for part in deployment.components:
+        if part.is_too_old:
+            yield found(part.name, f"it is {part.version}, the oldest that works is {part.oldest}")
+
+
+@check(
+    "clock-apart",
+    Severity.WARNING,
+    meaning="Two clocks differ by more than 5 s: services may seem to be down, and what has "
+    "changed is found late.",
+    mend="set the clock of {about}, by chrony or ntpd",
+    provoke="set a clock back",
+)
+def clock_apart(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for part in deployment.components:
+        ahead = part.seconds_ahead
+        if ahead is not None and abs(ahead) > CLOCKS_MAY_DIFFER:
+            way = "ahead of" if ahead > 0 else "behind"
+            yield found(part.name, f"its clock is {abs(ahead):.0f} s {way} this machine's")
+    for service in deployment.services:
+        if service.last_seen is None or service.host not in deployment.bare_metal_hosts:
+            continue
+        ahead = (service.last_seen - deployment.read_at).total_seconds()
+        if ahead > CLOCKS_MAY_DIFFER:
+            yield found(service.host, f"it has reported {ahead:.0f} s from now")

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the doctor can mend by itself: only what changes nothing that anybody uses.
+
+Each correction looks again right before it acts, and does nothing if what was found is no
+longer so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.fleet import cells, offers
+from ironic_virt.fleet.findings import Finding
+from ironic_virt.fleet.placement import PlacementClient
+
+Correction = Callable[[Finding, PlacementClient, IronicClient], str]
+"""Does what is to be done, and says in words what that was."""
+
+
+class NoLongerSo(exceptions.IronicVirtError):
+    """What was found is not the case any more; nothing was changed."""
+
+
+def _delete_allocation(finding: Finding, placement: PlacementClient, ironic: IronicClient) -> str:
+    consumer = finding.facts["consumer"]
+    known = cells.cells()
+    alive = any(not server.deleted for cell in known for server in cells.servers(cell, [consumer]))
+    migrating = any(True for cell in known for _ in cells.migrations(cell, [consumer]))
+    if alive or migrating or cells.being_built([consumer]):
+        raise NoLongerSo(f"{consumer} is known to Nova by now")
+    placement.delete_allocations(consumer)
+    return f"deleted the allocations of {consumer}"
+
+
+def _reserve(finding: Finding, placement: PlacementClient, ironic: IronicClient) -> str:
+    why = offers.why_unavailable(ironic.get_node(finding.about))
+    if why is None:
+        raise NoLongerSo(f"node {finding.about} is free by now")
+    name = finding.facts["resource_class"]
+    placement.reserve(finding.facts["provider"], name)
+    return f"reserved {name}"
+
+
+def _rename(finding: Finding, placement: PlacementClient, ironic: IronicClient) -> str:
+    placement.rename(finding.about, finding.facts["name"])
+    return f"renamed to {finding.facts['name']}"
+
+
+CORRECTIONS: Mapping[str, Correction] = {
+    "allocation-of-nobody": _delete_allocation,
+    "offered-unavailable": _reserve,
+    "provider-name-wrong": _rename,
+}
+"""By the code of the finding."""

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A deployment as it was read: what Nova, Placement and Ironic say of the same nodes.
+
+Plain frozen data, read by :mod:`ironic_virt.fleet.reading` and made by hand in tests.  The
+checks and the plans are functions of it, so none of them asks anything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from ironic_virt.baremetal.node import Node
+from ironic_virt.fleet.options import ServiceOptions
+from ironic_virt.fleet.providers import Placement
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Service:
+    """A nova-compute service.
+
+    :ivar up: its last report is younger than Nova's ``service_down_time``, and nobody has
+        forced it down.
+    :ivar last_seen: when it last reported, in UTC.
+    :ivar version: of its objects, as Nova counts them.
+    """
+
+    cell: str
+    id: int
+    host: str
+    up: bool = True
+    disabled: bool = False
+    forced_down: bool = False
+    last_seen: datetime.datetime | None = None
+    version: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Record:
+    """A compute node record of bare metal.
+
+    :ivar name: its ``hypervisor_hostname``: a node's uuid, or a pool's name.
+    """
+
+    cell: str
+    id: int
+    uuid: str
+    host: str
+    name: str
+    service_id: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Server:
+    """An instance in Nova's records.
+
+    :ivar node: the name of its compute node record.
+    :ivar compute_id: the record's id, where Nova keeps it.
+    """
+
+    cell: str
+    uuid: str
+    host: str | None
+    node: str | None
+    vm_state: str | None = "active"
+    task_state: str | None = None
+    project_id: str | None = None
+    user_id: str | None = None
+    deleted: bool = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is being done to it, so that all records should agree."""
+        return self.task_state is None and self.vm_state not in _UNSETTLED
+
+    @property
+    def is_on_a_node(self) -> bool:
+        """Whether some node should carry it."""
+        return not self.deleted and self.is_settled and self.host is not None
+
+
+_UNSETTLED = (None, "building", "error", "deleted", "shelved_offloaded")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Component:
+    """A part of the deployment, its version and its clock.
+
+    :ivar name: in words.
+    :ivar version: what it speaks; ``None``: not asked.
+    :ivar oldest: the oldest version that the tools and the driver work with.
+    :ivar is_too_old: whether the version is older than that.
+    :ivar seconds_ahead: how far its clock is ahead of this machine's; ``None``: not known.
+    """
+
+    name: str
+    version: str | None = None
+    oldest: str | None = None
+    is_too_old: bool = False
+    seconds_ahead: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Deployment:
+    """What was read.
+
+    :ivar read_at: when, in UTC.
+    :ivar cells: the names of the cells that were read.
+    :ivar whole: whether these are all cells.
+    :ivar services: all of nova-compute in these cells.
+    :ivar servers: by uuid; also deleted ones that a node or an allocation names.
+    :ivar consumers: uuids that Nova knows otherwise, such as those of migrations.
+    :ivar nodes: by uuid.
+    :ivar unhealthy: nodes that Ironic calls unhealthy, and in what words.
+    :ivar options: of services, by host; only of those whose file was given.
+    :ivar novas_options: the names of Nova's own options in ``[ironic]``.
+    """
+
+    read_at: datetime.datetime
+    cells: tuple[str, ...] = ("cell1",)
+    whole: bool = True
+    services: Sequence[Service] = ()
+    records: Sequence[Record] = ()
+    servers: Mapping[str, Server] = dataclasses.field(default_factory=dict)
+    consumers: Collection[str] = frozenset()
+    nodes: Mapping[str, Node] = dataclasses.field(default_factory=dict)
+    unhealthy: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    placement: Placement = dataclasses.field(default_factory=Placement)
+    options: Mapping[str, ServiceOptions] = dataclasses.field(default_factory=dict)
+    novas_options: Collection[str] = frozenset()
+    components: Sequence[Component] = ()
+
+    # -- the same, by what it is looked for -----------------------------------
+
+    @functools.cached_property
+    def service_of(self) -> Mapping[str, Service]:
+        """Services by host."""
+        return {service.host: service for service in self.services}
+
+    @functools.cached_property
+    def node_records(self) -> Mapping[str, Record]:
+        """Records of single nodes, by the node's uuid; of several, the first."""
+        found: dict[str, Record] = {}
+        for record in self.records:
+            if not self.is_pool(record):
+                found.setdefault(record.name, record)
+        return found
+
+    @functools.cached_property
+    def pool_records(self) -> Sequence[Record]:
+        """Records of pools of nodes."""
+        return [record for record in self.records if self.is_pool(record)]
+
+    @functools.cached_property
+    def records_by_name(self) -> Mapping[str, Sequence[Record]]:
+        """All records of each name."""
+        return _grouped((record.name, record) for record in self.records)
+
+    @functools.cached_property
+    def live_servers(self) -> Sequence[Server]:
+        """Servers that are not deleted and that a compute service has."""
+        return [one for one in self.servers.values() if not one.deleted and one.host]
+
+    @functools.cached_property
+    def servers_by_place(self) -> Mapping[str, Sequence[Server]]:
+        """Servers that are not deleted, by the name of their compute node record."""
+        return _grouped((one.node or "", one) for one in self.live_servers)
+
+    @functools.cached_property
+    def node_of_server(self) -> Mapping[str, str]:
+        """By server, the node that carries it."""
+        return {
+            node.instance_uuid: node.uuid for node in self.nodes.values() if node.instance_uuid
+        }
+
+    @functools.cached_property
+    def bare_metal_hosts(self) -> frozenset[str]:
+        """Hosts that have records of bare metal, or whose file was given."""
+        return frozenset(record.host for record in self.records) | self.options.keys()
+
+    @functools.cached_property
+    def hosts_not_told(self) -> frozenset[str]:
+        """Hosts of bare metal whose file was not given, so that nobody knows their target set."""
+        return self.bare_metal_hosts - self.options.keys()
+
+    def is_pool(self, record: Record) -> bool:
+        """Whether a record is a pool's: it has the uuid that is made from its name."""
+        return is_pool(record.name, record.uuid)
+
+
+def is_pool(name: str, uuid: str) -> bool:
+    """Whether a compute node record or a resource provider is a pool's.
+
+    :param name: a node's record is named by its uuid.
+    """
+    return name != uuid and "~" in name
+
+
+def _grouped(pairs: Iterable[tuple[str, T]]) -> Mapping[str, Sequence[T]]:
+    found: dict[str, list[T]] = defaultdict(list)
+    for key, value in pairs:
+        found[key].append(value)
+    return found

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Placement's API, read for thousands of providers with as few requests as it allows.
+
+Lists tell which providers there are, which have room for a class and which have a trait.
+Allocations and inventories it tells for one provider at a time; several are asked at once.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent import futures
+from typing import Any, TypeVar
+
+from keystoneauth1 import exceptions as ksa_exceptions
+from nova.scheduler.client import report
+
+from ironic_virt import exceptions
+from ironic_virt.fleet.providers import Provider, Resources, Stock
+
+T = TypeVar("T")
+
+VERSION = "1.28"
+"""The microversion that is spoken: consumers have generations from there on."""
+_AT_ONCE = 8
+_OK, _NO_CONTENT, _BAD_REQUEST, _NOT_FOUND = 200, 204, 400, 404
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being read, how much of it is done, and how much it is."""
+
+
+class PlacementFailed(exceptions.IronicVirtError):
+    """Placement did not answer, or refused."""
+
+
+class PlacementClient:
+    """Placement, by the ``[placement]`` options of Nova.  Thread-safe."""
+
+    def __init__(self) -> None:
+        self._client = report.SchedulerReportClient()
+
+    def ask(self, method: str, path: str, body: Any = None, *, good: Collection[int]) -> Any:
+        """Send a request.
+
+        :param good: statuses that are no error.
+        :returns: the answer.
+        :raises PlacementFailed: it had another status, or there was none.
+        """
+        send = getattr(self._client, method)
+        arguments = (path,) if body is None else (path, body)
+        try:
+            answer = send(*arguments, version=VERSION)
+        except ksa_exceptions.ClientException as exc:
+            raise PlacementFailed(f"Placement: {method.upper()} {path}: {exc}") from exc
+        if answer.status_code not in good:
+            raise PlacementFailed(
+                f"Placement: {method.upper()} {path}: {answer.status_code}: {answer.text}"
+            )
+        return answer
+
+    def _json(self, path: str) -> Any:
+        return self.ask("get", path, good=(_OK,)).json()
+
+    # -- lists ----------------------------------------------------------------
+
+    def versions(self) -> tuple[str, float | None]:
+        """The newest microversion that it speaks, and how far its clock is ahead, in seconds."""
+        answer = self.ask("get", "/", good=(_OK,))
+        (first, *_) = answer.json()["versions"]
+        return first["max_version"], seconds_ahead(answer.headers.get("Date"))
+
+    def providers(self) -> dict[str, Provider]:
+        """All providers, by uuid."""
+        listed = self._json("/resource_providers")["resource_providers"]
+        return {
+            one["uuid"]: Provider(
+                one["uuid"], one["name"], one["generation"], one.get("parent_provider_uuid")
+            )
+            for one in listed
+        }
+
+    def custom_classes(self) -> list[str]:
+        """The names of the resource classes that are not standard ones."""
+        listed = self._json("/resource_classes")["resource_classes"]
+        return [one["name"] for one in listed if one["name"].startswith("CUSTOM_")]
+
+    def custom_traits(self) -> list[str]:
+        """The names of the traits that some provider has and that are not standard ones."""
+        listed: list[str] = self._json("/traits?name=startswith:CUSTOM_&associated=true")["traits"]
+        return listed
+
+    def with_room(self, resource_class: str) -> frozenset[str]:
+        """The uuids of the providers that have room for one more of a class."""
+        return self._having(f"resources={resource_class}:1")
+
+    def with_trait(self, trait: str) -> frozenset[str]:
+        """The uuids of the providers that have a trait."""
+        return self._having(f"required={trait}")
+
+    def _having(self, query: str) -> frozenset[str]:
+        # Of a class or a trait that it does not know, Placement says that the query is wrong.
+        answer = self.ask("get", f"/resource_providers?{query}", good=(_OK, _BAD_REQUEST))
+        if answer.status_code == _BAD_REQUEST:
+            return frozenset()
+        return frozenset(one["uuid"] for one in answer.json()["resource_providers"])
+
+    # -- one provider at a time -----------------------------------------------
+
+    def allocations(
+        self, providers: Collection[str], progress: Progress
+    ) -> dict[str, Mapping[str, Resources]]:
+        """What is allocated from providers: by provider, by consumer."""
+        return self._each("allocations", self._allocations_of, providers, progress)
+
+    def stocks(
+        self, providers: Collection[str], progress: Progress
+    ) -> dict[str, Mapping[str, Stock]]:
+        """The inventories of providers: by provider, by class."""
+        return self._each("inventories", self._stocks_of, providers, progress)
+
+    def _allocations_of(self, provider: str) -> Mapping[str, Resources]:
+        path = f"/resource_providers/{provider}/allocations"
+        answer = self.ask("get", path, good=(_OK, _NOT_FOUND))
+        if answer.status_code == _NOT_FOUND:
+            return {}
+        found = answer.json()["allocations"]
+        return {consumer: one["resources"] for consumer, one in found.items()}
+
+    def _stocks_of(self, provider: str) -> Mapping[str, Stock]:
+        path = f"/resource_providers/{provider}/inventories"
+        answer = self.ask("get", path, good=(_OK, _NOT_FOUND))
+        if answer.status_code == _NOT_FOUND:
+            return {}
+        found = answer.json()["inventories"]
+        return {name: Stock(one["total"], one["reserved"]) for name, one in found.items()}
+
+    def _each(
+        self,
+        what: str,
+        read: Callable[[str], T],
+        providers: Iterable[str],
+        progress: Progress,
+    ) -> dict[str, T]:
+        wanted = sorted(providers)
+        found: dict[str, T] = {}
+        with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
+            try:
+                for provider, one in zip(wanted, pool.map(read, wanted), strict=True):
+                    found[provider] = one
+                    progress(f"Placement: {what}", len(found), len(wanted))
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        return found
+
+    # -- changes --------------------------------------------------------------
+
+    def delete_allocations(self, consumer: str) -> None:
+        """Take all allocations of a consumer away."""
+        self.ask("delete", f"/allocations/{consumer}", good=(_NO_CONTENT, _NOT_FOUND))
+
+    def reserve(self, provider: str, resource_class: str) -> None:
+        """Reserve the whole inventory of a class, so that nothing more is put there."""
+        path = f"/resource_providers/{provider}/inventories/{resource_class}"
+        stock = self._json(path)
+        stock["reserved"] = stock["total"]
+        self.ask("put", path, stock, good=(_OK,))
+
+    def rename(self, provider: str, name: str) -> None:
+        """Give a provider another name."""
+        path = f"/resource_providers/{provider}"
+        parent = self._json(path).get("parent_provider_uuid")
+        self.ask("put", path, {"name": name, "parent_provider_uuid": parent}, good=(_OK,))
+
+
+def seconds_ahead(date: str | None, now: Callable[[], float] = time.time) -> float | None:
+    """How far a server's clock is ahead of this machine's.
+
+    :param date: its ``Date`` header, which has whole seconds.
+    :returns: in seconds; within one, 0; ``None``: it can't be read.
+    """
+    if date is None:
+        return None
+    try:
+        ahead = email.utils.parsedate_to_datetime(date).timestamp() - now()
+    except (TypeError, ValueError):
+        return None
+    return 0.0 if abs(ahead) < 1.0 else ahead

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt-fleet`` in the real Nova, over the fake Ironic."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from nova import context
+from nova.db.main import api as main_db
+from nova.db.main import models
+
+from ironic_virt.cmd import fleet
+from ironic_virt.fleet import nova_conf
+from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer, RealClock
+from tests.nova import deployment
+from tests.nova.services import Services
+
+
+class Fleet(Services):
+    """Base class of scenarios with several compute services and the command.
+
+    :ivar fake: Ironic.
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.fake = FakeIronic(clock=RealClock())
+        server = FakeIronicServer(self.fake)
+        server.start()
+        self.addCleanup(server.stop)
+        self.start_nova(server)
+        self.stub_out("ironic_virt.fleet.nova_conf.load", lambda files: deployment.CONF)
+        assert nova_conf
+        self._files = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self._hosts: list[str] = []
+
+    def enterContext(self, manager: Any) -> Any:  # noqa: N802 - as unittest has it
+        """Enter a context until the test's end; testtools has no such method."""
+        value = manager.__enter__()
+        self.addCleanup(manager.__exit__, None, None, None)
+        return value
+
+    def make_nodes(self, count: int, **fields: Any) -> list[str]:
+        """Free nodes."""
+        fields.setdefault("resource_class", deployment.RESOURCE_CLASS)
+        return self.fake.add_nodes(count, **fields)
+
+    def start_compute(self, host: str, driver: str | None = None, **options: Any) -> Any:
+        """Start a compute service, and write its file."""
+        lines = [f"{name} = {value}" for name, value in options.items()]
+        name = deployment.DRIVERS[driver or self.driver]
+        self._files.joinpath(f"{host}.conf").write_text(
+            "\n".join(["[DEFAULT]", f"compute_driver = {name}", "[ironic]", *lines, ""])
+        )
+        if host not in self._hosts:
+            self._hosts.append(host)
+        return super().start_compute(host, driver, **options)
+
+    @property
+    def service_files(self) -> list[str]:
+        """The arguments that name the services' files."""
+        return [f"--service-conf={host}={self._files / host}.conf" for host in self._hosts]
+
+    def fleet(self, *arguments: str, code: int = 0) -> Any:
+        """Run the command; what it has printed as JSON.
+
+        :param code: the exit code that it must have.
+        """
+        printed, said = io.StringIO(), io.StringIO()
+        with _root_logger(), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
+            found = fleet.main([*arguments, "-f", "json"])
+        self.said = said.getvalue()
+        assert found == code, (found, printed.getvalue(), self.said)
+        return json.loads(printed.getvalue()) if printed.getvalue() else None
+
+    def check(self) -> dict[str, str]:
+        """What the doctor finds: the objects by code."""
+        return {one["Code"]: one["Object"] for one in self._check()}
+
+    def _check(self) -> list[dict[str, str]]:
+        printed, said = io.StringIO(), io.StringIO()
+        with _root_logger(), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
+            code = fleet.main(["check", *self.service_files, "-f", "json"])
+        found = json.loads(printed.getvalue())
+        self.said = said.getvalue()
+        assert code == (2 if found else 0), (code, found, self.said)
+        return found
+
+    def in_cell(self, table: Any, where: Any, **values: Any) -> None:
+        """Change rows behind Nova's back."""
+        admin = context.get_admin_context()
+        with main_db.get_context_manager(admin).writer.using(admin) as session:
+            session.execute(sa.update(table).where(where).values(**values))
+
+    def set_record_host(self, node: str, host: str) -> None:
+        """Give a node's compute node record to another host."""
+        self.in_cell(models.ComputeNode, models.ComputeNode.hypervisor_hostname == node, host=host)
+
+    def placement_call(self, method: str, path: str, body: Any = None) -> Any:
+        """A request to Placement."""
+        arguments = (path,) if body is None else (path, body)
+        answer = getattr(self.placement, method)(*arguments, version="1.28")
+        assert answer.status < 300, (path, answer.body)
+        return answer.body
+
+
+@contextlib.contextmanager
+def _root_logger() -> Iterator[None]:
+    """Take the command's handlers away again."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        yield
+    finally:
+        for handler in set(root.handlers) - set(handlers):
+            root.removeHandler(handler)
+        root.setLevel(level)

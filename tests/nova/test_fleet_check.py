@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt-fleet check`` in the real Nova: what it finds, and what mends it."""
+
+from __future__ import annotations
+
+from nova.db.main import models
+
+from tests.nova.fleets import Fleet
+
+NOBODY = "5c0d0f6e-0000-4000-8000-000000000009"
+GOLD = "CUSTOM_BAREMETAL_GOLD"
+
+
+class TestCheck(Fleet):
+    """Two services with a shard each; one of them has a server."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.taken, self.free = self.make_nodes(2, shard="a", traits=["CUSTOM_SSD"])
+        (self.other,) = self.make_nodes(1, shard="b")
+        self.a = self.start_compute("compute-a", shard="a")
+        self.b = self.start_compute("compute-b", shard="b")
+        self.server_id = self.boot_at("compute-a", self.taken)["id"]
+        self.refresh(self.a, self.b)
+
+    def test_a_sound_fleet(self) -> None:
+        assert self.check() == {}
+        assert "3 nodes, 3 records, 1 servers, 2 services: found nothing" in self.said
+        # Without the files it says what it can't know, and finds nothing.
+        assert self.fleet("check") == []
+        assert "compute-a, compute-b" in self.said
+
+    def test_what_is_wrong_in_placement_is_found_and_mended(self) -> None:
+        call = self.placement_call
+        # An allocation of nobody.
+        held = {"allocations": {self.free: {"resources": {GOLD: 1}}}, "consumer_generation": None}
+        owner = {"project_id": "p", "user_id": "u"}
+        call("put", f"/allocations/{NOBODY}", {**held, **owner})
+        assert self.check() == {"allocation-of-nobody": self.free}
+        fix = ("check", *self.service_files, "--fix")
+        (dry,) = self.fleet(*fix, "allocation-of-nobody", code=2)
+        assert "would be mended" in dry["Outcome"]
+        assert self.check() == {"allocation-of-nobody": self.free}
+        (done,) = self.fleet(*fix, "allocation-of-nobody", "--apply")
+        assert NOBODY in done["Outcome"]
+        assert self.check() == {}
+        # A node in maintenance that is still offered.
+        self.fake.set_node(self.free, maintenance=True)
+        assert self.check() == {"offered-unavailable": self.free}
+        self.fleet(*fix, "offered-unavailable", "--apply")
+        assert self.check() == {}
+        self.refresh(self.a)
+        self.fake.set_node(self.free, maintenance=False)
+        assert self.check() == {"reserved-differs": self.free}
+        self.refresh(self.a)
+        assert self.check() == {}
+        # A provider of another name.
+        call("put", f"/resource_providers/{self.free}", {"name": "x"})
+        assert self.check() == {"provider-name-wrong": self.free}
+        self.fleet(*fix, "provider-name-wrong", "--apply")
+        # Traits and class.
+        self.fake.set_node(self.free, traits=("CUSTOM_OTHER",))
+        assert self.check() == {"traits-differ": self.free}
+        self.refresh(self.a)
+        self.fake.set_node(self.free, resource_class="silver")
+        assert self.check() == {"inventory-differs": self.free}
+        self.refresh(self.a)
+        assert self.check() == {}
+        # A server without its allocation.
+        call("delete", f"/allocations/{self.server_id}")
+        assert self.check() == {"allocation-missing": self.server_id}
+
+    def test_what_is_wrong_in_records_is_found_and_mended(self) -> None:
+        # The record of a node with a server is another host's.
+        self.set_record_host(self.taken, "compute-b")
+        assert self.check() == {
+            "host-differs": self.server_id,
+            "node-outside-its-service": self.taken,
+        }
+        self.set_record_host(self.taken, "compute-a")
+        # Ironic has lost a node, has one more, has another server, or none.
+        kept = self.fake.node(self.other)
+        self.fake.remove_node(self.other)
+        assert self.check() == {"record-without-node": self.other}
+        self.refresh(self.b)
+        assert self.check() == {}
+        assert kept["uuid"] == self.other
+        (new,) = self.make_nodes(1, shard="b")
+        assert self.check() == {"node-without-record": new}
+        self.refresh(self.b)
+        self.fake.set_node(new, instance_uuid=NOBODY, provision_state="active")
+        self.refresh(self.b)
+        assert self.check() == {"node-with-unknown-instance": new}
+        self.fake.set_node(new, instance_uuid=None, provision_state="available")
+        self.fake.set_node(self.taken, instance_uuid=None)
+        assert self.check()["server-without-node"] == self.server_id
+        self.fake.set_node(self.taken, instance_uuid=self.server_id)
+        self.refresh(self.b)
+        # Nova has deleted a server, and the node carries it.
+        where = models.Instance.uuid == self.server_id
+        self.in_cell(models.Instance, where, deleted=1)
+        assert self.check() == {
+            "node-with-deleted-instance": self.taken,
+            "allocation-of-nobody": self.taken,
+        }
+        self.in_cell(models.Instance, where, deleted=0)
+        # A shard that is nobody's, a service that is down.
+        self.fake.set_node(self.free, shard="c")
+        assert self.check()["node-in-no-target-set"] == self.free
+        self.fake.set_node(self.free, shard="a")
+        self.force_down("compute-b")
+        assert self.check() == {"service-down": "compute-b"}
+        self.force_down("compute-b", False)
+        assert self.check() == {}
+
+    def test_what_can_not_be_read_is_no_finding(self) -> None:
+        self.flags(endpoint_override="http://127.0.0.1:9", api_max_retries=0, group="ironic")
+        assert self.fleet("check", code=1) is None
+        assert "Ironic" in self.said
+        self.fleet("check", "--cell", "cell9", code=1)
+        assert "no cell cell9" in self.said

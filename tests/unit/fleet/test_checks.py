@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Each finding of the doctor: provoked in a sound deployment, and nothing else found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import pytest
+
+from ironic_virt.fleet import checks, findings, offers
+from ironic_virt.fleet.deployment import Component, Deployment, Record, Server
+from ironic_virt.fleet.options import ServiceOptions
+from ironic_virt.fleet.providers import Provider, Stock
+from tests.unit.fleet.deployments import (
+    GOLD,
+    NOW,
+    changed,
+    fleet,
+    node,
+    node_uuid,
+    server_uuid,
+    with_node,
+    with_placement,
+    with_server,
+)
+
+assert checks
+
+FREE, TAKEN = node_uuid(1), node_uuid(2)
+SERVER = server_uuid(2)
+NOBODY = server_uuid(999)
+STRANGE = node_uuid(500)
+
+Spoil = Callable[[Deployment], Deployment]
+
+
+def sound() -> Deployment:
+    """Two services with three nodes each; nodes 2, 4 and 6 have servers."""
+    return fleet({"compute-a": 3, "compute-b": 3}, traits=frozenset({"CUSTOM_SSD"}))
+
+
+def record(deployment: Deployment, uuid: str) -> Record:
+    return deployment.node_records[uuid]
+
+
+def with_record(deployment: Deployment, uuid: str, **fields: object) -> Deployment:
+    was = record(deployment, uuid)
+    others = [one for one in deployment.records if one is not was]
+    return changed(deployment, records=[*others, changed(was, **fields)])
+
+
+def without_record(deployment: Deployment, uuid: str) -> Deployment:
+    return changed(deployment, records=[one for one in deployment.records if one.uuid != uuid])
+
+
+def with_server_record(deployment: Deployment, uuid: str, **fields: object) -> Deployment:
+    other = changed(deployment.servers[uuid], **fields)
+    return changed(deployment, servers={**deployment.servers, uuid: other})
+
+
+def with_options(deployment: Deployment, host: str, **written: str) -> Deployment:
+    was = deployment.options[host]
+    other = changed(was, written={**was.written, **written})
+    return changed(deployment, options={**deployment.options, host: other})
+
+
+def with_service(deployment: Deployment, host: str, **fields: object) -> Deployment:
+    services = [changed(one, **fields) if one.host == host else one for one in deployment.services]
+    return changed(deployment, services=services)
+
+
+def with_provider(deployment: Deployment, uuid: str, **fields: object) -> Deployment:
+    was = deployment.placement.providers[uuid]
+    return with_placement(
+        deployment,
+        providers={**deployment.placement.providers, uuid: changed(was, **fields)},
+    )
+
+
+def without_provider(deployment: Deployment, uuid: str) -> Deployment:
+    providers = dict(deployment.placement.providers)
+    del providers[uuid]
+    room = {name: having - {uuid} for name, having in deployment.placement.room.items()}
+    return with_placement(deployment, providers=providers, room=room)
+
+
+def with_allocations(deployment: Deployment, uuid: str, consumers: Collection[str]) -> Deployment:
+    held = {consumer: {GOLD: 1} for consumer in consumers}
+    found = with_placement(
+        deployment, allocations={**deployment.placement.allocations, uuid: held}
+    )
+    return with_room(found, GOLD, found.placement.room[GOLD] - {uuid}) if held else found
+
+
+def with_room(deployment: Deployment, name: str, providers: Collection[str]) -> Deployment:
+    room = {**deployment.placement.room, name: frozenset(providers)}
+    return with_placement(deployment, room=room)
+
+
+def a_free_node_is_reserved(deployment: Deployment) -> Deployment:
+    found = with_room(deployment, GOLD, deployment.placement.room[GOLD] - {FREE})
+    return with_placement(
+        found,
+        stocks={**found.placement.stocks, FREE: {GOLD: Stock(1, 1)}},
+        allocations={**found.placement.allocations, FREE: {}},
+    )
+
+
+def a_record_is_copied(deployment: Deployment) -> Deployment:
+    copy = changed(record(deployment, FREE), host="compute-b", uuid=STRANGE, id=99)
+    return changed(deployment, records=[*deployment.records, copy])
+
+
+def a_provider_is_made_anew(deployment: Deployment) -> Deployment:
+    found = without_provider(deployment, FREE)
+    other = Provider(STRANGE, FREE, 1)
+    return with_placement(found, providers={**found.placement.providers, STRANGE: other})
+
+
+def a_second_server(deployment: Deployment) -> Deployment:
+    building = Server("cell1", NOBODY, "compute-a", TAKEN, "building", "spawning")
+    return changed(deployment, servers={**deployment.servers, NOBODY: building})
+
+
+def two_nodes_swap(deployment: Deployment) -> Deployment:
+    """The server of the second node is carried by the first one."""
+    found = with_node(deployment, TAKEN, instance_uuid=None, provision_state="cleaning")
+    found = changed(found, nodes={**found.nodes, FREE: with_server(found.nodes[FREE], SERVER)})
+    return with_room(found, GOLD, found.placement.room[GOLD] - {FREE})
+
+
+def a_stray_provider(deployment: Deployment) -> Deployment:
+    other = Provider(STRANGE, STRANGE, 1)
+    return with_placement(deployment, providers={**deployment.placement.providers, STRANGE: other})
+
+
+def a_node_in_another_shard(shard: str) -> Spoil:
+    return lambda deployment: with_node(deployment, FREE, shard=shard)
+
+
+PROVOKED: dict[str, tuple[Spoil, str, set[str]]] = {
+    "node-without-record": (
+        lambda d: changed(d, nodes={**d.nodes, STRANGE: node(500, shard="compute-a")}),
+        STRANGE,
+        set(),
+    ),
+    "record-without-node": (
+        lambda d: changed(d, nodes={k: v for k, v in d.nodes.items() if k != FREE}),
+        FREE,
+        set(),
+    ),
+    "node-in-two-records": (a_record_is_copied, FREE, set()),
+    "node-in-no-target-set": (
+        a_node_in_another_shard("nobody's"),
+        FREE,
+        {"node-outside-its-service"},
+    ),
+    "node-in-two-target-sets": (
+        lambda d: with_options(d, "compute-b", shard_key="compute-a"),
+        FREE,
+        {"node-in-no-target-set", "node-outside-its-service"},
+    ),
+    "node-outside-its-service": (a_node_in_another_shard("Compute-B"), FREE, set()),
+    "node-with-unknown-instance": (
+        lambda d: with_node(d, TAKEN, instance_uuid=NOBODY),
+        TAKEN,
+        {"server-without-node"},
+    ),
+    "node-with-deleted-instance": (
+        lambda d: with_server_record(d, SERVER, deleted=True),
+        TAKEN,
+        {"allocation-of-nobody"},
+    ),
+    "node-unhealthy": (lambda d: changed(d, unhealthy={FREE: "critical"}), FREE, set()),
+    "node-unreadable": (
+        lambda d: with_node(d, FREE, malformed=("maintenance",)),
+        FREE,
+        {"offered-unavailable"},
+    ),
+    "node-without-class": (
+        lambda d: with_node(d, FREE, resource_class=None),
+        FREE,
+        {"inventory-differs"},
+    ),
+    "host-differs": (lambda d: with_server_record(d, SERVER, host="compute-b"), SERVER, set()),
+    "server-without-node": (
+        lambda d: with_node(d, TAKEN, instance_uuid=None, provision_state="manageable"),
+        SERVER,
+        set(),
+    ),
+    "server-on-another-node": (two_nodes_swap, SERVER, set()),
+    "two-servers-on-a-node": (a_second_server, TAKEN, set()),
+    "service-down": (lambda d: with_service(d, "compute-a", up=False), "compute-a", set()),
+    "peer-unknown": (
+        lambda d: with_options(d, "compute-a", shard_key="", peer_list="compute-a, gone"),
+        "compute-a",
+        {"option-deprecated", "node-in-two-target-sets"},
+    ),
+    "option-unknown": (
+        lambda d: with_options(d, "compute-a", api_max_retry="3"),
+        "compute-a",
+        set(),
+    ),
+    "option-deprecated": (
+        lambda d: with_options(d, "compute-a", peer_list="compute-a"),
+        "compute-a",
+        set(),
+    ),
+    "version-too-old": (
+        lambda d: changed(d, components=[Component("Ironic", "1.31", "1.38", is_too_old=True)]),
+        "Ironic",
+        set(),
+    ),
+    "clock-apart": (
+        lambda d: changed(d, components=[Component("Ironic", seconds_ahead=-61.0)]),
+        "Ironic",
+        set(),
+    ),
+    "provider-missing": (lambda d: without_provider(d, FREE), FREE, set()),
+    "provider-uuid-wrong": (a_provider_is_made_anew, STRANGE, set()),
+    "provider-name-wrong": (lambda d: with_provider(d, FREE, name="gold1"), FREE, set()),
+    "provider-parent-wrong": (lambda d: with_provider(d, FREE, parent=TAKEN), FREE, set()),
+    "provider-of-nobody": (a_stray_provider, STRANGE, set()),
+    "allocation-of-nobody": (lambda d: with_allocations(d, FREE, [NOBODY]), FREE, set()),
+    "allocation-elsewhere": (lambda d: with_allocations(d, FREE, [SERVER]), FREE, set()),
+    "allocation-missing": (lambda d: with_allocations(d, TAKEN, ()), SERVER, set()),
+    "offered-unavailable": (lambda d: with_node(d, FREE, maintenance=True), FREE, set()),
+    "reserved-differs": (a_free_node_is_reserved, FREE, set()),
+    "inventory-differs": (lambda d: with_node(d, FREE, resource_class="silver"), FREE, set()),
+    "traits-differ": (lambda d: with_node(d, FREE, traits=frozenset()), FREE, set()),
+}
+
+
+def codes(found: Collection[findings.Finding]) -> set[str]:
+    return {one.kind.code for one in found}
+
+
+def test_in_a_sound_deployment_nothing_is_found() -> None:
+    assert findings.run(sound()) == []
+
+
+def test_each_finding_is_provoked_here() -> None:
+    assert {kind.code for kind in findings.kinds()} == PROVOKED.keys()
+
+
+@pytest.mark.parametrize("code", PROVOKED)
+def test_a_finding_is_found_where_it_is_provoked(code: str) -> None:
+    spoil, about, also = PROVOKED[code]
+    found = findings.run(spoil(sound()))
+    assert codes(found) == {code} | also
+    (first, *_) = [one for one in found if one.kind.code == code]
+    assert first.about == about
+    assert "{" not in first.mend
+
+
+def test_the_worst_comes_first() -> None:
+    deployment = with_node(sound(), FREE, maintenance=True)
+    found = findings.run(changed(deployment, unhealthy={FREE: "critical"}))
+    assert [one.kind.severity.value for one in found] == ["critical", "warning"]
+
+
+def pooled() -> Deployment:
+    """One service whose nodes are in one pool, with a server in it."""
+    free, taken = node(1), with_server(node(2), SERVER)
+    name = offers.pool_name("compute-a", free)
+    uuid = offers.pool_uuid(name)
+    base = fleet({"compute-a": 0}, shards=False)
+    return changed(
+        base,
+        nodes={free.uuid: free, taken.uuid: taken},
+        records=[Record("cell1", 1, uuid, "compute-a", name, 1)],
+        servers={SERVER: Server("cell1", SERVER, "compute-a", name)},
+        placement=changed(
+            base.placement,
+            providers={uuid: Provider(uuid, name)},
+            room={GOLD: frozenset({uuid})},
+            allocations={uuid: {SERVER: {GOLD: 1}}},
+        ),
+        options={"compute-a": ServiceOptions("compute-a", written={"node_selection": "ironic"})},
+    )
+
+
+def test_nodes_in_pools_have_no_records_and_are_sound() -> None:
+    assert findings.run(pooled()) == []
+
+
+def test_a_node_of_no_pool_is_found() -> None:
+    other = node(3, resource_class="silver")
+    deployment = pooled()
+    found = findings.run(changed(deployment, nodes={**deployment.nodes, other.uuid: other}))
+    assert [(one.kind.code, one.about) for one in found] == [("node-without-record", other.uuid)]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(
+            lambda d: with_node(
+                d, FREE, provision_state="cleaning", provision_updated_at="2026-05-04T11:59:00Z"
+            ),
+            id="a-node-that-is-cleaned-now",
+        ),
+        pytest.param(
+            lambda d: changed(
+                with_node(d, TAKEN, instance_uuid=None, provision_state="available"),
+                servers={**d.servers, SERVER: changed(d.servers[SERVER], task_state="deleting")},
+            ),
+            id="a-server-that-is-being-deleted",
+        ),
+        pytest.param(
+            lambda d: changed(with_allocations(d, FREE, [NOBODY]), consumers={NOBODY}),
+            id="a-build-that-has-just-begun",
+        ),
+        pytest.param(
+            lambda d: with_service(d, "compute-a", last_seen=NOW), id="a-service-just-seen"
+        ),
+    ],
+)
+def test_what_changes_just_now_is_not_found(spoil: Spoil) -> None:
+    assert findings.run(spoil(sound())) == []
+
+
+def test_of_some_cells_nothing_is_said_that_only_all_can_tell() -> None:
+    deployment = with_allocations(sound(), FREE, [NOBODY])
+    deployment = with_node(deployment, TAKEN, instance_uuid=server_uuid(77))
+    found = findings.run(changed(deployment, whole=False))
+    assert codes(found) == {"server-without-node"}
+
+
+def test_without_the_services_files_target_sets_are_not_judged() -> None:
+    deployment = with_node(sound(), FREE, shard="nobody's")
+    assert findings.run(changed(deployment, options={})) == []
+
+
+def test_peers_share_their_nodes() -> None:
+    deployment = fleet({"compute-a": 2, "compute-b": 2}, shards=False)
+    peers = "compute-a,Compute-B"
+    for host in ("compute-a", "compute-b"):
+        deployment = with_options(deployment, host, peer_list=peers)
+    assert codes(findings.run(deployment)) == {"option-deprecated"}
+
+
+def test_a_class_or_a_trait_that_placement_lacks_is_missing() -> None:
+    deployment = with_node(sound(), FREE, traits=frozenset({"CUSTOM_SSD", "CUSTOM_NEW"}))
+    having = {**deployment.placement.traits, "CUSTOM_NEW": frozenset()}
+    (found,) = findings.run(with_placement(deployment, traits=having))
+    assert "lacks CUSTOM_NEW" in found.words
