@@ -24,7 +24,7 @@ from ironic_virt.baremetal.http.versions import BASE, Feature
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
 from ironic_virt.conf import unknown
 from ironic_virt.fleet import cells, offers
-from ironic_virt.fleet.deployment import Component, Deployment, Record, Server, is_pool
+from ironic_virt.fleet.deployment import Component, Deployment, Record, Server, Service, is_pool
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.placement import PlacementClient, Progress, seconds_ahead
 from ironic_virt.fleet.providers import Placement, Provider
@@ -107,7 +107,8 @@ class Reader:
         now = self.clock()
         known = cells.cells(self.cells)
         with_hosts = [cell for cell in known if not cell.is_cell0]
-        services, records = [], []
+        services: list[Service] = []
+        records: list[Record] = []
         for cell in with_hosts:
             services += cells.services(cell, self.conf.service_down_time, now)
             records += cells.records(cell)

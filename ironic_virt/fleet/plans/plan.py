@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A plan as data, and as a file of YAML that people can review.
+
+A file of another version is refused.  What a plan says of the present is as old as the plan;
+what carries it out looks again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ironic_virt import exceptions
+
+VERSION = 1
+
+_SECONDS_FOR_A_SHARD = 0.05
+_SECONDS_FOR_A_RECORD = 0.03
+_SECONDS_FOR_A_RESTART = 30.0
+
+
+class PlanRefused(exceptions.IronicVirtError):
+    """A plan can't be made, or a file is no plan."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, order=True)
+class Change:
+    """What becomes of one node.
+
+    :ivar shard: before and after.
+    :ivar host: the service that has its record, before and after; ``None``: it has none.
+    :ivar server: the server on it.
+    """
+
+    node: str
+    shard: tuple[str | None, str | None]
+    host: tuple[str | None, str]
+    server: str | None = None
+
+    @property
+    def moves_record(self) -> bool:
+        """Whether its compute node record goes to another service."""
+        return self.host[0] is not None and self.host[0] != self.host[1]
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything is to be done."""
+        return self.shard[0] != self.shard[1] or self.moves_record
+
+    def undone(self) -> Change:
+        """The change that takes it back; the record stays where there was none before."""
+        before = self.host[0] if self.host[0] is not None else self.host[1]
+        return Change(
+            self.node, (self.shard[1], self.shard[0]), (self.host[1], before), self.server
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One service to stop, once.
+
+    :ivar nodes: how many records leave it, of which so many servers.
+    :ivar seconds: how long it is down, as an estimate.
+    """
+
+    host: str
+    nodes: int
+    servers: int
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be.
+
+    :ivar strategy: how it was made.
+    :ivar made_at: when, in UTC.
+    :ivar shards: the shard of each service: what its file must say.
+    :ivar changes: of the nodes for which something changes.
+    """
+
+    strategy: str
+    made_at: datetime.datetime
+    shards: Mapping[str, str]
+    changes: Sequence[Change]
+
+    @property
+    def moved(self) -> list[Change]:
+        """The changes that move a record."""
+        return [change for change in self.changes if change.moves_record]
+
+    def steps(self) -> list[Step]:
+        """The services that have to be stopped, each once, those with most to move first."""
+        leaving = Counter(change.host[0] or "" for change in self.moved)
+        servers = Counter(change.host[0] or "" for change in self.moved if change.server)
+        return [
+            Step(host, count, servers[host], estimate(count, count))
+            for host, count in leaving.most_common()
+        ]
+
+    def undone(self, nodes: Sequence[str] | None = None) -> Plan:
+        """The plan that takes this one back.
+
+        :param nodes: of these nodes only.
+        """
+        wanted = None if nodes is None else frozenset(nodes)
+        changes = [
+            change.undone() for change in self.changes if wanted is None or change.node in wanted
+        ]
+        return dataclasses.replace(self, strategy=f"undo {self.strategy}", changes=changes)
+
+
+def estimate(shards: int, records: int) -> float:
+    """Seconds that so many changes take, with a restart of the service."""
+    changes = shards * _SECONDS_FOR_A_SHARD + records * _SECONDS_FOR_A_RECORD
+    return round(changes + (_SECONDS_FOR_A_RESTART if records else 0.0), 1)
+
+
+# -- the file -----------------------------------------------------------------
+
+
+def write(plan: Plan, path: Path) -> None:
+    """Write a plan to a file that is not there yet.
+
+    :raises PlanRefused: there is one, or it can't be written.
+    """
+    steps = [
+        {"stop": step.host, "nodes": step.nodes, "servers": step.servers, "seconds": step.seconds}
+        for step in plan.steps()
+    ]
+    document = {
+        "version": VERSION,
+        "strategy": plan.strategy,
+        "made_at": plan.made_at.isoformat(),
+        "services": {host: {"shard": shard} for host, shard in sorted(plan.shards.items())},
+        "steps": steps,
+        "changes": [_written(change) for change in plan.changes],
+    }
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write("# A plan of ironic-virt-fleet.  [before, after] of each node.\n")
+            yaml.dump(
+                document, file, Dumper=dumper, sort_keys=False, width=200, default_flow_style=None
+            )
+    except FileExistsError as exc:
+        raise PlanRefused(f"{path} exists; name another file, or remove it") from exc
+    except OSError as exc:
+        raise PlanRefused(f"{path}: {exc.strerror}") from exc
+
+
+def read(path: Path) -> Plan:
+    """Read a plan.
+
+    :raises PlanRefused: the file is no plan, or one of another version.
+    """
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        with path.open(encoding="utf-8") as file:
+            document = yaml.load(file, Loader=loader)
+    except OSError as exc:
+        raise PlanRefused(f"{path}: {exc.strerror}") from exc
+    except (yaml.YAMLError, UnicodeDecodeError) as exc:
+        raise PlanRefused(f"{path} is no YAML: {exc}") from exc
+    if not isinstance(document, dict) or "version" not in document:
+        raise PlanRefused(f"{path} is no plan")
+    if document["version"] != VERSION:
+        raise PlanRefused(
+            f"{path} is a plan of version {document['version']}; this program reads {VERSION}"
+        )
+    try:
+        plan = Plan(
+            strategy=str(document["strategy"]),
+            made_at=datetime.datetime.fromisoformat(document["made_at"]),
+            shards={host: one["shard"] for host, one in document["services"].items()},
+            changes=[_read(one) for one in document["changes"]],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        raise PlanRefused(f"{path} is no plan: {type(exc).__name__}: {exc}") from exc
+    twice = [node for node, count in Counter(c.node for c in plan.changes).items() if count > 1]
+    if twice:
+        raise PlanRefused(f"{path} names a node twice: {', '.join(twice)}")
+    for change in plan.changes:
+        if plan.shards.get(change.host[1]) != change.shard[1] and "undo" not in plan.strategy:
+            raise PlanRefused(
+                f"{path}: node {change.node} goes to {change.host[1]}, whose shard is not "
+                f"{change.shard[1]!r}"
+            )
+    return plan
+
+
+def _written(change: Change) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "node": change.node,
+        "shard": list(change.shard),
+        "host": list(change.host),
+    }
+    return found | ({"server": change.server} if change.server else {})
+
+
+def _read(data: Mapping[str, Any]) -> Change:
+    before, after = data["shard"]
+    host_before, host_after = data["host"]
+    texts = (data["node"], after, host_after)
+    others = (before, host_before, data.get("server"))
+    if not all(isinstance(text, str) and text for text in texts) or not all(
+        text is None or isinstance(text, str) for text in others
+    ):
+        raise ValueError(f"of node {data['node']}")
+    return Change(data["node"], (before, after), (host_before, host_after), data.get("server"))
