@@ -22,19 +22,19 @@ def rows() -> list[list[str]]:
     """Code, severity, meaning, what mends it and how to provoke it, of each kind."""
     assert checks
     return [
-        [f"``{kind.code}``", kind.severity.value, *map(_plain, _texts(kind))]
+        [
+            *(f"``{kind.code}``", kind.severity.value, kind.meaning),
+            # A command, so it begins as it is typed.
+            _plain(kind.mend.replace("{about}", "<object>")),
+            kind.provoke[0].upper() + kind.provoke[1:],
+        ]
         for kind in findings.kinds()
     ]
 
 
-def _texts(kind: findings.Kind) -> tuple[str, str, str]:
-    return kind.meaning, kind.mend.replace("{about}", "<object>"), kind.provoke
-
-
 def _plain(text: str) -> str:
-    """A sentence, in which nothing is taken for markup."""
-    text = text.replace("{", "<").replace("}", ">").replace("_ ", "\\_ ").replace("*", "\\*")
-    return text[0].upper() + text[1:]
+    """Text in which nothing is taken for markup."""
+    return text.replace("{", "<").replace("}", ">").replace("_ ", "\\_ ").replace("*", "\\*")
 
 
 class FleetFindings(SphinxDirective):
