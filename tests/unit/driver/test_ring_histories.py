@@ -94,8 +94,8 @@ def test_each_node_has_one_owner_once_all_have_refreshed(
 ) -> None:
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         peers = Peers(Path(directory))
-        for host, stage in peers.stages.items():
-            stack.callback(stage.driver.cleanup_host, host)
+        for stage in peers.stages.values():
+            stack.callback(stage.driver.cleanup_host)
         for what, which in steps:
             peers.step(what, which)
         claims = {host: peers.offered(host, refresh=True) for host in sorted(peers.live)}
