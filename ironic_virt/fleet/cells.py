@@ -38,6 +38,10 @@ _SERVER_COLUMNS = (
 )
 
 
+class CellFailed(exceptions.IronicVirtError):
+    """A cell's database did not answer, or refused."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cell:
     """A cell of Nova.
@@ -79,7 +83,7 @@ def _rows(cell: Cell, statement: Any) -> Sequence[Any]:
         with manager.reader.using(cell.context) as session:
             return list(session.execute(statement))
     except Exception as exc:
-        raise exceptions.IronicVirtError(f"cell {cell.name}: its database: {exc}") from exc
+        raise CellFailed(f"cell {cell.name}: its database: {exc}") from exc
 
 
 def services(
@@ -140,6 +144,14 @@ def servers_of(cell: Cell, hosts: Collection[str]) -> Iterator[Server]:
     table = models.Instance
     statement = sa.select(*_SERVER_COLUMNS).where(table.deleted == 0)
     for part in _parts(statement, table.host, hosts):
+        yield from (_server(cell, row) for row in _rows(cell, part))
+
+
+def servers_on(cell: Cell, names: Collection[str]) -> Iterator[Server]:
+    """The servers that are not deleted, on compute nodes of these names."""
+    table = models.Instance
+    statement = sa.select(*_SERVER_COLUMNS).where(table.deleted == 0)
+    for part in _parts(statement, table.node, names):
         yield from (_server(cell, row) for row in _rows(cell, part))
 
 

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt-fleet apply`` and ``undo``: carry a plan out, and take it back."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ironic_virt.cmd import arguments, output
+from ironic_virt.cmd.fleet import FOUND, FleetCommand
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from ironic_virt.fleet.plans.apply import Report
+    from ironic_virt.fleet.plans.journal import Journal
+    from ironic_virt.fleet.plans.plan import Change, Plan
+
+_COLUMNS = ("Node", "Outcome", "Shard", "From", "To", "Server", "Reason")
+
+
+class _Carried(FleetCommand):
+    """A command that carries a plan out in one direction."""
+
+    is_undo = False
+
+    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+        """See :class:`output.Columns`."""
+        return _COLUMNS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of this command's options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("plan", metavar="<plan>", type=pathlib.Path, help="The plan's file.")
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="Look at everything, say what would be done, and change nothing.",
+        )
+        parser.add_argument(
+            "--limit",
+            metavar="<number>",
+            type=arguments.positive,
+            help="Change at most so many nodes.",
+        )
+        parser.add_argument(
+            "--all",
+            action="store_true",
+            dest="shows_all",
+            help="Show the nodes, too, that are as they should be.",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        """Carry it out."""
+        from ironic_virt.fleet.plans import plan as plans
+
+        plan = plans.read(parsed_args.plan)
+        conf = self.conf()
+        with self._journal(parsed_args) as (journal, known):
+            chosen = self.chosen(plan, known, parsed_args)
+            reports = self._run(conf, chosen, journal, parsed_args.limit)
+        self._sum_up(reports)
+        self.after(reports, parsed_args)
+        return output.table(
+            _COLUMNS, (_row(one) for one in reports if parsed_args.shows_all or _is_news(one))
+        )
+
+    def chosen(self, plan: Plan, journal: Journal | None, parsed_args: argparse.Namespace) -> Plan:
+        """The part of the plan that this run is about."""
+        raise NotImplementedError
+
+    def after(self, reports: Sequence[Report], parsed_args: argparse.Namespace) -> None:
+        """Do what comes after."""
+
+    @contextlib.contextmanager
+    def _journal(
+        self, parsed_args: argparse.Namespace
+    ) -> Iterator[tuple[Journal | None, Journal | None]]:
+        """The journal to write to, and the one to read."""
+        from ironic_virt.fleet.plans import journal as journals
+
+        with journals.opened(parsed_args.plan) as journal:
+            yield (None if parsed_args.dry_run else journal), journal
+
+    def _run(
+        self, conf: cfg.ConfigOpts, plan: Plan, journal: Journal | None, limit: int | None
+    ) -> list[Report]:
+        from ironic_virt.fleet.plans import apply
+        from ironic_virt.fleet.plans.moving import NovaWorld
+
+        world = NovaWorld.from_conf(conf)
+        reports: list[Report] = []
+        try:
+            for report in apply.run(
+                plan,
+                world,
+                journal,
+                limit=limit,
+                undo=self.is_undo,
+                quiet=world.quiet,
+                progress=self.progress(),
+            ):
+                reports.append(report)
+        except BaseException:
+            self._sum_up(reports)
+            self.say("It was cut off. Start the command again to go on")
+            raise
+        return reports
+
+    def _sum_up(self, reports: Sequence[Report]) -> None:
+        from ironic_virt.fleet.plans.apply import Outcome
+
+        counts = collections.Counter(one.outcome for one in reports)
+        said = ", ".join(f"{count:,} {outcome.value}" for outcome, count in counts.items())
+        self.say(f"{len(reports):,} nodes: {said or 'nothing to do'}")
+        for reason, count in collections.Counter(
+            one.reason for one in reports if one.outcome is Outcome.WAITS
+        ).most_common():
+            self.say(f"{count:,} wait: {reason}")
+        if counts[Outcome.FAILED]:
+            self.code = 1
+        elif counts[Outcome.WAITS] or counts[Outcome.REFUSED]:
+            self.code = FOUND
+
+
+class Apply(_Carried):
+    """Carry a plan out: set shards in Ironic, and move records with their servers.
+
+    Records move only from services that are stopped and forced down; the others wait for the
+    next run. What is done already is left, so a run that was cut off is just started again;
+    beside the plan, in <plan>.journal, stands what was done.
+
+      ironic-virt-fleet apply plan.yaml --dry-run
+      ironic-virt-fleet apply plan.yaml --canary 5
+      ironic-virt-fleet apply plan.yaml
+
+    Exit codes: 0 the plan is carried out, 1 something failed, 2 some nodes wait or were refused.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of this command's options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--canary",
+            metavar="<number>",
+            type=arguments.positive,
+            help="Change so many nodes of one service only, and check them afterwards.",
+        )
+        return parser
+
+    def chosen(self, plan: Plan, journal: Journal | None, parsed_args: argparse.Namespace) -> Plan:
+        """All of it, or the canary's nodes."""
+        import dataclasses
+
+        if parsed_args.canary is None:
+            return plan
+        steps = plan.steps()
+        first = steps[0].host if steps else min((c.host[1] for c in plan.changes), default="")
+        of_it = [change for change in plan.changes if first in (change.host[0], change.host[1])]
+        order = sorted(of_it, key=lambda change: (not change.moves_record, change.node))
+        return dataclasses.replace(plan, changes=order[: parsed_args.canary])
+
+    def after(self, reports: Sequence[Report], parsed_args: argparse.Namespace) -> None:
+        """Check the canary's nodes."""
+        if parsed_args.canary is None or parsed_args.dry_run:
+            return
+        from ironic_virt.fleet import checks, findings
+        from ironic_virt.fleet.plans.apply import Outcome
+
+        assert checks
+        about: set[str] = set()
+        for report in reports:
+            if report.outcome in (Outcome.DONE, Outcome.ALREADY):
+                about |= {report.change.node, report.change.server or report.change.node}
+        found = [
+            one
+            for one in findings.run(self.reader(parsed_args).read())
+            if about & {one.about, *one.facts.values()}
+        ]
+        for one in found:
+            self.say(f"{one.kind.code}: {one.about}: {one.words}")
+        if found:
+            self.code = FOUND
+        self.say(f"Checked the nodes that were changed: {len(found)} findings")
+
+
+class Undo(_Carried):
+    """Take back what was done of a plan, by its journal.
+
+    Records go back only from services that are stopped and forced down, as with apply.
+
+      ironic-virt-fleet undo plan.yaml --dry-run
+
+    Exit codes: 0 all is as it was, 1 something failed, 2 some nodes wait or were refused.
+    """
+
+    is_undo = True
+
+    def chosen(self, plan: Plan, journal: Journal | None, parsed_args: argparse.Namespace) -> Plan:
+        """What the journal says was begun, the other way round."""
+        return plan.undone([] if journal is None else journal.touched())
+
+
+def _is_news(report: Report) -> bool:
+    from ironic_virt.fleet.plans.apply import Outcome
+
+    return report.outcome is not Outcome.ALREADY
+
+
+def _row(report: Report) -> tuple[Any, ...]:
+    change: Change = report.change
+    return (
+        *(change.node, report.outcome.value, change.shard[1]),
+        *(change.host[0], change.host[1], change.server, report.reason),
+    )

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Carrying plans out: whatever cuts a run off, each node has one owner, and a rerun ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.node import Node
+from ironic_virt.fleet.deployment import Deployment, Record, Server, Service
+from ironic_virt.fleet.plans import apply, journal, plan, strategies
+from ironic_virt.fleet.plans.apply import MoveRefused, Outcome, Report, Seen
+from ironic_virt.fleet.plans.plan import Change, Plan, PlanRefused
+from tests.unit.fleet.deployments import NOW, changed, fleet, node_uuid
+
+LATER = NOW + datetime.timedelta(minutes=5)
+
+
+class Killed(BaseException):
+    """SIGKILL, as seen from inside."""
+
+
+class World:
+    """Nova and Ironic in memory, which a run can be killed in at any call.
+
+    :param deployment: as it is at first.
+    """
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.nodes = dict(deployment.nodes)
+        self._records = {record.name: record for record in deployment.records}
+        self._servers = dict(deployment.servers)
+        self._services = {service.host: service for service in deployment.services}
+        self.calls = 0
+        self.dies_at: int | None = None
+        self._lock = threading.Lock()
+
+    def _call(self) -> None:
+        with self._lock:
+            self.calls += 1
+            if self.dies_at is not None and self.calls >= self.dies_at:
+                raise Killed
+
+    def stop(self, *hosts: str) -> None:
+        """Stop services, and force them down; the others are up."""
+        self._services = {
+            host: changed(one, forced_down=host in hosts, up=host not in hosts)
+            for host, one in self._services.items()
+        }
+
+    def now(self) -> datetime.datetime:
+        return LATER
+
+    def services(self) -> Mapping[str, Service]:
+        return self._services
+
+    def records(self, nodes: Sequence[str]) -> Mapping[str, Record]:
+        return {name: self._records[name] for name in nodes if name in self._records}
+
+    def servers(self, records: Sequence[Record]) -> Mapping[str, Sequence[Server]]:
+        names = {record.name for record in records}
+        found: dict[str, list[Server]] = {}
+        for server in self._servers.values():
+            if server.node in names:
+                found.setdefault(server.node or "", []).append(server)
+        return found
+
+    def node(self, uuid: str) -> Node | None:
+        self._call()
+        return self.nodes.get(uuid)
+
+    def set_shard(self, node: str, shard: str | None) -> None:
+        self._call()
+        self.nodes[node] = changed(self.nodes[node], shard=shard)
+        self._call()
+
+    def move(self, record: Record, host: str) -> None:
+        self._call()
+        with self._lock:
+            assert self._records[record.name] == record
+            assert self._services[record.host].forced_down
+            self._records[record.name] = changed(record, host=host)
+            for server in list(self._servers.values()):
+                if server.node == record.name:
+                    self._servers[server.uuid] = changed(server, host=host)
+        self._call()
+
+    def check(self) -> None:
+        """Each node has one owner, its server's host."""
+        for server in self._servers.values():
+            assert self._records[server.node or ""].host == server.host
+
+    def state(self) -> dict[str, tuple[str | None, str | None]]:
+        """Each node's shard and host."""
+        return {
+            uuid: (one.shard, self._records[uuid].host if uuid in self._records else None)
+            for uuid, one in self.nodes.items()
+        }
+
+
+def carry(
+    world: World, path: Path, *, undo: bool = False, limit: int | None = None
+) -> list[Report]:
+    """One run of the command."""
+    read = plan.read(path)
+    with journal.opened(path, lambda: NOW) as book:
+        chosen = read.undone(book.touched()) if undo else read
+        return list(apply.run(chosen, world, book, undo=undo, limit=limit))
+
+
+def outcomes(reports: Sequence[Report]) -> set[Outcome]:
+    return {report.outcome for report in reports}
+
+
+def wanted(deployment: Deployment, made: Plan) -> dict[str, tuple[str | None, str | None]]:
+    """Each node's shard and host when the plan is carried out."""
+    before = {
+        uuid: (one.shard, getattr(deployment.node_records.get(uuid), "host", None))
+        for uuid, one in deployment.nodes.items()
+    }
+    return before | {
+        change.node: (change.shard[1], change.host[1] if change.host[0] else None)
+        for change in made.changes
+    }
+
+
+FORMER, NEW = ("compute-a", "compute-b"), ("compute-c", "compute-d")
+
+
+def given(counts: tuple[int, int], path: Path) -> tuple[Deployment, World, Plan]:
+    """Two services that are stopped, and a plan that gives their nodes to two others."""
+    found = fleet(dict(zip((*FORMER, *NEW), (*counts, 0, 0), strict=True)), shards=False)
+    deployment = changed(found, options={})
+    made = strategies.balance(deployment, NEW)
+    plan.write(made, path)
+    world = World(deployment)
+    world.stop(*FORMER)
+    return deployment, world, made
+
+
+@hypothesis.given(
+    st.tuples(st.integers(1, 70), st.integers(0, 30)),
+    st.lists(st.integers(1, 120), max_size=5),
+    st.lists(st.integers(1, 120), max_size=5),
+    st.booleans(),
+)
+@hypothesis.settings(deadline=None, max_examples=25)
+def test_a_run_that_is_killed_anywhere_goes_on_and_can_be_undone(
+    tmp_path_factory: pytest.TempPathFactory,
+    counts: tuple[int, int],
+    deaths: list[int],
+    deaths_of_undo: list[int],
+    half_way: bool,
+) -> None:
+    path = tmp_path_factory.mktemp("plans") / "plan.yaml"
+    deployment, world, made = given(counts, path)
+    before = world.state()
+    for undo, killed_at in ((False, deaths), (True, deaths_of_undo)):
+        if undo:
+            world.stop(*NEW)
+        for death in killed_at:
+            world.dies_at = world.calls + death
+            with contextlib.suppress(Killed):
+                carry(world, path, undo=undo)
+            world.dies_at = None
+            world.check()
+        if undo or not half_way:
+            assert outcomes(carry(world, path, undo=undo)) <= {Outcome.DONE, Outcome.ALREADY}
+            assert outcomes(carry(world, path, undo=undo)) <= {Outcome.ALREADY}
+            world.check()
+            assert world.state() == (before if undo else wanted(deployment, made))
+
+
+def test_each_service_is_stopped_once_and_the_rest_waits(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    deployment, world, made = given((6, 4), path)
+    world.stop("compute-b")
+    first = carry(world, path)
+    done = {one.change.host[0] for one in first if one.outcome is Outcome.DONE}
+    waiting = {one.reason for one in first if one.outcome is Outcome.WAITS}
+    assert done == {"compute-b"}
+    assert waiting == {"stop nova-compute on compute-a, and force it down"}
+    world.stop("compute-a")
+    assert outcomes(carry(world, path)) == {Outcome.DONE, Outcome.ALREADY}
+    assert world.state() == wanted(deployment, made)
+
+
+def test_a_limit_leaves_the_rest_to_the_next_run(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    deployment, world, made = given((60, 5), path)
+    counts = []
+    for _ in range(3):
+        reports = carry(world, path, limit=30)
+        counts.append(sum(one.outcome is Outcome.DONE for one in reports))
+    assert counts == [30, 30, 5]
+    assert world.state() == wanted(deployment, made)
+
+
+def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
+    _, world, made = given((3, 3), tmp_path / "plan.yaml")
+    before = world.state()
+    reports = list(apply.run(made, world, None))
+    assert outcomes(reports) == {Outcome.WOULD}
+    assert len(reports) == 6
+    assert world.state() == before
+
+
+class _Stubborn(World):
+    """An Ironic that takes no change of one node, and a record that another one takes."""
+
+    def set_shard(self, node: str, shard: str | None) -> None:
+        if node == node_uuid(1):
+            raise exceptions.IronicUnavailable("is locked", node=node)
+        super().set_shard(node, shard)
+
+    def move(self, record: Record, host: str) -> None:
+        if record.name == node_uuid(2):
+            raise MoveRefused("it was moved meanwhile")
+        super().move(record, host)
+
+
+def test_what_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    deployment, _, _ = given((5, 0), path)
+    world = _Stubborn(deployment)
+    world.stop(*FORMER)
+    found = {one.change.node: one.outcome for one in carry(world, path)}
+    assert found.pop(node_uuid(1)) is Outcome.FAILED
+    assert found.pop(node_uuid(2)) is Outcome.REFUSED
+    assert set(found.values()) == {Outcome.DONE}
+    world.check()
+
+
+# -- the decision -------------------------------------------------------------
+
+MOVE = Change(node_uuid(2), (None, "b"), ("compute-a", "compute-b"), "s")
+
+
+def seen() -> Seen:
+    """All as the plan wants it: compute-a is stopped."""
+    found = fleet({"compute-a": 2, "compute-b": 0}, shards=False)
+    record = found.node_records[node_uuid(2)]
+    services = {
+        host: changed(one, forced_down=host == "compute-a")
+        for host, one in found.service_of.items()
+    }
+    return Seen(
+        found.nodes[record.name],
+        record,
+        found.servers_by_place[record.name],
+        services,
+        LATER,
+    )
+
+
+def with_service(now: Seen, host: str, **fields: object) -> Seen:
+    other = changed(now.services[host], **fields)
+    return dataclasses.replace(now, services={**now.services, host: other})
+
+
+def with_server_fields(now: Seen, **fields: object) -> Seen:
+    return dataclasses.replace(now, servers=[changed(one, **fields) for one in now.servers])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "outcome", "why"),
+    [
+        pytest.param(lambda s: s, Outcome.WOULD, "", id="all-is-well"),
+        pytest.param(
+            lambda s: dataclasses.replace(s, node=None), Outcome.REFUSED, "no such node", id="gone"
+        ),
+        pytest.param(
+            lambda s: dataclasses.replace(s, node=changed(s.node, shard="c")),
+            Outcome.REFUSED, "shard is 'c' by now", id="another-shard",
+        ),
+        pytest.param(
+            lambda s: dataclasses.replace(s, record=None),
+            Outcome.REFUSED, "no record any more", id="no-record",
+        ),
+        pytest.param(
+            lambda s: dataclasses.replace(s, record=changed(s.record, host="compute-x")),
+            Outcome.REFUSED, "with compute-x by now", id="another-host",
+        ),
+        pytest.param(
+            lambda s: with_service(s, "compute-a", forced_down=False),
+            Outcome.WAITS, "force it down", id="source-up",
+        ),
+        pytest.param(
+            lambda s: with_service(s, "compute-a", last_seen=LATER),
+            Outcome.WAITS, "reported 0 s ago", id="source-still-reports",
+        ),
+        pytest.param(
+            lambda s: with_service(s, "compute-b", forced_down=True),
+            Outcome.WAITS, "compute-b is forced down", id="target-down",
+        ),
+        pytest.param(
+            lambda s: dataclasses.replace(
+                s, services={"compute-a": s.services["compute-a"]}
+            ),
+            Outcome.WAITS, "no service compute-b", id="no-target",
+        ),
+        pytest.param(
+            lambda s: dataclasses.replace(s, servers=[*s.servers, *s.servers]),
+            Outcome.REFUSED, "several servers", id="two-servers",
+        ),
+        pytest.param(
+            lambda s: with_server_fields(s, task_state="rebuilding"),
+            Outcome.WAITS, "is rebuilding", id="busy",
+        ),
+        pytest.param(
+            lambda s: with_server_fields(s, uuid="other"),
+            Outcome.REFUSED, "it carries", id="another-server-in-ironic",
+        ),
+        pytest.param(
+            lambda s: dataclasses.replace(
+                s,
+                node=changed(s.node, shard="B"),
+                record=changed(s.record, host="compute-b"),
+            ),
+            Outcome.ALREADY, "", id="done-already",
+        ),
+    ],
+)  # fmt: skip
+def test_the_decision(spoil: Callable[[Seen], Seen], outcome: Outcome, why: str) -> None:
+    decision = apply.decide(MOVE, spoil(seen()))
+    assert decision.outcome is outcome
+    assert why in decision.reason
+    assert (decision.sets_shard or decision.moves) is (outcome is Outcome.WOULD)
+
+
+def test_a_node_whose_record_stays_needs_nothing_stopped() -> None:
+    stays = Change(node_uuid(2), (None, "a"), ("compute-a", "compute-a"))
+    up = with_service(seen(), "compute-a", forced_down=False)
+    assert apply.decide(stays, up).outcome is Outcome.WOULD
+    assert apply.decide(stays, dataclasses.replace(up, record=None)).outcome is Outcome.WOULD
+
+
+# -- the journal --------------------------------------------------------------
+
+
+def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text("x")
+    with journal.opened(path) as book:
+        book.write(["a", "b"], journal.BEGUN)
+        book.write(["a"], journal.UNDONE)
+    file = journal.path_of(path)
+    whole = file.read_text()
+    for cut in range(1, len(whole.splitlines(keepends=True)[-1]) + 1):
+        file.write_text(whole[:-cut])
+        with journal.opened(path) as book:
+            assert book.state("a") == journal.BEGUN
+            book.write(["c"], journal.DONE)
+        with journal.opened(path) as book:
+            assert book.touched() == ["a", "b", "c"]
+
+
+def test_a_plan_that_was_changed_is_not_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text("x")
+    other = (
+        "import pathlib, sys; from ironic_virt.fleet.plans import journal; "
+        "journal.opened(pathlib.Path(sys.argv[1])).__enter__()"
+    )
+    with journal.opened(path):
+        ended = subprocess.run(
+            [sys.executable, "-c", other, path], capture_output=True, text=True, check=False
+        )
+    assert "another process is at work" in ended.stderr
+    path.write_text("y")
+    with pytest.raises(PlanRefused, match="was changed"), journal.opened(path):
+        pass
+    journal.path_of(path).write_text("what is this\n")
+    with pytest.raises(PlanRefused, match="is no journal"), journal.opened(path):
+        pass
