@@ -48,14 +48,14 @@ class Client:
 
     def __init__(self, path: str, first: int = 0, instances: int = 1) -> None:
         from ironic_virt.cmd import server_create, shell
-        from ironic_virt.compute import db, requests
+        from ironic_virt.compute import api, db
         from ironic_virt.conf import database
 
         # As in the command itself, which has been found before it asks for anything.
         application = shell.Shell()
         application.command_manager.find_command(["server", "create"])
         application.prepare_to_run_command(server_create.Create(application, None))
-        self._requests, self._db = requests, db
+        self._requests, self._db = api, db
         self._conf = database.load([path])
         self._numbers = range(first, first + instances)
 
@@ -67,7 +67,7 @@ class Client:
         """Seconds on the wall and of processor time of this process's first request."""
         with contextlib.closing(self._db.Database(self._conf, patient=False).open()) as opened:
             used, begun = time.process_time(), time.perf_counter()
-            client = self._requests.Requests(self._conf, opened)
+            client = self._api.Requests(self._conf, opened)
             (request,) = client.create(wanted(0))
             took, used = time.perf_counter() - begun, time.process_time() - used
         if request.instance.node is None:
@@ -77,7 +77,7 @@ class Client:
     def race(self) -> list[str]:
         """Ask for instances one after the other; their nodes."""
         with contextlib.closing(self._db.Database(self._conf).open()) as opened:
-            client = self._requests.Requests(self._conf, opened)
+            client = self._api.Requests(self._conf, opened)
             made = [client.create(wanted(number)) for number in self._numbers]
         return [str(request.instance.node) for (request,) in made]
 

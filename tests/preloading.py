@@ -35,7 +35,7 @@ _IMPORTED = (
     COMMANDS,
     "ironic_virt.compute.db",
     "ironic_virt.cmd.progress",
-    "ironic_virt.compute.requests",
+    "ironic_virt.compute.api",
     "ironic_virt.conf.database",
 )
 _LONGEST = 1 << 17

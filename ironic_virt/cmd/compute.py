@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     version = metadata.version(PROJECT)
     try:
-        from ironic_virt.compute import process
+        from ironic_virt.compute.engine import process
         from ironic_virt.conf import database
     except ModuleNotFoundError as error:
         return _fail(

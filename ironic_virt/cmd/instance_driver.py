@@ -62,9 +62,9 @@ def driver_of(conf: cfg.ConfigOpts, database: Database, host: str) -> Iterator[v
     """
     from ironic_virt import conf as options
     from ironic_virt import virt
-    from ironic_virt.compute.in_flight import InFlight
-    from ironic_virt.compute.metrics import Metrics
-    from ironic_virt.compute.virtapi import ServiceVirtAPI
+    from ironic_virt.compute.engine.in_flight import InFlight
+    from ironic_virt.compute.engine.metrics import Metrics
+    from ironic_virt.compute.engine.virtapi import ServiceVirtAPI
 
     service = database.services.get(host)
     options.register_opts(conf)

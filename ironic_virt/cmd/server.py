@@ -12,7 +12,7 @@ from ironic_virt import exceptions
 from ironic_virt.cmd import arguments, configured, output, server_view, waiting
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.requests import Request, Requests
+    from ironic_virt.compute.api import Request, Requests
 
 
 class List(output.Lister):
@@ -112,7 +112,7 @@ class Ask(configured.Configured):
             self.refuse("argument --timeout: it goes with --wait")
         errors = 0
         with self.configured(parsed_args) as (conf, database):
-            from ironic_virt.compute.requests import Requests
+            from ironic_virt.compute.api import Requests
 
             requests = Requests(conf, database)
             asked = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ironic_virt.cmd import output, server_view, waiting
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.requests import Outcome, Request, Requests
+    from ironic_virt.compute.api import Outcome, Request, Requests
 
 
 class AskOne(output.ShowOne):
@@ -52,7 +52,7 @@ class AskOne(output.ShowOne):
         if parsed_args.timeout is not None and not parsed_args.wait:
             self.refuse("argument --timeout: it goes with --wait")
         with self.configured(parsed_args) as (conf, database):
-            from ironic_virt.compute.requests import Requests
+            from ironic_virt.compute.api import Requests
 
             requests = Requests(conf, database)
             request = self.ask(requests, parsed_args)

@@ -22,8 +22,8 @@ from ironic_virt.cmd import (
 from ironic_virt.compute.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from ironic_virt.compute.api import Request, Requests
     from ironic_virt.compute.db import Database
-    from ironic_virt.compute.requests import Request, Requests
 
 _KEY_TYPES = ("ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-")
 
@@ -140,8 +140,8 @@ exit codes:
         image = image_arguments.image(parsed_args)
         user_data, public_key = _user_data(parsed_args), _key(parsed_args)
         with self.configured(parsed_args) as (conf, database):
+            from ironic_virt.compute.api import Requests
             from ironic_virt.compute.db import records
-            from ironic_virt.compute.requests import Requests
 
             wanted = records.NewInstance(
                 uuid=str(uuid.uuid4()),
@@ -202,7 +202,7 @@ exit codes:
     def _wait(
         self, requests: Requests, asked: Sequence[Request], parsed_args: argparse.Namespace
     ) -> dict[str, str]:
-        from ironic_virt.compute.requests import has_failed
+        from ironic_virt.compute.api import has_failed
 
         building = [one for one in asked if not has_failed(one)]
         if not building:
@@ -224,7 +224,7 @@ def _most(parsed_args: argparse.Namespace) -> int:
 
 
 def _without_node(asked: Sequence[Request], database: Database) -> dict[str, str]:
-    from ironic_virt.compute.requests import has_failed
+    from ironic_virt.compute.api import has_failed
 
     failed = {}
     for one in asked:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ironic_virt.cmd import arguments, server_asked
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.requests import Request, Requests
+    from ironic_virt.compute.api import Request, Requests
 
 
 class _Interface(server_asked.AskOne):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ironic_virt.cmd import image_arguments, server_asked
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.requests import Request, Requests
+    from ironic_virt.compute.api import Request, Requests
 
 
 class Rebuild(server_asked.AskOne):

@@ -13,7 +13,7 @@ from ironic_virt.compute import passwords
 from ironic_virt.compute.errors import RequestTimeout
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.requests import Outcome, Request, Requests
+    from ironic_virt.compute.api import Outcome, Request, Requests
 
 PASSWORD_COLUMN = "adminPass"
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TextIO
 from ironic_virt.cmd import arguments, progress
 
 if TYPE_CHECKING:
+    from ironic_virt.compute.api import Outcome, Request, Requests
     from ironic_virt.compute.db.records import Instance
-    from ironic_virt.compute.requests import Outcome, Request, Requests
 
 
 def add_options(parser: argparse.ArgumentParser, what: str) -> None:

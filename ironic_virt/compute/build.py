@@ -22,16 +22,16 @@ from ironic_virt import exceptions, virt
 from ironic_virt.compute import faults
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Instance
+from ironic_virt.compute.engine.tasks import Result, TryLater
 from ironic_virt.compute.errors import ClaimLost, RecordsError
 from ironic_virt.compute.placing import Placing
 from ironic_virt.compute.states import TaskState, VmState
-from ironic_virt.compute.tasks import Result, TryLater
 
 LOG = logging.getLogger(__name__)
 
 
 class Build:
-    """An :class:`~ironic_virt.compute.tasks.Action`.
+    """An :class:`~ironic_virt.compute.engine.tasks.Action`.
 
     :param placing: finds another node after a failure.
     """

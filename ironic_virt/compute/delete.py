@@ -11,15 +11,15 @@ from ironic_virt import exceptions, virt
 from ironic_virt.compute import faults
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Instance
+from ironic_virt.compute.engine.tasks import Result, TryLater
 from ironic_virt.compute.errors import RecordsError
 from ironic_virt.compute.states import TaskState
-from ironic_virt.compute.tasks import Result, TryLater
 
 LOG = logging.getLogger(__name__)
 
 
 class Delete:
-    """An :class:`~ironic_virt.compute.tasks.Action`."""
+    """An :class:`~ironic_virt.compute.engine.tasks.Action`."""
 
     def __init__(self, driver: virt.ComputeDriver, database: Database) -> None:
         self._driver = driver

@@ -22,8 +22,8 @@ from oslo_log import log as logging
 from ironic_virt import virt
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import NodeReport
+from ironic_virt.compute.engine.metrics import Metrics
 from ironic_virt.compute.errors import ComputeNodeInUse, ComputeNodeNotFound
-from ironic_virt.compute.metrics import Metrics
 from ironic_virt.compute.pool_tracker import PoolTracker
 from ironic_virt.exceptions import InventoryTooOld, NodeNotAvailable
 

@@ -11,8 +11,8 @@ import pytest
 
 import real_ironic
 from ironic_virt import virt
+from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import Database, records
-from ironic_virt.compute.requests import Requests
 from ironic_virt.compute.states import TaskState
 from ironic_virt.conf import database as database_options
 from tests.functional.compute.processes import IMAGE, ComputeProcess, new_uuid, wait_for

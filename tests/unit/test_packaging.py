@@ -79,7 +79,7 @@ def imports(module: pathlib.Path) -> Iterator[str]:
                 "sharding",
             ],
         ),
-        (("compute",), ["compute/*.py", "compute/db", "conf/database.py"]),
+        (("compute",), ["compute/*.py", "compute/db", "compute/engine", "conf/database.py"]),
         (("testing",), ["testing"]),
         (("testing", "demo"), ["cmd/demo", "cmd/progress.py"]),
     ],

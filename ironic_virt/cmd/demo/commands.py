@@ -34,7 +34,7 @@ _PRELOADED = [
     "ironic_virt.cmd.configured",
     "ironic_virt.compute.db",
     "ironic_virt.cmd.progress",
-    "ironic_virt.compute.requests",
+    "ironic_virt.compute.api",
     "ironic_virt.conf.database",
 ]
 _CONTEXT = multiprocessing.get_context("forkserver")

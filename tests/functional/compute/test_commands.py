@@ -17,8 +17,8 @@ import pytest
 from oslo_config import cfg
 
 from ironic_virt import virt
+from ironic_virt.compute.api import Outcome, Request, Requests
 from ironic_virt.compute.db import Database, records
-from ironic_virt.compute.requests import Outcome, Request, Requests
 from ironic_virt.compute.states import TaskState, VmState
 from tests import log_watch
 from tests.functional.compute.commands import Commands

@@ -13,8 +13,8 @@ from oslo_config import cfg
 
 from ironic_virt import virt
 from ironic_virt.compute import errors
+from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import Database, models, ports, records
-from ironic_virt.compute.requests import Requests
 from ironic_virt.compute.states import TaskState, VmState
 from tests.functional.compute.stage import free_node, new_instance, register
 

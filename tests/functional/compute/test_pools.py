@@ -13,8 +13,8 @@ import pytest
 from oslo_config import cfg
 
 from ironic_virt import virt
+from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import Database, records
-from ironic_virt.compute.requests import Requests
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
 from tests import depth

@@ -15,8 +15,8 @@ from oslo_config import cfg
 
 from ironic_virt import virt
 from ironic_virt.compute import errors
+from ironic_virt.compute.api import Request, Requests
 from ironic_virt.compute.db import Database, models, records
-from ironic_virt.compute.requests import Request, Requests
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.exceptions import InvalidExtraSpec
 from ironic_virt.scheduler.candidates import RecordList

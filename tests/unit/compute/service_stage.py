@@ -22,7 +22,7 @@ from oslo_config import cfg
 from ironic_virt import conf as options
 from ironic_virt import virt
 from ironic_virt.compute.db import Database, records
-from ironic_virt.compute.service import Service
+from ironic_virt.compute.engine.service import Service
 from ironic_virt.conf import database as database_options
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver import stage as driver_stage

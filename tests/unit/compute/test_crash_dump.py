@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from ironic_virt.compute.api import Requests
 from ironic_virt.compute.errors import ConflictingRequest, DatabaseUnreachable
-from ironic_virt.compute.requests import Requests
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage

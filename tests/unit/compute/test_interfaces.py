@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 
 from ironic_virt import virt
+from ironic_virt.compute.api import Requests
 from ironic_virt.compute.errors import ConflictingRequest
-from ironic_virt.compute.requests import Requests
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import ServiceStage

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
+from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import records
 from ironic_virt.compute.errors import ClaimLost
-from ironic_virt.compute.requests import Requests
 from ironic_virt.compute.states import TaskState
 from ironic_virt.driver.pools import names
 from ironic_virt.testing.fake_ironic import FakeIronic

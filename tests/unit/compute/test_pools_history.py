@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ironic_virt import virt
+from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db.records import NewInstance
-from ironic_virt.compute.requests import Requests
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests import depth

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from ironic_virt.compute.api import Request, Requests
 from ironic_virt.compute.db import records
 from ironic_virt.compute.errors import (
     ComputeNodeNotFound,
     InvalidRequest,
 )
-from ironic_virt.compute.requests import Request, Requests
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import FLAVOR, ServiceStage, new_uuid

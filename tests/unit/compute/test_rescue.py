@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_virt import exceptions, virt
+from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import models
 from ironic_virt.compute.errors import ConflictingRequest, InvalidRequest
-from ironic_virt.compute.requests import Requests
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage

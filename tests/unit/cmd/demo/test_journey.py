@@ -21,9 +21,9 @@ from ironic_virt.cmd.demo.interrupts import Interrupts
 from ironic_virt.cmd.demo.journey import Journey
 from ironic_virt.cmd.demo.report import Report
 from ironic_virt.cmd.progress import Display
+from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import records
 from ironic_virt.compute.images import image
-from ironic_virt.compute.requests import Requests
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import ServiceStage, new_uuid

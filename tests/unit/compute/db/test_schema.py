@@ -24,7 +24,7 @@ def test_the_revisions_are_those_that_alembic_finds() -> None:
 
 def test_a_service_starts_without_what_makes_tables() -> None:
     look = (
-        "import ironic_virt.compute.process, sys\n"
+        "import ironic_virt.compute.engine.process, sys\n"
         "print(sorted({'alembic', 'oslo_concurrency'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.compute.in_flight import InFlight
+from ironic_virt.compute.engine.in_flight import InFlight
 from ironic_virt.compute.states import TaskState
 
 SPAWNING, DELETING = TaskState.SPAWNING, TaskState.DELETING

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from ironic_virt.compute.outage import Outage
+from ironic_virt.compute.engine.outage import Outage
 from tests.clock import VirtualClock
 
 

@@ -13,8 +13,8 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.service import Service
-from ironic_virt.compute.signals import Failed, Reload, Signals, Stop, Stopped
+from ironic_virt.compute.engine.service import Service
+from ironic_virt.compute.engine.signals import Failed, Reload, Signals, Stop, Stopped
 
 LOG = logging.getLogger(__name__)
 

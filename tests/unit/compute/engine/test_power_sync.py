@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from ironic_virt import virt
-from ironic_virt.compute.power_sync import PowerSync
+from ironic_virt.compute.engine.power_sync import PowerSync
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage

@@ -16,9 +16,9 @@ from oslo_log import log as logging
 from ironic_virt import virt
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Instance
+from ironic_virt.compute.engine.in_flight import InFlight
+from ironic_virt.compute.engine.metrics import Metrics
 from ironic_virt.compute.errors import RecordsError
-from ironic_virt.compute.in_flight import InFlight
-from ironic_virt.compute.metrics import Metrics
 
 LOG = logging.getLogger(__name__)
 

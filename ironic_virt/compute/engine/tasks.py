@@ -23,11 +23,11 @@ from oslo_log import log as logging
 from ironic_virt import exceptions, logs
 from ironic_virt.compute.db.records import Action as Asked
 from ironic_virt.compute.db.records import Instance
+from ironic_virt.compute.engine.in_flight import InFlight
+from ironic_virt.compute.engine.metrics import Metrics
+from ironic_virt.compute.engine.outage import Outage
+from ironic_virt.compute.engine.retries import Retries
 from ironic_virt.compute.errors import DatabaseFailed, DatabaseUnreachable
-from ironic_virt.compute.in_flight import InFlight
-from ironic_virt.compute.metrics import Metrics
-from ironic_virt.compute.outage import Outage
-from ironic_virt.compute.retries import Retries
 from ironic_virt.compute.states import TaskState
 
 LOG = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ironic_virt.compute.signals import Failed, Reload, Signals, Stop, Stopped
+from ironic_virt.compute.engine.signals import Failed, Reload, Signals, Stop, Stopped
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from pathlib import Path
 import prometheus_client
 import pytest
 
-from ironic_virt.compute.metrics import Metrics
+from ironic_virt.compute.engine.metrics import Metrics
 from tests.clock import VirtualClock
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@
 
 import pytest
 
-from ironic_virt.compute import virtapi
+from ironic_virt.compute.engine import virtapi
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
 

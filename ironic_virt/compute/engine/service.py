@@ -28,23 +28,23 @@ from ironic_virt.compute import crash_dump, interfaces, power, rescue
 from ironic_virt.compute.build import Build
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.delete import Delete
+from ironic_virt.compute.engine.in_flight import InFlight
+from ironic_virt.compute.engine.loops import Loop
+from ironic_virt.compute.engine.metrics import Metrics
+from ironic_virt.compute.engine.outage import Outage
+from ironic_virt.compute.engine.power_sync import PowerSync
+from ironic_virt.compute.engine.tasks import Action, Pool, Tasks
+from ironic_virt.compute.engine.virtapi import ServiceVirtAPI
 from ironic_virt.compute.errors import (
     DatabaseFailed,
     DatabaseUnreachable,
     ServiceNotFound,
     ServiceSuperseded,
 )
-from ironic_virt.compute.in_flight import InFlight
-from ironic_virt.compute.loops import Loop
-from ironic_virt.compute.metrics import Metrics
-from ironic_virt.compute.outage import Outage
 from ironic_virt.compute.placing import Placing
-from ironic_virt.compute.power_sync import PowerSync
 from ironic_virt.compute.rebuild import Rebuild
 from ironic_virt.compute.states import TaskState
-from ironic_virt.compute.tasks import Action, Pool, Tasks
 from ironic_virt.compute.tracker import Tracker
-from ironic_virt.compute.virtapi import ServiceVirtAPI
 
 LOG = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ironic_virt.compute.loops import Loop
+from ironic_virt.compute.engine.loops import Loop
 
 PATIENCE = 20.0
 FOREVER = 3600.0
