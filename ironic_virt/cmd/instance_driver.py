@@ -72,7 +72,7 @@ def driver_of(conf: cfg.ConfigOpts, database: Database, host: str) -> Iterator[v
     conf.set_override("shard_key", service.shard_key, "ironic")
     options.check(conf)
     metrics = Metrics(host, service.version)
-    driver = virt.load_compute_driver(conf, ServiceVirtAPI(host, database, InFlight(), metrics))
+    driver = virt.load_compute_driver(conf, ServiceVirtAPI(host, database, InFlight({}), metrics))
     try:
         yield driver
     finally:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exceptions
 from ironic_virt.cmd import arguments, configured, output, server_view, waiting
+from ironic_virt.compute.verbs import BY_NAME
 
 if TYPE_CHECKING:
     from ironic_virt.compute.api import Request, Requests
@@ -88,10 +89,12 @@ class Show(output.ShowOne):
 
 
 class Ask(configured.Configured):
-    """A command that asks for something of servers, and may wait for it."""
+    """A command that asks for something of servers, and may wait for it.
 
-    doing: str
-    until: str
+    :cvar verb: a row of :mod:`ironic_virt.compute.verbs`.
+    """
+
+    verb: str
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of this command's options."""
@@ -99,12 +102,8 @@ class Ask(configured.Configured):
         parser.add_argument(
             "servers", metavar="<server>", nargs="+", help="Its name or ID; or several."
         )
-        waiting.add_options(parser, self.until)
+        waiting.add_options(parser, BY_NAME[self.verb].until)
         return parser
-
-    def ask(self, requests: Requests, server: str, parsed_args: argparse.Namespace) -> Request:
-        """Ask for it."""
-        raise NotImplementedError
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Ask for it of every one that it can be asked of."""
@@ -118,7 +117,8 @@ class Ask(configured.Configured):
             asked = []
             for server in dict.fromkeys(parsed_args.servers):
                 try:
-                    asked.append(self.ask(requests, server, parsed_args))
+                    verb = getattr(parsed_args, "verb", self.verb)
+                    asked.append(requests.ask(verb, server))
                 except exceptions.IronicVirtError as error:
                     self.app.LOG.error("%s", " ".join(str(error).split()))
                     errors += 1
@@ -133,7 +133,7 @@ class Ask(configured.Configured):
         outcomes = waiting.wait(
             requests,
             asked,
-            f"{self.doing} {what}",
+            f"{BY_NAME[self.verb].doing} {what}",
             self.app.stderr,
             timeout=parsed_args.timeout,
             quiet=self.app.options.verbose_level == 0,
@@ -151,57 +151,52 @@ class Delete(Ask):
     One that can't be deleted is in status ERROR afterwards, and can be deleted again.
     """
 
-    doing = "Deleting"
-    until = "they are gone"
-
-    def ask(self, requests: Requests, server: str, parsed_args: argparse.Namespace) -> Request:
-        """Ask for it."""
-        return requests.delete(server)
+    verb = "delete"
 
 
 class Start(Ask):
     """Power servers on."""
 
-    doing = "Starting"
-    until = "they run"
-
-    def ask(self, requests: Requests, server: str, parsed_args: argparse.Namespace) -> Request:
-        """Ask for it."""
-        return requests.start(server)
+    verb = "start"
 
 
 class Stop(Ask):
     """Power servers off."""
 
-    doing = "Stopping"
-    until = "they are off"
+    verb = "stop"
 
-    def ask(self, requests: Requests, server: str, parsed_args: argparse.Namespace) -> Request:
-        """Ask for it."""
-        return requests.stop(server)
+
+class Unrescue(Ask):
+    """Unrescue servers: boot their own systems again.
+
+    One whose unrescue has failed is in status ERROR, and can be unrescued again.
+    """
+
+    verb = "unrescue"
 
 
 class Reboot(Ask):
     """Reboot servers."""
 
-    doing = "Rebooting"
-    until = "they run again"
+    verb = "reboot"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of this command's options."""
         parser = super().get_parser(prog_name)
         kind = parser.add_mutually_exclusive_group()
         kind.add_argument(
-            "--hard", action="store_true", help="Don't ask the server's system first."
+            "--hard",
+            action="store_const",
+            const="hard_reboot",
+            dest="verb",
+            default="reboot",
+            help="Don't ask the server's system first.",
         )
         kind.add_argument(
             "--soft",
-            action="store_false",
-            dest="hard",
+            action="store_const",
+            const="reboot",
+            dest="verb",
             help="Ask the server's system to reboot (default).",
         )
         return parser
-
-    def ask(self, requests: Requests, server: str, parsed_args: argparse.Namespace) -> Request:
-        """Ask for it."""
-        return requests.reboot(server, hard=parsed_args.hard)

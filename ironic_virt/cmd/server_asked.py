@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt.cmd import output, server_view, waiting
+from ironic_virt.compute.verbs import BY_NAME
 
 if TYPE_CHECKING:
     from ironic_virt.compute.api import Outcome, Request, Requests
@@ -17,17 +18,15 @@ if TYPE_CHECKING:
 class AskOne(output.ShowOne):
     """A command that asks for something of a server, and may wait for it.
 
-    :cvar doing: what is going on while it waits, a title without the server's name.
-    :cvar until: what it waits for.
+    :cvar verb: a row of :mod:`ironic_virt.compute.verbs`.
     """
 
-    doing: str
-    until: str
+    verb: str
     errors: Sequence[str] = ()
 
-    def ask(self, requests: Requests, parsed_args: argparse.Namespace) -> Request:
-        """Ask for it."""
-        raise NotImplementedError
+    def arguments(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """The verb's arguments."""
+        return {}
 
     def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
         """See :class:`output.ShowOne`."""
@@ -37,7 +36,7 @@ class AskOne(output.ShowOne):
         """Return the parser of this command's options."""
         parser = super().get_parser(prog_name)
         parser.add_argument("server", metavar="<server>", help="Its name or ID.")
-        waiting.add_options(parser, self.until)
+        waiting.add_options(parser, BY_NAME[self.verb].until)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
@@ -55,7 +54,8 @@ class AskOne(output.ShowOne):
             from ironic_virt.compute.api import Requests
 
             requests = Requests(conf, database)
-            request = self.ask(requests, parsed_args)
+            asked = self.arguments(parsed_args)
+            request = requests.ask(self.verb, parsed_args.server, **asked)
             if parsed_args.wait:
                 outcome = self.wait(requests, request, parsed_args)
                 self.errors = [] if outcome.error is None else [outcome.error]
@@ -69,7 +69,7 @@ class AskOne(output.ShowOne):
         (outcome,) = waiting.wait(
             requests,
             [request],
-            f"{self.doing} {request.instance.name}",
+            f"{BY_NAME[self.verb].doing} {request.instance.name}",
             self.app.stderr,
             timeout=parsed_args.timeout,
             quiet=self.app.options.verbose_level == 0,

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``ironic-virt server add interface``, ``ironic-virt server remove interface``."""
+"""``ironic-virt server add interface``, ``remove interface`` and ``dump create``."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ironic_virt.cmd import arguments, server_asked
-
-if TYPE_CHECKING:
-    from ironic_virt.compute.api import Request, Requests
 
 
 class _Interface(server_asked.AskOne):
@@ -25,6 +22,10 @@ class _Interface(server_asked.AskOne):
         )
         return parser
 
+    def arguments(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """The verb's arguments."""
+        return {"vif": parsed_args.vif}
+
 
 class Add(_Interface):
     """Attach an interface to a server that is there.
@@ -33,8 +34,7 @@ class Add(_Interface):
     server stays as it is.
     """
 
-    doing = "Attaching an interface to"
-    until = "it is attached"
+    verb = "attach_interface"
 
     def get_epilog(self) -> str:
         """Return examples."""
@@ -43,13 +43,8 @@ examples:
   ironic-virt server add interface --wait web 5e4f2c7a-6a4f-4a60-9a38-0a4d6a5d2f11
 
 exit codes:
-  0 asked for, or with --wait: attached; 1 it can't be asked for, or has failed; 2 asked
-  for wrongly
+  0 requested, or with --wait: attached; 1 refused or failed; 2 wrong arguments
 """
-
-    def ask(self, requests: Requests, parsed_args: argparse.Namespace) -> Request:
-        """Ask for it."""
-        return requests.attach_interface(parsed_args.server, parsed_args.vif)
 
 
 class Remove(_Interface):
@@ -58,8 +53,7 @@ class Remove(_Interface):
     If the VIF can't be detached, the server stays as it is.
     """
 
-    doing = "Detaching an interface from"
-    until = "it is detached"
+    verb = "detach_interface"
 
     def get_epilog(self) -> str:
         """Return examples."""
@@ -68,10 +62,26 @@ examples:
   ironic-virt server remove interface --wait web 5e4f2c7a-6a4f-4a60-9a38-0a4d6a5d2f11
 
 exit codes:
-  0 asked for, or with --wait: detached; 1 it can't be asked for, or has failed; 2 asked
-  for wrongly
+  0 requested, or with --wait: detached; 1 refused or failed; 2 wrong arguments
 """
 
-    def ask(self, requests: Requests, parsed_args: argparse.Namespace) -> Request:
-        """Ask for it."""
-        return requests.detach_interface(parsed_args.server, parsed_args.vif)
+
+class CreateDump(server_asked.AskOne):
+    """Crash a server's system on purpose, by an NMI, so that it writes a crash dump.
+
+    Where the dump goes, and whether there is one, is up to the system: kdump in Linux.
+    If the reply to the NMI is lost, none is sent again, and the server's events say so.
+    """
+
+    verb = "trigger_crash_dump"
+
+    def get_epilog(self) -> str:
+        """Return examples."""
+        return """\
+examples:
+  ironic-virt server dump create --wait web
+
+exit codes:
+  0 requested, or with --wait: sent; 1 refused or failed, or its reply was lost; 2 wrong
+  arguments
+"""

@@ -5,12 +5,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ironic_virt.cmd import image_arguments, server_asked
-
-if TYPE_CHECKING:
-    from ironic_virt.compute.api import Request, Requests
 
 
 class Rebuild(server_asked.AskOne):
@@ -21,8 +18,7 @@ class Rebuild(server_asked.AskOne):
     is; if it fails later, it is in status ERROR, and its fault says what is on the disk.
     """
 
-    doing = "Rebuilding"
-    until = "it runs again"
+    verb = "rebuild"
 
     def get_epilog(self) -> str:
         """Return examples."""
@@ -33,8 +29,7 @@ examples:
       --image-checksum 8b1f...e0
 
 exit codes:
-  0 asked for, or with --wait: rebuilt; 1 it can't be asked for, or has failed; 2 asked
-  for wrongly
+  0 requested, or with --wait: rebuilt; 1 refused or failed; 2 wrong arguments
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -48,11 +43,9 @@ exit codes:
         )
         return parser
 
-    def ask(self, requests: Requests, parsed_args: argparse.Namespace) -> Request:
-        """Ask for it."""
+    def arguments(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """The verb's arguments."""
         if option := image_arguments.lone_option(parsed_args):
             self.refuse(f"argument {option}: it goes with --image")
         image = image_arguments.image(parsed_args) if parsed_args.image else None
-        return requests.rebuild(
-            parsed_args.server, image, preserve_ephemeral=parsed_args.preserve_ephemeral
-        )
+        return {"image": image, "preserve_ephemeral": parsed_args.preserve_ephemeral}

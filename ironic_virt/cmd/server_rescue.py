@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``ironic-virt server rescue|unrescue``."""
+"""``ironic-virt server rescue``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ironic_virt.cmd import output, password_arguments, server, server_asked, server_view
+from ironic_virt.cmd import output, password_arguments, server_asked, server_view
 from ironic_virt.compute import passwords
 from ironic_virt.compute.errors import RequestTimeout
 
@@ -27,8 +27,7 @@ class Rescue(server_asked.AskOne):
     in status ERROR, and its fault says what to do.
     """
 
-    doing = "Rescuing"
-    until = "the rescue system is there"
+    verb = "rescue"
     _given: str | None = None
     _made_up: str | None = None
 
@@ -40,8 +39,8 @@ examples:
   ironic-virt server rescue --wait web --password-file ~/rescue-password
 
 exit codes:
-  0 asked for, or with --wait: the rescue system is there; 1 it can't be asked for, or
-  has failed; 2 asked for wrongly
+  0 requested, or with --wait: the rescue system is there; 1 refused or failed; 2 wrong
+  arguments
 """
 
     def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
@@ -61,9 +60,9 @@ exit codes:
         shown = self.asked(parsed_args)
         return output.one({**shown, PASSWORD_COLUMN: None if self.errors else self._made_up})
 
-    def ask(self, requests: Requests, parsed_args: argparse.Namespace) -> Request:
-        """Ask for it."""
-        return requests.rescue(parsed_args.server, self._given or self._made_up or "")
+    def arguments(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """The verb's arguments."""
+        return {"password": self._given or self._made_up or ""}
 
     def wait(
         self, requests: Requests, request: Request, parsed_args: argparse.Namespace
@@ -76,17 +75,3 @@ exit codes:
                 # It still holds, and nobody else knows it.
                 self.app.stderr.write(f"The password is {self._made_up}\n")
             raise
-
-
-class Unrescue(server.Ask):
-    """Unrescue servers: boot their own systems again.
-
-    One whose unrescue has failed is in status ERROR, and can be unrescued again.
-    """
-
-    doing = "Unrescuing"
-    until = "they run their own systems"
-
-    def ask(self, requests: Requests, server: str, parsed_args: argparse.Namespace) -> Request:
-        """Ask for it."""
-        return requests.unrescue(server)

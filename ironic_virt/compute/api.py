@@ -15,25 +15,25 @@ import dataclasses
 import itertools
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from oslo_config import cfg
 
 from ironic_virt import exceptions, virt
-from ironic_virt.compute import flavors, passwords, states
+from ironic_virt.compute import flavors
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.errors import ClaimLost, InvalidRequest, RequestTimeout
 from ironic_virt.compute.placing import candidates, only, place
-from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.compute.states import VmState
+from ironic_virt.compute.verbs import BY_NAME, CREATE, LONGEST_NAME, check_port
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 
-CREATE = "create"
 LARGEST_USER_DATA = 64 * 1024
 """Characters of user data that fit on a config drive in Ironic's default limits."""
 
-_NAME_LENGTH = 255
 # The first look comes soon, since many requests end at once; later ones cost the records less.
 _FIRST_LOOK_SECONDS = 0.1
 _LOOK_SECONDS = 0.5
@@ -152,84 +152,33 @@ class Requests:
         self._wake()
         return requests
 
-    def delete(self, instance: str) -> Request:
-        """Ask for an instance to be deleted, whatever else is wanted of it.
+    def ask(self, verb: str, instance: str, **arguments: Any) -> Request:
+        """Ask for something of an instance that exists.
 
-        One without a host is deleted at once.
-
-        :param instance: its uuid, or its name if no other has that; so for all of these.
-        :raises NoSuchInstance: there is none.
-        :raises AmbiguousName: several have this name.
+        :param verb: the name of a row of :mod:`ironic_virt.compute.verbs`: ``delete``,
+            ``start``, ``stop``, ``reboot``, ``hard_reboot``, ``rebuild``, ``rescue``,
+            ``unrescue``, ``attach_interface``, ``detach_interface`` or ``trigger_crash_dump``.
+            A delete supersedes whatever else is wanted; an instance without a host is
+            deleted at once.
+        :param instance: its uuid, or its name if no other has that.
+        :param arguments: ``image`` (an :class:`~ironic_virt.virt.ImageMeta`; by default the
+            one that it has) and ``preserve_ephemeral`` of a rebuild; ``password`` of a rescue,
+            never logged, and forgotten when that is done; ``vif``, the id of a port, of the
+            verbs about interfaces.
+        :raises InvalidRequest: an argument can't be right; nothing was written.
+        :raises NoSuchInstance: no instance has this uuid or name.
+        :raises AmbiguousName: several instances have this name.
+        :raises ConflictingRequest: not in the instance's present state; nothing was written.
         """
-        return self._ask(instance, TaskState.DELETING)
-
-    def start(self, instance: str) -> Request:
-        """Ask for an instance to be powered on.
-
-        :raises ConflictingRequest: it isn't stopped, or is busy; so for all below.
-        """
-        return self._ask(instance, TaskState.POWERING_ON)
-
-    def stop(self, instance: str) -> Request:
-        """Ask for an instance to be powered off."""
-        return self._ask(instance, TaskState.POWERING_OFF)
-
-    def reboot(self, instance: str, *, hard: bool = False) -> Request:
-        """Ask for a reboot; a hard one doesn't ask the instance's system first."""
-        return self._ask(instance, TaskState.REBOOTING_HARD if hard else TaskState.REBOOTING)
-
-    def rebuild(
-        self,
-        instance: str,
-        image: virt.ImageMeta | None = None,
-        *,
-        preserve_ephemeral: bool = False,
-    ) -> Request:
-        """Ask for an image to be written onto the instance's node anew.
-
-        :param image: ``None``: the one that it has.
-        :param preserve_ephemeral: leave the ephemeral disk as it is.
-        """
-        return self._ask(
-            instance, TaskState.REBUILDING, image=image, preserve_ephemeral=preserve_ephemeral
+        row = BY_NAME[verb]
+        row.check(arguments)
+        found = self._db.instances.get(instance)
+        request_id = f"req-{self._new_uuid()}"
+        asked = self._db.instances.request(
+            found.uuid, row.task, _plain(arguments), request_id=request_id
         )
-
-    def rescue(self, instance: str, password: str) -> Request:
-        """Ask for an instance's node to be booted into the rescue system.
-
-        :param password: what to get in with; never logged, and forgotten when it is done.
-        :raises InvalidRequest: there can't be such a one.
-        """
-        return self._ask(instance, TaskState.RESCUING, rescue_password=passwords.checked(password))
-
-    def unrescue(self, instance: str) -> Request:
-        """Ask for an instance's own system to be booted again."""
-        return self._ask(instance, TaskState.UNRESCUING)
-
-    def attach_interface(self, instance: str, vif: str) -> Request:
-        """Ask for a VIF to be attached to an instance that is there.
-
-        :param vif: its id, as of a port in Neutron.
-        :raises ConflictingRequest: the instance, or another one, has it already; or as above.
-        :raises InvalidRequest: no port has such an id.
-        """
-        interface = virt.Vif(_checked_port(vif))
-        return self._ask(instance, TaskState.ATTACHING_INTERFACE, interface=interface)
-
-    def detach_interface(self, instance: str, vif: str) -> Request:
-        """Ask for a VIF to be detached from an instance.
-
-        :raises ConflictingRequest: the instance doesn't have it; or as above.
-        """
-        return self._ask(instance, TaskState.DETACHING_INTERFACE, interface=virt.Vif(vif))
-
-    def trigger_crash_dump(self, instance: str) -> Request:
-        """Ask for an NMI, with which an instance's system writes a crash dump if it can.
-
-        After a lost reply none is sent again, and the outcome's error says so. A service
-        that dies while it is sending one sends another one when it is started again.
-        """
-        return self._ask(instance, TaskState.TRIGGERING_CRASH_DUMP)
+        self._wake()
+        return Request(asked, row.action, request_id)
 
     # -- waiting --------------------------------------------------------------
 
@@ -345,30 +294,6 @@ class Requests:
         fault = records.FaultReport(str(error.of(new.uuid)), details=steps or None)
         return _created(self._db.instances.create_failed(new, fault), new)
 
-    def _ask(
-        self,
-        instance: str,
-        task: TaskState,
-        *,
-        image: virt.ImageMeta | None = None,
-        preserve_ephemeral: bool = False,
-        rescue_password: str | None = None,
-        interface: virt.Vif | None = None,
-    ) -> Request:
-        found = self._db.instances.get(instance)
-        request_id = f"req-{self._new_uuid()}"
-        asked = self._db.instances.request(
-            found.uuid,
-            task,
-            image=image,
-            preserve_ephemeral=preserve_ephemeral,
-            rescue_password=rescue_password,
-            interface=interface,
-            request_id=request_id,
-        )
-        self._wake()
-        return Request(asked, states.TRANSITIONS[task].action, request_id)
-
     def _outcome(self, request: Request, now: records.Instance) -> Outcome | None:
         if now.task_state is not None and now.task_state == request.instance.task_state:
             return None
@@ -380,7 +305,7 @@ class Requests:
 
 
 def _created(instance: records.Instance, new: records.NewInstance) -> Request:
-    return Request(instance, CREATE, str(new.request_id))
+    return Request(instance, CREATE.action, str(new.request_id))
 
 
 def has_failed(request: Request) -> bool:
@@ -388,22 +313,27 @@ def has_failed(request: Request) -> bool:
     return request.instance.vm_state == VmState.ERROR
 
 
-def _checked_port(port: str) -> str:
-    if not 0 < len(port) <= _NAME_LENGTH:
-        raise InvalidRequest(f"a port's id has 1 to {_NAME_LENGTH} characters")
-    return port
+def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as JSON has them, without those that are not given."""
+    return {
+        name: records.plain(value) if isinstance(value, virt.ImageMeta) else value
+        for name, value in arguments.items()
+        if value is not None
+    }
 
 
 def _check(wanted: records.NewInstance, least: int, most: int) -> None:
     if not 1 <= least <= most:
         raise InvalidRequest(f"from {least} to {most} instances: that can't be")
-    if len(f"{wanted.display_name or ''}-{most}") > _NAME_LENGTH:
-        raise InvalidRequest(f"the name is too long: at most {_NAME_LENGTH} characters")
+    if len(f"{wanted.display_name or ''}-{most}") > LONGEST_NAME:
+        raise InvalidRequest(f"the name is too long: at most {LONGEST_NAME} characters")
     if wanted.ports and most > 1:
         raise InvalidRequest("several instances can't share ports: create them one by one")
     if wanted.requested_node is not None and most > 1:
         raise InvalidRequest("several instances can't have the same node: create one")
-    ids = [_checked_port(port.id) for port in wanted.ports]
+    ids = [port.id for port in wanted.ports]
+    for port in ids:
+        check_port(port)
     if len(set(ids)) != len(ids):
         raise InvalidRequest("a port is named twice")
     if wanted.user_data is not None and len(wanted.user_data) > LARGEST_USER_DATA:

@@ -13,17 +13,16 @@ become is written down as soon as it is reserved.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from oslo_config import cfg
-from oslo_context import context as oslo_context
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
-from ironic_virt.compute import faults
+from ironic_virt.compute.actions import OUT_OF_REACH, Result, Settled, Task, TryLater
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import Instance
-from ironic_virt.compute.engine.tasks import Result, TryLater
-from ironic_virt.compute.errors import ClaimLost, RecordsError
+from ironic_virt.compute.db.records import FaultReport, Fence, Instance
+from ironic_virt.compute.errors import ClaimLost, NoSuchInstance, one_line
 from ironic_virt.compute.placing import Placing
 from ironic_virt.compute.states import TaskState, VmState
 
@@ -31,9 +30,10 @@ LOG = logging.getLogger(__name__)
 
 
 class Build:
-    """An :class:`~ironic_virt.compute.engine.tasks.Action`.
+    """Builds instances, and decides what comes after a failure.  Thread-safe.
 
     :param placing: finds another node after a failure.
+    :param fence: what has to hold for an outcome of an instance's to be written.
     """
 
     def __init__(
@@ -42,34 +42,26 @@ class Build:
         driver: virt.ComputeDriver,
         database: Database,
         placing: Placing,
+        fence: Callable[[Instance], Fence],
     ) -> None:
         self._conf = conf
         self._driver = driver
         self._instances = database.instances
         self._faults = database.faults
         self._placing = placing
+        self._fence = fence
 
-    def __call__(self, context: oslo_context.RequestContext, instance: Instance) -> Result:
-        """Go on with a build wherever it stands."""
-        try:
-            self._driver.prepare_for_spawn(self._with_place(instance))
-            placed = self._placed(instance)
-            if placed is None:
-                return Result.ABORTED
-            instance = placed
-            self._driver.spawn(virt.DeployRequest(instance, instance.image, instance.ports))
-        except (exceptions.WaitCancelled, RecordsError):
-            raise
-        except exceptions.BuildAborted as error:
-            LOG.info("%s", error)
-            return Result.ABORTED
-        except faults.OUT_OF_REACH as error:
-            raise TryLater(faults.one_line(error)) from error
-        except Exception as error:
-            if not isinstance(error, exceptions.IronicVirtError):
-                LOG.exception("Instance %s: the driver broke off", instance.uuid)
-            return self._failed(instance, error)
-        return self._succeeded(instance)
+    def __call__(self, task: Task) -> Settled | None:
+        """Go on with a build wherever it stands.
+
+        :returns: ``None``: it is not wanted any more.
+        """
+        self._driver.prepare_for_spawn(self._with_place(task.instance))
+        instance = self._placed(task.instance)
+        if instance is None:
+            return None
+        self._driver.spawn(virt.DeployRequest(instance, instance.image, instance.ports))
+        return Settled(VmState.ACTIVE, task.power_state())
 
     def _with_place(self, instance: Instance) -> Instance:
         """The instance as a driver takes it: a pool's name is that of a compute node."""
@@ -92,7 +84,7 @@ class Build:
         if node is None or node == instance.node:
             return instance
         try:
-            if not self._instances.placed(instance.uuid, node):
+            if not self._instances.placed(instance.uuid, node, self._fence(instance)):
                 return None
         except ClaimLost as error:
             raise exceptions.NodeNotAvailable(
@@ -103,55 +95,54 @@ class Build:
             ) from error
         return dataclasses.replace(instance, node=node)
 
-    def _succeeded(self, instance: Instance) -> Result:
-        try:
-            power_state = self._driver.get_info(instance).state
-        except exceptions.IronicVirtError as error:
-            LOG.debug("The power state of instance %s comes later: %s", instance.uuid, error)
-            power_state = virt.PowerState.NOSTATE
-        done = self._instances.finish(
-            instance.uuid,
-            TaskState.SPAWNING,
-            vm_state=VmState.ACTIVE,
-            power_state=power_state,
-        )
-        return Result.DONE if done else Result.ABORTED
-
     # -- what comes after a failure -------------------------------------------
 
-    def _failed(self, instance: Instance, error: Exception) -> Result:
+    def failed(self, task: Task, error: Exception) -> Result:
+        """Give the node back, and try another one or end in error.
+
+        :raises TryLater: the node could not be given back now.
+        """
+        try:
+            # With the node that was picked for it meanwhile.
+            instance = self._instances.get(task.instance.uuid)
+        except NoSuchInstance:
+            return Result.ABORTED
+        if (
+            instance.task_state != TaskState.SPAWNING
+            or instance.attempts != task.instance.attempts
+        ):
+            return Result.ABORTED
         try:
             self._driver.failed_spawn_cleanup(instance)
         except exceptions.WaitCancelled:
             raise
-        except (*faults.OUT_OF_REACH, exceptions.NodeLocked) as trouble:
+        except (*OUT_OF_REACH, exceptions.NodeLocked) as trouble:
             raise TryLater(
-                f"{faults.one_line(error)}. And its node could not be given back: "
-                f"{faults.one_line(trouble)}"
+                f"{one_line(error)}. And its node could not be given back: {one_line(trouble)}"
             ) from error
         except exceptions.IronicVirtError as trouble:
             # The claim stays: whoever got the node next would find it taken.
             return self._fail(
                 instance,
                 error,
-                f"{faults.one_line(error)}. Its node could not be given back either: "
-                f"{faults.one_line(trouble)}. Deleting the instance tries that again",
+                f"{one_line(error)}. Its node could not be given back either: "
+                f"{one_line(trouble)}. Deleting the instance tries that again",
                 release=False,
             )
         if not _another_node_may_do(error):
-            return self._fail(instance, error, faults.one_line(error))
+            return self._fail(instance, error, one_line(error))
         if instance.requested_node is not None:
             return self._fail(
                 instance,
                 error,
-                f"{faults.one_line(error)}. No other node is tried: this one was asked for",
+                f"{one_line(error)}. No other node is tried: this one was asked for",
             )
         attempts = self._conf.scheduler.max_attempts
         if instance.attempts >= attempts:
             return self._fail(
                 instance,
                 error,
-                f"{faults.one_line(error)}. That was the last of {attempts} attempts "
+                f"{one_line(error)}. That was the last of {attempts} attempts "
                 f"([scheduler] max_attempts){self._before(instance)}",
             )
         return self._reschedule(instance, error)
@@ -159,20 +150,20 @@ class Build:
     def _reschedule(self, instance: Instance, error: Exception) -> Result:
         try:
             node = self._placing.move_build(
-                instance, faults.fault(error), _given_up(instance, error)
+                instance, FaultReport.of(error), _given_up(instance, error), self._fence(instance)
             )
         except exceptions.NoValidHost as nowhere:
             return self._fail(
                 instance,
                 error,
-                f"{faults.one_line(error)}. And there is no other node to try: "
-                f"{faults.one_line(nowhere)}{self._before(instance)}",
+                f"{one_line(error)}. And there is no other node to try: "
+                f"{one_line(nowhere)}{self._before(instance)}",
             )
         if node is None:
             return Result.ABORTED
         LOG.warning(
             "%s. Instance %s is now to be built on node %s of host %s, attempt %d of %d",
-            *(faults.one_line(error), instance.uuid, node.uuid, node.host),
+            *(one_line(error), instance.uuid, node.uuid, node.host),
             *(instance.attempts + 1, self._conf.scheduler.max_attempts),
         )
         return Result.RESCHEDULED
@@ -191,8 +182,9 @@ class Build:
         failed = self._instances.fail(
             instance.uuid,
             TaskState.SPAWNING,
-            faults.fault(error, message),
+            FaultReport.of(error, message),
             release=release,
+            fence=self._fence(instance),
         )
         if not failed:
             return Result.ABORTED

@@ -13,6 +13,17 @@ from collections.abc import Sequence
 from ironic_virt import exceptions
 
 
+def one_line(error: BaseException) -> str:
+    """What an error says, in one line that is never empty.
+
+    Ours are written for people; any other one needs at least its kind.
+    """
+    text = " ".join(str(error).split())
+    if isinstance(error, exceptions.IronicVirtError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 class RecordsError(exceptions.IronicVirtError):
     """The root of the errors about records."""
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from oslo_config import cfg
 
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import FaultReport, Instance, NodePool
+from ironic_virt.compute.db.records import FaultReport, Fence, Instance, NodePool
 from ironic_virt.compute.errors import ClaimLost
 from ironic_virt.compute.states import TaskState
 from ironic_virt.request.spec import RequestSpec
@@ -68,7 +68,11 @@ class Placing:
         self._db = database
 
     def move_build(
-        self, instance: Instance, fault: FaultReport, given_up: str | None
+        self,
+        instance: Instance,
+        fault: FaultReport,
+        given_up: str | None,
+        fence: Fence | None = None,
     ) -> ComputeNodeLike | None:
         """Give a build another node, or a place in a pool, perhaps of another host.
 
@@ -77,6 +81,7 @@ class Placing:
         :param fault: why the build failed.
         :param given_up: what is not tried again for this instance: a node, or a pool
             that had none for it.
+        :param fence: what has to hold for the build to be moved.
         :returns: the node; ``None``: the build is not wanted any more.
         :raises NoValidHost: there is none left to try.
         """
@@ -95,6 +100,7 @@ class Placing:
                 pool=isinstance(node, NodePool),
                 attempts=instance.attempts,
                 tried=given_up,
+                fence=fence,
             )
             return node if moved else None
 

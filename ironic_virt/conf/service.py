@@ -77,11 +77,11 @@ Related options:
         min=0,
         mutable=True,
         help="""
-Seconds that a compute service waits, when it is told to end, for what it is
-doing. 0: not at all.
+Seconds that a compute service has, when it is told to end, for tasks that are in
+the midst of requests. 0: a few seconds.
 
-What isn't done by then goes on in Ironic, and the service takes it up again
-when it is started the next time.
+Tasks that wait for Ironic end at once: Ironic goes on, and the service takes them
+up again when it is started the next time.
 """,
     ),
 ]
@@ -138,10 +138,10 @@ and not its instance. "restore" also powers on what was shut down from within.
         default=10,
         min=1,
         help="""
-How many instances this service builds or rebuilds at a time; others wait for
-their turn.
+How many builds and rebuilds of this service work at a time; others wait for their
+turn.
 
-A build takes a thread until it is over, and little else.
+A build that waits for Ironic does not count. Up to 1000 may wait at a time.
 """,
     ),
     cfg.IntOpt(
@@ -149,8 +149,10 @@ A build takes a thread until it is over, and little else.
         default=20,
         min=1,
         help="""
-How many other things this service does at a time, each for another instance:
-deleting, rebooting, powering on and off. Builds don't count.
+How many deletes of this service work at a time, and how many other tasks, such as
+reboots.
+
+Builds do not count, nor do tasks that wait for Ironic.
 """,
     ),
     cfg.StrOpt(

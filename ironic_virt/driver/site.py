@@ -71,6 +71,7 @@ class Site:
                 client.single_try(),
                 node_filter=lambda: nodes.ownership.target.node_filter(),
                 interval=float(conf.ironic.api_retry_interval),
+                while_waiting=service.waiting,
             ),
             clock,
             pause,

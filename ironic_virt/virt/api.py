@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 
 from ironic_virt.virt.values import (
@@ -101,6 +102,13 @@ class VirtAPI(abc.ABC):
         :raises WaitCancelled: the instance is not this host's any more: the build
             is left as it is, and nothing is undone.
         """
+
+    def waiting(self, instance_uuid: str | None) -> contextlib.AbstractContextManager[None]:
+        """Be told that a thread does nothing but wait for Ironic while the block runs.
+
+        :param instance_uuid: of the instance that it waits for.
+        """
+        return contextlib.nullcontext()
 
     def config_drive(self, request: DeployRequest) -> ConfigDrive | None:
         """The contents of the instance's config drive; ``None``: none is wanted."""

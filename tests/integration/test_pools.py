@@ -112,7 +112,7 @@ def test_all_nodes_are_given_out_once_and_come_back(
     fault = db.faults.latest(none.instance.uuid)
     assert fault is not None
     assert "No valid host" in fault.message
-    asking.delete(none.instance.uuid)
+    asking.ask("delete", none.instance.uuid)
 
     services[0].kill()
     for uuid in built:

@@ -19,6 +19,7 @@ What a wait is for, and what to do when it ends, is the caller's affair.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import threading
@@ -61,6 +62,7 @@ class Watcher:
     :param pause: waits on a condition, whose lock is held, until it is notified or a
         number of seconds of ``clock`` have passed (``None``: no limit); may return
         early.
+    :param while_waiting: a block in which a wait takes place, given the instance's uuid.
     """
 
     def __init__(
@@ -72,10 +74,14 @@ class Watcher:
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
         pause: Callable[[threading.Condition, float | None], None] = _pause,
+        while_waiting: Callable[[str | None], contextlib.AbstractContextManager[None]] = (
+            contextlib.nullcontext
+        ),
     ) -> None:
         self._interval = max(interval, SHORTEST_INTERVAL)
         self._clock = clock
         self._pause = pause
+        self._while_waiting = while_waiting
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
         self._pollers = 0
@@ -127,32 +133,12 @@ class Watcher:
             deadline=began + timeout if timeout else None,
             patience=patience,
         )
-        try:
-            self._join(waiter)
-            while True:
-                if waiter.error is not None:
-                    raise waiter.error
-                if self._stopped:
-                    raise exceptions.WaitCancelled(
-                        node_uuid, instance, f"waiting to {what} was given up: the service stops"
-                    )
-                if waiter.unread:
-                    with self._lock:
-                        node, waiter.unread = waiter.seen, False
-                    result = until(node)
-                    if result is not None:
-                        return result
-                reason = abort() if abort is not None else None
-                if reason is not None:
-                    raise exceptions.BuildAborted(node_uuid, instance, reason)
-                now = self._clock()
-                if waiter.deadline is not None and now >= waiter.deadline:
-                    raise exceptions.WaitTimeout(
-                        node_uuid, instance, what, now - began, _last_seen(waiter)
-                    )
-                self._sleep(waiter, now + self._interval if abort is not None else None)
-        finally:
-            self._leave(waiter)
+        with self._while_waiting(instance):
+            try:
+                self._join(waiter)
+                return self._result(node_uuid, until, what, instance, abort, waiter, began)
+            finally:
+                self._leave(waiter)
 
     def stop(self) -> None:
         """End all waits, and every later one, with :class:`WaitCancelled`.
@@ -165,6 +151,39 @@ class Watcher:
                 waiter.woken.notify()
 
     # -- in a caller's thread -------------------------------------------------
+
+    def _result(
+        self,
+        node_uuid: str,
+        until: Callable[[Node | None], T | None],
+        what: str,
+        instance: str | None,
+        abort: Callable[[], str | None] | None,
+        waiter: Waiter,
+        began: float,
+    ) -> T:
+        while True:
+            if waiter.error is not None:
+                raise waiter.error
+            if self._stopped:
+                raise exceptions.WaitCancelled(
+                    node_uuid, instance, f"waiting to {what} was given up: the service stops"
+                )
+            if waiter.unread:
+                with self._lock:
+                    node, waiter.unread = waiter.seen, False
+                result = until(node)
+                if result is not None:
+                    return result
+            reason = abort() if abort is not None else None
+            if reason is not None:
+                raise exceptions.BuildAborted(node_uuid, instance, reason)
+            now = self._clock()
+            if waiter.deadline is not None and now >= waiter.deadline:
+                raise exceptions.WaitTimeout(
+                    node_uuid, instance, what, now - began, _last_seen(waiter)
+                )
+            self._sleep(waiter, now + self._interval if abort is not None else None)
 
     def _join(self, waiter: Waiter) -> None:
         with self._lock:

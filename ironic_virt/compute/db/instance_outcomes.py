@@ -19,6 +19,7 @@ from ironic_virt.compute.db import claims, history, instance_rows, models, pools
 from ironic_virt.compute.db.instance_rows import LIVE
 from ironic_virt.compute.db.transactions import Transactions
 from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.compute.verbs import BY_TASK
 from ironic_virt.virt import PowerState
 
 _INSTANCE = models.Instance
@@ -27,9 +28,12 @@ _NO_PROGRESS: dict[str, Any] = {
     "progress_detail": None,
     "progress_at": None,
 }
-_INTERFACES = (TaskState.ATTACHING_INTERFACE, TaskState.DETACHING_INTERFACE)
 _STEP_LENGTH = 64
 _DETAIL_LENGTH = 255
+
+
+class _NotOurs(Exception):
+    """The fence does not hold: the transaction is undone."""
 
 
 class InstanceOutcomes:
@@ -60,24 +64,32 @@ class InstanceOutcomes:
         *,
         vm_state: VmState,
         power_state: PowerState | None = None,
+        fence: records.Fence | None = None,
     ) -> bool:
         """Write down that what was wanted is so.
 
-        :returns: ``False`` if something else is wanted by now; nothing was changed.
+        :param fence: what has to hold still; ``None``: nothing more than the task.
+        :returns: ``False`` if something else is wanted by now, or the fence doesn't hold;
+            nothing was changed.
         """
+        verb = BY_TASK[expected_task_state]
 
         def work(connection: sa.Connection) -> bool:
             now = self._transactions.now()
             values: dict[str, Any] = {"vm_state": vm_state}
             if power_state is not None:
                 values["power_state"] = power_state
-            if expected_task_state in (TaskState.SPAWNING, TaskState.REBUILDING):
+            if verb.launches:
                 values["launched_at"] = now
-            values.update(_rebuilt(connection, uuid, expected_task_state))
-            values.update(_replugged(connection, uuid, expected_task_state))
-            if not _swap(connection, uuid, expected_task_state, now, values):
+            found = (
+                _wanting(connection, uuid, expected_task_state) if verb.changes_record else None
+            )
+            if found is not None:
+                values.update(verb.changes(found))
+            if not _swap(connection, uuid, expected_task_state, now, values, fence=fence):
                 return False
-            _settle_ports(connection, uuid, expected_task_state)
+            if found is not None:
+                _settle_ports(connection, found, values)
             history.finish_actions(connection, uuid, now)
             return True
 
@@ -91,7 +103,8 @@ class InstanceOutcomes:
         *,
         vm_state: VmState = VmState.ERROR,
         release: bool = False,
-        keep_image: bool = False,
+        applied: bool = False,
+        fence: records.Fence | None = None,
     ) -> bool:
         """Write down that what was wanted can't be done.
 
@@ -99,26 +112,31 @@ class InstanceOutcomes:
             went wrong.
         :param release: nothing of the instance is on the node any more: it loses
             claim, node and host.
-        :param keep_image: a rebuild has changed nothing: the image is what it was.
-        :returns: ``False`` if something else is wanted by now; nothing was changed.
+        :param applied: what was asked for holds all the same, such as a rebuild's image;
+            ``False``: it has changed nothing.
+        :param fence: what has to hold still; ``None``: nothing more than the task.
+        :returns: ``False`` if something else is wanted by now, or the fence doesn't hold;
+            nothing was changed.
         """
 
         def work(connection: sa.Connection) -> bool:
             now = self._transactions.now()
+            found = _wanting(connection, uuid, expected_task_state)
+            if found is None:
+                return False
             values: dict[str, Any] = {"vm_state": vm_state}
-            if not keep_image:
-                values.update(_rebuilt(connection, uuid, expected_task_state))
+            if applied and expected_task_state is not None:
+                values.update(BY_TASK[expected_task_state].changes(found))
             if release:
                 values.update(host=None, node=None)
-            host = connection.scalar(sa.select(_INSTANCE.host).where(_INSTANCE.uuid == uuid))
-            if not _swap(connection, uuid, expected_task_state, now, values):
+            if not _swap(connection, uuid, expected_task_state, now, values, fence=fence):
                 return False
-            _settle_ports(connection, uuid, expected_task_state)
+            _settle_ports(connection, found, values)
             if release:
                 claims.release(connection, uuid, now)
                 ports.release(connection, uuid)
             history.finish_actions(connection, uuid, now, fault.message)
-            history.add_fault(connection, uuid, host, fault, now)
+            history.add_fault(connection, uuid, found.host, fault, now)
             return True
 
         return self._transactions.write(work)
@@ -134,6 +152,7 @@ class InstanceOutcomes:
         pool: bool = False,
         attempts: int | None = None,
         tried: str | None = None,
+        fence: records.Fence | None = None,
     ) -> bool:
         """Give up on the instance's node and try another one.
 
@@ -173,7 +192,9 @@ class InstanceOutcomes:
                 claimed = claims.claim(connection, node, host, uuid, now)
             if not claimed:
                 raise errors.ClaimLost(node, uuid)
-            _swap(connection, uuid, expected_task_state, now, values, expected_task_state)
+            wanted = expected_task_state
+            if not _swap(connection, uuid, wanted, now, values, wanted, fence=fence):
+                raise _NotOurs
             if fault is not None:
                 history.add_fault(connection, uuid, found.host, fault, now)
             return True
@@ -182,10 +203,10 @@ class InstanceOutcomes:
             return self._transactions.write(work)
         except db_exception.DBDuplicateEntry as exc:
             raise errors.ClaimLost(node, uuid) from exc
-        except errors.NoSuchInstance:
+        except (errors.NoSuchInstance, _NotOurs):
             return False
 
-    def placed(self, uuid: str, node: str) -> bool:
+    def placed(self, uuid: str, node: str, fence: records.Fence | None = None) -> bool:
         """Write down which node was picked for an instance that is being built.
 
         :returns: ``False`` if something else is wanted by now; nothing was changed.
@@ -197,6 +218,7 @@ class InstanceOutcomes:
             placed = connection.execute(
                 sa.update(_INSTANCE)
                 .where(LIVE, _INSTANCE.uuid == uuid, _INSTANCE.task_state == TaskState.SPAWNING)
+                .where(*(() if fence is None else _holds(fence)))
                 .values(node=node, updated_at=now)
             )
             if placed.rowcount:
@@ -209,20 +231,21 @@ class InstanceOutcomes:
         except db_exception.DBDuplicateEntry as exc:
             raise errors.ClaimLost(node, uuid) from exc
 
-    def deleted(self, uuid: str) -> bool:
+    def deleted(self, uuid: str, fence: records.Fence | None = None) -> bool:
         """Write down that nothing of the instance is left: its history stays.
 
         Its node can be claimed again after the next refresh.
 
-        :returns: ``False`` if its delete isn't wanted, or was done before.
+        :returns: ``False`` if its delete isn't wanted, or was done before, or the fence
+            doesn't hold.
         """
 
         def work(connection: sa.Connection) -> bool:
-            try:
-                found = instance_rows.get(connection, uuid, lock=True)
-            except errors.NoSuchInstance:
+            if _wanting(connection, uuid, TaskState.DELETING) is None:
                 return False
-            if found.task_state != TaskState.DELETING:
+            if fence is not None and not connection.scalar(
+                sa.select(sa.exists().where(_INSTANCE.uuid == uuid, *_holds(fence)))
+            ):
                 return False
             remove(connection, uuid, self._transactions.now())
             return True
@@ -270,34 +293,43 @@ def remove(connection: sa.Connection, uuid: str, now: datetime.datetime) -> reco
     return instance_rows.get(connection, uuid, deleted=True)
 
 
-def _rebuilt(connection: sa.Connection, uuid: str, task_state: TaskState | None) -> dict[str, Any]:
-    """The image with which an instance was rebuilt, as far as that came."""
-    if task_state is not TaskState.REBUILDING:
-        return {}
-    wanted = connection.scalar(sa.select(_INSTANCE.rebuild).where(LIVE, _INSTANCE.uuid == uuid))
-    return {} if wanted is None else {"image": wanted["image"]}
-
-
-def _replugged(
+def _wanting(
     connection: sa.Connection, uuid: str, task_state: TaskState | None
-) -> dict[str, Any]:
-    """The ports of an instance when the one that was wanted has come or gone."""
-    if task_state not in _INTERFACES:
-        return {}
-    statement = sa.select(_INSTANCE.ports, _INSTANCE.interface).where(LIVE, _INSTANCE.uuid == uuid)
-    row = connection.execute(statement).one_or_none()
-    if row is None or row.interface is None:
-        return {}
-    others = [port for port in row.ports if port["id"] != row.interface["id"]]
-    comes = task_state is TaskState.ATTACHING_INTERFACE
-    return {"ports": [*others, row.interface] if comes else others}
+) -> records.Instance | None:
+    """An instance of which just this is wanted; nobody changes it until the transaction's end."""
+    try:
+        found = instance_rows.get(connection, uuid, lock=True)
+    except errors.NoSuchInstance:
+        return None
+    return found if found.task_state == task_state else None
 
 
-def _settle_ports(connection: sa.Connection, uuid: str, task_state: TaskState | None) -> None:
+def _settle_ports(
+    connection: sa.Connection, before: records.Instance, values: dict[str, Any]
+) -> None:
     """Give up the port that did not come, or is gone."""
-    if task_state in _INTERFACES:
-        has = connection.scalar(sa.select(_INSTANCE.ports).where(LIVE, _INSTANCE.uuid == uuid))
-        ports.release(connection, uuid, keep=[port["id"] for port in has or ()])
+    if "vif" in before.arguments:
+        kept = (
+            [port["id"] for port in values["ports"]]
+            if "ports" in values
+            else [port.id for port in before.ports]
+        )
+        ports.release(connection, before.uuid, keep=kept)
+
+
+def _holds(fence: records.Fence) -> list[sa.ColumnElement[bool]]:
+    """That an instance is where it was, and its service the process that it was."""
+    service = models.Service
+    conditions: list[sa.ColumnElement[bool]] = [
+        _INSTANCE.host == fence.host,
+        _INSTANCE.attempts == fence.attempts,
+        sa.exists().where(
+            service.deleted == 0,
+            service.host == fence.host,
+            service.incarnation == fence.incarnation,
+        ),
+    ]
+    return conditions if fence.node is None else [*conditions, _INSTANCE.node == fence.node]
 
 
 def _swap(
@@ -308,19 +340,18 @@ def _swap(
     values: dict[str, Any],
     wanted: TaskState | None = None,
     seen: records.Instance | None = None,
+    fence: records.Fence | None = None,
 ) -> bool:
     task = _INSTANCE.task_state
     same = () if seen is None else instance_rows.unchanged(seen)
     swapped = connection.execute(
         sa.update(_INSTANCE)
         .where(LIVE, _INSTANCE.uuid == uuid, task == expected if expected else task.is_(None))
-        .where(*same)
+        .where(*same, *(() if fence is None else _holds(fence)))
         .values(
             **values,
             task_state=wanted,
-            rebuild=sa.null() if wanted is None else _INSTANCE.rebuild,
-            interface=sa.null() if wanted is None else _INSTANCE.interface,
-            rescue_password=sa.null() if wanted is None else _INSTANCE.rescue_password,
+            task_args=sa.null() if wanted is None else _INSTANCE.task_args,
             updated_at=now,
             **_NO_PROGRESS,
         )

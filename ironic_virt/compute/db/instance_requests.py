@@ -8,20 +8,21 @@ its node and its action, or not at all.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from ironic_virt import virt
-from ironic_virt.compute import errors, states
+from ironic_virt.compute import errors
 from ironic_virt.compute.db import claims, history, instance_rows, models, pools, ports, records
 from ironic_virt.compute.db.instance_outcomes import remove
 from ironic_virt.compute.db.transactions import Transactions
 from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.compute.verbs import BY_TASK, CREATE
 
 _INSTANCE = models.Instance
-CREATE = "create"
 SUPERSEDED = "superseded by a delete"
 
 
@@ -144,11 +145,8 @@ class InstanceRequests:
         self,
         uuid: str,
         task_state: TaskState,
+        arguments: Mapping[str, Any] | None = None,
         *,
-        image: virt.ImageMeta | None = None,
-        preserve_ephemeral: bool = False,
-        rescue_password: str | None = None,
-        interface: virt.Vif | None = None,
         request_id: str | None = None,
         user_id: str | None = None,
         project_id: str | None = None,
@@ -158,37 +156,31 @@ class InstanceRequests:
         A delete supersedes whatever else is wanted, and asking for it again changes
         nothing.  An instance without a host is deleted at once, here.
 
-        :param image: for a rebuild; ``None``: the one that it has.
-        :param preserve_ephemeral: for a rebuild.
-        :param rescue_password: for a rescue; kept until that is done, failed or superseded.
-        :param interface: what to attach or detach.
+        :param arguments: of the verb, as JSON has them; kept until the task has ended or is
+            superseded.
         :returns: the instance as it is now.
         :raises NoSuchInstance: there is none, or it is deleted.
         :raises ConflictingRequest: not in its present state.
         """
+        verb, arguments = BY_TASK[task_state], dict(arguments or {})
 
         def work(connection: sa.Connection) -> records.Instance:
             now = self._transactions.now()
             found = instance_rows.get(connection, uuid, lock=True)
             if found.task_state == task_state == TaskState.DELETING:
                 return found
-            if reason := states.refusal(task_state, found.vm_state, found.task_state):
+            reason = verb.refusal(found.vm_state, found.task_state)
+            if reason is None and task_state is not TaskState.DELETING and found.host is None:
+                reason = "it is on no node; it can only be deleted"
+            if reason := reason or verb.objection(found, arguments):
                 raise errors.ConflictingRequest(uuid, reason)
-            if task_state is not TaskState.DELETING and found.host is None:
-                raise errors.ConflictingRequest(uuid, "it is on no node; it can only be deleted")
-            if reason := _not_with(interface, task_state, found):
-                raise errors.ConflictingRequest(uuid, reason)
-            if task_state is TaskState.ATTACHING_INTERFACE and interface is not None:
-                ports.take(connection, uuid, [interface.id], now)
-            rebuild = None
-            if task_state is TaskState.REBUILDING:
-                wanted = records.Rebuild(image or found.image, preserve_ephemeral)
-                rebuild = records.plain_rebuild(wanted)
+            if verb.claims_port:
+                ports.take(connection, uuid, [arguments["vif"]], now)
             history.finish_actions(connection, uuid, now, SUPERSEDED)
             history.begin_action(
                 connection,
                 uuid,
-                states.TRANSITIONS[task_state].action,
+                verb.action,
                 now,
                 request_id=request_id,
                 user_id=user_id,
@@ -199,9 +191,7 @@ class InstanceRequests:
                 .where(_INSTANCE.uuid == uuid)
                 .values(
                     task_state=task_state,
-                    rebuild=rebuild,
-                    rescue_password=rescue_password,
-                    interface=None if interface is None else records.plain(interface),
+                    task_args=arguments or None,
                     progress_step=None,
                     progress_detail=None,
                     progress_at=None,
@@ -215,13 +205,12 @@ class InstanceRequests:
         try:
             return self._transactions.write(work)
         except db_exception.DBDuplicateEntry as exc:
-            raise errors.ConflictingRequest(uuid, self._whose(interface)) from exc
-
-    def _whose(self, interface: virt.Vif | None) -> str:
-        """Who has an interface that could not be had."""
-        port = interface.id if interface else "None"
-        other = self.instance_of_port(port)
-        return f"{f'instance {other}' if other else 'another instance'} has the interface {port}"
+            port = arguments.get("vif")
+            other = self.instance_of_port(str(port))
+            raise errors.ConflictingRequest(
+                uuid,
+                f"{f'instance {other}' if other else 'another instance'} has the interface {port}",
+            ) from exc
 
     def switch_back(
         self,
@@ -252,25 +241,10 @@ class InstanceRequests:
                 )
             )
             if wanted.rowcount:
-                action = states.TRANSITIONS[task_state].action
-                history.begin_action(connection, seen.uuid, action, now)
+                history.begin_action(connection, seen.uuid, BY_TASK[task_state].action, now)
             return bool(wanted.rowcount)
 
         return self._transactions.write(work)
-
-
-def _not_with(
-    interface: virt.Vif | None, task_state: TaskState, instance: records.Instance
-) -> str | None:
-    """Why this interface can't be attached or detached."""
-    if interface is None:
-        return None
-    has = [port.id for port in instance.ports]
-    if task_state is TaskState.ATTACHING_INTERFACE and interface.id in has:
-        return f"it has the interface {interface.id} already"
-    if task_state is TaskState.DETACHING_INTERFACE and interface.id not in has:
-        return f"it has no interface {interface.id}; it has {', '.join(has) or 'none'}"
-    return None
 
 
 def _begin_create(
@@ -279,7 +253,7 @@ def _begin_create(
     history.begin_action(
         connection,
         new.uuid,
-        CREATE,
+        CREATE.action,
         transactions.now(),
         request_id=new.request_id,
         user_id=new.user_id,

@@ -27,9 +27,8 @@ _COLUMNS: tuple[Any, ...] = (
     _INSTANCE.power_state,
     _INSTANCE.flavor,
     _INSTANCE.image,
-    _INSTANCE.rebuild,
     _INSTANCE.ports,
-    _INSTANCE.interface,
+    _INSTANCE.task_args.label("arguments"),
     _INSTANCE.user_data,
     _INSTANCE.key_name,
     _INSTANCE.public_key,
@@ -111,13 +110,14 @@ class InstanceRows:
             statement = statement.where(_INSTANCE.deleted != 0 if deleted else LIVE)
         return self._records(statement)
 
-    def wanted(self, host: str) -> Sequence[records.Instance]:
-        """A service's instances of which something is wanted, the oldest first."""
-        return self._records(
-            sa.select(*_COLUMNS)
+    def wanted(self, host: str) -> Sequence[records.Wanted]:
+        """What is wanted of a service's instances, the oldest instance first."""
+        rows = self._rows(
+            sa.select(_INSTANCE.uuid, _INSTANCE.task_state, _INSTANCE.node)
             .where(LIVE, _INSTANCE.host == host, _INSTANCE.task_state.is_not(None))
             .order_by(_INSTANCE.id)
         )
+        return [records.Wanted(*row) for row in rows]
 
     def settled(
         self, host: str, vm_states: Collection[str], *, page: int = _PAGE
@@ -186,14 +186,6 @@ class InstanceRows:
         task_state: str | None = row.task_state
         return task_state
 
-    def rescue_password(self, uuid: str) -> str | None:
-        """What a user gets into the rescue system with; in no record, and nowhere else.
-
-        :returns: ``None`` when no rescue is wanted.
-        """
-        statement = sa.select(_INSTANCE.rescue_password).where(LIVE, _INSTANCE.uuid == uuid)
-        return self._transactions.read(lambda connection: connection.scalar(statement))
-
     def names(self, uuids: Collection[str]) -> Mapping[str, str]:
         """What instances are called, by uuid; one that isn't known is left out."""
 
@@ -247,10 +239,7 @@ def record(row: sa.Row[*tuple[Any, ...]]) -> records.Instance:
     values.pop("id", None)
     values["flavor"] = virt.Flavor(**values["flavor"])
     values["image"] = virt.ImageMeta(**values["image"])
-    if values["rebuild"] is not None:
-        values["rebuild"] = records.rebuild_from(values["rebuild"])
     values["ports"] = tuple(virt.Vif(**port) for port in values["ports"])
-    if values["interface"] is not None:
-        values["interface"] = virt.Vif(**values["interface"])
+    values["arguments"] = values["arguments"] or {}
     values["tried_nodes"] = tuple(values["tried_nodes"])
     return records.Instance(**values)

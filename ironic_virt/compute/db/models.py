@@ -175,11 +175,8 @@ class Instance(SoftDeleted, Base):
     power_state: orm.Mapped[int] = orm.mapped_column(sa.Integer)
     flavor: orm.Mapped[Any] = orm.mapped_column(types.Json)
     image: orm.Mapped[Any] = orm.mapped_column(types.Json)
-    rebuild: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
-    # Only while the rescue is wanted.
-    rescue_password: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
-    # Only while it is wanted that it comes or goes.
-    interface: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
+    # The arguments of what is wanted, a password perhaps; only while it is wanted.
+    task_args: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
     ports: orm.Mapped[Any] = orm.mapped_column(types.Json)
     user_data: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
     key_name: orm.Mapped[str | None] = orm.mapped_column(_NAME)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ironic_virt import virt
+from ironic_virt.compute.errors import one_line
 from ironic_virt.compute.states import VmState
 
 IRONIC = "ironic"
@@ -257,14 +258,31 @@ class NewInstance:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rebuild:
-    """What an instance is to be rebuilt with.
+class Wanted:
+    """What is wanted of an instance, and no more of its record than that takes.
 
-    :param image: its image from then on.
+    :param task_state: a :class:`~ironic_virt.compute.states.TaskState`, or one of a newer
+        version.
     """
 
-    image: virt.ImageMeta
-    preserve_ephemeral: bool = False
+    uuid: str
+    task_state: str
+    node: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fence:
+    """What has to hold still for a service to write down what became of a task.
+
+    :param host: the service that carries it out, and ``incarnation`` its process.
+    :param attempts: of the build, which numbers the nodes that the instance has had.
+    :param node: ``None``: none was known when the task began.
+    """
+
+    host: str | None
+    incarnation: str
+    attempts: int
+    node: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -273,9 +291,7 @@ class Instance:
 
     :param vm_state: what it is (:class:`~ironic_virt.compute.states.VmState`).
     :param task_state: what is wanted of it and not yet so.
-    :param rebuild: what it is being rebuilt with; ``image`` is what it has until then.
-    :param interface: what is being attached, and not yet in ``ports``, or detached, and
-        still there.
+    :param arguments: of what is wanted, by name; a password may be among them.
     :param node: the uuid of its node; where Ironic picks that, only since it has.
     :param pool: the pool that it has a place of.
     :param requested_node: the only node that would do for it; ``None``: any that fits.
@@ -294,9 +310,8 @@ class Instance:
     power_state: int
     flavor: virt.Flavor
     image: virt.ImageMeta
-    rebuild: Rebuild | None
     ports: tuple[virt.Vif, ...]
-    interface: virt.Vif | None
+    arguments: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)
     user_data: str | None = dataclasses.field(repr=False)
     key_name: str | None
     public_key: str | None = dataclasses.field(repr=False)
@@ -368,6 +383,15 @@ class FaultReport:
     code: int = 500
     details: str | None = None
 
+    @classmethod
+    def of(cls, error: BaseException, message: str | None = None) -> FaultReport:
+        """What to write down of an error.
+
+        :param message: more than what it says itself.
+        """
+        noted = "\n".join(getattr(error, "__notes__", ()))
+        return cls(message or one_line(error), details=noted or None)
+
 
 def flavor_from(value: Mapping[str, Any]) -> virt.Flavor:
     """A flavor from its JSON form."""
@@ -377,16 +401,6 @@ def flavor_from(value: Mapping[str, Any]) -> virt.Flavor:
 def image_from(value: Mapping[str, Any]) -> virt.ImageMeta:
     """An image from its JSON form."""
     return virt.ImageMeta(**value)
-
-
-def rebuild_from(value: Mapping[str, Any]) -> Rebuild:
-    """What to rebuild with, from its JSON form."""
-    return Rebuild(image_from(value["image"]), bool(value["preserve_ephemeral"]))
-
-
-def plain_rebuild(value: Rebuild) -> dict[str, Any]:
-    """The JSON form of what to rebuild with."""
-    return {"image": plain(value.image), "preserve_ephemeral": value.preserve_ephemeral}
 
 
 Plain = virt.Flavor | virt.ImageMeta | virt.Vif

@@ -128,6 +128,20 @@ class Services:
 
         self._transactions.write(work)
 
+    def leave(self, host: str, incarnation: str) -> None:
+        """Say that this process has ended, so that the service is down at once."""
+        self._transactions.write(
+            lambda connection: connection.execute(
+                sa.update(models.Service)
+                .where(
+                    _LIVE,
+                    models.Service.host == host,
+                    models.Service.incarnation == incarnation,
+                )
+                .values(last_seen_at=None)
+            )
+        )
+
     def list(self) -> Sequence[records.Service]:
         """All services, by name."""
         rows = self._transactions.read(lambda connection: connection.execute(_select()).all())

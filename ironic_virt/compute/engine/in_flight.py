@@ -2,83 +2,102 @@
 
 """What a service is carrying out just now: one task an instance at a time.
 
-Tasks run in threads of their own.  What the records say meanwhile reaches them
-through here: that their instance is to be deleted, or is not this host's any
-more.  Thread-safe; nothing is called with the lock held.
+Tasks run in threads of their own, as many as there are.  A limit of each kind holds for those
+that work; a task that waits for Ironic gives its place up until it goes on.  What the records
+say meanwhile reaches tasks through here: that their instance is to be deleted, or is not this
+host's any more.  Thread-safe; nothing is called with the lock held.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ironic_virt import exceptions
 from ironic_virt.compute.states import TaskState
+from ironic_virt.compute.verbs import Threads
+
+MOST_WAITING = 1000
+"""Tasks of a kind that are begun and not ended, each with a thread of its own."""
 
 
 @dataclasses.dataclass(slots=True)
-class _Task:
+class _Running:
     task: TaskState
+    threads: Threads
     node: str | None
+    waits: bool = False
     superseded_by: str | None = None
     lost: bool = False
 
 
 class InFlight:
-    """The tasks that are being carried out."""
+    """The tasks that are being carried out.
 
-    def __init__(self) -> None:
+    :param limits: how many tasks of each kind work at a time.
+    :param may_act: says whether this process may still act for the host.
+    """
+
+    def __init__(
+        self, limits: Mapping[Threads, int], may_act: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._limits = dict(limits)
+        self._may_act = may_act
         self._changed = threading.Condition()
-        self._tasks: dict[str, _Task] = {}
-        self._ended: set[str] = set()
+        self._running: dict[str, _Running] = {}
+        self._stopping = False
+        self.on_room: Callable[[], None] = lambda: None
+        """Called in a task's thread when another task may begin."""
 
-    # -- for who begins and ends them -----------------------------------------
+    # -- for the code that begins and ends tasks ------------------------------
 
-    def looking(self) -> None:
-        """Take note that the records are about to be read.
-
-        An instance whose task ends after this can't begin another one before the
-        records were read again: what was read may be older than that end.
-        """
-        with self._changed:
-            self._ended.clear()
-
-    def begin(self, instance: str, task: TaskState, node: str | None) -> bool:
+    def begin(self, instance: str, task: TaskState, threads: Threads, node: str | None) -> bool:
         """Take note that a task begins.
 
-        :returns: ``False`` if it must not: the instance has one, or had one when
-            the records were read.
+        :returns: ``False`` if the instance has one already.
         """
         with self._changed:
-            if instance in self._tasks or instance in self._ended:
+            if instance in self._running:
                 return False
-            self._tasks[instance] = _Task(task, node)
+            self._running[instance] = _Running(task, threads, node)
             return True
+
+    def has_room(self, threads: Threads) -> bool:
+        """Whether a task of this kind may begin."""
+        with self._changed:
+            of_kind = sum(one.threads is threads for one in self._running.values())
+            return of_kind < MOST_WAITING and self._has_room(threads)
 
     def end(self, instance: str) -> None:
         """Take note that an instance's task has ended."""
         with self._changed:
-            del self._tasks[instance]
-            self._ended.add(instance)
+            del self._running[instance]
             self._changed.notify_all()
 
     def compare(self, wanted: Mapping[str, str]) -> None:
         """Let the tasks know what the records want now.
 
         :param wanted: task states by instance uuid, of all instances of this host
-            of which anything is wanted, read since :meth:`looking`.
+            of which anything is wanted.
         """
         with self._changed:
-            for uuid, running in self._tasks.items():
+            for uuid, running in self._running.items():
                 now = wanted.get(uuid)
                 running.lost = now is None
                 running.superseded_by = None if now in (None, running.task) else now
 
     def count(self, *tasks: TaskState) -> int:
-        """How many of these tasks are being carried out."""
+        """How many of these tasks work, and do not wait for Ironic."""
         with self._changed:
-            return sum(running.task in tasks for running in self._tasks.values())
+            return sum(one.task in tasks and not one.waits for one in self._running.values())
+
+    def stop(self) -> None:
+        """Let tasks that waited go on at once, whatever the limit: they end."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
 
     def wait(self, timeout: float) -> list[str]:
         """Wait until nothing is being carried out any more.
@@ -86,27 +105,58 @@ class InFlight:
         :returns: the instances that still have a task after ``timeout`` seconds.
         """
         with self._changed:
-            self._changed.wait_for(lambda: not self._tasks, timeout)
-            return sorted(self._tasks)
+            self._changed.wait_for(lambda: not self._running, timeout)
+            return sorted(self._running)
 
-    # -- for those who are asked by a task ------------------------------------
+    def _has_room(self, threads: Threads) -> bool:
+        working = sum(one.threads is threads and not one.waits for one in self._running.values())
+        return working < self._limits[threads]
+
+    # -- for the tasks --------------------------------------------------------
+
+    @contextlib.contextmanager
+    def waiting(self, instance: str | None) -> Iterator[None]:
+        """Give the place of an instance's task up while the block runs."""
+        with self._changed:
+            running = self._running.get(instance or "")
+            if running is not None:
+                running.waits = True
+                self._changed.notify_all()
+        if running is None:
+            yield
+            return
+        self.on_room()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping or self._has_room(running.threads))
+                running.waits = False
 
     def abort_reason(self, instance: str) -> str | None:
         """Why the instance's task is not wanted any more; ``None`` while it is.
 
         :raises WaitCancelled: it must be left as it is, because it is not this
-            host's affair any more.
+            process's affair any more.
         """
         with self._changed:
-            running = self._tasks.get(instance)
-            if running is None:
-                return None
-            if running.lost:
-                raise exceptions.WaitCancelled(
-                    running.node,
-                    instance,
-                    "the records don't ask this service for it any more; it was left as it is",
-                )
-            if running.superseded_by is not None:
-                return f"the instance is {running.superseded_by}"
+            running = self._running.get(instance)
+            lost = running is not None and running.lost
+        if running is None:
             return None
+        if lost:
+            raise exceptions.WaitCancelled(
+                running.node,
+                instance,
+                "the records don't ask this service for it any more; it was left as it is",
+            )
+        if not self._may_act():
+            raise exceptions.WaitCancelled(
+                running.node,
+                instance,
+                "this service could not report for so long that it counts as down; the task was "
+                "left as it is",
+            )
+        if running.superseded_by is not None:
+            return f"the instance is {running.superseded_by}"
+        return None

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
-from ironic_virt.compute import faults
+from ironic_virt.compute.actions import VM_STATES
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import Instance
-from ironic_virt.compute.power import VM_STATES
+from ironic_virt.compute.db.records import FaultReport, Instance
+from ironic_virt.compute.errors import one_line
 from ironic_virt.compute.states import TaskState, VmState
 
 LOG = logging.getLogger(__name__)
@@ -121,8 +121,8 @@ class PowerSync:
 
     def _gone(self, instance: Instance, error: exceptions.InstanceNotFound) -> None:
         message = (
-            f"{faults.one_line(error)} any more: somebody has taken it off node {instance.node}. "
+            f"{one_line(error)} any more: somebody has taken it off node {instance.node}. "
             "Delete it"
         )
-        if self._instances.fail(instance.uuid, None, faults.fault(error, message)):
+        if self._instances.fail(instance.uuid, None, FaultReport.of(error, message)):
             LOG.error("Instance %s: %s", instance.uuid, message)

@@ -24,16 +24,14 @@ from oslo_log import log as logging
 
 from ironic_virt import conf as options
 from ironic_virt import exceptions, virt
-from ironic_virt.compute import crash_dump, interfaces, power, rescue
-from ironic_virt.compute.build import Build
 from ironic_virt.compute.db import Database, records
-from ironic_virt.compute.delete import Delete
-from ironic_virt.compute.engine.in_flight import InFlight
+from ironic_virt.compute.engine.carrying_out import CarryingOut
+from ironic_virt.compute.engine.in_flight import MOST_WAITING, InFlight
 from ironic_virt.compute.engine.loops import Loop
 from ironic_virt.compute.engine.metrics import Metrics
 from ironic_virt.compute.engine.outage import Outage
 from ironic_virt.compute.engine.power_sync import PowerSync
-from ironic_virt.compute.engine.tasks import Action, Pool, Tasks
+from ironic_virt.compute.engine.tasks import Tasks
 from ironic_virt.compute.engine.virtapi import ServiceVirtAPI
 from ironic_virt.compute.errors import (
     DatabaseFailed,
@@ -41,10 +39,8 @@ from ironic_virt.compute.errors import (
     ServiceNotFound,
     ServiceSuperseded,
 )
-from ironic_virt.compute.placing import Placing
-from ironic_virt.compute.rebuild import Rebuild
-from ironic_virt.compute.states import TaskState
 from ironic_virt.compute.tracker import Tracker
+from ironic_virt.compute.verbs import Threads
 
 LOG = logging.getLogger(__name__)
 
@@ -91,7 +87,15 @@ class Service:
         self.host: str = conf.host
         self.incarnation = str(uuid.uuid4())
         self.metrics = Metrics(self.host, version, clock=clock)
-        self._in_flight = InFlight()
+        self._in_flight = InFlight(
+            {
+                Threads.BUILDS: conf.compute.max_concurrent_builds,
+                Threads.DELETES: conf.compute.max_concurrent_tasks,
+                Threads.OTHERS: conf.compute.max_concurrent_tasks,
+            },
+            self.may_act,
+        )
+        self._reported_at = clock()
         self._database_outage = Outage(
             "The records are out of reach",
             "What is being deployed goes on; nothing new begins until it is back",
@@ -107,36 +111,18 @@ class Service:
             database,
             restore=lambda: conf.compute.power_sync_action == "restore",
         )
-        self._executors = [
-            make_executor(conf.compute.max_concurrent_builds),
-            make_executor(conf.compute.max_concurrent_tasks),
-        ]
+        self._executors = {kind: make_executor(MOST_WAITING) for kind in Threads}
         self._tasks = Tasks(
-            lambda: database.instances.wanted(self.host),
-            database.actions.list,
-            self._actions(),
-            [
-                Pool(
-                    [TaskState.SPAWNING, TaskState.REBUILDING],
-                    conf.compute.max_concurrent_builds,
-                    self._executors[0],
-                ),
-                Pool(
-                    [
-                        TaskState.DELETING,
-                        *power.TASKS,
-                        *rescue.TASKS,
-                        *interfaces.TASKS,
-                        *crash_dump.TASKS,
-                    ],
-                    conf.compute.max_concurrent_tasks,
-                    self._executors[1],
-                ),
-            ],
+            self.host,
+            database,
+            CarryingOut(conf, self.driver, database, self.incarnation),
+            self._executors,
             self._in_flight,
             self.metrics,
             self._database_outage,
+            may_act=self.may_act,
             on_end=self._task_ended,
+            wake=lambda: self._loops["tasks"].wake(),
             clock=clock,
         )
         self._wait_until = 0.0
@@ -152,19 +138,6 @@ class Service:
             ),
         }
 
-    def _actions(self) -> dict[TaskState, Action]:
-        placing = Placing(self._conf, self._db)
-        change = power.PowerChange(self.driver, self._db)
-        return {
-            TaskState.SPAWNING: Build(self._conf, self.driver, self._db, placing),
-            TaskState.REBUILDING: Rebuild(self.driver, self._db),
-            TaskState.DELETING: Delete(self.driver, self._db),
-            **dict.fromkeys(power.TASKS, change),
-            **dict.fromkeys(rescue.TASKS, rescue.Rescue(self.driver, self._db)),
-            **dict.fromkeys(interfaces.TASKS, interfaces.Interfaces(self.driver, self._db)),
-            **dict.fromkeys(crash_dump.TASKS, crash_dump.CrashDump(self.driver, self._db)),
-        }
-
     def _loop(self, name: str, action: Callable[[], None], interval: Callable[[], float]) -> Loop:
         return Loop(name, action, interval, fatal=(ServiceSuperseded,), on_fatal=self._on_fatal)
 
@@ -177,6 +150,7 @@ class Service:
         """
         self.driver.init_host(self.host)
         former = self._registered()
+        self._reported_at = self._clock()
         service = self._db.services.register(
             self.host,
             version=self._version,
@@ -219,28 +193,35 @@ class Service:
     def stop(self, timeout: float) -> list[str]:
         """End in order.
 
-        Nothing new begins; what is being done has ``timeout`` seconds.  What is not
-        done then goes on in Ironic, and the next process of this name takes it up.
+        The records say at once that the service is down, and nothing new begins.  Tasks that
+        wait for Ironic end at once, since that goes on without them; tasks that are in the
+        midst of requests have ``timeout`` seconds.  The next process of this name goes on
+        with them.
 
-        :returns: the instances whose tasks have not even noticed that they were to end.
+        :returns: the instances whose tasks have not ended.
         """
         self._tasks.drain()
-        self._loops["tasks"].stop()
-        self._loops["tasks"].join(CANCEL_SECONDS)
-        left = self._in_flight.wait(0)
-        if left and timeout:
-            LOG.info("Waiting up to %.0f s for the tasks of %d instances", timeout, len(left))
-            left = self._in_flight.wait(timeout)
-        if left:
-            LOG.warning(
-                "The tasks of %d instances go on when this service is started again: %s",
-                *(len(left), ", ".join(left)),
-            )
+        for name in ("tasks", "report"):
+            self._loops[name].stop()
+        for name in ("tasks", "report"):
+            self._loops[name].join(1.0)
+        with self._watching_database():
+            self._db.services.leave(self.host, self.incarnation)
+        begun = self._in_flight.wait(0)
+        self._in_flight.stop()
         self.driver.cleanup_host()
         left = self._in_flight.wait(CANCEL_SECONDS)
+        if left and timeout > CANCEL_SECONDS:
+            LOG.info("Waiting up to %.0f s for the tasks of %d instances", timeout, len(left))
+            left = self._in_flight.wait(timeout - CANCEL_SECONDS)
+        if begun:
+            LOG.warning(
+                "The tasks of %d instances go on when this service is started again: %s",
+                *(len(begun), ", ".join(begun)),
+            )
         for loop in self._loops.values():
             loop.stop()
-        for executor in self._executors:
+        for executor in self._executors.values():
             executor.shutdown(wait=not left)
         for loop in self._loops.values():
             loop.join(1.0)
@@ -253,6 +234,7 @@ class Service:
 
         :raises ServiceSuperseded: another process has taken over its name.
         """
+        began = self._clock()
         with self._watching_database():
             self._db.services.heartbeat(
                 self.host,
@@ -260,6 +242,14 @@ class Service:
                 conductor_group=self._conf.ironic.conductor_group,
                 shard_key=self._conf.ironic.shard_key,
             )
+            self._reported_at = began
+
+    def may_act(self) -> bool:
+        """Whether this service has reported within ``service_down_time``.
+
+        One that has not counts as down: its nodes may be given to another one.
+        """
+        return self._clock() - self._reported_at <= float(self._conf.service_down_time)
 
     def look(self) -> None:
         """Begin what is wanted.
@@ -312,4 +302,3 @@ class Service:
     def _task_ended(self, instance: records.Instance) -> None:
         if instance.node is not None:
             self._tracker.forget(instance.node)
-        self._loops["tasks"].wake()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Carries out what is wanted of this host's instances, as often as it takes.
+"""Begins what is wanted of this host's instances, as often as it takes.
 
-Level-triggered: each look reads from the records what is wanted and not yet so,
-and begins as much of it as there are free threads.  What a look doesn't begin
-comes with a later one.  Nothing is kept here that a restart would miss.
+Level-triggered: each look reads from the records what is wanted and not yet so.  As much of it
+is begun as there is room for; the rest is begun when a task ends or waits, without another
+look.  A task reads its instance's record when its turn comes, so what a look has read may be
+old.  Nothing is kept here that a restart would miss.
 
 :meth:`Tasks.look` is for one thread at a time; the tasks run in others.
 """
@@ -12,201 +13,205 @@ comes with a later one.  Nothing is kept here that a restart would miss.
 from __future__ import annotations
 
 import concurrent.futures
-import enum
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from oslo_context import context as oslo_context
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
-from ironic_virt.compute.db.records import Action as Asked
-from ironic_virt.compute.db.records import Instance
+from ironic_virt.compute.actions import Result, TryLater
+from ironic_virt.compute.db import Database
+from ironic_virt.compute.db.records import Action, Instance, Wanted
 from ironic_virt.compute.engine.in_flight import InFlight
 from ironic_virt.compute.engine.metrics import Metrics
 from ironic_virt.compute.engine.outage import Outage
 from ironic_virt.compute.engine.retries import Retries
-from ironic_virt.compute.errors import DatabaseFailed, DatabaseUnreachable
+from ironic_virt.compute.errors import DatabaseFailed, DatabaseUnreachable, NoSuchInstance
 from ironic_virt.compute.states import TaskState
+from ironic_virt.compute.verbs import BY_TASK, Threads, Verb
 
 LOG = logging.getLogger(__name__)
 
 
-class Result(enum.StrEnum):
-    """How a task ended."""
+class CarryOut(Protocol):
+    """See :class:`~ironic_virt.compute.engine.carrying_out.CarryingOut`."""
 
-    DONE = "done"
-    FAILED = "failed"
-    RESCHEDULED = "rescheduled"
-    ABORTED = "aborted"
-    PUT_OFF = "put off"
-    LEFT = "left"
-
-
-class TryLater(Exception):
-    """It can't be done now, and nothing was decided.
-
-    :param reason: why, a sentence without its full stop.
-    """
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
-
-
-class Action(Protocol):
-    """Carries one kind of task out, from whatever state it finds.
-
-    :raises TryLater: it has to be done again, a little later.
-    :raises WaitCancelled: the service stops, or the instance isn't its any more.
-    """
-
-    def __call__(self, context: oslo_context.RequestContext, instance: Instance) -> Result: ...
-
-
-class Pool:
-    """Threads for some tasks.
-
-    :param tasks: which ones.
-    :param size: how many at a time.
-    """
-
-    def __init__(
-        self, tasks: Iterable[TaskState], size: int, executor: concurrent.futures.Executor
-    ) -> None:
-        self.tasks = tuple(tasks)
-        self.size = size
-        self.executor = executor
+    def __call__(self, verb: Verb, instance: Instance, request_id: str | None) -> Result: ...
 
 
 class Tasks:
     """Looks what is wanted, and has it carried out.
 
-    :param wanted: reads from the records this host's instances of which something
-        is wanted, those first that wait longest.
-    :param asked: reads what was ever asked of an instance, the oldest first.
-    :param actions: what to do for each task.
-    :param pools: each task is in one of them.
-    :param on_end: told, in its thread, that an instance's task has ended.
+    :param host: this service's host name.
+    :param executors: the threads of each kind.
+    :param may_act: says whether this process may still act for the host.
+    :param on_end: called in a task's thread when it has ended.
+    :param wake: has :meth:`look` called soon.
     :param clock: a monotonic clock in seconds.
     """
 
     def __init__(
         self,
-        wanted: Callable[[], Sequence[Instance]],
-        asked: Callable[[str], Sequence[Asked]],
-        actions: Mapping[TaskState, Action],
-        pools: Iterable[Pool],
+        host: str,
+        database: Database,
+        carry_out: CarryOut,
+        executors: Mapping[Threads, concurrent.futures.Executor],
         in_flight: InFlight,
         metrics: Metrics,
-        database: Outage,
+        outage: Outage,
         *,
+        may_act: Callable[[], bool] = lambda: True,
         on_end: Callable[[Instance], None] = lambda _instance: None,
+        wake: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._wanted = wanted
-        self._asked = asked
-        self._actions = actions
-        self._pools = tuple(pools)
-        self._pool_of = {task: pool for pool in self._pools for task in pool.tasks}
+        self._host = host
+        self._db = database
+        self._carry_out = carry_out
+        self._executors = executors
         self._in_flight = in_flight
         self._metrics = metrics
-        self._database = database
+        self._outage = outage
+        self._may_act = may_act
         self._on_end = on_end
+        self._wake = wake
         self._clock = clock
         self._retries = Retries(clock)
+        self._lock = threading.Lock()
+        self._backlog: dict[Threads, dict[str, Wanted]] = {}
         self._draining = False
         self._strange = logs.Told()
+        in_flight.on_room = self._fill
 
     def drain(self) -> None:
         """Begin nothing any more."""
         self._draining = True
 
     def look(self) -> None:
-        """Begin what is wanted, as far as there are threads for it.
+        """Read what is wanted, and begin as much of it as there is room for.
 
         :raises DatabaseUnreachable: the records can't be read.
         """
-        self._in_flight.looking()
-        wanted = {one.uuid: one for one in self._wanted()}
-        tasks = {uuid: task for uuid, one in wanted.items() if (task := self._task_of(one))}
-        self._retries.keep_only(list(tasks.items()))
-        self._in_flight.compare(tasks)
-        free = {pool: pool.size - self._in_flight.count(*pool.tasks) for pool in self._pools}
-        for uuid, task in tasks.items():
-            if self._draining:
-                return
-            pool = self._pool_of[task]
-            if free[pool] <= 0 or not self._retries.is_due((uuid, task)):
-                continue
-            instance = wanted[uuid]
-            if self._in_flight.begin(uuid, task, instance.node):
-                free[pool] -= 1
-                pool.executor.submit(self._carry_out, instance, task)
+        wanted = {one.uuid: one for one in self._db.instances.wanted(self._host)}
+        known = {uuid: one for uuid, one in wanted.items() if self._is_known(one)}
+        self._retries.keep_only([(uuid, one.task_state) for uuid, one in known.items()])
+        self._in_flight.compare({uuid: one.task_state for uuid, one in wanted.items()})
+        backlog: dict[Threads, dict[str, Wanted]] = {kind: {} for kind in Threads}
+        for uuid, one in known.items():
+            backlog[BY_TASK[TaskState(one.task_state)].threads][uuid] = one
+        with self._lock:
+            self._backlog = backlog
+        self._fill()
 
-    def _task_of(self, instance: Instance) -> TaskState | None:
-        """What is wanted, if this version can do it."""
-        try:
-            task = TaskState(instance.task_state or "")
-        except ValueError:
-            task = None
-        if task in self._pool_of:
-            return task
-        asked = (instance.uuid, instance.task_state or "")
-        if self._strange.is_news(asked):
+    def _is_known(self, wanted: Wanted) -> bool:
+        """Whether this version can do it."""
+        if wanted.task_state in BY_TASK:
+            return True
+        if self._strange.is_news(wanted):
             LOG.error(
                 "Instance %s: %r is wanted of it, which this version can't do; it is left alone",
-                *asked,
+                *(wanted.uuid, wanted.task_state),
             )
+        return False
+
+    def _fill(self) -> None:
+        """Begin what is known to be wanted, as far as there is room."""
+        for kind in Threads:
+            while (wanted := self._next(kind)) is not None:
+                verb = BY_TASK[TaskState(wanted.task_state)]
+                self._executors[kind].submit(self._run, wanted, verb)
+
+    def _next(self, kind: Threads) -> Wanted | None:
+        """Take what is begun next; ``None``: nothing, or there is no room."""
+        with self._lock:
+            if self._draining or not self._may_act() or not self._in_flight.has_room(kind):
+                return None
+            backlog = self._backlog.get(kind, {})
+            for uuid, wanted in backlog.items():
+                task = TaskState(wanted.task_state)
+                if not self._retries.is_due((uuid, task)):
+                    continue
+                if self._in_flight.begin(uuid, task, kind, wanted.node):
+                    del backlog[uuid]
+                    return wanted
         return None
 
-    # -- in the pools' threads ------------------------------------------------
+    # -- in the tasks' threads ------------------------------------------------
 
-    def _carry_out(self, instance: Instance, task: TaskState) -> None:
+    def _run(self, wanted: Wanted, verb: Verb) -> None:
         began = self._clock()
-        self._metrics.task_began(task)
-        result = Result.PUT_OFF
+        self._metrics.task_began(verb.task)
+        result, instance = Result.PUT_OFF, None
         try:
-            result = self._result(instance, task)
+            instance = self._still_wanted(wanted)
+            if instance is None:
+                result = Result.ABORTED
+            else:
+                result = self._result(instance, verb)
+        except (DatabaseUnreachable, DatabaseFailed) as error:
+            self._outage.failed(error)
+            self._put_off(wanted, "the database can't be used")
         finally:
-            self._metrics.task_ended(task, result, self._clock() - began)
-            self._in_flight.end(instance.uuid)
-            self._on_end(instance)
+            self._metrics.task_ended(verb.task, result, self._clock() - began)
+            self._in_flight.end(wanted.uuid)
+            if instance is not None:
+                self._on_end(instance)
+            if result in (Result.ABORTED, Result.RESCHEDULED):
+                # Something else may be wanted of it by now.
+                self._wake()
+            self._fill()
 
-    def _result(self, instance: Instance, task: TaskState) -> Result:
+    def _still_wanted(self, wanted: Wanted) -> Instance | None:
         try:
-            context = _log_context(instance, self._asked(instance.uuid))
-            result = self._actions[task](context, instance)
-            self._database.worked()
+            found = self._db.instances.get(wanted.uuid)
+        except NoSuchInstance:
+            return None
+        same = (found.host, found.task_state) == (self._host, wanted.task_state)
+        return found if same else None
+
+    def _result(self, instance: Instance, verb: Verb) -> Result:
+        task = verb.task
+        wanted = Wanted(instance.uuid, task, instance.node)
+        try:
+            request = _request(self._db.actions.list(instance.uuid))
+            _log_context(instance, request)
+            result = self._carry_out(verb, instance, request.request_id if request else None)
+            self._outage.worked()
             self._retries.forget((instance.uuid, task))
             return result
         except exceptions.WaitCancelled as error:
             LOG.info("%s. %s goes on later", error, task)
             return Result.LEFT
         except TryLater as later:
-            self._put_off(instance, task, later.reason)
+            self._put_off(wanted, later.reason)
         except (DatabaseUnreachable, DatabaseFailed) as error:
-            self._database.failed(error)
-            self._put_off(instance, task, "the database can't be used")
+            self._outage.failed(error)
+            self._put_off(wanted, "the database can't be used")
         except Exception:
             LOG.exception("Instance %s: %s broke off", instance.uuid, task)
-            self._put_off(instance, task, "of an error that nobody expected")
+            self._put_off(wanted, "of an error that nobody expected")
         return Result.PUT_OFF
 
-    def _put_off(self, instance: Instance, task: TaskState, reason: str) -> None:
-        seconds, first = self._retries.put_off((instance.uuid, task))
+    def _put_off(self, wanted: Wanted, reason: str) -> None:
+        seconds, first = self._retries.put_off((wanted.uuid, wanted.task_state))
         say = LOG.warning if first else LOG.debug
         say(
             "Instance %s, node %s: %s is tried again in %.0f s: %s",
-            *(instance.uuid, instance.node, task, seconds, reason),
+            *(wanted.uuid, wanted.node, wanted.task_state, seconds, reason),
         )
 
 
-def _log_context(instance: Instance, asked: Sequence[Asked]) -> oslo_context.RequestContext:
+def _request(actions: Sequence[Action]) -> Action | None:
+    """The request that is being carried out."""
+    return next((one for one in reversed(actions) if one.finish_time is None), None)
+
+
+def _log_context(instance: Instance, request: Action | None) -> None:
     """Have this thread's log lines name the instance and the request, until the next one."""
-    request = next((one for one in reversed(asked) if one.finish_time is None), None)
-    return oslo_context.RequestContext(
+    oslo_context.RequestContext(
         request_id=request.request_id if request else None,
         user_id=request.user_id if request else instance.user_id,
         project_id=request.project_id if request else instance.project_id,

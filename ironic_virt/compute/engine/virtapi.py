@@ -8,6 +8,7 @@ tasks' loop reads it from the records all the time anyway.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -91,6 +92,10 @@ class ServiceVirtAPI(virt.VirtAPI):
     def abort_reason(self, instance: virt.InstanceLike) -> str | None:
         """See :class:`virt.VirtAPI`."""
         return self._in_flight.abort_reason(instance.uuid)
+
+    def waiting(self, instance_uuid: str | None) -> contextlib.AbstractContextManager[None]:
+        """Another task may begin meanwhile."""
+        return self._in_flight.waiting(instance_uuid)
 
     def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive:
         """The instance's own data; Ironic makes the config drive of it."""

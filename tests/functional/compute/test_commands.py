@@ -313,14 +313,14 @@ def test_a_rebuild_is_asked_for_with_its_image(
     image = virt.ImageMeta(
         "https://images.example.test/b.raw", CHECKSUM, None, {"kernel_id": "k", "ramdisk_id": "r"}
     )
-    assert found.rebuild == records.Rebuild(image, preserve_ephemeral=True)
+    assert found.arguments == {"image": records.plain(image), "preserve_ephemeral": True}
     assert found.image.id == IMAGE[1], "until then"
     assert (shown["status"], shown["OS-EXT-STS:task_state"]) == ("REBUILD", "rebuilding")
     assert [row["Name"] for row in run.json("server", "list", "--status", "rebuild")] == ["web"]
     assert db.instances.finish(uuid, TaskState.REBUILDING, vm_state=VmState.ACTIVE)
     assert db.instances.get(uuid).image == image
     run.ok("server", "rebuild", "web")
-    assert db.instances.get(uuid).rebuild == records.Rebuild(image)
+    assert "image" not in db.instances.get(uuid).arguments
 
 
 def test_a_rebuild_that_failed_is_told_of(
@@ -350,7 +350,7 @@ def test_a_rescue_shows_the_password_that_it_has_made_up_and_only_then(
     built(db, uuid)
     shown = run.json("server", "rescue", "web")
     assert len(shown["adminPass"]) == 16
-    assert shown["adminPass"] == db.instances.rescue_password(uuid)
+    assert shown["adminPass"] == db.instances.get(uuid).arguments["password"]
     assert (shown["status"], shown["OS-EXT-STS:task_state"]) == ("ACTIVE", "rescuing")
     assert "adminPass" not in run.json("server", "show", "web")
     assert db.instances.finish(uuid, TaskState.RESCUING, vm_state=VmState.RESCUED)
@@ -362,7 +362,7 @@ def test_a_rescue_shows_the_password_that_it_has_made_up_and_only_then(
         *("server", "rescue", "web", "--password", PASSWORD, "-f", "value"),
         *("-c", "adminPass", "-c", "name"),
     ).split() == ["web", "None"]
-    assert db.instances.rescue_password(uuid) == PASSWORD
+    assert db.instances.get(uuid).arguments["password"] == PASSWORD
 
 
 def test_a_rescue_that_is_not_waited_for_any_longer_tells_its_password(
@@ -376,7 +376,7 @@ def test_a_rescue_that_is_not_waited_for_any_longer_tells_its_password(
         *("-q", "--log-file", str(log), "server", "rescue", "web", "--wait", "--timeout", "0.01")
     )
     assert (result.code, result.out) == (1, "")
-    password = db.instances.rescue_password(uuid)
+    password = db.instances.get(uuid).arguments["password"]
     assert password is not None
     first, second = result.err.splitlines()
     assert first == f"The password is {password}"

@@ -104,7 +104,8 @@ def test_an_instance_that_no_node_was_found_for_says_why_and_is_deleted_at_once(
 def test_what_is_wanted_is_seen_by_the_service_that_has_the_instance(
     db: Database, building: records.Instance
 ) -> None:
-    assert db.instances.wanted("one") == [building]
+    (wanted,) = db.instances.wanted("one")
+    assert (wanted.uuid, wanted.task_state) == (building.uuid, "spawning")
     assert db.instances.wanted("two") == []
     assert db.instances.finish(
         building.uuid,
@@ -330,8 +331,8 @@ def test_a_port_of_one_instance_is_not_attached_to_another(db: Database) -> None
         db.instances.finish(made.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
     attaching = TaskState.ATTACHING_INTERFACE
     with pytest.raises(errors.ConflictingRequest, match=f"{first.uuid} has the interface a"):
-        db.instances.request(second.uuid, attaching, interface=virt.Vif("a"))
-    db.instances.request(second.uuid, attaching, interface=virt.Vif("c"))
+        db.instances.request(second.uuid, attaching, {"vif": "a"})
+    db.instances.request(second.uuid, attaching, {"vif": "c"})
     # What is on its way counts, too.
     with pytest.raises(errors.ConflictingRequest, match=f"{second.uuid} has the interface c"):
-        db.instances.request(first.uuid, attaching, interface=virt.Vif("c"))
+        db.instances.request(first.uuid, attaching, {"vif": "c"})

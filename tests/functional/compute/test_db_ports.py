@@ -40,7 +40,7 @@ def active(db: Database, *ids: str) -> str:
 
 
 def attach(db: Database, uuid: str, port: str) -> None:
-    db.instances.request(uuid, ATTACHING, interface=virt.Vif(port))
+    db.instances.request(uuid, ATTACHING, {"vif": port})
 
 
 def held(db: Database) -> dict[str, str]:
@@ -56,11 +56,11 @@ def test_a_port_is_held_from_the_request_until_it_is_gone(db: Database) -> None:
     attach(db, uuid, "b")
     assert held(db) == {"a": uuid, "b": uuid}
     db.instances.finish(uuid, ATTACHING, vm_state=VmState.ACTIVE)
-    db.instances.request(uuid, DETACHING, interface=virt.Vif("a"))
+    db.instances.request(uuid, DETACHING, {"vif": "a"})
     assert held(db) == {"a": uuid, "b": uuid}
     db.instances.fail(uuid, DETACHING, FAULT, vm_state=VmState.ACTIVE)
     assert held(db) == {"a": uuid, "b": uuid}
-    db.instances.request(uuid, DETACHING, interface=virt.Vif("a"))
+    db.instances.request(uuid, DETACHING, {"vif": "a"})
     db.instances.finish(uuid, DETACHING, vm_state=VmState.ACTIVE)
     assert held(db) == {"b": uuid}
     attach(db, uuid, "c")

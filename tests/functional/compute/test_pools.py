@@ -152,7 +152,7 @@ def test_dozens_at_once_get_nodes_of_the_right_kind_whoever_dies_and_one_more_ge
         fault = db.faults.latest(none.instance.uuid)
         assert fault is not None
         assert "No valid host" in fault.message
-        asking.delete(none.instance.uuid)
+        asking.ask("delete", none.instance.uuid)
 
     for uuid in of_kind:
         db.instances.request(uuid, TaskState.DELETING)

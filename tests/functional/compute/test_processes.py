@@ -54,54 +54,38 @@ def metrics_port() -> Iterator[int]:
 # -- ends -------------------------------------------------------------------------
 
 
-def test_sigterm_lets_what_is_in_flight_end_and_begins_nothing(
+def test_sigterm_leaves_what_waits_for_ironic_to_the_next_process(
     compute: Compute, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
 ) -> None:
     first, second = nodes = server.fake.add_nodes(2, **GOLD)
-    service = compute().started()
+    service = compute(DEFAULT={"graceful_shutdown_timeout": 3600}).started()
     wait_for_nodes(db, "compute1", nodes)
     ironic_clock.stop()
-    in_flight = create(db, first)
+    waiting = create(db, first)
     wait_for_deployment(server, first)
     service.signal(signal.SIGTERM)
-    service.wait_for_text("Waiting up to")
+    assert service.wait() == 0
+    assert db.services.get("compute1").last_seen_at is None, "it is down, and says so"
     too_late = create(db, second)
-    ironic_clock.go_on()
-    assert service.wait() == 0
-    assert db.instances.get(in_flight).vm_state == "active"
-    assert db.instances.get(too_late).task_state == "spawning"
-    assert deployments(server) == [first]
-
-
-def test_what_is_not_done_in_time_is_taken_up_by_the_next_process(
-    compute: Compute, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
-) -> None:
-    nodes = server.fake.add_nodes(1, **GOLD)
-    service = compute(DEFAULT={"graceful_shutdown_timeout": 0}).started()
-    wait_for_nodes(db, "compute1", nodes)
-    ironic_clock.stop()
-    uuid = create(db, nodes[0])
-    wait_for_deployment(server, nodes[0])
-    service.signal(signal.SIGTERM)
-    assert service.wait() == 0
-    assert server.fake.node(nodes[0])["provision_state"] == "deploying"
-    assert db.instances.get(uuid).task_state == "spawning"
+    assert server.fake.node(first)["provision_state"] == "deploying"
+    assert db.instances.get(waiting).task_state == "spawning"
     service.started()
     ironic_clock.go_on()
-    wait_until(db, uuid, "active")
+    for uuid in (waiting, too_late):
+        wait_until(db, uuid, "active")
+        assert db.faults.latest(uuid) is None
     assert deployments(server) == nodes
-    assert db.faults.latest(uuid) is None
 
 
-def test_a_second_sigterm_ends_it_at_once(
-    compute: Compute, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
+def test_a_second_sigterm_ends_what_a_request_holds_up(
+    compute: Compute, db: Database, server: FakeIronicServer
 ) -> None:
     nodes = server.fake.add_nodes(1, **GOLD)
     service = compute(DEFAULT={"graceful_shutdown_timeout": 3600}).started()
     wait_for_nodes(db, "compute1", nodes)
-    ironic_clock.stop()
+    hanging = server.fake.faults.hang("PATCH", "/nodes/")
     uuid = create(db, nodes[0])
-    wait_for_deployment(server, nodes[0])
+    wait_for("the request", lambda: hanging.hits)
     service.signal(signal.SIGTERM)
     service.wait_for_text("Told to end")
     service.signal(signal.SIGTERM)
@@ -170,16 +154,16 @@ def test_a_power_cut_in_mid_rescue_costs_nothing_but_time(
         (TaskState.RESCUING, "rescue", "rescued"),
         (TaskState.UNRESCUING, "unrescue", "active"),
     ):
-        password = PASSWORD if task is TaskState.RESCUING else None
+        arguments = {"password": PASSWORD} if task is TaskState.RESCUING else None
         ironic_clock.stop()
-        db.instances.request(uuid, task, rescue_password=password)
+        db.instances.request(uuid, task, arguments)
         wait_for(verb, lambda verb=verb: deployments(server, verb))  # type: ignore[misc]
         service.kill()
         assert db.instances.get(uuid).task_state == task
         service.started()
         ironic_clock.go_on()
         wait_until(db, uuid, becomes)
-        assert db.instances.rescue_password(uuid) is None
+        assert db.instances.get(uuid).arguments == {}
     assert {
         entry.body.get("rescue_password")
         for entry in server.fake.requests.matching("PUT", "/states/provision$")

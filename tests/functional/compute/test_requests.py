@@ -96,7 +96,7 @@ def test_whoever_serves_in_this_process_is_told(
     told: list[int] = []
     asking = Requests(database_conf, db, wake=lambda: told.append(len(claimed(db))))
     (request,) = asking.create(wanted())
-    asking.delete(request.instance.uuid)
+    asking.ask("delete", request.instance.uuid)
     assert told == [1, 1]
 
 
@@ -138,7 +138,7 @@ def test_without_a_node_it_is_in_error_and_says_filter_by_filter_why(
     (action,) = db.actions.list(found.uuid)
     assert action.finish_time is not None
     assert action.message == fault.message
-    assert asking.delete(found.uuid).instance.is_deleted
+    assert asking.ask("delete", found.uuid).instance.is_deleted
 
 
 def test_a_node_that_was_taken_meanwhile_costs_another_try(
@@ -239,16 +239,16 @@ def test_a_flavor_of_unknown_form_is_refused_and_nothing_written(
 def test_requests_follow_the_state(asking: Requests, db: Database, nodes: Sequence[str]) -> None:
     (request,) = asking.create(wanted(display_name="web"))
     with pytest.raises(errors.ConflictingRequest):
-        asking.start("web")
+        asking.ask("start", "web")
     finish(db, request)
-    stop = asking.stop("web")
+    stop = asking.ask("stop", "web")
     assert (stop.action, stop.instance.task_state) == ("stop", "powering-off")
     finish(db, stop, vm_state=VmState.STOPPED)
-    finish(db, asking.start("web"))
-    finish(db, asking.reboot("web"))
-    hard = asking.reboot(request.instance.uuid, hard=True)
+    finish(db, asking.ask("start", "web"))
+    finish(db, asking.ask("reboot", "web"))
+    hard = asking.ask("hard_reboot", request.instance.uuid)
     assert hard.instance.task_state == "rebooting-hard"
-    asking.delete("web")
+    asking.ask("delete", "web")
     actions = [action.action for action in db.actions.list(request.instance.uuid)]
     assert actions == ["create", "stop", "start", "reboot", "reboot", "delete"]
 
@@ -258,9 +258,9 @@ def test_a_name_that_several_have_is_refused(
 ) -> None:
     for _ in range(2):
         asking.create(wanted(display_name="web"))
-    for ask in (asking.delete, asking.stop, asking.start, asking.reboot):
+    for verb in ("delete", "stop", "start", "reboot"):
         with pytest.raises(errors.AmbiguousName):
-            ask("web")
+            asking.ask(verb, "web")
     assert {one.task_state for one in db.instances.list()} == {"spawning"}
 
 
@@ -327,7 +327,7 @@ def test_a_build_that_somebody_deletes_is_superseded(
 ) -> None:
     asking = requests(database_conf, db)
     (request,) = asking.create(wanted())
-    pauses = Pauses(lambda: asking.delete(request.instance.uuid))
+    pauses = Pauses(lambda: asking.ask("delete", request.instance.uuid))
     (outcome,) = requests(database_conf, db, pauses).wait([request])
     assert outcome.error == "superseded by a delete"
 
@@ -355,11 +355,11 @@ def test_what_others_ask_for_later_is_not_taken_for_ones_own(
     asking = requests(database_conf, db)
     (request,) = asking.create(wanted(display_name="web"))
     finish(db, request)
-    first = asking.reboot("web")
+    first = asking.ask("reboot", "web")
 
     def done_and_asked_for_again_in_vain() -> None:
         finish(db, first)
-        asking.reboot("web", hard=True)
+        asking.ask("hard_reboot", "web")
         db.instances.fail(request.instance.uuid, TaskState.REBOOTING_HARD, FAULT)
 
     pauses = Pauses(done_and_asked_for_again_in_vain)
@@ -372,7 +372,7 @@ def test_two_who_delete_both_see_the_end(
 ) -> None:
     asking = requests(database_conf, db)
     (request,) = asking.create(wanted(display_name="web"))
-    deletes = [asking.delete("web"), asking.delete("web")]
+    deletes = [asking.ask("delete", "web"), asking.ask("delete", "web")]
     pauses = Pauses(lambda: db.instances.deleted(request.instance.uuid))
     outcomes = requests(database_conf, db, pauses).wait(deletes)
     assert [(one.instance.vm_state, one.error) for one in outcomes] == [("deleted", None)] * 2
@@ -383,7 +383,7 @@ def test_two_who_delete_both_see_that_it_failed(
 ) -> None:
     asking = requests(database_conf, db)
     (request,) = asking.create(wanted(display_name="web"))
-    deletes = [asking.delete("web"), asking.delete("web")]
+    deletes = [asking.ask("delete", "web"), asking.ask("delete", "web")]
     pauses = Pauses(
         lambda: db.instances.fail(request.instance.uuid, TaskState.DELETING, FAULT),
     )

@@ -10,6 +10,7 @@ task is carried out within the round that begins it.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import datetime
 import itertools
 import shutil
@@ -23,6 +24,7 @@ from ironic_virt import conf as options
 from ironic_virt import virt
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.engine.service import Service
+from ironic_virt.compute.errors import DatabaseUnreachable
 from ironic_virt.conf import database as database_options
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver import stage as driver_stage
@@ -172,6 +174,7 @@ class ServiceStage:
         for number in range(rounds):
             if number:
                 self.fake.advance(60)
+            with contextlib.suppress(DatabaseUnreachable):
                 self.service.report()
             self.service.look()
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from ironic_virt import virt
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute import crashing
@@ -20,9 +19,9 @@ from tests.unit.compute.service_stage import ServiceStage, make_conf
 PASSWORD = "correct horse"
 VIF = "9d1c54a0-0000-4000-8000-000000000001"
 WITH: dict[TaskState, dict[str, Any]] = {
-    TaskState.RESCUING: {"rescue_password": PASSWORD},
-    TaskState.ATTACHING_INTERFACE: {"interface": virt.Vif(VIF)},
-    TaskState.DETACHING_INTERFACE: {"interface": virt.Vif(VIF)},
+    TaskState.RESCUING: {"password": PASSWORD},
+    TaskState.ATTACHING_INTERFACE: {"vif": VIF},
+    TaskState.DETACHING_INTERFACE: {"vif": VIF},
 }
 
 Story = Callable[[ServiceStage, str], None]
@@ -64,7 +63,7 @@ class Deaths:
             prepare(stage.fake, node)
             for task in tasks[1:]:
                 stage.look()
-                stage.db.instances.request(uuid, task, **WITH.get(task, {}))
+                stage.db.instances.request(uuid, task, WITH.get(task))
             return uuid
 
         return self._deaths(make_fake, begin)
@@ -114,7 +113,7 @@ def test_a_build_that_cannot_work_ends_in_error_with_the_reason(deaths: Deaths) 
 def test_a_rebuild_goes_on(deaths: Deaths) -> None:
     for where, again, uuid in deaths(TaskState.SPAWNING, TaskState.REBUILDING):
         assert again.state(uuid) == ("active", None), where
-        assert again.instance(uuid).rebuild is None, where
+        assert again.instance(uuid).arguments == {}, where
         assert again.ironic.provision_requests("rebuild") == 1, where
         check_whole(again, uuid, where)
 
@@ -141,7 +140,7 @@ def test_a_rescue_goes_on(deaths: Deaths) -> None:
         assert again.state(uuid) == ("rescued", None), where
         asked = again.fake.requests.matching("PUT", "/states/provision$")
         assert {entry.body["rescue_password"] for entry in asked} == {PASSWORD}, where
-        assert again.db.instances.rescue_password(uuid) is None, where
+        assert again.instance(uuid).arguments == {}, where
         check_whole(again, uuid, where)
 
 

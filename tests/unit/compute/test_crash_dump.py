@@ -37,7 +37,7 @@ def uuid(stage: ServiceStage, node: str) -> str:
 
 
 def ask(stage: ServiceStage, uuid: str) -> None:
-    Requests(stage.conf, stage.db).trigger_crash_dump(uuid)
+    Requests(stage.conf, stage.db).ask("trigger_crash_dump", uuid)
 
 
 def sent(stage: ServiceStage) -> list[int | None]:
@@ -134,7 +134,7 @@ def test_it_is_refused_where_no_system_runs(stage: ServiceStage, fake: FakeIroni
 
 def test_one_that_is_stopped_or_busy_is_refused(stage: ServiceStage, uuid: str) -> None:
     requests = Requests(stage.conf, stage.db)
-    requests.stop(uuid)
+    requests.ask("stop", uuid)
     with pytest.raises(ConflictingRequest, match=r"it is busy \(powering-off\)"):
         ask(stage, uuid)
     stage.look()
@@ -145,14 +145,14 @@ def test_one_that_is_stopped_or_busy_is_refused(stage: ServiceStage, uuid: str) 
 
 def test_a_delete_supersedes_one_that_has_not_begun(stage: ServiceStage, uuid: str) -> None:
     ask(stage, uuid)
-    Requests(stage.conf, stage.db).delete(uuid)
+    Requests(stage.conf, stage.db).ask("delete", uuid)
     stage.look()
     assert (stage.state(uuid), sent(stage)) == (("deleted", None), [])
 
 
 def test_what_a_rescue_runs_can_be_crashed_too(stage: ServiceStage, uuid: str) -> None:
     requests = Requests(stage.conf, stage.db)
-    requests.rescue(uuid, "correct horse")
+    requests.ask("rescue", uuid, password="correct horse")
     stage.look()
     ask(stage, uuid)
     assert stage.instance(uuid).task_state == TaskState.TRIGGERING_CRASH_DUMP

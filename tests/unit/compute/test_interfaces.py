@@ -40,12 +40,12 @@ def requests(stage: ServiceStage) -> Requests:
 
 
 def attach(stage: ServiceStage, uuid: str, vif: str = SECOND) -> None:
-    requests(stage).attach_interface(uuid, vif)
+    requests(stage).ask("attach_interface", uuid, vif=vif)
     stage.look()
 
 
 def detach(stage: ServiceStage, uuid: str, vif: str = SECOND) -> None:
-    requests(stage).detach_interface(uuid, vif)
+    requests(stage).ask("detach_interface", uuid, vif=vif)
     stage.look()
 
 
@@ -65,15 +65,15 @@ def test_one_comes_and_goes(stage: ServiceStage, node: str, uuid: str) -> None:
     assert ports(stage, uuid) == [SECOND]
     assert attached(stage, node) == [SECOND]
     found = stage.instance(uuid)
-    assert (found.interface, found.power_state) == (None, virt.PowerState.RUNNING)
+    assert (found.arguments, found.power_state) == ({}, virt.PowerState.RUNNING)
     actions = [(one.action, one.message) for one in stage.db.actions.list(uuid)[1:]]
     assert actions == [("attach_interface", None), ("detach_interface", None)]
 
 
 def test_until_it_is_there_the_instance_does_not_have_it(stage: ServiceStage, uuid: str) -> None:
-    requests(stage).attach_interface(uuid, SECOND)
+    requests(stage).ask("attach_interface", uuid, vif=SECOND)
     wanted = stage.instance(uuid)
-    assert (wanted.task_state, wanted.interface) == ("attaching-interface", virt.Vif(SECOND))
+    assert (wanted.task_state, wanted.arguments) == ("attaching-interface", {"vif": SECOND})
     assert ports(stage, uuid) == [FIRST]
 
 
@@ -94,7 +94,7 @@ def test_a_node_without_a_free_port_leaves_it_as_it_was(
     attach(stage, uuid, THIRD)
     assert (stage.state(uuid), ports(stage, uuid)) == (("active", None), [FIRST, SECOND])
     assert f"VIF {THIRD} could not be attached" in stage.fault(uuid)
-    assert stage.instance(uuid).interface is None
+    assert stage.instance(uuid).arguments == {}
 
 
 def test_what_ironic_will_not_detach_stays(stage: ServiceStage, node: str, uuid: str) -> None:
@@ -105,12 +105,12 @@ def test_what_ironic_will_not_detach_stays(stage: ServiceStage, node: str, uuid:
 
 
 def test_one_that_is_stopped_or_rescued_gets_one_too(stage: ServiceStage, uuid: str) -> None:
-    requests(stage).stop(uuid)
+    requests(stage).ask("stop", uuid)
     stage.look()
     attach(stage, uuid)
     assert stage.state(uuid) == ("stopped", None)
     detach(stage, uuid)
-    requests(stage).rescue(uuid, "correct horse")
+    requests(stage).ask("rescue", uuid, password="correct horse")
     stage.look()
     attach(stage, uuid)
     assert (stage.state(uuid), ports(stage, uuid)) == (("rescued", None), [FIRST, SECOND])
@@ -131,9 +131,9 @@ def test_a_delete_supersedes_it_and_takes_all_off(
     stage: ServiceStage, node: str, uuid: str
 ) -> None:
     attach(stage, uuid)
-    requests(stage).attach_interface(uuid, THIRD)
-    requests(stage).delete(uuid)
-    assert stage.instance(uuid).interface is None
+    requests(stage).ask("attach_interface", uuid, vif=THIRD)
+    requests(stage).ask("delete", uuid)
+    assert stage.instance(uuid).arguments == {}
     stage.look()
     assert stage.state(uuid) == ("deleted", None)
     assert attached(stage, node) == []
@@ -141,6 +141,6 @@ def test_a_delete_supersedes_it_and_takes_all_off(
 
 def test_a_rebuild_keeps_what_came(stage: ServiceStage, node: str, uuid: str) -> None:
     attach(stage, uuid)
-    requests(stage).rebuild(uuid)
+    requests(stage).ask("rebuild", uuid)
     stage.look()
     assert (stage.state(uuid), attached(stage, node)) == (("active", None), [FIRST, SECOND])

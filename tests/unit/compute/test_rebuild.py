@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ironic_virt import virt
+from ironic_virt.compute.db import records
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
@@ -36,7 +37,8 @@ def uuid(stage: ServiceStage, node: str) -> str:
 
 
 def rebuild(stage: ServiceStage, uuid: str, image: virt.ImageMeta | None = OTHER) -> None:
-    stage.db.instances.request(uuid, TaskState.REBUILDING, image=image)
+    arguments = None if image is None else {"image": records.plain(image)}
+    stage.db.instances.request(uuid, TaskState.REBUILDING, arguments)
     stage.look()
 
 
@@ -72,7 +74,7 @@ def test_what_ironic_refuses_leaves_it_as_it_was(
     rebuild(stage, uuid)
     left = stage.instance(uuid)
     assert (left.vm_state, left.task_state, left.image) == ("active", None, IMAGE)
-    assert left.rebuild is None
+    assert left.arguments == {}
     assert "the disk is as it was: the node is in maintenance (fan)" in stage.fault(uuid)
 
 
@@ -102,9 +104,9 @@ def test_while_ironic_is_out_of_reach_it_is_put_off(stage: ServiceStage, uuid: s
 
 
 def test_a_delete_supersedes_it(stage: ServiceStage, uuid: str) -> None:
-    stage.db.instances.request(uuid, TaskState.REBUILDING, image=OTHER)
+    stage.db.instances.request(uuid, TaskState.REBUILDING, {"image": records.plain(OTHER)})
     stage.db.instances.request(uuid, TaskState.DELETING)
-    assert stage.instance(uuid).rebuild is None
+    assert stage.instance(uuid).arguments == {}
     stage.look()
     assert stage.state(uuid) == ("deleted", None)
     assert stage.ironic.provision_requests("rebuild") == 0

@@ -11,7 +11,6 @@ from ironic_virt import exceptions, virt
 from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import models
 from ironic_virt.compute.errors import ConflictingRequest, InvalidRequest
-from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import ServiceStage
@@ -43,12 +42,12 @@ def requests(stage: ServiceStage) -> Requests:
 
 
 def rescue(stage: ServiceStage, uuid: str, password: str = PASSWORD) -> None:
-    requests(stage).rescue(uuid, password)
+    requests(stage).ask("rescue", uuid, password=password)
     stage.look()
 
 
 def unrescue(stage: ServiceStage, uuid: str) -> None:
-    requests(stage).unrescue(uuid)
+    requests(stage).ask("unrescue", uuid)
     stage.look()
 
 
@@ -59,7 +58,8 @@ def provision_state(stage: ServiceStage, node: str) -> str:
 def kept(stage: ServiceStage) -> list[str | None]:
     """All passwords that are in the records."""
     with stage.db._transactions.engine.connect() as connection:
-        return list(connection.scalars(sa.select(models.Instance.rescue_password)))
+        rows = connection.scalars(sa.select(models.Instance.task_args))
+        return [None if row is None else row["password"] for row in rows]
 
 
 def test_there_and_back(stage: ServiceStage, node: str, uuid: str) -> None:
@@ -79,7 +79,7 @@ def test_the_password_gets_to_ironic_and_nowhere_else(
     stage: ServiceStage, uuid: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
-    requests(stage).rescue(uuid, PASSWORD)
+    requests(stage).ask("rescue", uuid, password=PASSWORD)
     assert kept(stage) == [PASSWORD]
     assert PASSWORD not in repr(stage.instance(uuid))
     stage.look()
@@ -96,7 +96,7 @@ def test_the_password_gets_to_ironic_and_nowhere_else(
 def test_afterwards_one_that_was_stopped_is_what_its_power_says(
     stage: ServiceStage, node: str, uuid: str, power_state: str, left: str
 ) -> None:
-    requests(stage).stop(uuid)
+    requests(stage).ask("stop", uuid)
     stage.look()
     rescue(stage, uuid)
     assert stage.state(uuid) == ("rescued", None)
@@ -110,23 +110,23 @@ def test_afterwards_one_that_was_stopped_is_what_its_power_says(
 def test_one_that_is_rescued_is_unrescued_first(stage: ServiceStage, uuid: str, ask: str) -> None:
     rescue(stage, uuid)
     with pytest.raises(ConflictingRequest, match=r"it is rescued, .*; unrescue it first"):
-        getattr(requests(stage), ask)(uuid)
+        requests(stage).ask(ask, uuid)
     with pytest.raises(ConflictingRequest, match="it is rescued"):
-        requests(stage).rescue(uuid, PASSWORD)
+        requests(stage).ask("rescue", uuid, password=PASSWORD)
     assert kept(stage) == [None]
 
 
 def test_one_that_is_rescued_is_deleted(stage: ServiceStage, node: str, uuid: str) -> None:
     rescue(stage, uuid)
-    requests(stage).delete(uuid)
+    requests(stage).ask("delete", uuid)
     stage.look()
     assert stage.state(uuid) == ("deleted", None)
     assert stage.fake.node(node)["instance_uuid"] is None
 
 
 def test_a_delete_supersedes_it_and_forgets_the_password(stage: ServiceStage, uuid: str) -> None:
-    requests(stage).rescue(uuid, PASSWORD)
-    requests(stage).delete(uuid)
+    requests(stage).ask("rescue", uuid, password=PASSWORD)
+    requests(stage).ask("delete", uuid)
     assert kept(stage) == [None]
     stage.look()
     assert stage.state(uuid) == ("deleted", None)
@@ -136,20 +136,18 @@ def test_a_delete_supersedes_it_and_forgets_the_password(stage: ServiceStage, uu
 def test_a_delete_ends_the_wait_for_the_rescue_system(
     stage: ServiceStage, node: str, uuid: str
 ) -> None:
-    requests(stage).rescue(uuid, PASSWORD)
+    requests(stage).ask("rescue", uuid, password=PASSWORD)
     wait = stage.ironic.driver._rescue._wait  # type: ignore[attr-defined]
 
     def meanwhile(*args: object) -> object:
-        requests(stage).delete(uuid)
+        requests(stage).ask("delete", uuid)
         stage.service.look()
         return wait(*args)
 
     stage.ironic.driver._rescue._wait = meanwhile  # type: ignore[attr-defined]
     stage.look()
-    assert stage.state(uuid) == ("active", "deleting")
-    assert stage.db.faults.latest(uuid) is None
-    stage.look()
     assert stage.state(uuid) == ("deleted", None)
+    assert stage.db.faults.latest(uuid) is None
 
 
 def test_what_ironic_refuses_leaves_it_as_it_was(
@@ -170,7 +168,7 @@ def test_what_ironic_refuses_leaves_it_as_it_was(
 def test_a_node_that_cannot_be_rescued_leaves_a_stopped_instance_stopped(
     stage: ServiceStage, node: str, uuid: str
 ) -> None:
-    requests(stage).stop(uuid)
+    requests(stage).ask("stop", uuid)
     stage.look()
     stage.fake.set_node(node, rescue_interface="no-rescue")
     rescue(stage, uuid)
@@ -184,7 +182,7 @@ def test_a_node_that_cannot_be_rescued_leaves_a_stopped_instance_stopped(
 def test_one_that_failed_and_was_brought_back_is_what_its_power_says(
     stage: ServiceStage, node: str, uuid: str, power_state: str, left: str
 ) -> None:
-    requests(stage).stop(uuid)
+    requests(stage).ask("stop", uuid)
     stage.look()
     stage.fake.fail_next("rescue", "the ramdisk is broken", node)
     stage.fake.set_node(node, power_state=power_state)
@@ -245,7 +243,7 @@ def test_a_password_that_nobody_can_type_is_refused(
     stage: ServiceStage, uuid: str, password: str, says: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=says):
-        requests(stage).rescue(uuid, password)
+        requests(stage).ask("rescue", uuid, password=password)
     assert stage.state(uuid) == ("active", None)
 
 
@@ -258,9 +256,3 @@ def test_an_instance_stays_rescued_whatever_its_power(
     stage.service.sync_power()
     seen = stage.instance(uuid)
     assert (seen.vm_state, seen.power_state) == ("rescued", virt.PowerState.SHUTDOWN)
-
-
-def test_only_a_rescue_has_a_password(stage: ServiceStage, uuid: str) -> None:
-    rescue(stage, uuid)
-    stage.db.instances.request(uuid, TaskState.UNRESCUING)
-    assert stage.db.instances.rescue_password(uuid) is None

@@ -62,7 +62,7 @@ class Typist:
         elif argv[0] == "server" and argv[1] in ("reboot", "stop", "start", "delete"):
             for name in argv[2:]:
                 if name != "--wait":
-                    getattr(self._requests, argv[1])(name)
+                    self._requests.ask(argv[1], name)
         self._stage.look()
         self._stage.service.refresh()
 

@@ -164,7 +164,7 @@ def test_of_a_rescued_instance_nothing_is_switched_back(restoring: ServiceStage)
     stage = restoring
     uuid = stage.create(stage.fake.nodes()[0]["uuid"])
     stage.look()
-    stage.db.instances.request(uuid, TaskState.RESCUING, rescue_password="correct horse")
+    stage.db.instances.request(uuid, TaskState.RESCUING, {"password": "correct horse"})
     stage.look()
     stage.fake.set_node(node_of(stage, uuid), power_state="power off")
     stage.service.refresh()
@@ -197,7 +197,7 @@ def test_what_was_done_while_the_power_state_was_read_is_not_overwritten(
     def rescued_meanwhile(_instance: object) -> virt.InstanceInfo:
         monkeypatch.undo()
         stage.fake.advance(1)
-        stage.db.instances.request(instance, TaskState.RESCUING, rescue_password="correct horse")
+        stage.db.instances.request(instance, TaskState.RESCUING, {"password": "correct horse"})
         stage.look()
         return virt.InstanceInfo(virt.PowerState.SHUTDOWN)
 

@@ -6,7 +6,13 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_virt.compute.states import TaskState, VmState, refusal
+from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.compute.verbs import BY_NAME, BY_TASK
+
+
+def refusal(wanted: TaskState, vm_state: VmState, task_state: TaskState | None) -> str | None:
+    return BY_TASK[wanted].refusal(vm_state, task_state)
+
 
 ALIVE = [state for state in VmState if state is not VmState.DELETED]
 
@@ -53,3 +59,8 @@ def test_what_is_rescued_has_to_be_unrescued_first() -> None:
     for wanted in set(TaskState) - taken - {TaskState.SPAWNING}:
         assert "unrescue it first" in (refusal(wanted, VmState.RESCUED, None) or ""), wanted
     assert "unrescue it" not in (refusal(TaskState.REBOOTING, VmState.STOPPED, None) or "")
+
+
+def test_each_task_and_each_name_has_one_row() -> None:
+    assert BY_TASK.keys() == set(TaskState)
+    assert {verb.name for verb in BY_TASK.values()} == BY_NAME.keys()

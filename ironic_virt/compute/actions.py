@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the driver has to do for each verb: functions that return the settled state or raise.
+
+An action goes on from whatever it finds, since it may be carried out again after a crash.  It
+writes nothing into the records; :mod:`ironic_virt.compute.engine.carrying_out` does, and sees
+to all errors.  Beside an action may stand a function that says what the instance is after an
+error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ironic_virt import exceptions, virt
+from ironic_virt.compute.errors import one_line
+from ironic_virt.compute.states import VmState
+
+if TYPE_CHECKING:
+    from ironic_virt.compute.db.records import Instance
+
+LOG = logging.getLogger(__name__)
+
+OUT_OF_REACH = (
+    exceptions.IronicUnreachable,
+    exceptions.IronicUnavailable,
+    exceptions.IronicUnauthorized,
+    exceptions.UnexpectedAnswer,
+)
+"""Errors that say nothing of the instance or its node: Ironic could not be asked."""
+
+VM_STATES = {
+    virt.PowerState.RUNNING: VmState.ACTIVE,
+    virt.PowerState.SHUTDOWN: VmState.STOPPED,
+}
+"""What an instance is whose node has this power state; other power states decide nothing."""
+
+
+class Result(enum.StrEnum):
+    """How a task ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    RESCHEDULED = "rescheduled"
+    ABORTED = "aborted"
+    PUT_OFF = "put off"
+    LEFT = "left"
+
+
+class TryLater(Exception):
+    """Nothing was decided; the task is carried out again a little later.
+
+    :param reason: a sentence without its full stop.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settled:
+    """What an instance is when its task has ended.
+
+    :param power_state: ``None``: as the record has it.
+    :param applied: what was asked for holds, so the record takes it over: a rebuild's
+        image, an interface that has come or gone.
+    """
+
+    vm_state: VmState
+    power_state: virt.PowerState | None = None
+    applied: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Task:
+    """What is wanted of an instance.
+
+    :param instance: its record, read just now.
+    :param request_id: of the request, as the instance's history has it.
+    """
+
+    driver: virt.ComputeDriver
+    instance: Instance
+    request_id: str | None = None
+
+    @property
+    def vm_state(self) -> VmState:
+        """What the instance was when the task began."""
+        return VmState(self.instance.vm_state)
+
+    def argument(self, name: str) -> Any:
+        """An argument of the request; ``None``: it was not given."""
+        return self.instance.arguments.get(name)
+
+    def power_state(self) -> virt.PowerState:
+        """The node's power state; ``NOSTATE`` if Ironic can't be asked now."""
+        try:
+            return self.driver.get_info(self.instance).state
+        except exceptions.IronicVirtError as error:
+            LOG.debug("The power state of instance %s comes later: %s", self.instance.uuid, error)
+            return virt.PowerState.NOSTATE
+
+
+def as_before(task: Task, error: Exception) -> Settled:
+    """After an error the instance is what it was."""
+    return Settled(task.vm_state, applied=False)
+
+
+def in_error(task: Task, error: Exception) -> Settled:
+    """After an error the instance is in error."""
+    return Settled(VmState.ERROR, applied=False)
+
+
+# -- power --------------------------------------------------------------------
+
+
+def power_on(task: Task) -> Settled:
+    """Power the node on."""
+    task.driver.power_on(task.instance)
+    return _runs(task, virt.PowerState.RUNNING)
+
+
+def power_off(task: Task) -> Settled:
+    """Power the node off."""
+    task.driver.power_off(task.instance)
+    return _runs(task, virt.PowerState.SHUTDOWN)
+
+
+def reboot(task: Task) -> Settled:
+    """Ask the system to reboot."""
+    task.driver.reboot(task.instance, "SOFT")
+    return _runs(task, virt.PowerState.RUNNING)
+
+
+def reboot_hard(task: Task) -> Settled:
+    """Reboot without asking the system."""
+    task.driver.reboot(task.instance, "HARD")
+    return _runs(task, virt.PowerState.RUNNING)
+
+
+def _runs(task: Task, reached: virt.PowerState) -> Settled:
+    in_error = task.vm_state is VmState.ERROR and not _is_deployed(task)
+    return Settled(VmState.ERROR if in_error else VM_STATES[reached], reached)
+
+
+def _is_deployed(task: Task) -> bool:
+    """Whether the node is deployed: power alone makes no deployment whole."""
+    try:
+        return task.driver.get_info(task.instance, use_cache=False).active
+    except exceptions.IronicVirtError as error:
+        LOG.debug("Instance %s stays in error: %s", task.instance.uuid, error)
+        return False
+
+
+# -- what its disk has --------------------------------------------------------
+
+
+def rebuild(task: Task) -> Settled:
+    """Write an image onto the node again; the request's id tells which rebuild it is."""
+    image = task.argument("image")
+    try:
+        task.driver.rebuild(
+            virt.DeployRequest(
+                task.instance,
+                task.instance.image if image is None else virt.ImageMeta(**image),
+                task.instance.ports,
+                request_id=task.request_id,
+                preserve_ephemeral=bool(task.argument("preserve_ephemeral")),
+            )
+        )
+    except exceptions.RebuildFailed as error:
+        if isinstance(error.__cause__, OUT_OF_REACH):
+            raise TryLater(one_line(error)) from error
+        raise
+    stopped = task.vm_state is VmState.STOPPED
+    if stopped:
+        # Ironic has powered it on.
+        task.driver.power_off(task.instance)
+    return Settled(VmState.STOPPED if stopped else VmState.ACTIVE, task.power_state())
+
+
+def rebuild_failed(task: Task, error: Exception) -> Settled:
+    """Until Ironic has begun, an instance is as it was, its image too; later it is in error."""
+    untouched = isinstance(error, exceptions.OperationNotSupported) or (
+        isinstance(error, exceptions.RebuildFailed) and error.disk is exceptions.Disk.UNTOUCHED
+    )
+    return as_before(task, error) if untouched else Settled(VmState.ERROR)
+
+
+def rescue(task: Task) -> Settled:
+    """Boot the node into the rescue system."""
+    task.driver.rescue(task.instance, task.argument("password") or "")
+    return Settled(VmState.RESCUED, task.power_state())
+
+
+def unrescue(task: Task) -> Settled:
+    """Boot the node into the instance's own system again."""
+    task.driver.unrescue(task.instance)
+    power_state = task.power_state()
+    return Settled(VM_STATES.get(power_state, VmState.ACTIVE), power_state)
+
+
+def rescue_failed(task: Task, error: Exception) -> Settled:
+    """An instance that runs its own system again is as it was; an unknown one is in error."""
+    before = task.vm_state
+    system = exceptions.System.UNTOUCHED
+    if isinstance(error, exceptions.RescueFailed):
+        system = error.system
+    elif isinstance(error, exceptions.WaitTimeout) or not isinstance(
+        error, exceptions.IronicVirtError
+    ):
+        system = exceptions.System.UNKNOWN
+    if system is exceptions.System.UNKNOWN:
+        return Settled(VmState.ERROR)
+    if system is exceptions.System.UNTOUCHED or before is VmState.ERROR:
+        return Settled(before)
+    # One that was off may have been powered on to get out of the rescue system.
+    return Settled(VM_STATES.get(task.power_state(), before))
+
+
+# -- the rest -----------------------------------------------------------------
+
+
+def attach_interface(task: Task) -> Settled:
+    """Attach a VIF; one that is attached already is no error."""
+    task.driver.attach_interface(task.instance, virt.Vif(task.argument("vif")))
+    return Settled(task.vm_state)
+
+
+def detach_interface(task: Task) -> Settled:
+    """Detach a VIF; one that is gone already is no error."""
+    task.driver.detach_interface(task.instance, virt.Vif(task.argument("vif")))
+    return Settled(task.vm_state)
+
+
+def trigger_crash_dump(task: Task) -> Settled:
+    """Send an NMI, with which a system that is set up for it writes a crash dump.
+
+    :raises CrashDumpFailed: the node is powered off, so no system runs there.
+    """
+    state = task.driver.get_info(task.instance, use_cache=False).state
+    if state is virt.PowerState.SHUTDOWN:
+        raise exceptions.CrashDumpFailed(
+            str(task.instance.node),
+            task.instance.uuid,
+            "the node is powered off, so no system runs there that could write a crash dump; "
+            "no NMI was sent",
+        )
+    task.driver.trigger_crash_dump(task.instance)
+    return Settled(task.vm_state)
+
+
+def delete(task: Task) -> Settled:
+    """Give the node back in Ironic."""
+    task.driver.destroy(task.instance)
+    return Settled(VmState.DELETED)

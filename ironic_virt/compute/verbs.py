@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What can be asked of an instance: a verb is one row.
+
+The rows drive the requests (:mod:`ironic_virt.compute.api`), what the records take over when a
+task has ended, the tasks of a service, and the words of the command line.  A new verb is a row
+here, an action, a task state, a command and its entry point.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ironic_virt import exceptions
+from ironic_virt.compute import actions, passwords
+from ironic_virt.compute.actions import Settled, Task
+from ironic_virt.compute.errors import InvalidRequest
+from ironic_virt.compute.states import TaskState, VmState
+
+if TYPE_CHECKING:
+    from ironic_virt.compute.db.records import Instance
+
+LONGEST_NAME = 255
+"""Characters of a name in the records."""
+
+Arguments = Mapping[str, Any]
+
+
+class Threads(enum.Enum):
+    """Which threads carry a task out: a kind that hangs holds up no other."""
+
+    BUILDS = "builds"
+    DELETES = "deletes"
+    OTHERS = "others"
+
+
+def _nothing(arguments: Arguments) -> None:
+    pass
+
+
+def _no_objection(instance: Instance, arguments: Arguments) -> str | None:
+    return None
+
+
+def _no_change(instance: Instance) -> dict[str, Any]:
+    return {}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """Something that can be asked of an instance.
+
+    :param name: what programs and the instance's history call it.
+    :param task: what is wanted from then on.
+    :param allowed_in: the states in which it can be asked for, as long as nothing else is
+        wanted; none: it comes with the instance itself.
+    :param carry_out: does it, and returns what the instance is then.
+    :param failed: says what the instance is after an error.
+    :param later: errors that decide nothing: the task is carried out again.
+    :param check: raises :class:`InvalidRequest` if the arguments can't be right.
+    :param objection: says why an instance can't take it, in words for its sender.
+    :param changes: the columns of the record that change when it is done.
+    :param launches: when it is done the instance runs what it did not run before.
+    :param claims_port: the argument ``vif`` becomes this instance's alone when it is asked for.
+    :param history_name: what the history calls it, if not by its name.
+    :param doing: a title for the time that it takes; ``until``: what ends it.
+    """
+
+    name: str
+    task: TaskState
+    allowed_in: frozenset[VmState]
+    carry_out: Callable[[Task], Settled]
+    failed: Callable[[Task, Exception], Settled] = actions.as_before
+    later: tuple[type[Exception], ...] = actions.OUT_OF_REACH
+    threads: Threads = Threads.OTHERS
+    check: Callable[[Arguments], None] = _nothing
+    objection: Callable[[Instance, Arguments], str | None] = _no_objection
+    changes: Callable[[Instance], dict[str, Any]] = _no_change
+    launches: bool = False
+    claims_port: bool = False
+    history_name: str = ""
+    doing: str = ""
+    until: str = ""
+
+    @property
+    def action(self) -> str:
+        """What the instance's history calls it."""
+        return self.history_name or self.name
+
+    @property
+    def changes_record(self) -> bool:
+        """Whether the record takes something over when it is done."""
+        return self.changes is not _no_change
+
+    def refusal(self, vm_state: str, task_state: str | None) -> str | None:
+        """Why it can't be asked for now, in words for its sender; ``None``: it can.
+
+        A delete supersedes whatever else is wanted.
+        """
+        if not self.allowed_in:
+            return f"{self.name} can't be asked of an instance that exists"
+        if vm_state not in self.allowed_in:
+            states = ", ".join(sorted(state.value for state in self.allowed_in))
+            refused = f"it is {vm_state}, and {self.action} needs one that is {states}"
+            return f"{refused}; unrescue it first" if vm_state == VmState.RESCUED else refused
+        if task_state is not None and self.task is not TaskState.DELETING:
+            return f"it is busy ({task_state}); wait until that is done, or delete it"
+        return None
+
+
+# -- arguments and what they change -------------------------------------------
+
+
+def _check_password(arguments: Arguments) -> None:
+    passwords.checked(arguments["password"])
+
+
+def check_port(port: str) -> None:
+    """See that a port's id can be one.
+
+    :raises InvalidRequest: it can't.
+    """
+    if not 0 < len(port) <= LONGEST_NAME:
+        raise InvalidRequest(f"a port's id has 1 to {LONGEST_NAME} characters")
+
+
+def _check_vif(arguments: Arguments) -> None:
+    check_port(arguments["vif"])
+
+
+def _has_it(instance: Instance, arguments: Arguments) -> str | None:
+    has = arguments["vif"] in [port.id for port in instance.ports]
+    return f"it has the interface {arguments['vif']} already" if has else None
+
+
+def _lacks_it(instance: Instance, arguments: Arguments) -> str | None:
+    has = [port.id for port in instance.ports]
+    if arguments["vif"] in has:
+        return None
+    return f"it has no interface {arguments['vif']}; it has {', '.join(has) or 'none'}"
+
+
+def _rebuilt(instance: Instance) -> dict[str, Any]:
+    image = instance.arguments.get("image")
+    return {} if image is None else {"image": image}
+
+
+def _attached(instance: Instance) -> dict[str, Any]:
+    return {"ports": [*_other_ports(instance), {"id": instance.arguments["vif"], "address": None}]}
+
+
+def _detached(instance: Instance) -> dict[str, Any]:
+    return {"ports": _other_ports(instance)}
+
+
+def _other_ports(instance: Instance) -> list[dict[str, Any]]:
+    return [
+        {"id": port.id, "address": port.address}
+        for port in instance.ports
+        if port.id != instance.arguments["vif"]
+    ]
+
+
+def _not_alone(task: Task) -> Settled:
+    raise NotImplementedError("a build needs the scheduler: see ironic_virt.compute.build")
+
+
+# -- the rows -----------------------------------------------------------------
+
+_RUNNING_OR_BROKEN = frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR})
+
+_ROWS = (
+    Verb(
+        name="create",
+        task=TaskState.SPAWNING,
+        allowed_in=frozenset(),
+        carry_out=_not_alone,
+        failed=actions.in_error,
+        threads=Threads.BUILDS,
+        launches=True,
+        doing="Building",
+        until="all are built or have failed",
+    ),
+    Verb(
+        name="delete",
+        task=TaskState.DELETING,
+        allowed_in=frozenset(VmState) - {VmState.DELETED},
+        carry_out=actions.delete,
+        failed=actions.in_error,
+        later=(*actions.OUT_OF_REACH, exceptions.NodeLocked),
+        threads=Threads.DELETES,
+        doing="Deleting",
+        until="they are gone",
+    ),
+    Verb(
+        name="start",
+        task=TaskState.POWERING_ON,
+        allowed_in=frozenset({VmState.STOPPED}),
+        carry_out=actions.power_on,
+        doing="Starting",
+        until="they run",
+    ),
+    Verb(
+        name="stop",
+        task=TaskState.POWERING_OFF,
+        allowed_in=frozenset({VmState.ACTIVE}),
+        carry_out=actions.power_off,
+        doing="Stopping",
+        until="they are off",
+    ),
+    Verb(
+        name="reboot",
+        task=TaskState.REBOOTING,
+        allowed_in=frozenset({VmState.ACTIVE}),
+        carry_out=actions.reboot,
+        doing="Rebooting",
+        until="they run again",
+    ),
+    Verb(
+        name="hard_reboot",
+        task=TaskState.REBOOTING_HARD,
+        allowed_in=_RUNNING_OR_BROKEN,
+        carry_out=actions.reboot_hard,
+        history_name="reboot",
+        doing="Rebooting",
+        until="they run again",
+    ),
+    Verb(
+        name="rebuild",
+        task=TaskState.REBUILDING,
+        allowed_in=_RUNNING_OR_BROKEN,
+        carry_out=actions.rebuild,
+        failed=actions.rebuild_failed,
+        threads=Threads.BUILDS,
+        launches=True,
+        changes=_rebuilt,
+        doing="Rebuilding",
+        until="it runs again",
+    ),
+    Verb(
+        name="rescue",
+        task=TaskState.RESCUING,
+        allowed_in=_RUNNING_OR_BROKEN,
+        carry_out=actions.rescue,
+        failed=actions.rescue_failed,
+        check=_check_password,
+        doing="Rescuing",
+        until="the rescue system is there",
+    ),
+    Verb(
+        name="unrescue",
+        task=TaskState.UNRESCUING,
+        # In error is one whose unrescue has failed.
+        allowed_in=frozenset({VmState.RESCUED, VmState.ERROR}),
+        carry_out=actions.unrescue,
+        failed=actions.rescue_failed,
+        doing="Unrescuing",
+        until="they run their own systems",
+    ),
+    Verb(
+        name="attach_interface",
+        task=TaskState.ATTACHING_INTERFACE,
+        allowed_in=frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.RESCUED}),
+        carry_out=actions.attach_interface,
+        check=_check_vif,
+        objection=_has_it,
+        changes=_attached,
+        claims_port=True,
+        doing="Attaching an interface to",
+        until="it is attached",
+    ),
+    Verb(
+        name="detach_interface",
+        task=TaskState.DETACHING_INTERFACE,
+        # From one that is rescued Ironic would not disconnect it.
+        allowed_in=_RUNNING_OR_BROKEN,
+        carry_out=actions.detach_interface,
+        objection=_lacks_it,
+        changes=_detached,
+        doing="Detaching an interface from",
+        until="it is detached",
+    ),
+    Verb(
+        name="trigger_crash_dump",
+        task=TaskState.TRIGGERING_CRASH_DUMP,
+        allowed_in=frozenset({VmState.ACTIVE, VmState.RESCUED, VmState.ERROR}),
+        carry_out=actions.trigger_crash_dump,
+        doing="Sending an NMI to",
+        until="the NMI is sent",
+    ),
+)
+
+BY_NAME = {verb.name: verb for verb in _ROWS}
+BY_TASK = {verb.task: verb for verb in _ROWS}
+CREATE = BY_NAME["create"]
