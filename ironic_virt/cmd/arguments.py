@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -47,6 +48,15 @@ def seconds(text: str) -> float:
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return value
+
+
+def time(text: str) -> datetime.datetime:
+    """A date or a time in ISO 8601, in UTC if it names no zone."""
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no date or time in ISO 8601") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
 
 
 def node_uuid(text: str) -> str:

@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from ironic_virt.cmd import output
+from ironic_virt.cmd import arguments, output
 
 _NONE = "none"
 
@@ -45,3 +45,42 @@ class Version(output.ShowOne):
         with self.unopened(parsed_args) as (_, database):
             values = (database.url, database.version() or _NONE, database.needed_version)
         return self.columns(parsed_args), values
+
+
+class Purge(output.Lister):
+    """Delete the history of servers, nodes, services and flavors that were deleted long ago.
+
+    A few hundred rows go in one transaction, so services and commands go on meanwhile. If it
+    is interrupted, start it again.
+    """
+
+    def get_epilog(self) -> str:
+        """Return examples."""
+        return """\
+examples:
+  ironic-virt-manage db purge --before 2026-01-31
+  ironic-virt-manage db purge --before 2026-01-31T12:00:00+01:00 -f json
+"""
+
+    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+        """See :class:`output.Lister`."""
+        return ("Kind", "Deleted Rows")
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of this command's options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--before",
+            required=True,
+            type=arguments.time,
+            metavar="<time>",
+            help="Only what was deleted before this date or time, in ISO 8601; UTC unless it"
+            " says otherwise.",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        """Do it."""
+        with self.records(parsed_args) as database:
+            counts = database.purge(parsed_args.before)
+        return output.table(self.columns(parsed_args), counts.items())

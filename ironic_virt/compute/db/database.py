@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from oslo_config import cfg
 
-from ironic_virt.compute.db import schema
+from ironic_virt.compute.db import purging, schema
 from ironic_virt.compute.db.candidates import Candidates
 from ironic_virt.compute.db.claims import Claims
 from ironic_virt.compute.db.compute_nodes import ComputeNodes
@@ -20,7 +20,7 @@ from ironic_virt.compute.db.instances import Instances
 from ironic_virt.compute.db.moves import Moves
 from ironic_virt.compute.db.pools import Pools
 from ironic_virt.compute.db.services import Services
-from ironic_virt.compute.db.transactions import Transactions, utc_now
+from ironic_virt.compute.db.transactions import SIZE, Transactions, utc_now
 from ironic_virt.conf import database
 
 
@@ -98,6 +98,10 @@ class Database:
         """The schema's version in the database; ``None``: there are no tables."""
         self._transactions.reach()
         return schema.version(self._transactions)
+
+    def purge(self, before: datetime.datetime, size: int = SIZE) -> Mapping[str, int]:
+        """Delete the rows of what was deleted before a time; see :func:`purging.purge`."""
+        return purging.purge(self._transactions, before, size)
 
     @property
     def needed_version(self) -> str:

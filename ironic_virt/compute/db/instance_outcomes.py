@@ -272,7 +272,10 @@ class InstanceOutcomes:
 
 
 def remove(connection: sa.Connection, uuid: str, now: datetime.datetime) -> records.Instance:
-    """Delete an instance's record within a transaction; what is left is history."""
+    """Delete an instance's record within a transaction; what is left is history.
+
+    History has none of its secrets: no user data, no key and no arguments.
+    """
     claims.release(connection, uuid, now)
     ports.release(connection, uuid)
     connection.execute(
@@ -286,6 +289,9 @@ def remove(connection: sa.Connection, uuid: str, now: datetime.datetime) -> reco
             updated_at=now,
             deleted_at=now,
             deleted=_INSTANCE.id,
+            user_data=None,
+            public_key=None,
+            task_args=sa.null(),
             **_NO_PROGRESS,
         )
     )
