@@ -2,32 +2,21 @@
 
 """``ironic-virt-compute``: the reference compute service, until it is told to end.
 
-Exit codes: 0 it was told to end, 1 it could not start or not go on, 2 the command
-line or the configuration is wrong.  A second SIGTERM or SIGINT gives 143 or 130.
+This module only keeps the process alive when it gets SIGHUP while the rest is being imported,
+which takes up to a second: :mod:`ironic_virt.cmd.compute_service` does everything else.  So
+nothing but the standard library is imported here at first.
+
+Exit codes: 0 it was told to end; 1 it could not start or go on; 2 the command line or the
+configuration is wrong; 3 another process has taken over its name, so it must not be started
+again.  A second SIGTERM or SIGINT gives 143 or 130.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
-from importlib import metadata
-
-from oslo_config import cfg
-from oslo_log import log as logging
-
-from ironic_virt import conf as options
-from ironic_virt import exceptions, logs
-
-LOG = logging.getLogger(__name__)
-
-PROG = "ironic-virt-compute"
-PROJECT = "ironic-virt"
-_DESCRIPTION = """\
-Deploy instances on bare metal through OpenStack Ironic: the reference compute
-service. It carries out what 'ironic-virt server create' and the like write into
-the database, until it is told to end by SIGTERM. SIGHUP has it read its files
-anew.
-"""
+from types import FrameType
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,67 +25,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: its arguments; those of the process by default.
     :returns: the exit code.
     """
-    version = metadata.version(PROJECT)
+    hangups: list[int] = []
+
+    def note(signum: int, _frame: FrameType | None) -> None:
+        hangups.append(signum)
+
+    before = signal.signal(signal.SIGHUP, note)
     try:
-        from ironic_virt.compute.engine import process
-        from ironic_virt.conf import database
-    except ModuleNotFoundError as error:
-        return _fail(
-            f"the package {error.name!r} is not installed: pip install 'ironic-virt[compute]'"
-        )
-    conf = cfg.ConfigOpts()
-    options.register_opts(conf)
-    database.register_opts(conf)
-    logging.register_options(conf)
-    # What it says of itself at each start is of no use.
-    logging.set_defaults(default_log_levels=[*logging.get_default_log_levels(), "alembic=WARNING"])
-    try:
-        options.read(
-            conf,
-            cfg.find_config_files(project=PROJECT, prog=PROG),
-            sys.argv[1:] if argv is None else argv,
-            prog=PROG,
-            version=f"{PROG} {version}",
-            usage=f"{PROG} [--config-file FILE]... [option]...",
-            description=_DESCRIPTION,
-        )
-        warnings = options.check(conf)
-        database.check(conf)
-        elsewhere = _logs_elsewhere(conf)
-        # Standard output is oslo.log's own choice.
-        conf.set_default("use_stderr", not elsewhere)
-        logging.setup(conf, PROJECT, version)
-        logs.tell_errors_once()
-        for warning in warnings:
-            LOG.warning("%s", warning)
-    except exceptions.InvalidConfiguration as error:
-        return _fail(str(error), 2)
-    except (logging.LogConfigError, OSError) as error:
-        return _fail(f"the log can't be set up: {error}", 2)
-    try:
-        process.run(conf, version)
-        return 0
-    except exceptions.IronicVirtError as error:
-        logging.getLogger("ironic_virt.cmd.compute").error("%s", error)
-        if elsewhere:
-            _fail(str(error))
-        return 2 if isinstance(error, exceptions.InvalidConfiguration) else 1
+        from ironic_virt.cmd import compute_service
 
-
-def _logs_elsewhere(conf: cfg.ConfigOpts) -> bool:
-    """Whether log lines go elsewhere than to where the command was started."""
-    return bool(
-        conf.log_config_append
-        or conf.log_file
-        or conf.log_dir
-        or conf.use_syslog
-        or conf.use_journal
-    )
-
-
-def _fail(message: str, code: int = 1) -> int:
-    print(f"{PROG}: {' '.join(message.split())}", file=sys.stderr)
-    return code
+        return compute_service.main(argv, lambda: bool(hangups))
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 if __name__ == "__main__":

@@ -95,7 +95,10 @@ class Configured(command.Command):
     ) -> Iterator[tuple[cfg.ConfigOpts, Database]]:
         """The options, and the database of them, opened."""
         with self.unopened(parsed_args) as (conf, database):
-            yield conf, database.open()
+            database.open()
+            if database.is_new:
+                self.app.LOG.warning("Made a new database: %s", database.url)
+            yield conf, database
 
     @contextlib.contextmanager
     def unopened(

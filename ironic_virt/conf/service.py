@@ -20,7 +20,13 @@ GROUP = "compute"
 
 
 def default_state_path() -> str:
-    """Where state is kept unless an operator says otherwise: root's place, or the user's own."""
+    """Where state is kept unless an operator says otherwise.
+
+    systemd's ``STATE_DIRECTORY`` if it is set, else root's place, or the user's own.
+    """
+    if given := os.environ.get("STATE_DIRECTORY"):
+        # There may be several.
+        return given.partition(":")[0]
     if os.geteuid() == 0:
         return "/var/lib/ironic-virt"
     home = os.environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
@@ -36,8 +42,9 @@ DEFAULT_OPTIONS = [
 The directory in which the compute service keeps what it has to keep.
 
 It is made when it doesn't exist. The embedded database is in there, unless
-``[database] connection`` names another one. For users other than root the
-default is ``~/.local/state/ironic-virt``.
+``[database] connection`` names another one. The default is the directory that
+systemd makes for a unit with ``StateDirectory``; without one, for users other than
+root, it is ``~/.local/state/ironic-virt``.
 """,
     ),
     cfg.IntOpt(

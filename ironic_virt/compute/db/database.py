@@ -37,6 +37,7 @@ class Database:
     :param clock: the time that is written into records, aware.
     :param sleep: pauses between tries, in seconds.
     :raises InvalidConfiguration: ``[database] connection`` can't be used.
+    :ivar is_new: :meth:`open` has made the embedded database, which was not there.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Database:
         transactions = Transactions(conf, patient=patient, clock=clock, sleep=sleep)
         self._transactions = transactions
         self._is_embedded = database.is_embedded(conf)
+        self.is_new = False
         self.services = Services(transactions, conf.service_down_time)
         self.compute_nodes = ComputeNodes(transactions)
         self.pools = Pools(transactions)
@@ -81,7 +83,8 @@ class Database:
         """
         self._transactions.reach()
         if self._is_embedded:
-            schema.sync(self._transactions)
+            before, _ = schema.sync(self._transactions)
+            self.is_new = before is None
         else:
             schema.check(self._transactions)
         return self

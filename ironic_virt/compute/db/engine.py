@@ -16,6 +16,8 @@ configuration.  What is set here besides:
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pathlib
 from typing import Any
 
@@ -115,6 +117,8 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
     except (ImportError, sa.exc.NoSuchModuleError) as exc:
         raise exceptions.InvalidConfiguration(_OPTION, _missing_driver(url, exc)) from exc
     engine.hide_parameters = True
+    if engine.dialect.name == SQLITE:
+        sa.event.listen(engine, "do_connect", _make_file)
     sa.event.listen(engine, "connect", _SETTINGS[url.get_backend_name()])
     return engine
 
@@ -134,6 +138,19 @@ def _make_directory(directory: pathlib.Path) -> None:
         raise exceptions.InvalidConfiguration(
             "[DEFAULT] state_path", f"{directory} can't be made: {exc.strerror}"
         ) from exc
+
+
+def _make_file(_dialect: object, _record: object, arguments: Any, _options: object) -> None:
+    """Make the file of an SQLite database that is new, for its owner alone.
+
+    SQLite makes the files of its log with the same permissions.
+    """
+    name = str(arguments[0])
+    if name.startswith("file:"):
+        return
+    # What goes wrong here goes wrong again when SQLite opens it, which says what.
+    with contextlib.suppress(OSError):
+        os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:

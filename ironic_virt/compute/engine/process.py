@@ -12,19 +12,44 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from ironic_virt import exceptions
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.engine.service import Service
 from ironic_virt.compute.engine.signals import Failed, Reload, Signals, Stop, Stopped
+from ironic_virt.compute.engine.supervisor import Supervisor
+from ironic_virt.compute.errors import ServiceSuperseded
 
 LOG = logging.getLogger(__name__)
 
 
-def run(conf: cfg.ConfigOpts, version: str, *, leave: Callable[[int], Any] = os._exit) -> None:
+SUPERSEDED = 3
+"""The exit code of a process whose name another one has taken over.
+
+It must stay down: started again, it would take the name back, and so on for ever.
+"""
+
+
+def exit_code(error: Exception) -> int:
+    """The exit code of a process that ends because of an error."""
+    if isinstance(error, ServiceSuperseded):
+        return SUPERSEDED
+    return 2 if isinstance(error, exceptions.InvalidConfiguration) else 1
+
+
+def run(
+    conf: cfg.ConfigOpts,
+    version: str,
+    *,
+    hung_up: Callable[[], bool] = lambda: False,
+    leave: Callable[[int], Any] = os._exit,
+) -> None:
     """Be a compute service until a signal ends it.  In the main thread only.
 
+    :param hung_up: says whether SIGHUP has come before this.
     :param leave: ends the process without any further ado.
     :raises IronicVirtError: the service can't start, or can't go on.
     """
+    supervisor = Supervisor()
     with Signals(leave) as signals, contextlib.ExitStack() as stack:
         try:
             # Nothing has begun yet that would have to be ended in order.
@@ -32,7 +57,12 @@ def run(conf: cfg.ConfigOpts, version: str, *, leave: Callable[[int], Any] = os.
                 database = Database(conf)
                 stack.callback(database.close)
                 database.open()
-                service = Service(conf, database, version=version, on_fatal=signals.fail)
+                service = Service(
+                    *(conf, database),
+                    version=version,
+                    on_fatal=signals.fail,
+                    on_round=supervisor.alive,
+                )
                 if port := conf.compute.metrics_port:
                     stack.enter_context(service.metrics.served(conf.compute.metrics_host, port))
                 service.prepare()
@@ -40,11 +70,16 @@ def run(conf: cfg.ConfigOpts, version: str, *, leave: Callable[[int], Any] = os.
             LOG.info("Told to end before the service was up")
             return
         service.start()
+        supervisor.ready()
+        if hung_up():
+            # The files may have been read before that.
+            service.reload()
         while True:
             note = signals.wait()
             if isinstance(note, Reload):
                 service.reload()
             elif isinstance(note, Stop):
+                supervisor.stopping()
                 LOG.info("Told to end; a second signal ends this process at once")
                 left = service.stop(_patience(conf))
                 LOG.info("Compute service %s has ended", service.host)
@@ -53,9 +88,10 @@ def run(conf: cfg.ConfigOpts, version: str, *, leave: Callable[[int], Any] = os.
                     leave(0)
                 return
             elif isinstance(note, Failed):
+                supervisor.stopping()
                 if service.stop(0):
                     LOG.error("%s", note.error)
-                    leave(1)
+                    leave(exit_code(note.error))
                 raise note.error
 
 

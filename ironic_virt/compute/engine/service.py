@@ -62,6 +62,7 @@ class Service:
     :param database: the records; their schema has been checked.
     :param version: of the software, for the records.
     :param on_fatal: told, in some thread, that the service can't go on.
+    :param on_round: called after each look at what is wanted, as a sign of life.
     :param load_driver: makes the driver.
     :param make_executor: makes the threads, given how many, that tasks run in.
     :param clock: a monotonic clock in seconds.
@@ -74,6 +75,7 @@ class Service:
         *,
         version: str,
         on_fatal: Callable[[Exception], None] = lambda _error: None,
+        on_round: Callable[[], None] = lambda: None,
         load_driver: Callable[
             [cfg.ConfigOpts, virt.VirtAPI], virt.ComputeDriver
         ] = virt.load_compute_driver,
@@ -127,6 +129,7 @@ class Service:
         )
         self._wait_until = 0.0
         self._on_fatal = on_fatal
+        self._on_round = on_round
         self._loops = {
             "report": self._loop("report", self.report, lambda: conf.report_interval),
             "tasks": self._loop("tasks", self.look, lambda: conf.compute.task_interval),
@@ -262,6 +265,7 @@ class Service:
                 raise ServiceSuperseded(self.host)
             if self._clock() >= self._wait_until:
                 self._tasks.look()
+        self._on_round()
 
     def refresh(self) -> None:
         """Bring the nodes' records up to date."""

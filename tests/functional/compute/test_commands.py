@@ -580,8 +580,10 @@ def test_the_embedded_database_is_made_by_itself(
     config = tmp_path / "embedded.conf"
     config.write_text(f"[DEFAULT]\nstate_path = {tmp_path / 'state'}\n")
     monkeypatch.setenv("IRONIC_VIRT_CONFIG_FILE", str(config))
-    assert run.json("server", "list") == []
-    assert (tmp_path / "state" / "ironic-virt.sqlite").exists()
+    made = f"Made a new database: sqlite:///{tmp_path / 'state' / 'ironic-virt.sqlite'}\n"
+    for told in (made, ""):
+        result = run("server", "list", "-f", "json")
+        assert (result.code, result.json, result.err) == (0, [], told)
 
 
 # -- pools --------------------------------------------------------------------

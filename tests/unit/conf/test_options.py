@@ -339,6 +339,8 @@ def test_state_is_kept_in_the_user_s_own_place_unless_it_is_root(
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", "/home/ada")
     assert service.default_state_path() == "/home/ada/.local/state/ironic-virt"
+    monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/one:/var/lib/two")
+    assert service.default_state_path() == "/var/lib/one"
 
 
 # -- options that nobody reads ------------------------------------------------------

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import stat
 
 import pytest
 
-from ironic_virt import exceptions
+from ironic_virt import exceptions, virt
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db import engine as engines
 from tests.unit.compute.db.conftest import Load
@@ -82,11 +83,20 @@ def test_parameters_are_added_to_the_url(load: Load) -> None:
 def test_the_embedded_database_is_made_and_is_its_owner_s_alone(
     load: Load, tmp_path: pathlib.Path
 ) -> None:
-    db = Database(load()).open()
+    before = os.umask(0o022)
+    try:
+        db = Database(load()).open()
+        db.flavors.create(virt.Flavor("gold"))
+    finally:
+        os.umask(before)
     assert db.version() == db.needed_version
-    assert db.services.list() == []
-    assert (tmp_path / "state" / "ironic-virt.sqlite").is_file()
-    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
+    assert db.is_new
+    state = tmp_path / "state"
+    assert stat.S_IMODE(state.stat().st_mode) == 0o700
+    modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in state.glob("*.sqlite*")}
+    modes.pop("ironic-virt.sqlite.lock", None)
+    assert set(modes.values()) == {0o600}
+    assert not Database(load()).open().is_new
 
 
 def test_a_state_path_that_can_t_be_made_is_named(load: Load, tmp_path: pathlib.Path) -> None:

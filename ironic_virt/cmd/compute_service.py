@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What ``ironic-virt-compute`` does: from its arguments to its exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import metadata
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from ironic_virt import conf as options
+from ironic_virt import exceptions, logs
+
+LOG = logging.getLogger(__name__)
+
+PROG = "ironic-virt-compute"
+PROJECT = "ironic-virt"
+_DESCRIPTION = """\
+Deploy instances on bare metal through OpenStack Ironic: the reference compute
+service. It carries out what 'ironic-virt server create' and the like write into
+the database, until it is told to end by SIGTERM. SIGHUP has it read its files
+anew.
+"""
+
+
+def main(argv: Sequence[str] | None, hung_up: Callable[[], bool]) -> int:
+    """Run ``ironic-virt-compute``.
+
+    :param argv: its arguments; ``None``: those of the process.
+    :param hung_up: says whether SIGHUP has come while the service was starting.
+    :returns: the exit code.
+    """
+    version = metadata.version(PROJECT)
+    try:
+        from ironic_virt.compute.engine import process
+        from ironic_virt.conf import database
+    except ModuleNotFoundError as error:
+        return _fail(
+            f"the package {error.name!r} is not installed: pip install 'ironic-virt[compute]'"
+        )
+    conf = cfg.ConfigOpts()
+    options.register_opts(conf)
+    database.register_opts(conf)
+    logging.register_options(conf)
+    # What it says of itself at each start is of no use.
+    logging.set_defaults(default_log_levels=[*logging.get_default_log_levels(), "alembic=WARNING"])
+    try:
+        options.read(
+            conf,
+            cfg.find_config_files(project=PROJECT, prog=PROG),
+            sys.argv[1:] if argv is None else argv,
+            prog=PROG,
+            version=f"{PROG} {version}",
+            usage=f"{PROG} [--config-file FILE]... [option]...",
+            description=_DESCRIPTION,
+        )
+        warnings = options.check(conf)
+        database.check(conf)
+        elsewhere = _logs_elsewhere(conf)
+        # Standard output is oslo.log's own choice.
+        conf.set_default("use_stderr", not elsewhere)
+        logging.setup(conf, PROJECT, version)
+        logs.tell_errors_once()
+        for warning in warnings:
+            LOG.warning("%s", warning)
+    except exceptions.InvalidConfiguration as error:
+        return _fail(str(error), 2)
+    except (logging.LogConfigError, OSError) as error:
+        return _fail(f"the log can't be set up: {error}", 2)
+    try:
+        process.run(conf, version, hung_up=hung_up)
+        return 0
+    except exceptions.IronicVirtError as error:
+        logging.getLogger("ironic_virt.cmd.compute").error("%s", error)
+        if elsewhere:
+            _fail(str(error))
+        return process.exit_code(error)
+
+
+def _logs_elsewhere(conf: cfg.ConfigOpts) -> bool:
+    """Whether log lines go elsewhere than to where the command was started."""
+    return bool(
+        conf.log_config_append
+        or conf.log_file
+        or conf.log_dir
+        or conf.use_syslog
+        or conf.use_journal
+    )
+
+
+def _fail(message: str, code: int = 1) -> int:
+    print(f"{PROG}: {' '.join(message.split())}", file=sys.stderr)
+    return code

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt-compute`` while it starts."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from ironic_virt.cmd import compute, compute_service
+
+
+def test_a_sighup_while_it_starts_is_remembered_and_kills_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    heard: list[bool] = []
+
+    def starting(argv: Sequence[str] | None, hung_up: Callable[[], bool]) -> int:
+        heard.append(hung_up())
+        signal.raise_signal(signal.SIGHUP)
+        heard.append(hung_up())
+        return 7
+
+    monkeypatch.setattr(compute_service, "main", starting)
+    assert compute.main(["--help"]) == 7
+    assert heard == [False, True]
+    assert signal.getsignal(signal.SIGHUP) == before
+
+
+def test_nothing_slow_is_imported_before_it_listens() -> None:
+    look = (
+        "import sys; before = set(sys.modules); import ironic_virt.cmd.compute\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(sorted(new - set(sys.stdlib_module_names)))"
+    )
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout == "['ironic_virt']\n"
