@@ -20,7 +20,7 @@ from ironic_virt.compute.db.instances import Instances
 from ironic_virt.compute.db.moves import Moves
 from ironic_virt.compute.db.pools import Pools
 from ironic_virt.compute.db.services import Services
-from ironic_virt.compute.db.transactions import SIZE, Transactions, utc_now
+from ironic_virt.compute.db.transactions import SIZE, Transactions
 from ironic_virt.conf import database
 
 
@@ -34,7 +34,7 @@ class Database:
         (:func:`ironic_virt.conf.load_records`).
     :param patient: opening it waits for a database that is down; ``False``: one try,
         for a command that somebody waits for.
-    :param clock: the time that is written into records, aware.
+    :param clock: the time that is written into records, aware; by default the database's.
     :param sleep: pauses between tries, in seconds.
     :raises InvalidConfiguration: ``[database] connection`` can't be used.
     :ivar is_new: :meth:`open` has made the embedded database, which was not there.
@@ -45,7 +45,7 @@ class Database:
         conf: cfg.ConfigOpts,
         *,
         patient: bool = True,
-        clock: Callable[[], datetime.datetime] = utc_now,
+        clock: Callable[[], datetime.datetime] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         transactions = Transactions(conf, patient=patient, clock=clock, sleep=sleep)

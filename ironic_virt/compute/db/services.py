@@ -108,6 +108,8 @@ class Services:
         """
 
         def work(connection: sa.Connection) -> None:
+            # Whether a service is up is judged by this clock, whoever asks.
+            self._transactions.read_clock(connection)
             now = self._transactions.now()
             reported = connection.execute(
                 sa.update(models.Service)

@@ -19,7 +19,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from oslo_config import cfg
@@ -28,6 +28,7 @@ from oslo_db import exception as db_exception
 from ironic_virt import exceptions
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import engine as engines
+from ironic_virt.compute.db.clock import DatabaseClock
 from ironic_virt.conf import database
 
 LOG = logging.getLogger(__name__)
@@ -50,18 +51,13 @@ def chunks(values: Sequence[T], size: int = SIZE) -> Iterator[Sequence[T]]:
         yield values[begin : begin + size]
 
 
-def utc_now() -> datetime.datetime:
-    """The time in UTC, aware."""
-    return datetime.datetime.now(datetime.UTC)
-
-
 class Transactions:
     """Runs transactions on one engine.
 
     :param patient: :meth:`reach` waits for a database that is down, as
         ``max_retries`` and ``retry_interval`` say.  A command that somebody
         waits for sets ``False``: one try.
-    :param clock: the time that is written into records.
+    :param clock: the time that is written into records; by default the database's.
     :param sleep: pauses between tries, in seconds.
     """
 
@@ -70,11 +66,14 @@ class Transactions:
         conf: cfg.ConfigOpts,
         *,
         patient: bool = True,
-        clock: Callable[[], datetime.datetime] = utc_now,
+        clock: Callable[[], datetime.datetime] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.engine = engines.make_engine(conf)
-        self.now = clock
+        self._clock = DatabaseClock(self.engine.dialect.name)
+        self.now: Callable[[], datetime.datetime] = clock or self._clock
+        if clock is None:
+            sa.event.listen(self.engine, "connect", self._connected)
         self._options = conf[database.GROUP]
         self._patient = patient
         self._sleep = sleep
@@ -88,6 +87,15 @@ class Transactions:
     def is_sqlite(self) -> bool:
         """Whether the database is a file."""
         return self.engine.dialect.name == engines.SQLITE
+
+    def read_clock(self, connection: sa.Connection) -> None:
+        """Read the database's clock, within a transaction."""
+        if self.now is self._clock:
+            self._clock.read(connection.connection.dbapi_connection)
+
+    def _connected(self, connection: Any, _record: object) -> None:
+        self._clock.read(connection)
+        connection.commit()
 
     def read(self, work: Work[T]) -> T:
         """Run a transaction that changes nothing.

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from ironic_virt import virt
@@ -336,3 +338,25 @@ def test_a_port_of_one_instance_is_not_attached_to_another(db: Database) -> None
     # What is on its way counts, too.
     with pytest.raises(errors.ConflictingRequest, match=f"{second.uuid} has the interface c"):
         db.instances.request(first.uuid, attaching, {"vif": "c"})
+
+
+@pytest.mark.parametrize("other", ["host", "incarnation", "attempts", "node"])
+def test_an_outcome_is_written_only_while_the_fence_holds(
+    db: Database, building: records.Instance, other: str
+) -> None:
+    incarnation = db.services.get("one").incarnation
+    fence = records.Fence("one", incarnation, 1, building.node)
+    fallen = {"host": "two", "incarnation": new_uuid(), "attempts": 2, "node": new_uuid()}
+    broken = dataclasses.replace(fence, **{other: fallen[other]})  # type: ignore[arg-type]
+    task, uuid = TaskState.SPAWNING, building.uuid
+    free = free_node(db, "two")
+    assert not db.instances.finish(uuid, task, vm_state=VmState.ACTIVE, fence=broken)
+    assert not db.instances.fail(uuid, task, FAULT, release=True, fence=broken)
+    assert not db.instances.placed(uuid, free.uuid, broken)
+    assert not db.instances.reschedule(uuid, task, free.uuid, "two", FAULT, fence=broken)
+    assert db.instances.get(uuid) == building
+    assert db.faults.list(uuid) == []
+    assert db.compute_nodes.get(free.uuid).instance_uuid is None
+    db.instances.request(uuid, TaskState.DELETING)
+    assert not db.instances.deleted(uuid, broken)
+    assert db.instances.deleted(uuid, fence)

@@ -93,6 +93,51 @@ def test_a_database_that_is_away_is_said_once_and_everything_goes_on(
     assert stage.state(uuid) == ("active", None)
 
 
+def test_a_service_that_can_not_report_stops_acting(
+    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    building, waiting = stage.create(nodes[0]), stage.create(nodes[1])
+    real = stage.virtapi.abort_reason
+
+    def cut_off(instance: virt.InstanceLike) -> str | None:
+        if stage.fake.node(nodes[0])["provision_state"] == "deploying":
+            stage.fake.clock.advance(61)
+        return real(instance)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage.virtapi, "abort_reason", cut_off)
+        stage.service.look()
+    assert stage.state(building) == ("building", "spawning")
+    stage.service.look()
+    assert stage.state(waiting) == ("building", "spawning"), "nothing begins"
+    stage.look()
+    assert stage.state(building) == stage.state(waiting) == ("active", None)
+    assert stage.ironic.provision_requests("active") == 2
+
+
+def test_the_end_of_a_task_reads_no_others(
+    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uuids = [stage.create(node) for node in nodes]
+    read: list[str] = []
+    real_get, real_wanted = stage.db.instances.get, stage.db.instances.wanted
+
+    def get(uuid: str, **more: Any) -> Any:
+        read.append(uuid)
+        return real_get(uuid, **more)
+
+    def wanted(host: str) -> Any:
+        read.append("all")
+        return real_wanted(host)
+
+    monkeypatch.setattr(stage.db.instances, "get", get)
+    monkeypatch.setattr(stage.db.instances, "wanted", wanted)
+    stage.service.look()
+    assert [stage.state(uuid)[0] for uuid in uuids] == ["active"] * 3
+    assert read.count("all") == 1
+    assert not stage.service._loops["tasks"]._woken.is_set()
+
+
 def test_a_database_that_goes_during_a_task_has_it_done_again(
     stage: ServiceStage,
     nodes: list[str],
