@@ -24,15 +24,16 @@ all of it, with node, instance and request id.
 from __future__ import annotations
 
 import contextlib
+import copy
 import enum
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from nova import exception
+from oslo_context import context
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.nova.log_context import about
 
 LOG = logging.getLogger(__name__)
 
@@ -253,7 +254,7 @@ def translated(doing: Doing, instance: Any = None) -> Iterator[None]:
     What is logged meanwhile names the instance.
     """
     try:
-        with about(instance):
+        with _about(instance):
             yield
     except exceptions.InstanceNotFound as error:
         # Nova asks of what may be gone, and says so itself.
@@ -271,3 +272,23 @@ def translated(doing: Doing, instance: Any = None) -> Iterator[None]:
     except exceptions.IronicVirtError as error:
         LOG.error("Failed %s: %s", doing.value, error, instance=instance)
         raise translate(error, doing, instance) from error
+
+
+@contextlib.contextmanager
+def _about(instance: Any) -> Iterator[None]:
+    """Have every line that this thread logs in the block name the instance.
+
+    :param instance: Nova's; ``None``: it is about none.
+    """
+    former = context.get_current()
+    if instance is None or former is None:
+        yield
+        return
+    # Another thread may carry the same request out for another server.
+    ours = copy.copy(former)
+    ours.resource_uuid = instance.uuid
+    ours.update_store()
+    try:
+        yield
+    finally:
+        former.update_store()

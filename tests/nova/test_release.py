@@ -16,7 +16,7 @@ from nova.virt import driver as nova_driver
 from ironic_virt.nova import release
 from ironic_virt.nova.driver import IronicDriver
 
-OURS = ("ironic_virt.nova.driver", "ironic_virt.nova.networks", "ironic_virt.nova.volumes")
+OURS = tuple(f"ironic_virt.nova.{name}" for name in ("actions", "driver", "networks", "volumes"))
 
 
 def test_a_nova_without_shards_is_refused_at_start_with_a_sentence(

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What nova-compute does with a server that is there: its power, a rescue, its consoles."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from nova.compute import power_state, task_states, vm_states
+from nova.console import type as console_type
+from nova.objects import external_event
+
+from ironic_virt import driver, exceptions
+from ironic_virt.nova import values
+from ironic_virt.nova.errors import Doing, translated
+
+
+class Actions:
+    """The part of the virt driver that is about servers that are there."""
+
+    _driver: driver.IronicDriver
+    _clock: Callable[[], float]
+    _read_at: dict[str, float]
+
+    @contextlib.contextmanager
+    def _acting(self, doing: Doing, instance: Any) -> Iterator[None]:
+        """An action at whose end the driver has read the node."""
+        self._read_at.pop(instance.uuid, None)
+        with translated(doing, instance):
+            yield
+        self._read_at[instance.uuid] = self._clock()
+
+    # -- the rescue system ----------------------------------------------------
+
+    def rescue(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        image_meta: Any,
+        rescue_password: str,
+        block_device_info: Any,
+        share_info: Any = None,
+    ) -> None:
+        """Boot the rescue system, which is Ironic's: an image of the user's has no say."""
+        with self._acting(Doing.RESCUE, instance):
+            self._driver.rescue(instance, rescue_password)
+
+    def unrescue(self, context: Any, instance: Any) -> None:
+        """Boot the server's own system again."""
+        with self._acting(Doing.UNRESCUE, instance):
+            self._driver.unrescue(instance)
+
+    # -- consoles -------------------------------------------------------------
+
+    def get_serial_console(self, context: Any, instance: Any) -> Any:
+        """Where ``nova-serialproxy`` finds the serial console, which it gets to itself.
+
+        :raises ConsoleTypeUnavailable: there is none to be had.
+        """
+        with translated(Doing.SERIAL_CONSOLE, instance):
+            found = self._driver.get_serial_console(instance)
+        return console_type.ConsoleSerial(found.host, found.port, found.path)
+
+    def get_vnc_console(self, context: Any, instance: Any) -> Any:
+        """Where ``nova-novncproxy`` finds the VNC server.
+
+        :raises ConsoleTypeUnavailable: there is none to be had.
+        """
+        with translated(Doing.VNC_CONSOLE, instance):
+            found = self._driver.get_vnc_console(instance)
+        return console_type.ConsoleVNC(found.host, found.port, found.path)
+
+    # -- power ----------------------------------------------------------------
+
+    def reboot(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        reboot_type: str,
+        block_device_info: Any = None,
+        bad_volumes_callback: Any = None,
+        accel_info: Any = None,
+        share_info: Any = None,
+    ) -> None:
+        """Reboot; a soft one falls back to a hard one."""
+        with self._acting(Doing.REBOOT, instance):
+            self._driver.reboot(instance, reboot_type)
+
+    def power_off(self, instance: Any, timeout: int = 0, retry_interval: int = 0) -> None:
+        """Power off, softly first if there is a timeout; Ironic itself watches that.
+
+        Nova does it before a rescue, too, for which Ironic itself sees to the power; so
+        then a node that is never powered off is no failure.
+        """
+        with self._acting(Doing.POWER_OFF, instance):
+            try:
+                self._driver.power_off(instance, timeout)
+            except exceptions.PowerOffDisabled:
+                if instance.task_state != task_states.RESCUING:
+                    raise
+
+    def power_on(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        accel_info: Any = None,
+        share_info: Any = None,
+    ) -> None:
+        """Power on."""
+        with self._acting(Doing.POWER_ON, instance):
+            self._driver.power_on(instance)
+
+    def power_update_event(self, instance: Any, target_power_state: str) -> None:
+        """Note in Nova's records that Ironic has found another power state.
+
+        The node is read as well: what the last list says of it is no longer so, and by that
+        Nova would change its records back and stop the server (``sync_power_state_interval``).
+        """
+        self._driver.power_update_event(instance)
+        if target_power_state == external_event.POWER_ON:
+            state, became, was = power_state.RUNNING, vm_states.ACTIVE, task_states.POWERING_ON
+        else:
+            state, became, was = power_state.SHUTDOWN, vm_states.STOPPED, task_states.POWERING_OFF
+        instance.power_state = state
+        instance.vm_state = became
+        instance.task_state = None
+        instance.save(expected_task_state=was)
+
+    def get_instance_diagnostics(self, instance: Any) -> Any:
+        """What Ironic knows of the server and its hardware; it sees no counters of use."""
+        with translated(Doing.LOOK, instance):
+            return values.diagnostics(self._driver.get_instance_diagnostics(instance))
+
+    def trigger_crash_dump(self, instance: Any) -> None:
+        """Send the node an NMI."""
+        with translated(Doing.CRASH_DUMP, instance):
+            self._driver.trigger_crash_dump(instance)
