@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.stage import STRANGER, Stage
-from tests.unit.driver.test_crash import Act, crashes, spawn
+from tests.unit.driver.test_crash import Act
 
 Ask = Callable[[Stage, virt.Instance], virt.ConsoleAddress]
 
@@ -408,29 +407,3 @@ def test_a_protected_node_keeps_its_console(
     with pytest.raises(exceptions.TearDownFailed, match="protected"):
         stage.destroy(instance)
     assert is_on(fake, node)
-
-
-# -- again after a crash ------------------------------------------------------
-
-
-def a_serial_line(fake: FakeIronic, node: str) -> None:
-    serial_line(fake, node)
-
-
-def ask_node(stage: Stage, node: str) -> None:
-    serial(stage, stage.instance(node))
-
-
-def asked(stage: Stage, node: str) -> None:
-    spawn(stage, node)
-    ask_node(stage, node)
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("before", [spawn, asked])
-def test_asked_again_it_is_had(tmp_path: Path, before: Act, after: bool) -> None:
-    for at, where, restarted, node in crashes(tmp_path, before, ask_node, a_serial_line, after):
-        address = restarted.driver.get_serial_console(restarted.instance(node))
-        assert (address.host, address.port) == ("127.0.0.1", 10023), (at, where)
-        assert restarted.fake.node(node)["console_enabled"], (at, where)
-        restarted.driver.cleanup_host()

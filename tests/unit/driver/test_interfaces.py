@@ -12,13 +12,10 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal import states
 from ironic_virt.testing.fake_ironic import FakeIronic, network
-from tests.crashing import Crash
-from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, VIF, Stage
 
 OTHER = virt.Vif("5f1f0000-0000-4000-8000-000000000002", "02:00:00:00:00:02")
 THIRD = virt.Vif("5f1f0000-0000-4000-8000-000000000003")
-WAYS = ["lose_reply", "reset", "truncate"]
 
 
 @pytest.fixture
@@ -447,50 +444,6 @@ def test_a_build_that_neutron_refuses_leaves_nothing(
         prepare(stage, placed, virt.Vif(VIF), OTHER)
     # What was attached before it is for whoever gives the node back.
     assert fake.vifs(two_ports) == [VIF]
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_whichever_reply_is_lost_it_happens_once(
-    set_stage: Callable[..., Stage], way: str
-) -> None:
-    for nth in range(1, 5):
-        fake = FakeIronic(durations=DURATIONS)
-        node = fake.add_node(ports=2)
-        stage = set_stage(fake)
-        instance = active(stage, node)
-        fault = getattr(fake.faults, way)(nth=nth)
-        attach(stage, instance)
-        assert fake.vifs(node) == [VIF, OTHER.id], f"request {nth}"
-        detach(stage, instance)
-        assert fake.vifs(node) == [VIF], f"request {nth}"
-        assert fault.hits == 1
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("act", [attach, detach])
-def test_a_process_that_died_has_it_done_by_the_next_one(
-    set_stage: Callable[..., Stage], act: Callable[..., None], after: bool
-) -> None:
-    for at in range(1, 9):
-        fake = FakeIronic(durations=DURATIONS)
-        node = fake.add_node(ports=2)
-        stage = set_stage(fake)
-        instance = active(stage, node)
-        if act is detach:
-            attach(stage, instance)
-        dying = Stage(fake, stage.conf, crash_at=at, crash_after=after)
-        try:
-            act(dying, instance)
-        except Crash:
-            act(stage, instance)
-        else:
-            assert at > 2
-            break
-        finally:
-            dying.driver.cleanup_host()
-        assert (OTHER.id in fake.vifs(node)) is (act is attach), f"request {at}"
-    else:
-        pytest.fail("it never came to an end")
 
 
 def test_a_node_that_keeps_a_vif_is_not_given_back(

@@ -2,96 +2,86 @@
 
 """A reply is lost, or a request: it happens once, and all ends well."""
 
+from __future__ import annotations
+
 import dataclasses
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ironic_virt.driver.deploy.rebuild_info import MARK
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.conftest import DURATIONS
+from tests.unit.driver import stories
 from tests.unit.driver.stage import Stage
+from tests.unit.driver.stories import PLAIN, Act, Place
 
+SetStage = Callable[..., Stage]
 WAYS = ["lose_reply", "reset", "truncate"]
 
 
-def life(stage: Stage, node: str) -> list[dict[str, Any]]:
-    """Spawn, reboot, rebuild, destroy; what the node looks like after each."""
-    instance = stage.instance(node)
-    stage.spawn(instance)
-    seen = [stage.trace(node)]
-    stage.driver.reboot(instance, "HARD")
-    seen.append(stage.trace(node))
-    stage.fake.advance(60)
-    stage.rebuild(instance)
-    rebuilt = stage.trace(node)
-    # It says when it was made ready.
-    assert rebuilt["instance_info"].pop(MARK)["wish"] == "req-1"
-    seen.append(rebuilt)
-    stage.destroy(instance)
-    return [*seen, stage.trace(node)]
+@dataclasses.dataclass(frozen=True)
+class Life:
+    """What happens to an instance, one act after the other."""
+
+    acts: tuple[Act, ...]
+    place: Place = PLAIN
+
+
+LIVES = {
+    "plain": Life((stories.spawn, stories.reboot, stories.rebuild, stories.destroy)),
+    "interfaces": Life((stories.spawn, stories.attach, stories.detach)),
+    "any node": Life((stories.spawn, stories.destroy), stories.POOLS),
+    "with a lessee": Life((stories.spawn, stories.destroy), stories.PROJECTS),
+    "with volumes": Life((stories.boot_from_volume, stories.destroy), stories.STORAGE),
+}
+
+
+def lived(
+    set_stage: SetStage, life: Life, trouble: Callable[[FakeIronic, str], Any] | None = None
+) -> tuple[list[Any], int, Any]:
+    """What was left after each act, with how many requests, and in which trouble."""
+    fake, node = life.place.ironic()
+    stage = set_stage(fake, **life.place.options)
+    rule = trouble(fake, node) if trouble else None
+    seen: list[Any] = []
+    for act in life.acts:
+        act(stage, node)
+        seen.append(stories.left(stage))
+    verbs = ("active", "rebuild", "deleted")
+    seen.append([stage.provision_requests(verb) for verb in verbs])
+    return seen, len(fake.requests), rule
+
+
+def survive(
+    set_stage: SetStage, life: Life, trouble: Callable[[int, FakeIronic, str], Any]
+) -> int:
+    """See that a life is the same whichever request the trouble comes with.
+
+    :returns: how many requests there were.
+    """
+    usual, requests, _ = lived(set_stage, life)
+    for nth in range(1, requests + 1):
+        seen, _, rule = lived(set_stage, life, functools.partial(trouble, nth))
+        assert seen == usual, f"request {nth}"
+        assert rule.hits, f"request {nth}"
+    return requests
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("life", LIVES.values(), ids=list(LIVES))
 def test_whichever_reply_is_lost_the_life_of_an_instance_is_the_same(
-    set_stage: Any, stage: Stage, node: str, fake: FakeIronic, way: str
+    set_stage: SetStage, life: Life, way: str
 ) -> None:
-    usual = life(stage, node)
-    requests = len(fake.requests)
-    assert requests > 15
-    for nth in range(1, requests + 1):
-        other = FakeIronic(durations=DURATIONS)
-        again = other.add_node(ports=1, resource_class="gold")
-        fault = getattr(other.faults, way)(nth=nth)
-        staged = set_stage(other)
-        assert life(staged, again) == usual, f"request {nth}"
-        assert fault.hits == 1
-        assert staged.provision_requests("active") == 1, f"request {nth}"
-        assert staged.provision_requests("rebuild") == 1, f"request {nth}"
-        assert staged.provision_requests("deleted") == 1, f"request {nth}"
+    assert survive(set_stage, life, lambda nth, fake, _: getattr(fake.faults, way)(nth=nth)) > 10
 
 
 @pytest.mark.parametrize("status", [409, 503])
 def test_whichever_request_meets_a_passing_trouble_the_life_is_the_same(
-    set_stage: Any, stage: Stage, node: str, fake: FakeIronic, status: int
+    set_stage: SetStage, status: int
 ) -> None:
-    usual = life(stage, node)
-    for nth in range(1, len(fake.requests) + 1):
-        other = FakeIronic(durations=DURATIONS)
-        again = other.add_node(ports=1, resource_class="gold")
-        body = f"Node {again} is locked by host x, please retry" if status == 409 else None
-        fault = other.faults.status(status, nth=nth, count=2, body=body)
-        staged = set_stage(other)
-        assert life(staged, again) == usual, f"request {nth}"
-        assert fault.hits == 2
+    def trouble(nth: int, fake: FakeIronic, node: str) -> Any:
+        body = f"Node {node} is locked by host x, please retry" if status == 409 else None
+        return fake.faults.status(status, nth=nth, count=2, body=body)
 
-
-@pytest.mark.parametrize("way", WAYS)
-def test_whichever_reply_is_lost_ironic_reserves_once(set_stage: Any, way: str) -> None:
-    def set_pools(fake: FakeIronic) -> Stage:
-        for _ in range(2):
-            fake.add_node(ports=1, resource_class="gold")
-        staged: Stage = set_stage(fake, node_selection="ironic")
-        return staged
-
-    def live(stage: Stage) -> list[Any]:
-        """Spawn and destroy: how many nodes carry the instance, and the allocations' states."""
-        instance, seen = stage.instance("gold~compute1"), []
-        for act in (stage.spawn, stage.destroy):
-            act(instance)
-            stage.fake.settle()
-            nodes = stage.fake.nodes()
-            seen.append(sum(node["instance_uuid"] == instance.uuid for node in nodes))
-            seen.append([one["state"] for one in stage.fake.allocations()])
-        return seen
-
-    durations = dataclasses.replace(DURATIONS, allocate=0.3)
-    usual = FakeIronic(durations=durations)
-    assert live(set_pools(usual)) == [1, ["active"], 0, []]
-    for nth in range(1, len(usual.requests) + 1):
-        fake = FakeIronic(durations=durations)
-        fault = getattr(fake.faults, way)(nth=nth)
-        staged = set_pools(fake)
-        assert live(staged) == [1, ["active"], 0, []], f"request {nth}"
-        assert fault.hits == 1
-        assert staged.provision_requests("active") == 1, f"request {nth}"
+    assert survive(set_stage, LIVES["plain"], trouble) > 15

@@ -16,7 +16,6 @@ from ironic_virt.driver.deploy import project_fields
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import IMAGE, SECRET, VIF, Stage
-from tests.unit.driver.test_crash import Act, crashes, nothing
 
 SetStage = Callable[..., Stage]
 PROJECT, OTHER = "project-one", "project-two"
@@ -166,48 +165,3 @@ def test_a_second_spawn_goes_on(stage: Stage, fake: FakeIronic, node: str) -> No
     fake.set_node(node, **both(PROJECT))
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE, [virt.Vif(VIF)], admin_password=SECRET))
     assert told(fake, node) == both(PROJECT)
-
-
-# -- crashes and lost replies -------------------------------------------------
-
-
-def spawn(stage: Stage, node: str) -> None:
-    stage.spawn(of(PROJECT, stage, node))
-
-
-def destroy(stage: Stage, node: str) -> None:
-    stage.destroy(of(PROJECT, stage, node))
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize(
-    ("before", "act", "wanted"), [(None, spawn, both(PROJECT)), (spawn, destroy, NOBODY)]
-)
-def test_a_process_that_died_goes_on(
-    tmp_path: Path, before: Act | None, act: Act, wanted: dict[str, Any], after: bool
-) -> None:
-    options = {"project_fields": "lessee,owner"}
-    for at, where, restarted, node in crashes(tmp_path, before, act, nothing, after, **options):
-        act(restarted, node)
-        restarted.fake.settle()
-        assert told(restarted.fake, node) == wanted, (at, where)
-        restarted.driver.cleanup_host()
-
-
-@pytest.mark.parametrize("way", ["lose_reply", "reset"])
-def test_whichever_reply_is_lost_they_come_and_go(set_stage: SetStage, way: str) -> None:
-    nth = 1
-    while True:
-        fake = FakeIronic(durations=DURATIONS)
-        node = fake.add_node(ports=1)
-        stage = set_stage(fake, project_fields="lessee,owner")
-        fault = getattr(fake.faults, way)(nth=nth)
-        spawn(stage, node)
-        assert told(fake, node) == both(PROJECT), nth
-        destroy(stage, node)
-        fake.settle()
-        assert told(fake, node) == NOBODY, nth
-        if not fault.hits:
-            assert nth > 10
-            return
-        nth += 1

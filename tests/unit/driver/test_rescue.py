@@ -5,14 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.stage import INSTANCE, SECRET, STRANGER, Stage
-from tests.unit.driver.test_crash import Act, crashes, nothing, spawn
 
 DURATIONS = Durations(deploy=5, undeploy=3, clean=30, power=2, rescue=5, unrescue=5)
 
@@ -283,33 +281,3 @@ def test_a_service_that_stops_leaves_a_failed_rescue_to_the_next(
     stage.driver._rescue._leave = stopped  # type: ignore[attr-defined]
     with pytest.raises(exceptions.WaitCancelled):
         rescue(stage, instance)
-
-
-# -- again after a crash ------------------------------------------------------
-
-
-def rescue_node(stage: Stage, node: str) -> None:
-    rescue(stage, stage.instance(node))
-
-
-def unrescue_node(stage: Stage, node: str) -> None:
-    unrescue(stage, stage.instance(node))
-
-
-def rescued(stage: Stage, node: str) -> None:
-    spawn(stage, node)
-    rescue_node(stage, node)
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize(
-    ("before", "act", "wanted"),
-    [(spawn, rescue_node, "rescue"), (rescued, unrescue_node, "active")],
-)
-def test_it_goes_on(tmp_path: Path, before: Act, act: Act, wanted: str, after: bool) -> None:
-    for at, where, restarted, node in crashes(tmp_path, before, act, nothing, after):
-        act(restarted, node)
-        trace = restarted.trace(node)
-        assert (trace["provision_state"], trace["last_error"]) == (wanted, None), (at, where)
-        assert restarted.provision_requests("unrescue") <= 1, (at, where)
-        restarted.driver.cleanup_host()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -15,8 +15,6 @@ from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.volumes import VolumeTarget
 from ironic_virt.driver.volumes import MARK, plan
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.crashing import Crash
-from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, VIF, Stage
 
 CHAP_SECRET = "chap-secret-0815"
@@ -377,76 +375,6 @@ def test_what_is_as_wanted_is_kept(
     )
     left, added = plan(INSTANCE, [target], wanted)
     assert (left == [target], added == wanted and bool(wanted)) == (superfluous, missing)
-
-
-# -- crashes and lost replies -------------------------------------------------
-
-
-def life(stage: Stage, node: str) -> list[Any]:
-    spawn(stage, node)
-    seen = [targets(stage.fake, node), stage.trace(node)]
-    destroy(stage, node)
-    return [*seen, targets(stage.fake, node), stage.trace(node)]
-
-
-@pytest.mark.parametrize("way", ["lose_reply", "reset", "truncate"])
-def test_whichever_reply_is_lost_the_volumes_are_the_same(
-    set_stage: Callable[..., Stage], stage: Stage, fake: FakeIronic, storage_node: str, way: str
-) -> None:
-    usual = life(stage, storage_node)
-    assert (usual[0], usual[2]) == (OURS, [])
-    requests = len([entry for entry in fake.requests if "/volume/" in entry.path])
-    assert requests >= 6
-    for nth in range(1, requests + 1):
-        other = FakeIronic(durations=DURATIONS)
-        again = add_node(other)
-        fault = getattr(other.faults, way)(path="/volume/", nth=nth)
-        assert life(set_stage(other), again) == usual, f"request {nth}"
-        assert fault.hits == 1
-
-
-def deaths(act: Callable[[Stage, str], None], stage: Stage, after: bool) -> Iterator[Any]:
-    """Stages on which the process died in ``act``, at one request after the other."""
-    for at in range(1, 60):
-        fake = FakeIronic(durations=DURATIONS)
-        node = add_node(fake)
-        if act is destroy:
-            whole = Stage(fake, stage.conf)
-            spawn(whole, node)
-            whole.driver.cleanup_host()
-        dying = Stage(fake, stage.conf, crash_at=at, crash_after=after)
-        try:
-            act(dying, node)
-        except Crash as crash:
-            restarted = dying.restarted()
-            yield restarted, node, f"died at request {at}, {crash}"
-            restarted.driver.cleanup_host()
-        else:
-            assert at > 5
-            return
-        finally:
-            dying.driver.cleanup_host()
-    pytest.fail("it never came to an end")
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_spawn_goes_on_with_its_volumes(stage: Stage, after: bool) -> None:
-    for restarted, node, where in deaths(spawn, stage, after):
-        spawn(restarted, node)
-        assert targets(restarted.fake, node) == OURS, where
-        assert restarted.trace(node)["provision_state"] == "active", where
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("act", [spawn, destroy])
-def test_no_volume_is_left_wherever_it_died(
-    stage: Stage, storage_node: str, act: Callable[[Stage, str], None], after: bool
-) -> None:
-    untouched = stage.trace(storage_node)
-    for restarted, node, where in deaths(act, stage, after):
-        destroy(restarted, node)
-        assert targets(restarted.fake, node) == [], where
-        assert restarted.trace(node) == untouched, where
 
 
 def test_no_credential_is_logged(
