@@ -39,6 +39,7 @@ INTRODUCED = {
     Feature.HOLD: "1.85",
     Feature.DISABLE_POWER_OFF: "1.95",
     Feature.INSTANCE_NAME: "1.104",
+    Feature.HEALTH: "1.109",
 }
 
 
