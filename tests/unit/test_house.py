@@ -25,6 +25,7 @@ tests = 10
 largest_module = 20
 smallest_module = 5
 verb = 1
+verb_except = ["cmd/demo/*"]
 [tool.house.rooms]
 compute = 30
 "compute/db" = 12
@@ -102,6 +103,7 @@ def test_a_verb_touches_the_files_whose_code_names_it(
 ) -> None:
     write(root, "ironic_virt/compute/verbs.py", "rescue = 1\n" * 12)
     write(root, "ironic_virt/driver/a.py", "rescue = 1\n" * 6)
+    write(root, "ironic_virt/cmd/demo/a.py", "rescue = 1\n" * 6)
     write(root, "ironic_virt/cmd/a.py", '"""It rescues."""\n\n# rescue\nx = 1\ny = 2\n')
     assert house.main([str(root)]) == 0
     write(root, "ironic_virt/cmd/a.py", "def a():\n    return 'a rescue'\n\nx = 1\ny = 2\n")
