@@ -36,7 +36,7 @@ from ironic_virt.baremetal.node_filter import FIELD_FEATURES, NodeFilter
 from ironic_virt.baremetal.node_lists import NodeLists
 from ironic_virt.baremetal.patches import JsonPatch, patch_is_applied
 from ironic_virt.baremetal.ports import NetworkPorts
-from ironic_virt.baremetal.volumes import Volumes
+from ironic_virt.baremetal.volumes import NodeVolumes
 
 T = TypeVar("T")
 
@@ -152,9 +152,9 @@ class IronicClient:
         return NetworkPorts(self._sender)
 
     @property
-    def volumes(self) -> Volumes:
+    def volumes(self) -> NodeVolumes:
         """Volume connectors and targets of nodes."""
-        return Volumes(self._sender)
+        return NodeVolumes(self._sender)
 
     @property
     def history(self) -> History:

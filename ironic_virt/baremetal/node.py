@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.properties import Properties
+from ironic_virt.baremetal.properties import NodeProperties
 
 LIST_FIELDS = (
     "uuid",
@@ -58,7 +58,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     last_error: str | None = None
     maintenance: bool = False
     maintenance_reason: str | None = None
-    properties: Properties = Properties()
+    properties: NodeProperties = NodeProperties()
     resource_class: str | None = None
     traits: frozenset[str] = frozenset()
     conductor_group: str | None = None

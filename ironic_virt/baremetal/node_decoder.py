@@ -31,7 +31,7 @@ from ironic_virt import exceptions, logs
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.http.answers import decode_leniently
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.properties import Properties, parse_properties
+from ironic_virt.baremetal.properties import NodeProperties, parse_properties
 
 LOG = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class NodeDecoder:
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
-        self._properties: dict[bytes, Properties] = {}
+        self._properties: dict[bytes, NodeProperties] = {}
         self._traits: dict[tuple[str, ...], frozenset[str]] = {}
         self._told = logs.Told()
 
@@ -176,7 +176,7 @@ class NodeDecoder:
         self,
         wire: _WireNode,
         malformed: tuple[str, ...] = (),
-        properties: Properties | None = None,
+        properties: NodeProperties | None = None,
         *,
         hides: bool = False,
     ) -> Node:
@@ -249,7 +249,7 @@ class NodeDecoder:
                 self._traits[key] = known
         return known
 
-    def _shared_properties(self, raw: msgspec.Raw) -> Properties:
+    def _shared_properties(self, raw: msgspec.Raw) -> NodeProperties:
         key = bytes(raw)
         known = self._properties.get(key)
         if known is None:

@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from ironic_virt import exceptions
+from ironic_virt.baremetal.http.paging import Row
 from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
 
@@ -34,12 +35,8 @@ LISTED_FIELD_FEATURES = {**FIELD_FEATURES, "health": Feature.HEALTH}
 """The same in lists; the health is not asked of a single node, since no action depends on it."""
 
 
-class Row(Protocol):
-    """A node in a list, with whatever was asked for."""
-
-    @property
-    def uuid(self) -> str:
-        """Which node."""
+class NodeRow(Row, Protocol):
+    """A node in a list, with the fields that were requested."""
 
     @property
     def malformed(self) -> tuple[str, ...]:
@@ -91,7 +88,7 @@ class NodeFilter(msgspec.Struct, frozen=True):
             return False
         return self.shard is None or (node.shard or "").lower() == self.shard.lower()
 
-    def refuse_others(self, rows: Iterable[Row]) -> None:
+    def refuse_others(self, rows: Iterable[NodeRow]) -> None:
         """See that a list holds only nodes that pass.
 
         A field that can't be read costs its node, not the list.  One that is missing costs

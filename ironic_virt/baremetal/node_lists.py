@@ -25,14 +25,14 @@ from ironic_virt.baremetal.http.sender import Sender, path_of
 from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
 from ironic_virt.baremetal.node_decoder import NodeDecoder
-from ironic_virt.baremetal.node_filter import LISTED_FIELD_FEATURES, NodeFilter, Row
+from ironic_virt.baremetal.node_filter import LISTED_FIELD_FEATURES, NodeFilter, NodeRow
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
-RowT = TypeVar("RowT", bound=Row)
+RowT = TypeVar("RowT", bound=NodeRow)
 
 _MOST_RESTARTS = 3
 

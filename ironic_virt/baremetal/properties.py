@@ -19,7 +19,7 @@ _LONGEST_ARCH = 64
 _LONGEST_SHOWN = 100
 
 
-class Properties(msgspec.Struct, frozen=True, gc=False):
+class NodeProperties(msgspec.Struct, frozen=True, gc=False):
     """A node's hardware, as operators or inspection have entered it.
 
     :ivar cpus: cores; 0 if not given.
@@ -38,16 +38,16 @@ class Properties(msgspec.Struct, frozen=True, gc=False):
     malformed: tuple[str, ...] = ()
 
 
-def parse_properties(data: Any) -> Properties:
+def parse_properties(data: Any) -> NodeProperties:
     """Read a node's ``properties``.
 
     :param data: the decoded JSON value; anything but an object is malformed.
     :returns: what could be read; the rest is 0 or absent and in ``malformed``.
     """
     if data is None:
-        return Properties()
+        return NodeProperties()
     if not isinstance(data, dict):
-        return Properties(malformed=(f"properties is not an object but {_shown(data)}",))
+        return NodeProperties(malformed=(f"properties is not an object but {_shown(data)}",))
     malformed: list[str] = []
     sizes = {name: _size(data, name, malformed) for name in ("cpus", "memory_mb", "local_gb")}
     arch = data.get("cpu_arch")
@@ -58,7 +58,7 @@ def parse_properties(data: Any) -> Properties:
         )
         arch = None
     capabilities = _capabilities(data.get("capabilities"), malformed)
-    return Properties(
+    return NodeProperties(
         cpu_arch=arch, capabilities=capabilities, malformed=tuple(malformed), **sizes
     )
 

@@ -186,7 +186,7 @@ ALL_POWER: Final = frozenset({POWER_ON, POWER_OFF, POWER_ERROR})
 """What ``power_state`` can be, beside null for "not known yet"."""
 
 
-class TearDown(enum.Enum):
+class TearDownStep(enum.Enum):
     """What brings a node that carries an instance nearer to carrying none."""
 
     REQUEST = "ask Ironic to tear it down"
@@ -219,22 +219,22 @@ _BUSY_STATES: Final = frozenset(
 )
 
 
-def tear_down_step(provision_state: str | None) -> TearDown:
+def tear_down_step(provision_state: str | None) -> TearDownStep:
     """The next step in tearing down a node that carries an instance.
 
     :param provision_state: as Ironic says; null is its old word for available.
-    :returns: :attr:`TearDown.REQUEST` for the states in which Ironic takes the verb
+    :returns: :attr:`TearDownStep.REQUEST` for the states in which Ironic takes the verb
         "deleted", and for one that this table doesn't know: Ironic then decides,
         and nothing is taken off a node that may be in use.
     """
     if provision_state is None or provision_state in _UNTOUCHED_STATES:
-        return TearDown.RELEASE
+        return TearDownStep.RELEASE
     if provision_state == SERVICE_HOLD:
-        return TearDown.ABORT
+        return TearDownStep.ABORT
     if provision_state == DEPLOY_HOLD:
         # An abort would take the instance off without cleaning the node, and
         # strand it in "deploy failed" (39.0.0); what follows the hold can be torn down.
-        return TearDown.UNHOLD
+        return TearDownStep.UNHOLD
     if provision_state in _BUSY_STATES:
-        return TearDown.WAIT
-    return TearDown.REQUEST
+        return TearDownStep.WAIT
+    return TearDownStep.REQUEST

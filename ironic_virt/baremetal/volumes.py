@@ -83,7 +83,7 @@ _TARGET_PAGE = msgspec.json.Decoder(_TargetPage)
 _TARGET = msgspec.json.Decoder(VolumeTarget)
 
 
-class Volumes:
+class NodeVolumes:
     """The volume connectors and targets in one Ironic.
 
     :param sender: sends the requests.

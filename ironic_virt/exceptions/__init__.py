@@ -29,7 +29,17 @@ from ironic_virt.exceptions.actions import (
     VifDetachFailed,
     VolumeFailed,
 )
-from ironic_virt.exceptions.answers import (
+from ironic_virt.exceptions.general import (
+    ComputeDriverFailed,
+    ComputeDriverNotFound,
+    ExtrasMissing,
+    InvalidConfiguration,
+    InvalidExtraSpec,
+    IronicVirtError,
+    NoValidHost,
+    OperationNotSupported,
+)
+from ironic_virt.exceptions.ironic import (
     BadRequest,
     CertificateNotTrusted,
     Conflict,
@@ -44,16 +54,6 @@ from ironic_virt.exceptions.answers import (
     NodeUnreadable,
     NotFound,
     UnexpectedAnswer,
-)
-from ironic_virt.exceptions.general import (
-    ComputeDriverFailed,
-    ComputeDriverNotFound,
-    ExtrasMissing,
-    InvalidConfiguration,
-    InvalidExtraSpec,
-    IronicVirtError,
-    NoValidHost,
-    OperationNotSupported,
 )
 from ironic_virt.exceptions.nodes import (
     BuildAborted,

@@ -230,7 +230,9 @@ def test_the_node_is_in_another_shard(
 @pytest.mark.parametrize(
     "state",
     sorted(
-        state for state in states.ALL if states.tear_down_step(state) is not states.TearDown.WAIT
+        state
+        for state in states.ALL
+        if states.tear_down_step(state) is not states.TearDownStep.WAIT
     ),
 )
 def test_from_every_state_that_stays_the_instance_comes_off(

@@ -49,7 +49,7 @@ INSTANCE_INFO = {
 WITH_A_SYSTEM = sorted(
     state
     for state in states.ALL
-    if states.tear_down_step(state) not in (states.TearDown.WAIT, states.TearDown.RELEASE)
+    if states.tear_down_step(state) not in (states.TearDownStep.WAIT, states.TearDownStep.RELEASE)
 )
 
 MakeInstances = Callable[..., list[virt.Instance]]

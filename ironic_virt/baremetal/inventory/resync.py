@@ -50,7 +50,7 @@ class _Asked(NamedTuple):
     mark: float | None
 
 
-class Ironic(Protocol):
+class ListSource(Protocol):
     """The part of the client that is used here."""
 
     @property
@@ -78,7 +78,7 @@ class Resync:
 
     def __init__(
         self,
-        ironic: Ironic,
+        ironic: ListSource,
         node_filter: Callable[[], NodeFilter],
         *,
         full_period: float,

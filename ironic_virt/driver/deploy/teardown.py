@@ -35,9 +35,9 @@ from ironic_virt.virt import InstanceLike
 LOG = logging.getLogger(__name__)
 
 _VERBS = {
-    states.TearDown.REQUEST: states.VERB_DELETED,
-    states.TearDown.ABORT: states.VERB_ABORT,
-    states.TearDown.UNHOLD: states.VERB_UNHOLD,
+    states.TearDownStep.REQUEST: states.VERB_DELETED,
+    states.TearDownStep.ABORT: states.VERB_ABORT,
+    states.TearDownStep.UNHOLD: states.VERB_UNHOLD,
 }
 
 
@@ -103,13 +103,13 @@ class TearDown:
             )
             if step in _VERBS and (reason := resources.why_protected(node)):
                 raise exceptions.TearDownFailed(node.uuid, instance.uuid, reason)
-            if node.console_enabled and step is not states.TearDown.WAIT and not switched:
+            if node.console_enabled and step is not states.TearDownStep.WAIT and not switched:
                 switched = True
                 self._console.switch_off(node, instance)
                 # How long that took must not keep the instance.
                 deadline = self._site.clock() + timeout if timeout else None
                 continue
-            if step is states.TearDown.RELEASE:
+            if step is states.TearDownStep.RELEASE:
                 try:
                     self._release(node, instance)
                     return
@@ -119,7 +119,7 @@ class TearDown:
                         raise
                     moved = True
                     continue
-            if step is not states.TearDown.WAIT:
+            if step is not states.TearDownStep.WAIT:
                 if node.provision_state == states.ERROR and asked == states.VERB_DELETED:
                     raise _failed(node, instance)
                 try:
@@ -236,7 +236,7 @@ class TearDown:
         def until(now: Node | None) -> tuple[_Left | None] | None:
             if now is None or now.instance_uuid != instance.uuid:
                 return (_Left(now),)
-            if states.tear_down_step(now.provision_state) is states.TearDown.WAIT:
+            if states.tear_down_step(now.provision_state) is states.TearDownStep.WAIT:
                 return None
             # The request was taken, but this look may be older than its effect.
             if now.provision_state == node.provision_state and now.reservation:
@@ -314,7 +314,7 @@ class TearDown:
 
 
 def _check_unused(node: Node, instance: InstanceLike) -> None:
-    if states.tear_down_step(node.provision_state) is not states.TearDown.RELEASE:
+    if states.tear_down_step(node.provision_state) is not states.TearDownStep.RELEASE:
         raise _InUse(
             node.uuid,
             instance.uuid,

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ironic_virt.baremetal.inventory.snapshot import Kind
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.properties import Properties
+from ironic_virt.baremetal.properties import NodeProperties
 from ironic_virt.request import requirements
 from ironic_virt.request.spec import RequestSpec, placement_class
 
@@ -172,7 +172,7 @@ class _Fit:
             self._known[key] = self._decide(node.properties)
         return self._known[key]
 
-    def _decide(self, properties: Properties) -> bool:
+    def _decide(self, properties: NodeProperties) -> bool:
         has = {
             "cpus": properties.cpus,
             "memory_mb": properties.memory_mb,

@@ -63,11 +63,11 @@ def test_a_case_that_is_left_out_would_not_pass(the_list: listed.Listed, known) 
     assert options == {name: nova_conf.CONF.ironic[name] for name in OPTIONS}
 
 
-def _the_other_step(state: str | None) -> states.TearDown:
+def _the_other_step(state: str | None) -> states.TearDownStep:
     step = states.tear_down_step(state)
     swapped = {
-        states.TearDown.REQUEST: states.TearDown.RELEASE,
-        states.TearDown.RELEASE: states.TearDown.REQUEST,
+        states.TearDownStep.REQUEST: states.TearDownStep.RELEASE,
+        states.TearDownStep.RELEASE: states.TearDownStep.REQUEST,
     }
     return swapped.get(step, step)
 

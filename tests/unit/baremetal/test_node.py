@@ -15,7 +15,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
 from ironic_virt.baremetal.node_decoder import NodeDecoder
-from ironic_virt.baremetal.properties import Properties
+from ironic_virt.baremetal.properties import NodeProperties
 from tests.unit.baremetal.scripted import INSTANCE, NODE, OTHER_NODE, node_json
 
 GOOD = node_json(OTHER_NODE)
@@ -66,7 +66,7 @@ def test_every_field_arrives() -> None:
         last_error="it broke",
         maintenance=True,
         maintenance_reason="fan",
-        properties=Properties(cpus=8, memory_mb=16384, local_gb=100, cpu_arch="x86_64"),
+        properties=NodeProperties(cpus=8, memory_mb=16384, local_gb=100, cpu_arch="x86_64"),
         resource_class="baremetal.small",
         traits=frozenset({"CUSTOM_GOLD"}),
         conductor_group="rack1",

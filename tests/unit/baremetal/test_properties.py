@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Properties as people enter them."""
+"""NodeProperties as people enter them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ironic_virt.baremetal.properties import Properties, parse_properties
+from ironic_virt.baremetal.properties import NodeProperties, parse_properties
 from tests import depth
 
 
@@ -29,7 +29,7 @@ from tests import depth
     ],
 )
 def test_a_size_is_a_whole_number_in_any_spelling(entered: Any, cpus: int) -> None:
-    assert parse_properties({"cpus": entered}) == Properties(cpus=cpus)
+    assert parse_properties({"cpus": entered}) == NodeProperties(cpus=cpus)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_anything_else_is_named_and_costs_only_itself(name: str, entered: Any) -
     ],
 )
 def test_capabilities_are_names_with_values(entered: Any, capabilities: Any) -> None:
-    assert parse_properties({"capabilities": entered}) == Properties(capabilities=capabilities)
+    assert parse_properties({"capabilities": entered}) == NodeProperties(capabilities=capabilities)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_properties_are_an_object(data: Any) -> None:
 
 
 def test_no_properties_are_none() -> None:
-    assert parse_properties(None) == parse_properties({}) == Properties()
+    assert parse_properties(None) == parse_properties({}) == NodeProperties()
 
 
 JSON = st.recursive(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.states import TearDown, tear_down_step
+from ironic_virt.baremetal.states import TearDownStep, tear_down_step
 
 # Ironic 39.0.0 takes the verb "deleted" in these states, and in no other.
 DELETABLE = {
@@ -27,22 +27,22 @@ DELETABLE = {
 @pytest.mark.parametrize("state", sorted(states.ALL))
 def test_every_state_has_a_way_out(state: str) -> None:
     step = tear_down_step(state)
-    assert (step is TearDown.REQUEST) == (state in DELETABLE)
+    assert (step is TearDownStep.REQUEST) == (state in DELETABLE)
 
 
 @pytest.mark.parametrize("state", sorted(states.TRANSITIONAL - DELETABLE))
 def test_what_passes_by_itself_is_waited_for_and_what_is_held_is_not(state: str) -> None:
-    held = {states.DEPLOY_HOLD: TearDown.UNHOLD, states.SERVICE_HOLD: TearDown.ABORT}
-    assert tear_down_step(state) is held.get(state, TearDown.WAIT)
+    held = {states.DEPLOY_HOLD: TearDownStep.UNHOLD, states.SERVICE_HOLD: TearDownStep.ABORT}
+    assert tear_down_step(state) is held.get(state, TearDownStep.WAIT)
 
 
 def test_a_null_state_is_the_old_word_for_available() -> None:
-    assert tear_down_step(None) is tear_down_step(states.AVAILABLE) is TearDown.RELEASE
+    assert tear_down_step(None) is tear_down_step(states.AVAILABLE) is TearDownStep.RELEASE
 
 
 @pytest.mark.parametrize("state", ["levitating", "", "Available", "ACTIVE"])
 def test_an_unknown_state_is_never_taken_as_torn_down(state: str) -> None:
-    assert tear_down_step(state) is TearDown.REQUEST
+    assert tear_down_step(state) is TearDownStep.REQUEST
 
 
 def test_the_sets_are_of_known_states() -> None:

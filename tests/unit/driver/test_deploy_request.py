@@ -10,11 +10,11 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.properties import Properties
+from ironic_virt.baremetal.properties import NodeProperties
 from ironic_virt.driver.deploy import instance_info
 from ironic_virt.virt import BlockDevice, DeployRequest, Flavor, ImageMeta, Instance
 
-NODE = Node(uuid="a1b2c3d4-0000-4000-8000-000000000000", properties=Properties(local_gb=500))
+NODE = Node(uuid="a1b2c3d4-0000-4000-8000-000000000000", properties=NodeProperties(local_gb=500))
 GLANCE_ID = "0f7bb2a1-0000-4000-8000-000000000000"
 
 

@@ -53,7 +53,9 @@ def test_a_deployment_that_runs_is_torn_down_too(
 @pytest.mark.parametrize(
     "state",
     sorted(
-        state for state in states.ALL if states.tear_down_step(state) is not states.TearDown.WAIT
+        state
+        for state in states.ALL
+        if states.tear_down_step(state) is not states.TearDownStep.WAIT
     ),
 )
 def test_from_every_state_that_stays_the_instance_comes_off(
@@ -68,7 +70,9 @@ def test_from_every_state_that_stays_the_instance_comes_off(
 
 @pytest.mark.parametrize(
     "state",
-    sorted(state for state in states.ALL if states.tear_down_step(state) is states.TearDown.WAIT),
+    sorted(
+        state for state in states.ALL if states.tear_down_step(state) is states.TearDownStep.WAIT
+    ),
 )
 def test_a_state_that_passes_is_waited_for_and_never_acted_in(
     fake: FakeIronic, set_stage: Callable[..., Stage], node: str, state: str
@@ -84,9 +88,9 @@ def test_a_state_that_passes_is_waited_for_and_never_acted_in(
 
 def test_every_known_state_has_its_step() -> None:
     for state in states.ALL:
-        assert isinstance(states.tear_down_step(state), states.TearDown)
-    assert states.tear_down_step(None) is states.TearDown.RELEASE
-    assert states.tear_down_step("brand new") is states.TearDown.REQUEST
+        assert isinstance(states.tear_down_step(state), states.TearDownStep)
+    assert states.tear_down_step(None) is states.TearDownStep.RELEASE
+    assert states.tear_down_step("brand new") is states.TearDownStep.REQUEST
 
 
 def test_in_an_unknown_state_ironic_decides_and_nothing_is_taken_off(

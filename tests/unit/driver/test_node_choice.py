@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from ironic_virt import virt
 from ironic_virt.baremetal.inventory.snapshot import Kind
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.properties import Properties
+from ironic_virt.baremetal.properties import NodeProperties
 from ironic_virt.driver.pools import candidates
 from ironic_virt.request.spec import RequestSpec
 
-SMALL = Properties(8, 16384, 100, "x86_64", (("boot_mode", "uefi"),))
-LARGE = Properties(16, 32768, 200, "x86_64", (("boot_mode", "bios"),))
+SMALL = NodeProperties(8, 16384, 100, "x86_64", (("boot_mode", "uefi"),))
+LARGE = NodeProperties(16, 32768, 200, "x86_64", (("boot_mode", "bios"),))
 CLASS_ALONE = {"resources:VCPU": "0", "resources:MEMORY_MB": "0", "resources:DISK_GB": "0"}
 GOLD = {"resources:CUSTOM_GOLD": "1", **CLASS_ALONE}
 
@@ -95,20 +95,28 @@ def test_what_many_nodes_have_is_plainer_than_what_few_have() -> None:
     ],
 )
 def test_sizes_match_exactly_or_at_least(match: str, asked: int, expected: set[str]) -> None:
-    nodes = [node("small"), node("large", properties=LARGE), node("?", properties=Properties())]
+    nodes = [
+        node("small"),
+        node("large", properties=LARGE),
+        node("?", properties=NodeProperties()),
+    ]
     flavor = {"resources:CUSTOM_GOLD": "1"}
     assert uuids(choose(nodes, flavor, match=match, memory_mb=asked)) == expected
 
 
 def test_sizes_that_the_flavor_sets_to_nothing_are_not_asked_for() -> None:
-    nodes = [node("small"), node("?", properties=Properties())]
+    nodes = [node("small"), node("?", properties=NodeProperties())]
     for match in ("exact", "at_least"):
         choice = choose(nodes, GOLD, match=match, memory_mb=64, vcpus=3, root_gb=7)
         assert uuids(choice) == {"small", "?"}
 
 
 def test_capabilities_must_be_as_asked() -> None:
-    nodes = [node("small"), node("large", properties=LARGE), node("?", properties=Properties())]
+    nodes = [
+        node("small"),
+        node("large", properties=LARGE),
+        node("?", properties=NodeProperties()),
+    ]
     assert uuids(choose(nodes, {**GOLD, "capabilities:boot_mode": "uefi"})) == {"small"}
     either = {**GOLD, "capabilities:boot_mode": "<or> uefi <or> bios"}
     assert uuids(choose(nodes, either)) == {"small", "large"}

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.properties import Properties
+from ironic_virt.baremetal.properties import NodeProperties
 from ironic_virt.driver.pools import counts, names
 from ironic_virt.driver.pools.counts import Capacity, Pool, Recorded, pools_of
 from ironic_virt.driver.pools.names import pool_name
@@ -35,7 +35,7 @@ def node(number: int, kind: Any = PLAIN, instance: str | None = None, **fields: 
         instance_uuid=instance,
         power_state="power off",
         provision_state="active" if instance else "available",
-        **{"properties": Properties(8, 16384, 100, "x86_64")} | fields,
+        **{"properties": NodeProperties(8, 16384, 100, "x86_64")} | fields,
     )
 
 
@@ -221,8 +221,8 @@ def test_a_pool_without_nodes_stays_while_there_is_an_instance_in_it() -> None:
 
 
 def test_hardware_is_what_all_have_in_common() -> None:
-    more = Properties(8, 32768, 100, "x86_64", (("boot_mode", "uefi"), ("disks", "2")))
-    most = Properties(8, 16384, 100, "aarch64", (("boot_mode", "uefi"), ("disks", "4")))
+    more = NodeProperties(8, 32768, 100, "x86_64", (("boot_mode", "uefi"), ("disks", "2")))
+    most = NodeProperties(8, 16384, 100, "aarch64", (("boot_mode", "uefi"), ("disks", "4")))
     nodes = [node(1, properties=more), node(2, properties=most)]
     [pool] = pools_of(nodes, Recorded("compute1", {}), Capacity.OWN, ()).values()
     assert pool.hardware == counts.Hardware(8, 0, 100, None, (("boot_mode", "uefi"),))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.properties import Properties
+from ironic_virt.baremetal.properties import NodeProperties
 from ironic_virt.driver import resources
 from ironic_virt.virt import PowerState
 
@@ -62,7 +62,7 @@ def test_the_inventory_of_a_free_node() -> None:
     offer = resources.node_inventory(
         node(
             traits=frozenset({"CUSTOM_GPU"}),
-            properties=Properties(capabilities=(("boot_mode", "uefi"),)),
+            properties=NodeProperties(capabilities=(("boot_mode", "uefi"),)),
         )
     )
     assert (offer.resource_class, offer.placement_class) == ("gold.8", "CUSTOM_GOLD_8")
@@ -90,7 +90,7 @@ def test_resource_classes_in_placements_form(name: str, placement: str) -> None:
 
 
 def test_an_instance_uses_all_of_its_node() -> None:
-    properties = Properties(cpus=8, memory_mb=1024, local_gb=10, cpu_arch="x86_64")
+    properties = NodeProperties(cpus=8, memory_mb=1024, local_gb=10, cpu_arch="x86_64")
     taken = resources.node_resource(node(instance_uuid=INSTANCE, properties=properties))
     assert (taken.vcpus_used, taken.memory_mb_used, taken.local_gb_used) == (8, 1024, 10)
     free = resources.node_resource(node(properties=properties))
