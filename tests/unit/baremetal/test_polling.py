@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import logging
 import math
@@ -93,26 +94,92 @@ class Bench:
             return self.poll.take()
 
 
-def deploying(count: int) -> dict[str, str]:
-    return {f"node-{number}": "deploying" for number in range(count)}
-
-
 # -- what a tick asks ---------------------------------------------------------
 
 
-def test_one_list_serves_all_who_wait_in_a_transitional_state() -> None:
-    bench = Bench(deploying(500) | {"somebody-else's": "deploying"})
-    waiters = [bench.wait(f"node-{number}", "deploying") for number in range(500)]
-    assert bench.tick() == [("list", "deploying")]
-    assert all(
-        waiter.unread and waiter.seen is bench.ironic.nodes[waiter.node] for waiter in waiters
+@dataclasses.dataclass(frozen=True)
+class Tick:
+    """What a tick asks.
+
+    :ivar states: where the nodes are, which is also where they were last seen.
+    :ivar moves: where some go before the tick; ``None``: they are deleted.
+    :ivar asked: the requests, ``state:`` for a list of a state and else a node.
+    :ivar waits: who waits, if not one for each node.
+    """
+
+    states: dict[str, str]
+    asked: str
+    moves: dict[str, str | None] = dataclasses.field(default_factory=dict)
+    waits: list[tuple[str, str | None]] | None = None
+
+
+def deploying(count: int) -> dict[str, str]:
+    return {f"n{number}": "deploying" for number in range(count)}
+
+
+BOTH_WAIT = {"c": "wait call-back", "d": "wait call-back"}
+TICKS = {
+    "one list serves all in a transitional state": Tick(deploying(500), "deploying:"),
+    "a node that left it is asked for by itself": Tick(
+        deploying(5), "deploying: n3 n4", {"n3": "active", "n4": None}
+    ),
+    "one that waits alone is a single request": Tick(
+        deploying(2), "n0", waits=[("n0", "deploying")]
+    ),
+    "two that wait for one node share it": Tick({"a": "deploying"}, "a", waits=[("a", None)] * 2),
+    "each state is a list of its own": Tick(
+        deploying(2) | {"c": "cleaning", "d": "cleaning", "e": "active"},
+        "deploying: cleaning: e",
+    ),
+    "a node in another state that is listed needs no request": Tick(
+        deploying(3) | BOTH_WAIT, "deploying: wait call-back:", {"n0": "wait call-back"}
+    ),
+    "nodes that go on together cost one request and one list": Tick(
+        deploying(500),
+        "deploying: n0 wait call-back:",
+        {f"n{number}": "wait call-back" for number in range(500)},
+    ),
+    "one node alone is not looked for by a list": Tick(
+        deploying(4), "deploying: n0 n1", {"n0": "wait call-back", "n1": "wait call-back"}
+    ),
+    "a node that never left tells nothing of those that did": Tick(
+        {"lone": "cleaning", "a": "active", "b": "active"},
+        "deploying: lone a b",
+        waits=[("lone", "cleaning"), ("a", "deploying"), ("b", "deploying")],
+    ),
+    "only those that left a state are looked for in the next": Tick(
+        deploying(2) | {"c": "active", "d": "active"},
+        "deploying: c d n0",
+        {"n0": "wait call-back"},
+    ),
+} | {
+    f"the state {state} is never listed": Tick(
+        {"a": "active", "b": "active"}, "a b", waits=[("a", state), ("b", state)]
     )
+    for state in ("active", "available", "deploy failed", "no such state", None)
+}
+
+
+@pytest.mark.parametrize("tick", TICKS.values(), ids=TICKS)
+def test_a_tick_asks_for_little_and_all_who_wait_see_what_is(tick: Tick) -> None:
+    bench = Bench(tick.states | {"somebody-else's": "deploying"})
+    waits = [*tick.states.items()] if tick.waits is None else tick.waits
+    waiters = [bench.wait(node, state) for node, state in waits]
+    for node, state in tick.moves.items():
+        bench.ironic.move(node, state)
+    asked = [f"{what}:" if kind == "list" else what for kind, what in bench.tick()]
+    assert " ".join(map(str, asked)) == tick.asked
+    for waiter in waiters:
+        found = bench.ironic.nodes.get(waiter.node)
+        assert waiter.unread
+        assert waiter.seen is found
+        assert waiter.state == (found and found.provision_state)
 
 
 def test_lists_are_restricted_to_this_services_nodes_as_they_are_configured_now() -> None:
     bench = Bench(deploying(2))
     for number in range(2):
-        bench.wait(f"node-{number}", "deploying")
+        bench.wait(f"n{number}", "deploying")
     bench.tick()
     bench.where = NodeFilter(conductor_group="rack2")
     bench.tick()
@@ -122,32 +189,20 @@ def test_lists_are_restricted_to_this_services_nodes_as_they_are_configured_now(
     ]
 
 
-def test_only_a_node_that_left_the_state_is_asked_for_by_itself() -> None:
-    bench = Bench(deploying(5))
-    waiters = [bench.wait(f"node-{number}", "deploying") for number in range(5)]
-    bench.ironic.move("node-3", "active")
-    bench.ironic.move("node-4", None)
-    requests = bench.tick()
-    assert requests == [("list", "deploying"), ("get", "node-3"), ("get", "node-4")]
-    assert [waiter.state for waiter in waiters] == ["deploying"] * 3 + ["active", None]
-    assert waiters[4].unread
-    assert waiters[4].seen is None
-
-
 def test_a_list_serves_those_in_that_state_too_who_are_not_due_yet() -> None:
     bench = Bench(deploying(4))
     waiters = [bench.wait(uuid, "deploying") for uuid in bench.ironic.nodes]
     for waiter in waiters[1:]:
         waiter.due = bench.clock.now + 100
-    bench.ironic.move("node-3", "active")
-    assert bench.tick() == [("list", "deploying"), ("get", "node-3")]
+    bench.ironic.move("n3", "active")
+    assert bench.tick() == [("list", "deploying"), ("get", "n3")]
     assert all(waiter.unread for waiter in waiters)
     assert all(waiter.due <= bench.clock.now + INTERVAL for waiter in waiters)
 
 
 def test_a_node_outside_the_filter_is_asked_for_by_itself() -> None:
     bench = Bench(deploying(2))
-    bench.wait("node-0", "deploying")
+    bench.wait("n0", "deploying")
     elsewhere = bench.wait("elsewhere", "deploying")
     bench.ironic.move("elsewhere", "deploying")
     listed = dict(bench.ironic.nodes)
@@ -155,84 +210,6 @@ def test_a_node_outside_the_filter_is_asked_for_by_itself() -> None:
     bench.ironic.list_nodes = lambda where, *, fields: list(listed.values())  # type: ignore[method-assign]
     assert bench.tick() == [("get", "elsewhere")]
     assert elsewhere.seen is not None
-
-
-def test_a_lone_waiter_is_a_single_request() -> None:
-    bench = Bench(deploying(2))
-    bench.wait("node-0", "deploying")
-    assert bench.tick() == [("get", "node-0")]
-
-
-@pytest.mark.parametrize("state", ["active", "available", "deploy failed", "no such state", None])
-def test_a_state_that_many_nodes_are_in_is_never_listed(state: str | None) -> None:
-    bench = Bench({"node-0": "active", "node-1": "active"})
-    for number in range(2):
-        bench.wait(f"node-{number}", state)
-    assert sorted(bench.tick()) == [("get", "node-0"), ("get", "node-1")]
-
-
-def test_two_who_wait_for_one_node_share_one_request() -> None:
-    bench = Bench({"node-0": "deploying"})
-    waiters = [bench.wait("node-0", "deploying"), bench.wait("node-0", "deploying")]
-    assert bench.tick() == [("get", "node-0")]
-    assert all(waiter.unread for waiter in waiters)
-
-
-def test_each_state_is_a_list_of_its_own() -> None:
-    bench = Bench(deploying(2) | {"c": "cleaning", "d": "cleaning", "e": "active"})
-    for uuid, node in list(bench.ironic.nodes.items()):
-        bench.wait(uuid, node.provision_state)
-    requests = bench.tick()
-    assert sorted(requests[:2]) == [("list", "cleaning"), ("list", "deploying")]
-    assert requests[2:] == [("get", "e")]
-
-
-def test_a_node_that_moved_on_into_a_state_that_is_listed_too_needs_no_request() -> None:
-    bench = Bench(deploying(3) | {"c": "wait call-back", "d": "wait call-back"})
-    for uuid, node in list(bench.ironic.nodes.items()):
-        bench.wait(uuid, node.provision_state)
-    bench.ironic.move("node-0", "wait call-back")
-    assert bench.tick() == [("list", "deploying"), ("list", "wait call-back")]
-
-
-def test_nodes_that_move_on_together_cost_one_look_and_one_list() -> None:
-    bench = Bench(deploying(500))
-    waiters = [bench.wait(uuid, "deploying") for uuid in bench.ironic.nodes]
-    for uuid in list(bench.ironic.nodes):
-        bench.ironic.move(uuid, "wait call-back")
-    requests = bench.tick()
-    assert [kind for kind, _ in requests] == ["list", "get", "list"]
-    assert requests[-1] == ("list", "wait call-back")
-    assert {waiter.state for waiter in waiters} == {"wait call-back"}
-    assert bench.tick() == [("list", "wait call-back")]
-
-
-def test_one_node_alone_is_not_looked_for_by_a_list() -> None:
-    bench = Bench(deploying(4))
-    for uuid in bench.ironic.nodes:
-        bench.wait(uuid, "deploying")
-    bench.ironic.move("node-0", "wait call-back")
-    bench.ironic.move("node-1", "wait call-back")
-    assert bench.tick() == [("list", "deploying"), ("get", "node-0"), ("get", "node-1")]
-
-
-def test_where_a_node_is_that_never_left_tells_nothing_of_those_that_did() -> None:
-    bench = Bench({"lone": "cleaning", "a": "active", "b": "active"})
-    bench.wait("lone", "cleaning")
-    bench.wait("a", "deploying")
-    bench.wait("b", "deploying")
-    requests = bench.tick()
-    assert requests == [("list", "deploying"), ("get", "lone"), ("get", "a"), ("get", "b")]
-
-
-def test_only_those_that_left_a_state_are_looked_for_in_the_next() -> None:
-    bench = Bench(deploying(2) | {"c": "active", "d": "active"})
-    for uuid in ("node-0", "node-1"):
-        bench.wait(uuid, "deploying")
-    for uuid in ("c", "d"):
-        bench.wait(uuid, "active")
-    bench.ironic.move("node-0", "wait call-back")
-    assert [kind for kind, _ in bench.tick()] == ["list", "get", "get", "get"]
 
 
 def test_a_state_is_never_listed_twice_in_a_tick() -> None:
@@ -262,11 +239,11 @@ def test_the_state_last_seen_decides_what_is_asked_next() -> None:
 def test_who_came_while_a_request_was_under_way_is_not_told_its_answer() -> None:
     """The node may have been read before the newcomer's own change of it."""
     bench = Bench(deploying(2))
-    early = [bench.wait(f"node-{number}", "deploying") for number in range(2)]
+    early = [bench.wait(f"n{number}", "deploying") for number in range(2)]
     late: list[Waiter] = []
 
     def come_late(request: Request) -> None:
-        late.append(bench.wait("node-0", "deploying"))
+        late.append(bench.wait("n0", "deploying"))
 
     bench.ironic.trouble = come_late  # type: ignore[assignment]
     bench.tick()
@@ -289,8 +266,8 @@ def test_nobody_is_asked_for_whose_waiters_have_left() -> None:
 def test_only_a_change_is_news() -> None:
     """Five hundred threads need not wake up to find what they have found before."""
     bench = Bench(deploying(3))
-    waiters = [bench.wait(f"node-{number}", "deploying") for number in range(3)]
-    newcomer = bench.wait("node-0", "deploying")
+    waiters = [bench.wait(f"n{number}", "deploying") for number in range(3)]
+    newcomer = bench.wait("n0", "deploying")
 
     def told() -> list[bool]:
         news = [waiter.unread for waiter in (*waiters, newcomer)]
@@ -300,11 +277,11 @@ def test_only_a_change_is_news() -> None:
 
     bench.tick()
     assert told() == [True] * 4, "the first look, whatever it shows"
-    bench.ironic.move("node-0", "deploying")  # equal, as each answer is anew
+    bench.ironic.move("n0", "deploying")  # equal, as each answer is anew
     bench.tick()
     assert told() == [False] * 4
-    bench.ironic.move("node-1", "deploying", last_error="one disk is slow")
-    bench.ironic.move("node-2", None)
+    bench.ironic.move("n1", "deploying", last_error="one disk is slow")
+    bench.ironic.move("n2", None)
     bench.tick()
     assert told() == [False, True, True, False]
     while waiters[2].polls < 4:
@@ -583,7 +560,7 @@ def test_while_ironic_is_down_a_tick_is_one_request_whoever_waits() -> None:
 
 
 def test_a_node_that_always_fails_does_not_keep_the_others_waiting() -> None:
-    bench = Bench({"sick": "active"} | {f"node-{number}": "active" for number in range(5)})
+    bench = Bench({"sick": "active"} | {f"n{number}": "active" for number in range(5)})
     bench.ironic.trouble = lambda request: UNAVAILABLE if request[1] == "sick" else None
     waiters = {uuid: bench.wait(uuid) for uuid in bench.ironic.nodes}
     began = bench.clock.now
@@ -598,7 +575,7 @@ def test_a_node_that_always_fails_does_not_keep_the_others_waiting() -> None:
         assert len(requests) == 6
         assert requests[-1] == ("get", "sick")
     assert looks["sick"] == 0
-    assert all(looks[f"node-{number}"] >= 15 for number in range(5))
+    assert all(looks[f"n{number}"] >= 15 for number in range(5))
 
 
 def test_a_bug_ends_the_waits_that_meet_it() -> None:
@@ -614,7 +591,7 @@ def test_a_bug_ends_the_waits_that_meet_it() -> None:
 @pytest.mark.parametrize("error", [REFUSED, FORBIDDEN, TOO_OLD])
 def test_refusals_for_less_than_a_minute_end_no_wait(error: Exception) -> None:
     """Keystone that restarts, or one API server of several that is not set up yet."""
-    bench = Bench({f"node-{number}": "active" for number in range(50)}, interval=2)
+    bench = Bench({f"n{number}": "active" for number in range(50)}, interval=2)
     waiters = [bench.wait(uuid) for uuid in bench.ironic.nodes]
     bench.ironic.trouble = lambda request: error
     began = bench.clock.now
@@ -629,7 +606,7 @@ def test_refusals_for_less_than_a_minute_end_no_wait(error: Exception) -> None:
 
 @pytest.mark.parametrize("error", [REFUSED, FORBIDDEN, TOO_OLD])
 def test_what_no_time_will_mend_ends_the_waits(error: Exception) -> None:
-    bench = Bench({f"node-{number}": "active" for number in range(50)}, interval=2)
+    bench = Bench({f"n{number}": "active" for number in range(50)}, interval=2)
     waiters = [bench.wait(uuid) for uuid in bench.ironic.nodes]
     bench.ironic.trouble = lambda request: error
     began = bench.clock.now
@@ -758,7 +735,7 @@ def test_trouble_is_told_anew_to_those_who_come_after_all_have_left(
 STATES = st.sampled_from(
     ["deploying", "wait call-back", "active", "deploy failed", "cleaning", "available", None]
 )
-NAMES = [f"node-{number}" for number in range(6)]
+NAMES = [f"n{number}" for number in range(6)]
 MOVES = st.lists(st.tuples(st.sampled_from(NAMES), STATES), max_size=6)
 TROUBLES = st.sampled_from([None, None, None, DOWN, BROKEN])
 
