@@ -28,7 +28,7 @@ def load(files: Sequence[str]) -> cfg.ConfigOpts:
     for path in files:
         arguments += ["--config-file", path]
     try:
-        config.parse_args(arguments, init_rpc=False)
+        config.parse_args(arguments)
     except cfg.Error as exc:
         raise exceptions.InvalidConfiguration("--config-file", str(exc)) from exc
     objects.register_all()

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt-fleet shadow``: what both drivers say of a fleet in all states."""
+
+from __future__ import annotations
+
+import itertools
+
+from ironic_virt.baremetal import states
+from ironic_virt.fleet import shadow
+from tests.nova.fleets import Fleet
+
+OTHERS = "5c0d0f6e-0000-4000-8000-{:012d}"
+NODES = 500
+"""More than there are combinations of what a node can be like."""
+
+
+class TestShadow(Fleet):
+    """One service with two servers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.make_nodes(3, shard="a", traits=["CUSTOM_SSD"])
+        self.a = self.start_compute("compute-a", shard="a")
+        self.servers = [self.boot(f"server-{number}")["id"] for number in range(2)]
+        for server in self.servers:
+            self.wait_for({"id": server}, "ACTIVE")
+        self.flags(host="compute-a")
+        self.flags(shard="a", group="ironic")
+
+    def make_mixed(self, count: int) -> None:
+        """Nodes of all states, in the shard."""
+        kinds = itertools.product(
+            sorted(states.ALL),
+            ("power on", "power off", "error", None),
+            ({}, {"maintenance": True}, {"protected": True}),
+        )
+        for number, (state, power, flags) in enumerate(
+            itertools.islice(itertools.cycle(kinds), count)
+        ):
+            instance = OTHERS.format(number) if state in states.DEPLOYED else None
+            self.make_nodes(
+                1,
+                shard="a",
+                provision_state=state,
+                power_state=power,
+                instance_uuid=instance,
+                resource_class=("baremetal-gold", "x.large", "CUSTOM_Y")[number % 3],
+                traits=["CUSTOM_SSD", "HW_CPU_X86_VMX"][: number % 3],
+                properties={
+                    "cpus": str(number),
+                    "memory_mb": 1024 * number,
+                    "cpu_arch": ("x86_64", "aarch64", None)[number % 3],
+                    "capabilities": ("", "boot_mode:uefi", "a:b,c:d")[number % 3],
+                },
+                **flags,
+            )
+
+    def test_of_nodes_in_all_states_no_difference_is_unexplained(self) -> None:
+        self.make_mixed(NODES)
+        self.fake.requests.clear()
+        rows = self.fleet("shadow")
+        assert not [row for row in rows if row["Explained By"] is None]
+        assert {row["Explained By"] for row in rows} == {
+            *(shadow.SIZES, shadow.ANOTHERS_INSTANCE, shadow.PREFIXED, "cost")
+        }
+        assert f"This driver: {NODES + 3} nodes, 2 servers" in self.said
+        cost = {row["What"]: (row["In-Tree"], row["Ours"]) for row in rows}
+        assert all(value > 0 for value in cost["cost: requests"] + cost["cost: seconds of CPU"])
+        assert list(self.fake.requests.mutating()) == []
+
+    def test_a_difference_that_nothing_explains_is_told(self) -> None:
+        real = shadow.EXPLANATIONS
+        self.stub_out(
+            "ironic_virt.fleet.shadow.EXPLANATIONS",
+            [one for one in real if one[0] != shadow.SIZES],
+        )
+        rows = self.fleet("shadow", code=2)
+        assert {row["What"] for row in rows if row["Explained By"] is None} == {"sizes in stats"}
+
+    def test_a_service_that_is_not_there(self) -> None:
+        self.fleet("shadow", "--host", "compute-x", code=1)
+        assert "no nova-compute on compute-x" in self.said
