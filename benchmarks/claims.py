@@ -55,7 +55,7 @@ class Client:
         application = shell.Shell()
         application.command_manager.find_command(["server", "create"])
         application.prepare_to_run_command(server_create.Create(application, None))
-        self._requests, self._db = api, db
+        self._api, self._db = api, db
         self._conf = database.load([path])
         self._numbers = range(first, first + instances)
 

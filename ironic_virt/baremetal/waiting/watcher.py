@@ -74,7 +74,7 @@ class Watcher:
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
         pause: Callable[[threading.Condition, float | None], None] = _pause,
-        while_waiting: Callable[[str | None], contextlib.AbstractContextManager[None]] = (
+        while_waiting: Callable[[str | None], contextlib.AbstractContextManager[object]] = (
             contextlib.nullcontext
         ),
     ) -> None:
