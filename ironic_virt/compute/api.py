@@ -105,14 +105,16 @@ class Requests:
     ) -> list[Request]:
         """Ask for instances that are alike: choose nodes, claim them, have them built.
 
-        Of several, each is a transaction of its own; they are called ``name-1``,
-        ``name-2`` and so on.  An instance that no node is left for is written down
-        in error, with a fault that says filter by filter why, if it is one of the
-        first ``least``.
+        Several are called ``name-1``, ``name-2`` and so on.  ``least`` of them are written
+        down in one transaction, or none: if there are not enough nodes, nothing is.  A single
+        one that there is no node for is written down in error, with a fault that says filter
+        by filter why.
 
         :param wanted: its uuid is the first instance's.
         :param most: how many to build if there are nodes; ``least`` by default.
         :returns: the requests; at least ``least``.
+        :raises NoValidHost: there are nodes for fewer than ``least`` of several instances;
+            nothing was written.
         :raises InvalidRequest: something of it can't be; nothing was written.
         :raises InvalidExtraSpec: the flavor asks for something in an unknown form;
             nothing was written.
@@ -133,22 +135,11 @@ class Requests:
         source = self._source or candidates(self._db)
         if wanted.requested_node is not None:
             source = only(self._db, wanted.requested_node)
-        each = self._each(wanted, most)
-        hosts: list[ComputeNodeLike] = []
-        if most > 1:
-            hosts, shortage = self._choose(scheduler, source, spec, least, most)
-            if shortage is not None:
-                # Rather none than too few: nothing has been claimed yet.
-                return [self._failed(new, shortage) for new in itertools.islice(each, least)]
-        requests = []
-        for number, new in enumerate(each):
-            chosen = hosts[number] if number < len(hosts) else None
-            try:
-                requests.append(self._build(scheduler, source, spec, new, chosen))
-            except exceptions.NoValidHost as nowhere:
-                if len(requests) >= least:
-                    break
-                requests.append(self._failed(new, nowhere))
+        if most == 1:
+            requests = [self._create_one(scheduler, source, spec, self._identified(wanted))]
+        else:
+            spec = dataclasses.replace(spec, instance_uuid=None)
+            requests = self._create_several(scheduler, source, spec, wanted, least, most)
         self._wake()
         return requests
 
@@ -234,64 +225,79 @@ class Requests:
 
     def _each(self, wanted: records.NewInstance, count: int) -> Iterator[records.NewInstance]:
         """So many instances, made when their turn comes: there may be far fewer nodes."""
-        if count == 1:
-            yield self._identified(wanted, wanted.uuid)
-            return
         for number in range(1, count + 1):
             name = f"{wanted.display_name}-{number}" if wanted.display_name else None
             yield self._identified(
-                dataclasses.replace(wanted, display_name=name),
-                wanted.uuid if number == 1 else self._new_uuid(),
+                dataclasses.replace(
+                    wanted,
+                    display_name=name,
+                    uuid=wanted.uuid if number == 1 else self._new_uuid(),
+                )
             )
 
-    def _identified(self, new: records.NewInstance, uuid: str) -> records.NewInstance:
+    def _identified(self, new: records.NewInstance) -> records.NewInstance:
         request_id = new.request_id or f"req-{self._new_uuid()}"
-        return dataclasses.replace(new, uuid=uuid, request_id=request_id)
+        return dataclasses.replace(new, request_id=request_id)
 
-    def _choose(
-        self,
-        scheduler: FilterScheduler,
-        source: CandidateSource,
-        spec: RequestSpec,
-        least: int,
-        most: int,
-    ) -> tuple[list[ComputeNodeLike], exceptions.NoValidHost | None]:
-        """Nodes for ``most`` instances, or for as many as there are, or why not even ``least``."""
-        count = most
-        while True:
-            try:
-                hosts = scheduler.select(spec, source, count)
-            except exceptions.NoValidHost as nowhere:
-                if nowhere.found < least:
-                    return [], nowhere
-                count = nowhere.found
-            else:
-                return [host.record for host in hosts if host.record is not None], None
-
-    def _build(
+    def _create_one(
         self,
         scheduler: FilterScheduler,
         source: CandidateSource,
         spec: RequestSpec,
         new: records.NewInstance,
-        chosen: ComputeNodeLike | None,
     ) -> Request:
-        def claim(node: ComputeNodeLike) -> records.Instance:
-            return self._db.instances.create_building(new, node)
+        try:
+            made = place(
+                *(scheduler, source, spec),
+                lambda node: self._db.instances.create_building(new, node),
+            )
+        except exceptions.NoValidHost as nowhere:
+            return self._failed(new, nowhere)
+        return _created(made, new)
 
-        if chosen is not None:
+    def _create_several(
+        self,
+        scheduler: FilterScheduler,
+        source: CandidateSource,
+        spec: RequestSpec,
+        wanted: records.NewInstance,
+        least: int,
+        most: int,
+    ) -> list[Request]:
+        """Create ``least`` instances or none, then as many more as there are nodes."""
+        each = self._each(wanted, most)
+        asked: list[records.NewInstance] = []
+        made: dict[str, Request] = {}
+        lost: set[str] = set()
+        while len(made) < most:
+            needed = max(least - len(made), 0)
             try:
-                return _created(claim(chosen), new)
-            except ClaimLost:
-                pass
-        spec = dataclasses.replace(spec, instance_uuid=new.uuid)
-        return _created(place(scheduler, source, spec, claim), new)
+                nodes = _choose(scheduler, source, spec, max(needed, 1), most - len(made))
+            except exceptions.NoValidHost:
+                if needed:
+                    raise
+                break
+            asked += itertools.islice(each, max(0, len(made) + len(nodes) - len(asked)))
+            waiting = [new for new in asked if new.uuid not in made]
+            pairs = list(zip(waiting, nodes, strict=False))
+            try:
+                done = {one.uuid: one for one in self._db.instances.create_several(pairs, needed)}
+                missed = {node.uuid for new, node in pairs if new.uuid not in done}
+            except ClaimLost as error:
+                done, missed = {}, {error.node}
+            made |= {
+                new.uuid: _created(done[new.uuid], new) for new, _ in pairs if new.uuid in done
+            }
+            # The records tell by now who has got it; another source may not.
+            spec = spec.without(missed & lost)
+            lost |= missed
+        return [made[new.uuid] for new in asked if new.uuid in made]
 
     def _failed(self, new: records.NewInstance, error: exceptions.NoValidHost) -> Request:
         steps = "\n".join(
             f"{name}{f' ({wish})' if wish else ''}: {left} left" for name, wish, left in error.left
         )
-        fault = records.FaultReport(str(error.of(new.uuid)), details=steps or None)
+        fault = records.FaultReport(str(error), details=steps or None)
         return _created(self._db.instances.create_failed(new, fault), new)
 
     def _outcome(self, request: Request, now: records.Instance) -> Outcome | None:
@@ -302,6 +308,23 @@ class Requests:
         # A delete that was wanted already stands under the id of who asked first.
         action = (mine or [one for one in actions if one.action == request.action])[-1]
         return None if action.finish_time is None else Outcome(request, now, action.message)
+
+
+def _choose(
+    scheduler: FilterScheduler, source: CandidateSource, spec: RequestSpec, least: int, most: int
+) -> Sequence[ComputeNodeLike]:
+    """Nodes for ``most`` instances, or for as many as there are.
+
+    :raises NoValidHost: there are nodes for fewer than ``least``.
+    """
+    count = most
+    while True:
+        try:
+            return [host.record for host in scheduler.select(spec, source, count)]
+        except exceptions.NoValidHost as nowhere:
+            if count == least:
+                raise
+            count = max(nowhere.found, least)
 
 
 def _created(instance: records.Instance, new: records.NewInstance) -> Request:

@@ -11,15 +11,27 @@ the caller's; :class:`Claims` is the same as one of its own.
 from __future__ import annotations
 
 import datetime
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Protocol
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from ironic_virt.compute.db import models
-from ironic_virt.compute.db.transactions import Transactions
+from ironic_virt.compute.db import models, pools, records
+from ironic_virt.compute.db.transactions import Transactions, chunks
 
 _NODE = models.ComputeNode
 _INSTANCE = models.Instance
+
+
+class Chosen(Protocol):
+    """The node that was picked, and the service that is thought to own it."""
+
+    @property
+    def uuid(self) -> str: ...
+    @property
+    def host(self) -> str: ...
 
 
 class Claims:
@@ -78,6 +90,44 @@ def claim(
         .values(instance_uuid=instance_uuid, updated_at=now)
     )
     return bool(claimed.rowcount)
+
+
+def claim_all(
+    connection: sa.Connection, wanted: Sequence[tuple[str, Chosen]], now: datetime.datetime
+) -> Sequence[bool]:
+    """Give each of several new instances its node, or its place in a pool.
+
+    :param wanted: the instances' uuids, and what was chosen for them; no node twice.
+    :returns: for each of them whether it was free.
+    """
+    nodes: dict[str, dict[str, str]] = defaultdict(dict)
+    places: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for instance, chosen in wanted:
+        if isinstance(chosen, records.NodePool):
+            places[chosen.host].append((instance, chosen.name))
+        else:
+            nodes[chosen.host][chosen.uuid] = instance
+    got: set[str] = set()
+    for host, instances in sorted(nodes.items()):
+        for some in chunks(sorted(instances)):
+            whose = {node: instances[node] for node in some}
+            connection.execute(
+                sa.update(_NODE)
+                .where(_NODE.deleted == 0, _NODE.uuid.in_(some), _NODE.host == host)
+                .where(_NODE.instance_uuid.is_(None), _NODE.available == sa.true())
+                .values(instance_uuid=sa.case(whose, value=_NODE.uuid), updated_at=now)
+            )
+            claimed = sa.select(_NODE.instance_uuid).where(
+                _NODE.deleted == 0, _NODE.uuid.in_(some)
+            )
+            got.update(set(whose.values()).intersection(connection.execute(claimed).scalars()))
+    for host, asking in sorted(places.items()):
+        free = pools.free_places(connection, host)
+        for instance, name in asking:
+            if free[name] > 0:
+                free[name] -= 1
+                got.add(instance)
+    return [instance in got for instance, _ in wanted]
 
 
 def release(connection: sa.Connection, instance_uuid: str, now: datetime.datetime) -> bool:

@@ -92,8 +92,7 @@ def new_request_id() -> str:
     return f"req-{uuid.uuid4()}"
 
 
-def begin_action(
-    connection: sa.Connection,
+def action(
     instance_uuid: str,
     action: str,
     now: datetime.datetime,
@@ -101,37 +100,43 @@ def begin_action(
     request_id: str | None = None,
     user_id: str | None = None,
     project_id: str | None = None,
+    finished: bool = False,
+) -> dict[str, Any]:
+    """The row of something that is asked of an instance, or with ``finished``, was done."""
+    return {
+        "instance_uuid": instance_uuid,
+        "action": action,
+        "request_id": request_id or new_request_id(),
+        "user_id": user_id,
+        "project_id": project_id,
+        "start_time": now,
+        "finish_time": now if finished else None,
+        "created_at": now,
+    }
+
+
+def begin_action(
+    connection: sa.Connection,
+    instance_uuid: str,
+    name: str,
+    now: datetime.datetime,
+    *,
+    request_id: str | None = None,
+    user_id: str | None = None,
+    project_id: str | None = None,
 ) -> None:
     """Write down that something is asked of an instance."""
-    connection.execute(
-        sa.insert(_ACTION).values(
-            instance_uuid=instance_uuid,
-            action=action,
-            request_id=request_id or new_request_id(),
-            user_id=user_id,
-            project_id=project_id,
-            start_time=now,
-            finish_time=None,
-            created_at=now,
-        )
+    row = action(
+        *(instance_uuid, name, now),
+        request_id=request_id,
+        user_id=user_id,
+        project_id=project_id,
     )
+    write_actions(connection, [row])
 
 
-def add_finished(
-    connection: sa.Connection, instances: Sequence[str], action: str, now: datetime.datetime
-) -> None:
-    """Write down something that was done with instances and that nobody waits for."""
-    rows = [
-        {
-            "instance_uuid": uuid,
-            "action": action,
-            "request_id": new_request_id(),
-            "start_time": now,
-            "finish_time": now,
-            "created_at": now,
-        }
-        for uuid in instances
-    ]
+def write_actions(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows of :func:`action` down."""
     if rows:
         connection.execute(sa.insert(_ACTION), rows)
 

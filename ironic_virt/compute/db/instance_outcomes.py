@@ -187,7 +187,7 @@ class InstanceOutcomes:
                 "tried_nodes": [*found.tried_nodes, *([given_up] if given_up else [])],
             }
             if pool:
-                claimed = pools.has_place(connection, node, host)
+                claimed = pools.free_places(connection, host)[node] > 0
             else:
                 claimed = claims.claim(connection, node, host, uuid, now)
             if not claimed:

@@ -8,15 +8,16 @@ its node and its action, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from ironic_virt import virt
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import claims, history, instance_rows, models, pools, ports, records
+from ironic_virt.compute.db import claims, history, instance_rows, models, ports, records
 from ironic_virt.compute.db.instance_outcomes import remove
 from ironic_virt.compute.db.transactions import Transactions
 from ironic_virt.compute.states import TaskState, VmState
@@ -26,22 +27,13 @@ _INSTANCE = models.Instance
 SUPERSEDED = "superseded by a delete"
 
 
-class Chosen(Protocol):
-    """The node that was picked, and the service that is thought to own it."""
-
-    @property
-    def uuid(self) -> str: ...
-    @property
-    def host(self) -> str: ...
-
-
 class InstanceRequests:
     """What can be wanted of instances."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def create_building(self, new: records.NewInstance, node: Chosen) -> records.Instance:
+    def create_building(self, new: records.NewInstance, node: claims.Chosen) -> records.Instance:
         """Claim a node for a new instance and have it built there.
 
         :param node: or a pool, to claim one of its places.
@@ -49,56 +41,65 @@ class InstanceRequests:
         :raises InstanceExists: the uuid is taken.
         :raises InvalidRequest: another instance has one of its ports.
         """
-        pool = node.name if isinstance(node, records.NodePool) else None
+        return self.create_several([(new, node)], 1)[0]
 
-        def work(connection: sa.Connection) -> records.Instance:
+    def create_several(
+        self, wanted: Sequence[tuple[records.NewInstance, claims.Chosen]], least: int
+    ) -> Sequence[records.Instance]:
+        """Do :meth:`create_building` for several instances, in one transaction.
+
+        :param wanted: with a node each; no node twice.
+        :param least: so many must get their node, or nothing is written.
+        :returns: the instances that have got their node, in the order of ``wanted``.
+        :raises ClaimLost: fewer have; nothing was changed.
+        """
+
+        def work(connection: sa.Connection) -> Sequence[records.Instance]:
             now = self._transactions.now()
-            if pool is not None:
-                claimed = pools.has_place(connection, pool, node.host)
-            else:
-                claimed = claims.claim(connection, node.uuid, node.host, new.uuid, now)
-            if not claimed:
-                raise errors.ClaimLost(node.uuid, new.uuid)
-            connection.execute(
-                sa.insert(_INSTANCE).values(
-                    **_values(new),
-                    host=node.host,
-                    node=node.uuid if pool is None else None,
-                    pool=pool,
-                    vm_state=VmState.BUILDING,
-                    task_state=TaskState.SPAWNING,
-                    attempts=1,
-                    created_at=now,
-                )
-            )
-            ports.take(connection, new.uuid, [port.id for port in new.ports], now)
-            _begin_create(connection, new, self._transactions)
-            return instance_rows.get(connection, new.uuid)
+            chosen = [(new.uuid, node) for new, node in wanted]
+            claimed = claims.claim_all(connection, chosen, now)
+            if sum(claimed) < least:
+                uuid, node = chosen[claimed.index(False)]
+                raise errors.ClaimLost(node.uuid, uuid)
+            made = [pair for pair, got in zip(wanted, claimed, strict=True) if got]
+            if made:
+                rows = [_building(new, node, now) for new, node in made]
+                connection.execute(sa.insert(_INSTANCE), rows)
+            for new, _ in made:
+                ports.take(connection, new.uuid, [port.id for port in new.ports], now)
+            history.write_actions(connection, [_create(new, now) for new, _ in made])
+            return instance_rows.get_all(connection, [new.uuid for new, _ in made])
 
         try:
             return self._transactions.write(work)
         except db_exception.DBDuplicateEntry:
+            self._refuse_ports([new for new, _ in wanted])
+            return self._earlier(wanted, least)
+
+    def _refuse_ports(self, wanted: Iterable[records.NewInstance]) -> None:
+        for new in wanted:
             for port in new.ports:
                 if other := self.instance_of_port(port.id, besides=new.uuid):
-                    raise errors.InvalidRequest(
-                        f"instance {other} has the port {port.id}"
-                    ) from None
-            return self._earlier(new, node)
+                    raise errors.InvalidRequest(f"instance {other} has the port {port.id}")
 
-    def _earlier(self, new: records.NewInstance, node: Chosen) -> records.Instance:
-        # A commit whose answer was lost is done a second time: then it was ours.
-        try:
-            found = self._transactions.read(
-                lambda connection: instance_rows.get(connection, new.uuid)
-            )
-        except errors.NoSuchInstance as exc:
+    def _earlier(
+        self, wanted: Sequence[tuple[records.NewInstance, claims.Chosen]], least: int
+    ) -> Sequence[records.Instance]:
+        # A commit whose answer was lost is done a second time: then they were ours.
+        uuids = [new.uuid for new, _ in wanted]
+        made = self._transactions.read(lambda connection: instance_rows.get_all(connection, uuids))
+        if len(made) < max(least, 1):
+            new, node = wanted[0]
             if self._exists(new.uuid):
-                raise errors.InstanceExists(new.uuid) from exc
-            raise errors.ClaimLost(node.uuid, new.uuid) from exc
-        place = found.pool if isinstance(node, records.NodePool) else found.node
-        if place != node.uuid or found.vm_state != VmState.BUILDING:
-            raise errors.InstanceExists(new.uuid)
-        return found
+                raise errors.InstanceExists(new.uuid)
+            raise errors.ClaimLost(node.uuid, new.uuid)
+        nodes = {new.uuid: node for new, node in wanted}
+        for found in made:
+            node = nodes[found.uuid]
+            place = found.pool if isinstance(node, records.NodePool) else found.node
+            if place != node.uuid or found.vm_state != VmState.BUILDING:
+                raise errors.InstanceExists(found.uuid)
+        return made
 
     def _exists(self, uuid: str) -> bool:
         statement = sa.select(sa.exists().where(_INSTANCE.uuid == uuid))
@@ -131,7 +132,7 @@ class InstanceRequests:
                     created_at=now,
                 )
             )
-            _begin_create(connection, new, self._transactions)
+            history.write_actions(connection, [_create(new, now)])
             history.finish_actions(connection, new.uuid, now, fault.message)
             history.add_fault(connection, new.uuid, None, fault, now)
             return instance_rows.get(connection, new.uuid)
@@ -247,18 +248,31 @@ class InstanceRequests:
         return self._transactions.write(work)
 
 
-def _begin_create(
-    connection: sa.Connection, new: records.NewInstance, transactions: Transactions
-) -> None:
-    history.begin_action(
-        connection,
-        new.uuid,
-        CREATE.action,
-        transactions.now(),
+def _create(new: records.NewInstance, now: datetime.datetime) -> dict[str, Any]:
+    """The row of the action that creates an instance."""
+    return history.action(
+        *(new.uuid, CREATE.action, now),
         request_id=new.request_id,
         user_id=new.user_id,
         project_id=new.project_id,
     )
+
+
+def _building(
+    new: records.NewInstance, node: claims.Chosen, now: datetime.datetime
+) -> dict[str, Any]:
+    """The row of an instance that is to be built on a node, or in a pool."""
+    in_pool = isinstance(node, records.NodePool)
+    return {
+        **_values(new),
+        "host": node.host,
+        "node": None if in_pool else node.uuid,
+        "pool": node.uuid if in_pool else None,
+        "vm_state": VmState.BUILDING,
+        "task_state": TaskState.SPAWNING,
+        "attempts": 1,
+        "created_at": now,
+    }
 
 
 def _values(new: records.NewInstance) -> dict[str, Any]:

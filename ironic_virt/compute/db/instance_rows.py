@@ -228,6 +228,18 @@ def get(
     return record(row)
 
 
+def get_all(connection: sa.Connection, uuids: Sequence[str]) -> Sequence[records.Instance]:
+    """Several instances within a transaction, in the order of their uuids here.
+
+    One that isn't there is left out.
+    """
+    found: dict[str, records.Instance] = {}
+    for some in chunks(uuids):
+        rows = connection.execute(sa.select(*_COLUMNS).where(LIVE, _INSTANCE.uuid.in_(some)))
+        found.update((one.uuid, one) for one in map(record, rows))
+    return [found[uuid] for uuid in uuids if uuid in found]
+
+
 def unchanged(seen: records.Instance) -> tuple[sa.ColumnElement[bool], ...]:
     """That an instance's row is still what a record was made of, but for its progress."""
     return (_INSTANCE.vm_state == seen.vm_state, _INSTANCE.updated_at == seen.updated_at)

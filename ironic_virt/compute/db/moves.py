@@ -151,7 +151,8 @@ class Moves:
                 .where(_INSTANCE.deleted == 0, _INSTANCE.uuid.in_(some))
                 .values(**moved, pool=None)
             )
-        history.add_finished(connection, list(node_of), MOVE, now)
+        rows = [history.action(uuid, MOVE, now, finished=True) for uuid in node_of]
+        history.write_actions(connection, rows)
 
     def _guarded(
         self,

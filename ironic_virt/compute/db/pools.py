@@ -63,19 +63,17 @@ def of(connection: sa.Connection, hosts: Collection[str]) -> Sequence[records.No
     return sorted(pools, key=lambda pool: pool.name)
 
 
-def has_place(connection: sa.Connection, name: str, host: str) -> bool:
-    """Return whether a pool takes another instance, for one that gets it in this transaction.
+def free_places(connection: sa.Connection, host: str) -> Counter[str]:
+    """How many more instances each pool of a service takes, by its name.
 
-    Nobody else gets a place of the same service until its end.
-
-    :param host: the service that is thought to have the pool.
+    Nobody else gets a place there until the end of the transaction.
     """
     connection.execute(
         sa.select(_NODE.id)
         .where(_NODE.deleted == 0, _NODE.uuid == records.pools_record(host))
         .with_for_update()
     )
-    return any(pool.name == name and pool.free > 0 for pool in of(connection, [host]))
+    return Counter({pool.name: pool.free for pool in of(connection, [host])})
 
 
 def _counted(connection: sa.Connection, names: Sequence[str]) -> Counter[str]:

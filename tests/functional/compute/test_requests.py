@@ -5,9 +5,12 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
+import random
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -17,10 +20,20 @@ from ironic_virt import virt
 from ironic_virt.compute import errors
 from ironic_virt.compute.api import Request, Requests
 from ironic_virt.compute.db import Database, models, records
+from ironic_virt.compute.db.candidates import Candidates
 from ironic_virt.compute.states import TaskState, VmState
-from ironic_virt.exceptions import InvalidExtraSpec
+from ironic_virt.exceptions import InvalidExtraSpec, NoValidHost
 from ironic_virt.scheduler.candidates import RecordList
-from tests.functional.compute.stage import FLAVOR, free_node, new_instance, new_uuid, register
+from ironic_virt.scheduler.filter_scheduler import FilterScheduler
+from tests.functional.compute.stage import (
+    FLAVOR,
+    free_node,
+    new_instance,
+    new_uuid,
+    offer,
+    register,
+    report,
+)
 
 FAULT = records.FaultReport("Ironic could not write the image")
 WANTED = dataclasses.replace(new_instance(), ports=(), request_id=None)
@@ -117,10 +130,66 @@ def test_as_many_as_there_are_nodes_if_that_is_enough(
     assert claimed(db) == set(nodes)
 
 
-def test_rather_none_than_too_few(asking: Requests, db: Database, nodes: Sequence[str]) -> None:
-    asked = asking.create(wanted(), least=4)
-    assert [one.instance.vm_state for one in asked] == ["error"] * 4
+@pytest.mark.parametrize(("least", "most"), [(4, 4), (4, 9)])
+def test_rather_none_than_too_few(
+    asking: Requests, db: Database, nodes: Sequence[str], least: int, most: int
+) -> None:
+    with pytest.raises(NoValidHost, match=rf"a node was found for 3 of {least} instances"):
+        asking.create(wanted(), least=least, most=most)
+    assert db.instances.list(deleted=None) == []
     assert claimed(db) == set()
+
+
+def test_two_at_once_who_want_more_than_there_is_do_not_get_a_part_each(
+    database_conf: cfg.ConfigOpts, db: Database
+) -> None:
+    register(db, "one")
+    db.compute_nodes.save("one", [report() for _ in range(30)])
+    start = threading.Barrier(2)
+
+    def client(seed: int) -> int:
+        mine = Database(database_conf, patient=False, clock=db.now).open()
+        scheduler = FilterScheduler.from_conf(database_conf, random.Random(seed))
+
+        class Together(Candidates):
+            """What both see before either has claimed anything."""
+
+            def batches(self, *args: Any) -> Any:
+                found = list(super().batches(*args))
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    start.wait(5)
+                yield from found
+
+        source = Together(mine._transactions, 60)
+        try:
+            asking = Requests(database_conf, mine, scheduler=scheduler, source=source)
+            return len(asking.create(wanted(), least=20))
+        except NoValidHost as nowhere:
+            return -nowhere.found
+        finally:
+            start.abort()
+            mine.close()
+
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        assert sorted(threads.map(client, range(2))) == [-10, 20]
+    assert len(db.instances.list(deleted=None)) == len(claimed(db)) == 20
+
+
+def test_places_of_a_pool_are_given_to_all_of_least_or_none(
+    asking: Requests, db: Database
+) -> None:
+    register(db, "one")
+    offer(
+        db,
+        "one",
+        records.PoolReport("gold~one", "gold", 3, memory_mb=16384, vcpus=8, local_gb=100),
+    )
+    with pytest.raises(NoValidHost):
+        asking.create(wanted(), least=4)
+    asked = asking.create(wanted(), least=2, most=9)
+    assert [one.instance.pool for one in asked] == ["gold~one"] * 3
+    (pool,) = db.pools.list()
+    assert (pool.used, pool.free) == (3, 0)
 
 
 def test_without_a_node_it_is_in_error_and_says_filter_by_filter_why(
@@ -156,14 +225,16 @@ def test_if_all_were_taken_meanwhile_that_is_said(
     database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
 ) -> None:
     source = RecordList(db.compute_nodes.list())
-    for node in nodes[1:]:
+    for node in nodes:
         assert db.claims.claim(node, "one", new_uuid())
-    asked = Requests(database_conf, db, source=source).create(wanted(), least=2, most=3)
-    assert sorted(one.instance.vm_state for one in asked) == ["building", "error"]
-    (lost,) = [one for one in asked if one.instance.vm_state == "error"]
+    asking = Requests(database_conf, db, source=source)
+    (lost,) = asking.create(wanted())
     fault = db.faults.latest(lost.instance.uuid)
     assert fault is not None
     assert "were taken meanwhile" in fault.message
+    with pytest.raises(NoValidHost):
+        asking.create(wanted(), least=2)
+    assert len(db.instances.list()) == 1
 
 
 @pytest.mark.parametrize("service", [{"disabled": True}, {"forced_down": True}])
