@@ -138,19 +138,23 @@ class Build:
                 f"{one_line(error)}. No other node is tried: this one was asked for",
             )
         attempts = self._conf.scheduler.max_attempts
-        if instance.attempts >= attempts:
+        # The guard has looked at an untouched node, which is no attempt.
+        refused = isinstance(error, exceptions.NodeNotOurs)
+        if not refused and instance.attempts - instance.refusals >= attempts:
             return self._fail(
                 instance,
                 error,
                 f"{one_line(error)}. That was the last of {attempts} attempts "
                 f"([scheduler] max_attempts){self._before(instance)}",
             )
-        return self._reschedule(instance, error)
+        return self._reschedule(instance, error, refused)
 
-    def _reschedule(self, instance: Instance, error: Exception) -> Result:
+    def _reschedule(self, instance: Instance, error: Exception, refused: bool) -> Result:
         try:
             node = self._placing.move_build(
-                instance, FaultReport.of(error), _given_up(instance, error), self._fence(instance)
+                *(instance, FaultReport.of(error), _given_up(instance, error)),
+                refused=refused,
+                fence=self._fence(instance),
             )
         except exceptions.NoValidHost as nowhere:
             return self._fail(
@@ -164,7 +168,8 @@ class Build:
         LOG.warning(
             "%s. Instance %s is now to be built on node %s of host %s, attempt %d of %d",
             *(one_line(error), instance.uuid, node.uuid, node.host),
-            *(instance.attempts + 1, self._conf.scheduler.max_attempts),
+            instance.attempts - instance.refusals + (not refused),
+            self._conf.scheduler.max_attempts,
         )
         return Result.RESCHEDULED
 

@@ -72,6 +72,8 @@ class Placing:
         instance: Instance,
         fault: FaultReport,
         given_up: str | None,
+        *,
+        refused: bool = False,
         fence: Fence | None = None,
     ) -> ComputeNodeLike | None:
         """Give a build another node, or a place in a pool, perhaps of another host.
@@ -81,6 +83,7 @@ class Placing:
         :param fault: why the build failed.
         :param given_up: what is not tried again for this instance: a node, or a pool
             that had none for it.
+        :param refused: the guard has refused the node, and nothing was changed there.
         :param fence: what has to hold for the build to be moved.
         :returns: the node; ``None``: the build is not wanted any more.
         :raises NoValidHost: there is none left to try.
@@ -100,6 +103,7 @@ class Placing:
                 pool=isinstance(node, NodePool),
                 attempts=instance.attempts,
                 tried=given_up,
+                refused=refused,
                 fence=fence,
             )
             return node if moved else None

@@ -121,8 +121,9 @@ isn't enabled by default.
         default=3,
         min=1,
         help="""
-On how many nodes a build is tried before the instance goes to error. A failure
-that any node would repeat, as that of an image, isn't tried again.
+On how many nodes a build is tried before the instance goes to error. A node that
+has left the shard or group of its service is refused untouched and doesn't count.
+A failure that any node would repeat, as that of an image, isn't tried again.
 """,
     ),
 ]

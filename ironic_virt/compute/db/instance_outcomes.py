@@ -152,6 +152,7 @@ class InstanceOutcomes:
         pool: bool = False,
         attempts: int | None = None,
         tried: str | None = None,
+        refused: bool = False,
         fence: records.Fence | None = None,
     ) -> bool:
         """Give up on the instance's node and try another one.
@@ -164,6 +165,7 @@ class InstanceOutcomes:
             the one that it has.
         :param attempts: how many there were before, for a pool.
         :param tried: what is not to be tried again; the node that it has by default.
+        :param refused: the guard has refused the node, and nothing was changed there.
         :returns: ``False`` if something else is wanted by now; nothing was changed.
         :raises ClaimLost: the next node isn't free any more; nothing was changed.
         """
@@ -184,6 +186,7 @@ class InstanceOutcomes:
                 "node": None if pool else node,
                 "pool": node if pool else None,
                 "attempts": found.attempts + 1,
+                "refusals": found.refusals + refused,
                 "tried_nodes": [*found.tried_nodes, *([given_up] if given_up else [])],
             }
             if pool:

@@ -39,6 +39,7 @@ _COLUMNS: tuple[Any, ...] = (
     _INSTANCE.progress_detail,
     _INSTANCE.progress_at,
     _INSTANCE.attempts,
+    _INSTANCE.refusals,
     _INSTANCE.tried_nodes,
     _INSTANCE.launched_at,
     _INSTANCE.terminated_at,

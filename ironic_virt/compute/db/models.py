@@ -188,6 +188,7 @@ class Instance(SoftDeleted, Base):
     progress_detail: orm.Mapped[str | None] = orm.mapped_column(_NAME)
     progress_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(types.UtcDateTime)
     attempts: orm.Mapped[int] = orm.mapped_column(sa.Integer)
+    refusals: orm.Mapped[int] = orm.mapped_column(sa.Integer, default=0, server_default="0")
     tried_nodes: orm.Mapped[Any] = orm.mapped_column(types.Json)
     launched_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(types.UtcDateTime)
     terminated_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(types.UtcDateTime)

@@ -295,6 +295,7 @@ class Instance:
     :param node: the uuid of its node; where Ironic picks that, only since it has.
     :param pool: the pool that it has a place of.
     :param requested_node: the only node that would do for it; ``None``: any that fits.
+    :param refusals: how many of its attempts the guard ended before anything was changed.
     :param tried_nodes: uuids of the nodes that it was given up on, and names of the pools
         that had none for it.
     """
@@ -322,6 +323,7 @@ class Instance:
     progress_detail: str | None
     progress_at: datetime.datetime | None
     attempts: int
+    refusals: int
     tried_nodes: tuple[str, ...]
     launched_at: datetime.datetime | None
     terminated_at: datetime.datetime | None

@@ -116,6 +116,22 @@ def test_a_node_that_fails_costs_one_attempt_and_is_given_back(
     assert stage.state(uuid) == ("active", None)
 
 
+def test_a_node_that_the_guard_refuses_untouched_is_no_attempt(
+    set_stage: SetStage, fake: FakeIronic
+) -> None:
+    leaving = [fake.add_node(shard="a", **GOLD) for _ in range(4)]
+    staying = fake.add_node(shard="a", **GOLD)
+    stage = set_stage(ironic={"shard_key": "a"}, scheduler={"max_attempts": 1}).begin()
+    for node in leaving:
+        fake.set_node(node, shard="b")
+    uuid = stage.create(leaving[0])
+    stage.look(9)
+    assert stage.state(uuid) == ("active", None)
+    built = stage.instance(uuid)
+    assert (built.node, built.refusals) == (staying, len(built.tried_nodes))
+    assert leaving[0] in built.tried_nodes
+
+
 def test_after_the_last_attempt_the_instance_is_in_error_with_the_reason(
     stage: ServiceStage, nodes: list[str], fake: FakeIronic
 ) -> None:
