@@ -119,10 +119,6 @@ class IronicDriver(virt.ComputeDriver):
         self._stopping.set()
         self._site.watcher.stop()
 
-    def manages_several_nodes(self) -> bool:
-        """One service has many nodes."""
-        return True
-
     # -- nodes ----------------------------------------------------------------
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
@@ -194,10 +190,6 @@ class IronicDriver(virt.ComputeDriver):
         return self._compute_nodes.node_of(instance)
 
     # -- instances ------------------------------------------------------------
-
-    def list_instances(self) -> list[str]:
-        """See :meth:`Instances.names`."""
-        return self._instances.names()
 
     def list_instance_uuids(self) -> list[str]:
         """See :meth:`Instances.uuids`."""

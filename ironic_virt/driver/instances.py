@@ -35,12 +35,6 @@ class Instances:
         ours, elsewhere = self._site.nodes.ours()
         return [*(node.instance_uuid for node in ours if node.instance_uuid), *elsewhere]
 
-    def names(self) -> list[str]:
-        """Names of the instances on our nodes; the uuid where no name is known."""
-        uuids = self.uuids()
-        names = self._site.service.instance_names(uuids)
-        return [names.get(uuid, uuid) for uuid in uuids]
-
     def exists(self, instance: InstanceLike) -> bool:
         """Whether any node in Ironic carries the instance."""
         return self._site.client.node_of_instance(instance.uuid) is not None

@@ -155,10 +155,6 @@ class NovaVirtAPI(virt.VirtAPI):
         # Deleted ones are left out only when the filter says so, whatever the context says.
         return {instance.uuid: instance.name for instance in _instances(uuids)}
 
-    def instance_names(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """Names by uuid."""
-        return self.known_instances(uuids)
-
     # -- a build --------------------------------------------------------------
 
     def abort_reason(self, instance: Any) -> str | None:

@@ -20,9 +20,9 @@ from ironic_virt.virt.values import (
 class VirtAPI(abc.ABC):
     """What a driver asks of the compute service that loaded it.
 
-    Called from any thread.
+    Any thread may call any method.
 
-    :cvar move_command: what an operator types to give a node's record to another
+    :cvar move_command: the command by which an operator gives a node's record to another
         host, with ``{node}`` and ``{host}`` in it; for messages.
     """
 
@@ -39,67 +39,68 @@ class VirtAPI(abc.ABC):
 
     @abc.abstractmethod
     def owned_instance_uuids(self) -> Collection[str]:
-        """The uuids of the instances that the records give to this host."""
+        """The uuids of the instances that belong to this host by the service's records."""
 
     def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """The hosts that the records give nodes to, by the node's uuid.
+        """Return the hosts that have the records of nodes, by the node's uuid.
 
-        A node that another host has is left alone.  Asked at each refresh.
+        The driver leaves a node alone whose record another host has.  Called at each refresh.
 
-        :param uuids: of the nodes asked about.
-        :returns: one without a record is left out.
+        :param uuids: of nodes.
+        :returns: without the nodes that have no record.
         """
         return {}
 
     def instance_places(self) -> Mapping[str, str]:
-        """Where the records put this host's instances: uuid to the compute node's name.
+        """Return the compute nodes of this host's instances, by the instance's uuid.
 
-        Asked at each refresh if Ironic picks the nodes.
+        Called at each refresh if the driver picks the nodes.
 
-        :returns: ``""`` for one whose record names no compute node.
+        :returns: ``""`` for an instance whose record names no compute node.
         """
         return dict.fromkeys(self.owned_instance_uuids(), "")
 
     def instance_hosts(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """The hosts that the records give instances to, by the instance's uuid.
+        """Return the hosts of instances, by the instance's uuid.
 
-        :returns: one that is not known, or has no host, is left out.
+        :returns: without those that are not known or have no host.
         """
         mine = set(self.owned_instance_uuids())
         return {uuid: self.host for uuid in uuids if uuid in mine}
 
     def sharing_hosts(self) -> Collection[str]:
-        """The hosts that are up and have pools of the same nodes: what is free is shared.
+        """Return the hosts that are up and have pools of the same nodes.
 
-        All that are up, unless the service knows better.
+        They share what is free.  By default these are all hosts that are up.
         """
         return self.live_hosts()
 
     def tried_nodes(self, instance: InstanceLike) -> Collection[str]:
-        """The uuids of the nodes that an instance was given up on; Ironic picks others."""
+        """The uuids of the nodes on which the instance could not be deployed before."""
         return ()
 
     def existing_instances(self, uuids: Collection[str]) -> Collection[str]:
-        """Which of these instances the records have, of whichever host; not deleted ones.
+        """Return which of these instances exist, of any host; without deleted ones.
 
-        What is reserved for one that they don't have is given up, so doubt is an error.
+        The driver gives up what is reserved for the others, so a service that is not
+        certain raises an error.
         """
         return set(self.owned_instance_uuids()).intersection(uuids)
 
     def image_of(self, instance: InstanceLike) -> ImageLike | None:
-        """The image that an instance is to be deployed from, asked before it is spawned.
+        """Return the image of an instance that is about to be deployed.
 
-        :returns: ``None``: not known; what it requires is then seen only by ``spawn``.
+        :returns: ``None``: not known; ``spawn`` then sees what it requires.
         """
         return None
 
     @abc.abstractmethod
     def abort_reason(self, instance: InstanceLike) -> str | None:
-        """Why a running build is no longer wanted; ``None`` while it is.
+        """Return why a build is not wanted any more; ``None``: it still is.
 
-        Asked again and again while a deployment is waited for: be quick.
+        Called often while a deployment runs, so it must be quick.
 
-        :raises WaitCancelled: the instance is not this host's any more: the build
+        :raises WaitCancelled: the instance does not belong to this host any more: the build
             is left as it is, and nothing is undone.
         """
 
@@ -111,17 +112,17 @@ class VirtAPI(abc.ABC):
         return contextlib.nullcontext()
 
     def config_drive(self, request: DeployRequest) -> ConfigDrive | None:
-        """The contents of the instance's config drive; ``None``: none is wanted."""
+        """Return the contents of the instance's config drive; ``None``: it has none."""
         return None
 
     def instance_metadata(self, instance: InstanceLike) -> Mapping[str, str]:
-        """What the instance's user has set on it, by name; asked only if there are hooks."""
+        """Return the metadata that the instance's user has set; only called if there are hooks."""
         return {}
 
     def deploy_metadata(
         self, instance: InstanceLike, network_info: NetworkInfo
     ) -> Mapping[str, str]:
-        """More to write into the node's ``instance_info`` for operators' tools.
+        """Return more keys for the node's ``instance_info``, which operators' tools read.
 
         Nova's keys are ``project_name``, ``user_name``, ``fixed_ips`` and
         ``floating_ips``.
@@ -129,15 +130,11 @@ class VirtAPI(abc.ABC):
         return {}
 
     def fixed_addresses(self, instance: InstanceLike) -> Mapping[str, Sequence[str]]:
-        """The fixed IP addresses of an instance's VIFs by VIF, as far as they are known."""
-        return {}
-
-    def instance_names(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """The names of instances by uuid; one that is not known is left out."""
+        """Return the known fixed IP addresses of an instance's VIFs, by VIF."""
         return {}
 
     def report_progress(self, instance: InstanceLike, step: str, detail: str = "") -> None:  # noqa: B027
-        """Be told that a long action has reached a step.
+        """Called when a long action has reached a step.
 
         :param step: ``reserving``, ``configuring``, ``validating``,
             ``deploying``, ``active``, ``tearing down``, ``released``, ...
@@ -145,7 +142,9 @@ class VirtAPI(abc.ABC):
         """
 
     def report_request(self, method: str, status: int | None, seconds: float) -> None:  # noqa: B027
-        """Be told of a request that the driver sent to the API that it drives.
+        """Called for each request that the driver has sent to its API.
+
+        :param seconds: that the answer took.
 
         :param status: the answer's HTTP status; ``None`` if there was no answer.
         """

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 class ComputeDriver(abc.ABC):
     """What a compute service asks of a driver.
 
-    Names are Nova's, and of Nova's arguments there are those that a driver reads.  Every
+    The names are Nova's.  The arguments are those of Nova's that a driver reads.  Every
     method may block, may be called from any thread, and raises
     :class:`~ironic_virt.exceptions.IronicVirtError` or one of its kinds.  A method that a
-    driver lacks raises :class:`~ironic_virt.exceptions.OperationNotSupported`.
+    driver does not have raises :class:`~ironic_virt.exceptions.OperationNotSupported`.
     """
 
     def __init__(self, conf: cfg.ConfigOpts, virtapi: VirtAPI) -> None:
@@ -43,23 +43,21 @@ class ComputeDriver(abc.ABC):
 
     @abc.abstractmethod
     def init_host(self, host: str) -> None:
-        """Prepare for work; raise if the configuration can't be served."""
+        """Prepare for work; raise an error if the configuration can't be used."""
 
     @abc.abstractmethod
     def cleanup_host(self) -> None:
-        """Stop background work and wake whoever waits."""
-
-    @abc.abstractmethod
-    def manages_several_nodes(self) -> bool:
-        """Whether one service has many nodes (true for bare metal)."""
+        """Stop background work, and end all waits."""
 
     # nodes
 
     @abc.abstractmethod
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        """The names of this host's compute nodes; with ``refresh``, asked anew first.
+        """Return the names of this host's compute nodes.
 
-        A name is a node's uuid or, when Ironic picks the node, that of a pool.
+        A name is a node's uuid or, if the driver picks the nodes, the name of a pool.
+
+        :param refresh: list the nodes again first.
         """
 
     @abc.abstractmethod
@@ -68,106 +66,99 @@ class ComputeDriver(abc.ABC):
 
     @abc.abstractmethod
     def is_node_deleted(self, nodename: str) -> bool:
-        """Whether the node is confirmed gone; any doubt is ``False``."""
+        """Whether it is certain that the node does not exist any more."""
 
     def picks_nodes(self) -> bool:
-        """Whether the driver picks the node for an instance, and its compute nodes are pools."""
+        """Whether the driver picks the nodes, so that its compute nodes are pools."""
         return False
 
     def is_pool(self, nodename: str) -> bool:
-        """Whether a compute node's name is that of a pool, and not of a node."""
+        """Whether a compute node's name is the name of a pool, and not of a node."""
         return False
 
     def node_of(self, instance: InstanceLike) -> str | None:
-        """The uuid of the node that an instance has, where the record may name its pool.
+        """Return the uuid of the node that an instance has; its record may name a pool.
 
         :raises InstanceNotFound: no node carries it.
         """
         return instance.node
 
     def rebalances_nodes(self) -> bool:
-        """Whether nodes go from host to host by themselves now.
+        """Whether the driver moves nodes between hosts.
 
-        If so, a service takes over the records of those that it is given by
-        :meth:`get_available_nodes`; if not, a record never changes its host so.
+        If so, a service takes over the records of the nodes that
+        :meth:`get_available_nodes` returns.  If not, it never does.
         """
         return False
 
     def node_versions(self) -> Mapping[str, object]:
-        """By node uuid, a value that stays equal until there is news of the node.
+        """Return, by node uuid, a value that is equal as long as the node is the same.
 
-        As long as it does, :meth:`get_available_resource` and
-        :meth:`get_inventory` answer the same, so a service with many nodes needs
-        not ask.  Of a node that is left out nothing can be said.
+        As long as it is, :meth:`get_available_resource` and :meth:`get_inventory` return
+        the same, so a service with many nodes need not call them.  A node that is left
+        out may have changed.
         """
         return {}
 
     def node_version(self, nodename: str) -> object | None:
-        """The same of one node, but an object that stays the same one.
+        """Return an object that is the same one as long as the node is the same.
 
-        ``None``: there is no telling.
+        ``None``: the node may have changed.
         """
         return None
 
     def nodes_age(self) -> float | None:
-        """How many seconds ago what is said of the nodes was known for sure.
-
-        ``None``: it never was, or there is no telling.
-        """
+        """Return how many seconds ago the nodes were last listed; ``None``: not known."""
         return None
 
     def refresh_error(self) -> str | None:
-        """Why the last refresh that was asked for failed; ``None``: it did not.
+        """Return why the last refresh failed; ``None``: it did not.
 
-        What is said of the nodes is then of an earlier one.
+        The nodes are then as an earlier refresh found them.
         """
         return None
 
     def node_counts(self) -> Mapping[str, int]:
-        """How many of this host's nodes are in each state, in the driver's own words."""
+        """Return how many of this host's nodes are in each state, by the driver's name of it."""
         return {}
 
     @abc.abstractmethod
     def get_available_resource(self, nodename: str) -> NodeResource:
-        """What the node is."""
+        """Return what the compute node is."""
 
     @abc.abstractmethod
     def get_inventory(self, nodename: str) -> NodeInventory:
-        """What the node offers."""
+        """Return what the compute node offers."""
 
     # instances
 
     @abc.abstractmethod
-    def list_instances(self) -> list[str]:
-        """The names of the instances on this host's nodes."""
-
-    @abc.abstractmethod
     def list_instance_uuids(self) -> list[str]:
-        """The uuids of the instances on this host's nodes."""
-
-    def get_num_instances(self) -> int:
-        """How many instances there are on this host's nodes."""
-        return len(self.list_instance_uuids())
+        """Return the uuids of the instances on this host's nodes."""
 
     @abc.abstractmethod
     def instance_exists(self, instance: InstanceLike) -> bool:
-        """Whether any node carries the instance."""
+        """Whether any node has the instance."""
 
     @abc.abstractmethod
     def get_info(self, instance: InstanceLike, use_cache: bool = True) -> InstanceInfo:
-        """The instance's power state."""
+        """Return the instance's power state.
+
+        :param use_cache: the state as of the last refresh is enough.
+        :raises InstanceNotFound: no node has it.
+        """
 
     @abc.abstractmethod
     def prepare_for_spawn(self, instance: InstanceLike) -> None:
-        """Reserve the node for the instance, or refuse and change nothing."""
+        """Reserve a node for the instance, or raise an error and change nothing."""
 
     def prepare_networks_before_block_device_mapping(
         self, instance: InstanceLike, network_info: NetworkInfo
     ) -> None:
         """Attach an instance's VIFs to the node that is reserved for it.
 
-        For a service that prepares block devices by itself before it calls :meth:`spawn`,
-        which attaches what is missing: a volume's connector has the address of a VIF.
+        For a service that prepares block devices before it calls :meth:`spawn`, because the
+        volume connector has the address of a VIF.  ``spawn`` attaches what is missing.
         """
         raise exceptions.OperationNotSupported("preparing networks")
 
@@ -177,26 +168,32 @@ class ComputeDriver(abc.ABC):
 
     @abc.abstractmethod
     def failed_spawn_cleanup(self, instance: InstanceLike, *, has_volumes: bool = False) -> None:
-        """Undo whatever a failed spawn left behind.
+        """Undo what a failed spawn has left.
 
-        :param has_volumes: look for them also on a node that doesn't carry the instance
-            any more.
+        :param has_volumes: the instance has volumes: look for them also on a node that does
+            not have the instance any more.
         """
 
     @abc.abstractmethod
     def destroy(self, instance: InstanceLike, *, has_volumes: bool = False) -> None:
-        """Tear the instance down; return when no node carries it any more.
+        """Tear the instance down; return when no node has it any more.
 
         :param has_volumes: see :meth:`failed_spawn_cleanup`.
         """
 
     @abc.abstractmethod
     def reboot(self, instance: InstanceLike, reboot_type: str) -> None:
-        """Reboot, ``reboot_type`` being ``SOFT`` or ``HARD``."""
+        """Reboot.
+
+        :param reboot_type: ``SOFT`` or ``HARD``.
+        """
 
     @abc.abstractmethod
     def power_off(self, instance: InstanceLike, timeout: int = 0) -> None:
-        """Power off; with a ``timeout`` in seconds, ask the system first."""
+        """Power off.
+
+        :param timeout: seconds for the system to shut down by itself; 0: cut the power.
+        """
 
     @abc.abstractmethod
     def power_on(self, instance: InstanceLike) -> None:
@@ -207,73 +204,75 @@ class ComputeDriver(abc.ABC):
     def rebuild(self, request: DeployRequest) -> None:
         """Deploy an image onto the instance's node again; return when it is active.
 
-        :raises RebuildFailed: with what is on the disk.
+        :raises RebuildFailed: says what is on the disk.
         """
         raise exceptions.OperationNotSupported("rebuild")
 
     def power_update_event(self, instance: InstanceLike) -> None:
-        """Be told that the node's power state has changed by itself.
+        """Called when the node's power state has changed without a request of the service.
 
-        The service's own records are its own affair.
+        The service updates its own records.
         """
         raise exceptions.OperationNotSupported("power_update_event")
 
     def trigger_crash_dump(self, instance: InstanceLike) -> None:
         """Inject an NMI, which makes a system that is set up for it write a crash dump.
 
-        Never done a second time by itself; what comes of it is not waited for.
+        The driver never injects a second one, and does not wait for the dump.
 
-        :raises CrashDumpFailed: it was not injected, or that can't be told.
+        :raises CrashDumpFailed: it was not injected, or this is not known.
         """
         raise exceptions.OperationNotSupported("trigger_crash_dump")
 
     def get_instance_diagnostics(self, instance: InstanceLike) -> InstanceDiagnostics:
-        """What is known of a running instance and of what it runs on."""
+        """Return what is known of a running instance and of its hardware."""
         raise exceptions.OperationNotSupported("get_instance_diagnostics")
 
     def rescue(self, instance: InstanceLike, rescue_password: str) -> None:
         """Boot the rescue system; return when it is there.
 
-        :raises RescueFailed: with what the instance runs now.
+        :raises RescueFailed: says which system the instance runs now.
         """
         raise exceptions.OperationNotSupported("rescue")
 
     def unrescue(self, instance: InstanceLike) -> None:
         """Boot the instance's own system again; return when it is there.
 
-        :raises RescueFailed: it isn't.
+        :raises RescueFailed: it is not there.
         """
         raise exceptions.OperationNotSupported("unrescue")
 
     def attach_interface(self, instance: InstanceLike, vif: VifLike) -> None:
-        """Attach a virtual interface to an instance; one that is attached to it is no error.
+        """Attach a virtual interface to an instance, unless it is attached already.
 
-        :raises NoFreePort: no port of its node is left for it.
-        :raises VifAttachFailed: why; it is not attached.
+        :raises NoFreePort: its node has no free port.
+        :raises VifAttachFailed: says why; it is not attached.
         """
         raise exceptions.OperationNotSupported("attach_interface")
 
     def detach_interface(self, instance: InstanceLike, vif: VifLike) -> None:
-        """Detach a virtual interface from an instance; one that isn't attached is no error.
+        """Detach a virtual interface from an instance, if it is attached.
 
-        :raises VifDetachFailed: why; it is still attached.
+        :raises VifDetachFailed: says why; it is still attached.
         """
         raise exceptions.OperationNotSupported("detach_interface")
 
     def get_volume_connector(self, instance: InstanceLike) -> Mapping[str, Any]:
-        """What a volume service must know to export a volume to the node."""
+        """Return what a volume service must know to export a volume to the node."""
         raise exceptions.OperationNotSupported("get_volume_connector")
 
     def get_serial_console(self, instance: InstanceLike) -> ConsoleAddress:
-        """Enable the serial console, anew if somebody has it, and say where it is.
+        """Enable the serial console, and return its address.
 
-        :raises ConsoleUnavailable: there is none to be had.
+        A console that is enabled already is disabled first, which ends its session.
+
+        :raises ConsoleUnavailable: there is none.
         """
         raise exceptions.OperationNotSupported("get_serial_console")
 
     def get_vnc_console(self, instance: InstanceLike) -> ConsoleAddress:
-        """Enable the graphical console, unless it is, and say where it is.
+        """Enable the graphical console, and return its address.
 
-        :raises ConsoleUnavailable: there is none to be had.
+        :raises ConsoleUnavailable: there is none.
         """
         raise exceptions.OperationNotSupported("get_vnc_console")

@@ -124,10 +124,6 @@ class ServiceVirtAPI(virt.VirtAPI):
         """What the record has."""
         return self._db.instances.get(instance.uuid).properties
 
-    def instance_names(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """See :class:`virt.VirtAPI`."""
-        return self._db.instances.names(uuids)
-
     def report_progress(self, instance: virt.InstanceLike, step: str, detail: str = "") -> None:
         """Write it down for whoever waits; nothing depends on it."""
         try:

@@ -118,9 +118,6 @@ class Service(virt.VirtAPI):
             self.on_abort_question()
         return self.unwanted
 
-    def instance_names(self, uuids: Collection[str]) -> Mapping[str, str]:
-        return {INSTANCE: "web"}
-
     def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive | None:
         if self.on_config_drive is not None:
             self.on_config_drive()

@@ -52,7 +52,6 @@ def live(stage: Stage, nodes: list[str], *, able: bool) -> None:
     with ThreadPoolExecutor(len(nodes)) as threads:
         list(threads.map(lambda instance: attempt(stage.spawn, instance), instances))
         attempt(driver.get_available_nodes, True)
-        attempt(driver.list_instances)
         for instance in instances:
             attempt(driver.get_available_resource, instance.node)
             attempt(driver.node_is_available, instance.node)

@@ -107,5 +107,5 @@ def test_what_an_action_has_seen_at_its_end_is_known_without_asking(
     stage.destroy(instance)
     fake.requests.clear()
     assert not stage.driver.get_available_resource(node).in_use
-    assert stage.driver.list_instances() == []
+    assert stage.driver.list_instance_uuids() == []
     assert len(fake.requests) == 0

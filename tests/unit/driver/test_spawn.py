@@ -26,7 +26,7 @@ def test_an_instance_goes_onto_its_node(stage: Stage, fake: FakeIronic, node: st
     assert stage.service.steps[0] == "reserving"
     assert stage.service.steps[-1] == "active"
     assert stage.driver.instance_exists(instance)
-    assert stage.driver.list_instances() == ["web"]
+    assert stage.driver.list_instance_uuids() == [INSTANCE]
 
 
 def test_the_look_that_sees_a_node_active_is_the_last_request_and_tells_all_of_it(
