@@ -115,7 +115,7 @@ class NodeAccess:
         self._ownership.note(node)
 
     def note_seen(self, node: Node | None, uuid: str) -> Node | None:
-        """The same for what a wait has shown, read anew only where it showed a part.
+        """The same for what a wait has shown, read again only where it showed a part.
 
         :param node: what was seen, ``None`` if Ironic had no such node.
         :returns: the node, ``None`` if it is gone or could not be read.

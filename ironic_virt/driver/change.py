@@ -2,9 +2,9 @@
 
 """A change of the node that an instance has: a request, a wait, and what came of it.
 
-Before each try of a request the node is looked at again: by then it may be another's.
-What Ironic refuses becomes the error of whoever asked; what it could not be asked stays
-an :class:`~ironic_virt.exceptions.IronicError`.
+Before each try of a request the node is read again, because it may belong to another
+instance by then.  What Ironic refuses becomes an error about the node; what Ironic could not
+be asked stays an :class:`~ironic_virt.exceptions.IronicError`.
 """
 
 from __future__ import annotations

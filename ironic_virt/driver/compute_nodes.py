@@ -35,16 +35,16 @@ class ComputeNodes:
     def names(self, refresh: bool = False) -> list[str]:
         """The uuids of our nodes, in any state; the names of our pools if Ironic picks.
 
-        :raises IronicError: there is no inventory yet and none could be had.
+        :raises IronicError: the nodes have never been listed, and can't be listed now.
         :raises InventoryTooOld: it is older than ``[ironic] inventory_max_age``.
         """
         nodes = self._site.nodes
         if self._site.selection.by_ironic:
             snapshot = nodes.young(nodes.snapshot(refresh=refresh))
-            return self._pools.names(snapshot, anew=refresh)
+            return self._pools.names(snapshot, recount=refresh)
         ours, elsewhere = nodes.ours(refresh=refresh)
         nodes.young(nodes.inventory.snapshot)
-        former = self._pools.left_over(anew=refresh)
+        former = self._pools.left_over(again=refresh)
         return [*(node.uuid for node in ours), *elsewhere.values(), *former]
 
     def is_available(self, nodename: str) -> bool:
@@ -63,9 +63,9 @@ class ComputeNodes:
         return self._site.nodes.ownership.serves(node)
 
     def is_deleted(self, nodename: str) -> bool:
-        """Whether Ironic itself says that it has no such node, in any shard or group.
+        """Whether Ironic answers that it has no such node, in any shard or group.
 
-        Of a pool, and of a node when Ironic picks: whether it needs no record any more.
+        For a pool, and for a node if Ironic picks: whether it needs no record any more.
         """
         if self._site.selection.by_ironic:
             return self._pools.is_gone(nodename, self._site.nodes.snapshot())
@@ -77,7 +77,7 @@ class ComputeNodes:
             # Some proxy's 404 doesn't count: Ironic names the node.
             return nodename in exc.message
         except exceptions.IronicError as exc:
-            LOG.warning("Whether node %s is deleted can't be told: %s", nodename, exc)
+            LOG.warning("Can't find out whether node %s is deleted: %s", nodename, exc)
         return False
 
     def versions(self) -> Mapping[str, object]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Where the console of an instance's node is, switched on for whoever asks.
+"""The address of the console of an instance's node, which is switched on if it is off.
 
 A serial console has room for one: if it is on, somebody may have it, so it is switched off
 and on again.  A VNC console has room for several, and Ironic switches it off after a time.
@@ -8,8 +8,8 @@ and on again.  A VNC console has room for several, and Ironic switches it off af
 What was switched on here and can't be used is switched off again.  What somebody else has
 switched on and is of another kind than was asked for stays as it is.
 
-When an instance goes, its console is switched off, whoever has switched it on: Ironic would
-start it again, at the same address, for the node's next instance.
+When an instance is destroyed, its console is switched off, also if an operator has switched
+it on: Ironic would start it again, at the same address, for the node's next instance.
 
 That it is on is read from the node: asking for the console itself would end a session.
 """
@@ -50,7 +50,7 @@ class _Kind(NamedTuple):
 
 _SERIAL = _Kind("serial", "socat", "serial_console_state_timeout")
 _VNC = _Kind("vnc", "vnc", "vnc_console_state_timeout")
-# Which kind it is nobody asks: that would end the session, and take its time.
+# Asking which kind it is would end the session, and take its time.
 _LEFT_ON = _Kind("serial", "", None)
 
 
@@ -61,10 +61,10 @@ class Console:
         self._site = site
 
     def serial(self, instance: InstanceLike) -> ConsoleAddress:
-        """The serial console, which nobody else has any more.
+        """The serial console; a session of somebody else ends.
 
         :raises InstanceNotFound: no node carries it.
-        :raises ConsoleUnavailable, WaitTimeout: there is none to be had.
+        :raises ConsoleUnavailable, WaitTimeout: there is none.
         :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
         found = self._at_rest(instance, _SERIAL)
@@ -80,7 +80,7 @@ class Console:
         """The graphical console: a VNC server, and the page of Ironic's own proxy to it.
 
         :raises InstanceNotFound: no node carries it.
-        :raises ConsoleUnavailable, WaitTimeout: there is none to be had.
+        :raises ConsoleUnavailable, WaitTimeout: there is none.
         :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
         found = self._at_rest(instance, _VNC)
@@ -173,7 +173,7 @@ class Console:
         try:
             now = found.look()
             if now.reservation is not None:
-                # Ironic would take the wish, and forget it.
+                # Ironic would accept the request, and forget it.
                 why = f"{now.reservation} holds the node"
             elif now.console_enabled:
                 self._site.client.single_try().consoles.switch(now.uuid, False)
@@ -220,7 +220,7 @@ class Console:
             if now.console_enabled == on:
                 return True
             if now.hides_lock:
-                # Nobody tells whether Ironic has begun.
+                # It is not known whether Ironic has begun.
                 return False
             done = "switched on" if on else "switched off"
             raise found.unavailable(f"the console could not be {done}: {now.why}")

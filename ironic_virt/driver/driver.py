@@ -51,7 +51,7 @@ class IronicDriver(virt.ComputeDriver):
     :param client: for tests; made from ``conf`` otherwise.
     :param watcher: for tests; made from ``conf`` otherwise.
     :param clock: a monotonic clock in seconds.
-    :param pause: for tests; waits for so many seconds, and says whether the service stops.
+    :param pause: for tests; waits for so many seconds; returns whether the service stops.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class IronicDriver(virt.ComputeDriver):
     # -- the service's life ---------------------------------------------------
 
     def init_host(self, host: str) -> None:
-        """See that Ironic can be spoken to and can apply our filter.
+        """Check that Ironic answers and can apply our filter.
 
         :raises InvalidConfiguration: ``conductor_group`` is set with a
             ``peer_list`` that lacks this host, or the hash ring's package is missing.
@@ -115,7 +115,7 @@ class IronicDriver(virt.ComputeDriver):
             LOG.info("Ironic picks the nodes; pools say how many there are")
 
     def cleanup_host(self) -> None:
-        """Wake whoever waits; deployments go on in Ironic."""
+        """End all waits; deployments continue in Ironic."""
         self._stopping.set()
         self._site.watcher.stop()
 
@@ -142,7 +142,7 @@ class IronicDriver(virt.ComputeDriver):
         return self._site.selection.by_ironic
 
     def is_pool(self, nodename: str) -> bool:
-        """Whether it is the name of a pool of this host, be there such a pool or not."""
+        """Whether it is the name of a pool of this host; the pool need not exist."""
         return self._pools.is_pool(nodename)
 
     def rebalances_nodes(self) -> bool:
@@ -239,7 +239,7 @@ class IronicDriver(virt.ComputeDriver):
             self._rebuild.rebuild(request)
 
     def rescue(self, instance: virt.InstanceLike, rescue_password: str) -> None:
-        """See :meth:`Rescue.rescue`; which system it is, is Ironic's affair."""
+        """See :meth:`Rescue.rescue`; the rescue system is the one that Ironic has."""
         self._rescue.rescue(instance, rescue_password)
 
     def unrescue(self, instance: virt.InstanceLike) -> None:
@@ -291,7 +291,7 @@ class IronicDriver(virt.ComputeDriver):
         self._power.on(instance)
 
     def power_update_event(self, instance: virt.InstanceLike) -> None:
-        """See :meth:`Power.look_again`: the node says more than who told of it."""
+        """See :meth:`Power.look_again`."""
         self._power.look_again(instance)
 
     def trigger_crash_dump(self, instance: virt.InstanceLike) -> None:

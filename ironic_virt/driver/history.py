@@ -76,7 +76,7 @@ def event_of(events: Sequence[NodeEvent], said: str | None) -> NodeEvent | None:
 
 
 def newest_since(events: Sequence[NodeEvent], since: str | None) -> NodeEvent | None:
-    """The newest event, if it isn't older than a time; ``None`` also if that can't be told.
+    """The newest event, if it isn't older than a time; ``None`` also if that is not known.
 
     :param since: in ISO 8601, as Ironic writes it.
     """

@@ -48,7 +48,7 @@ _PARTS = ("links", "networks", "services")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeView:
-    """What a hook is told of a node.
+    """What a hook gets to know of a node.
 
     :param capabilities: those in the node's ``properties``, by name.
     :param extra: the node's ``extra``: what operators have written there.
@@ -174,7 +174,7 @@ class Hooks:
     def of(self, instance: InstanceLike, node: Node, *, is_rebuild: bool = False) -> Calls:
         """The calls for one deployment.
 
-        :param node: the one that the instance has, asked for by itself.
+        :param node: the one that the instance has, read by a request of its own.
         """
         return Calls(self._hooks, lambda: self._deployment(instance, node, is_rebuild=is_rebuild))
 
@@ -293,7 +293,7 @@ class Calls:
                 name, f"refused the deployment: {exc}", retriable=exc.another_node
             ) from exc
         except exceptions.IronicError as exc:
-            # Of the question for the ports: it says by itself whether another try may do.
+            # Of the request for the ports: the error says whether another try may help.
             exc.add_note(f"Hook {name!r} had asked for it")
             raise
         except Exception as exc:

@@ -6,10 +6,10 @@ A change that Ironic is making already, asked for before a crash, is waited
 for and not asked for again.
 
 A soft reboot is followed by a hard one only when Ironic says that it has failed: at the
-deadline the node is read once more, since nobody may have been able to see its end.
+deadline the node is read once more, since its end may have been missed.
 
 A node with ``disable_power_off`` is rebooted and powered on as any other.  Ironic never
-powers it off, so nobody asks for that.
+powers it off, and is never asked to.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Power:
         """Reboot, and return when the node is on again.
 
         :raises PowerFailed: with Ironic's reason.
-        :raises WaitTimeout: Ironic is still at it, or can't be asked.
+        :raises WaitTimeout: Ironic has not finished, or does not answer.
         """
         if soft:
             try:
@@ -81,7 +81,7 @@ class Power:
         self._change(instance, states.REBOOT)
 
     def inject_nmi(self, instance: InstanceLike) -> None:
-        """Send the node an NMI; what its system makes of that, nobody is told.
+        """Send the node an NMI; what its system does with it is not known.
 
         :raises CrashDumpFailed: with Ironic's reason.
         """
@@ -94,7 +94,7 @@ class Power:
         LOG.info("Instance %s, node %s: an NMI was injected", instance.uuid, uuid)
 
     def look_again(self, instance: InstanceLike) -> None:
-        """Read the node after somebody has told that its power state changed by itself.
+        """Read the node again after its power state has changed without a request.
 
         What is known of it meanwhile would contradict that until the next refresh.
         """
@@ -137,7 +137,7 @@ class Power:
         def applied(now: Node) -> bool:
             if now.target_power_state is not None:
                 return now.target_power_state in (target, _REACHED[target])
-            # A reboot that has ended can't be told from one that never began.
+            # A reboot that has ended looks like one that never began.
             return target not in _REBOOTS and now.power_state == _REACHED[target]
 
         with change.refused_as(exceptions.PowerFailed, f"Ironic refused {target!r}"):
@@ -157,7 +157,7 @@ class Power:
             try:
                 now = self._site.client.get_node(change.node.uuid)
             except exceptions.IronicError as trouble:
-                exc.add_note(f"What has become of it can't be asked: {trouble}")
+                exc.add_note(f"Can't ask Ironic what has become of it: {trouble}")
                 raise exc from trouble
             if done := outcome(change.node, now, change.instance, target):
                 return done

@@ -3,8 +3,7 @@
 """Booting an instance's node into the rescue system, and back.
 
 Level-triggered: what Ironic is doing already is waited for.  A rescue is then asked for
-in any case, also of a node that is rescued, since nobody can tell whether the password
-there is the one that is given now.
+in any case, also for a node that is rescued already, since it may have another password.
 
 A rescue that fails is followed by an unrescue, so the node goes on with its own system;
 an unrescue that fails is tried a second time.  The error says what came of that.
@@ -28,7 +27,7 @@ LOG = logging.getLogger(__name__)
 
 _BACK = "the instance runs its own system"
 _NOT_BACK = (
-    "it could not be brought back to its own system either: {why}. Mend the node in Ironic, "
+    "it could not be brought back to its own system either: {why}. Repair the node in Ironic, "
     "then unrescue the instance"
 )
 
@@ -98,7 +97,8 @@ class Rescue:
             raise change.error(
                 exceptions.RescueFailed,
                 f"{exc.reason}. That was the second try: the node stays in "
-                f"{states.UNRESCUE_FAILED!r}. Mend it in Ironic, then unrescue the instance again",
+                f"{states.UNRESCUE_FAILED!r}. Repair it in Ironic, then unrescue the instance "
+                "again",
                 last_error=exc.last_error,
             ) from exc
 

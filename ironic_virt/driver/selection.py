@@ -2,8 +2,8 @@
 
 """Who picks the node for an instance: the compute service's scheduler, or Ironic.
 
-Ironic does if the options say so and it can; one that can't is told of once, and all
-goes on as if the scheduler had been asked for.
+Ironic does if the options say so and it has allocations.  If it has none, one warning is
+logged, and the scheduler picks.
 """
 
 from __future__ import annotations

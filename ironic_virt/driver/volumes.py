@@ -213,8 +213,8 @@ class Volumes:
             left = self._targets_of(node, instance)
         except exceptions.IronicError as exc:
             LOG.warning(
-                "Node %s: whether it has volume targets of instance %s can't be asked: %s. They "
-                "are looked for again from time to time",
+                "Node %s: can't ask Ironic for volume targets of instance %s: %s. They are "
+                "looked for again from time to time",
                 *(node.uuid, instance.uuid, exc),
             )
             return
@@ -237,7 +237,7 @@ class Volumes:
         try:
             uuid.UUID(name)
         except ValueError:
-            # Of a pool: which node it was, nobody knows.
+            # The name of a pool: it is not known which node it was.
             return
         try:
             self.detach_left(self._site.client.get_node(name), instance)
@@ -245,8 +245,8 @@ class Volumes:
             LOG.debug("Instance %s has left no volumes: %s", instance.uuid, exc)
         except exceptions.IronicError as exc:
             LOG.warning(
-                "Whether instance %s has left volume targets on node %s can't be asked: %s. They "
-                "are looked for again from time to time",
+                "Can't ask Ironic whether instance %s has left volume targets on node %s: %s. "
+                "They are looked for again from time to time",
                 *(instance.uuid, name, exc),
             )
 

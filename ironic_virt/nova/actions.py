@@ -58,7 +58,7 @@ class Actions:
     def get_serial_console(self, context: Any, instance: Any) -> Any:
         """Where ``nova-serialproxy`` finds the serial console, which it gets to itself.
 
-        :raises ConsoleTypeUnavailable: there is none to be had.
+        :raises ConsoleTypeUnavailable: there is none.
         """
         with translated(Doing.SERIAL_CONSOLE, instance):
             found = self._driver.get_serial_console(instance)
@@ -67,7 +67,7 @@ class Actions:
     def get_vnc_console(self, context: Any, instance: Any) -> Any:
         """Where ``nova-novncproxy`` finds the VNC server.
 
-        :raises ConsoleTypeUnavailable: there is none to be had.
+        :raises ConsoleTypeUnavailable: there is none.
         """
         with translated(Doing.VNC_CONSOLE, instance):
             found = self._driver.get_vnc_console(instance)

@@ -134,7 +134,7 @@ class IronicDriver(Actions, Networks, Volumes, nova_driver.ComputeDriver):  # ty
             ):
                 raise
             # Nova starts without it; nothing is listed before the check is made up for.
-            LOG.warning("Ironic can't be asked yet. Starting without it")
+            LOG.warning("Ironic does not answer yet. Starting without it")
             self._answered = False
         self._records.rename_former_pools()
 
@@ -154,12 +154,12 @@ class IronicDriver(Actions, Networks, Volumes, nova_driver.ComputeDriver):  # ty
         return self._driver.rebalances_nodes()
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        """The uuids of this host's nodes, asked anew at each call but the first one.
+        """The uuids of this host's nodes, listed again at each call but the first one.
 
         Nova's resource tracker relies on that and never says ``refresh``.  Before its
         first call, starting has listed the nodes already.
 
-        :raises VirtDriverNotReady: there is no list yet and none could be had.
+        :raises VirtDriverNotReady: the nodes have never been listed, and can't be listed now.
         """
         refresh, starting, self._starting = refresh or not self._starting, self._starting, False
         self._check_answered(starting)
@@ -367,7 +367,7 @@ class IronicDriver(Actions, Networks, Volumes, nova_driver.ComputeDriver):  # ty
         accel_uuids: Any = None,
         reimage_boot_volume: bool = False,
     ) -> None:
-        """Deploy an image onto the server's node anew.
+        """Deploy an image onto the server's node again.
 
         From compute API 2.93 on, ``reimage_boot_volume`` is true for every server; it
         means something for those that boot from a volume, which are refused.

@@ -14,8 +14,8 @@ what was being done; a field says which of Nova's errors is raised.  What they l
 - a server whose rescue or unrescue failed is in ERROR, whatever it runs: Nova knows no
   other way;
 - a failed power change or reboot leaves the server as it is, with a fault;
-- a console that can't be had is told of to whoever asked, and nothing else comes of it;
-- a list that could not be had is asked for again in the next period.
+- the user who asked for a console reads why there is none, and nothing else changes;
+- nodes that could not be listed are listed again in the next period.
 
 Nova cuts a fault's text at 255 characters, so it starts with the reason.  The log has
 all of it, with node, instance and request id.
@@ -242,7 +242,7 @@ def translate(error: exceptions.IronicVirtError, doing: Doing, instance: Any = N
 
 
 def reason(error: exceptions.IronicVirtError) -> str:
-    """What a user is told: the reason, without the uuids that a fault stands beside."""
+    """What a user reads: the reason, without uuids, which the fault has anyway."""
     said = error.reason if isinstance(error, exceptions.NodeError) else str(error)
     return "; ".join([said, *getattr(error, "__notes__", ())])
 

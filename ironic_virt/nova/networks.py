@@ -3,8 +3,8 @@
 """A server's ports, as nova-compute asks for them.
 
 Nova makes the ports in Neutron and leaves them unbound; Ironic binds each one, when the
-node is deployed or the interface attached.  Which port of the node it gets is Ironic's
-affair as well.
+node is deployed or the interface attached.  Ironic also picks
+the port of the node that it gets.
 """
 
 from __future__ import annotations

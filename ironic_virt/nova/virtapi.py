@@ -2,9 +2,9 @@
 
 """What the driver asks of nova-compute, answered from Nova's records.
 
-Called from any thread.  Every question is asked anew, with an admin's context of its
-own; nothing is kept but the host's name, and of which nodes Nova's resource tracker was
-believed instead.
+Called from any thread.  Every question is a request of its own, with an admin's context.
+Nothing is kept but the host's name, and for which nodes Nova's resource tracker was believed
+instead.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class NovaVirtAPI(virt.VirtAPI):
     def abort_reason(self, instance: Any) -> str | None:
         """Whether the instance is being deleted, or has been given up.
 
-        As long as the records can't be asked, nobody has said so: a conductor that is away
+        As long as the records can't be read, it is still wanted: a conductor that is away
         for a while must not end what is being deployed.
         """
         try:
@@ -169,7 +169,7 @@ class NovaVirtAPI(virt.VirtAPI):
             return "the server was deleted meanwhile"
         except Exception as exc:
             LOG.warning(
-                "Whether it is still wanted can't be asked: %s. Going on", exc, instance=instance
+                "Can't ask Nova whether it is still wanted: %s. Going on", exc, instance=instance
             )
             return None
         if instance.task_state in _OF_SERVERS_IN_ERROR_TOO:

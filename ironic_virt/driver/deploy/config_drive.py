@@ -74,7 +74,7 @@ class ConfigDrives:
     def make(self, node: Node, request: DeployRequest, hooks: Calls) -> Form | None:
         """An instance's config drive as Ironic takes it; ``None`` if none is wanted.
 
-        :param node: the one that the instance has, asked for by itself.
+        :param node: the one that the instance has, read by a request of its own.
         :param hooks: for this deployment.
         :raises HookFailed: a hook does not want the deployment, or can't do its part.
         :raises ConfigDriveFailed: it can't be made.
@@ -98,7 +98,7 @@ class ConfigDrives:
                 node.uuid, instance.uuid, f"the config drive can't be made: {exc}"
             ) from exc
         except Exception as exc:
-            # What is wrong is the service's affair, and only its log may have more of it.
+            # The text may have secrets in it: only the log gets more.
             LOG.exception("The config drive of instance %s can't be made", instance.uuid)
             raise exceptions.ConfigDriveFailed(
                 node.uuid,

@@ -158,9 +158,8 @@ class Deployment:
     def spawn(self, request: DeployRequest) -> None:
         """Return when the instance is active on its node.
 
-        Also when it is found there deployed and its node has been rescued or put into
-        service since: that is whoever's who did it, and undoing it would lose the
-        instance.
+        Also if it is deployed already and somebody has rescued or serviced its node since:
+        undoing that would lose the instance.
 
         :raises NodeError: what went wrong, in one of its kinds; the node is
             released or torn down by then, unless it wasn't ours.
@@ -298,11 +297,11 @@ class Deployment:
         LOG.info("Node %s is being deployed for instance %s", held.uuid, instance.uuid)
 
     def _tell_what_is_invalid(self, node: Node, instance: InstanceLike) -> None:
-        """After a refusal, say which interface is at fault, if that can be told."""
+        """After a refusal, raise an error that names the interface at fault, if it is known."""
         try:
             self._validate(node, instance)
         except exceptions.IronicError as exc:
-            LOG.debug("Why node %s was refused can't be asked: %s", node.uuid, exc)
+            LOG.debug("Can't ask Ironic why it refused node %s: %s", node.uuid, exc)
 
     def _stop_if_unwanted(self, node: Node, instance: InstanceLike) -> None:
         if reason := self._site.service.abort_reason(instance):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Deploying to an instance's node anew: check, configure, request, wait.
+"""Deploying to an instance's node again: check, configure, request, wait.
 
 Level-triggered: called again with the same request id, it goes on where the former
-call ended, and does nothing if that one ended well.  Called for another wish, it
-first lets a deployment that is under way come to its end.
+call ended, and does nothing if that one ended well.  Called for another request,
+it first waits for the end of a deployment that is under way.
 
 Nothing is undone that Ironic has begun.  An error says what is on the disk, and
 until Ironic has taken the request, the node's ``instance_info`` is put back.
@@ -119,7 +119,7 @@ class _Attempt:
                 )
             self._begin(info, drive)
         else:
-            # Also where Ironic has ended since: from here on it decides what is told.
+            # Also if Ironic has finished since: what it says counts from here on.
             self.disk = Disk.UNKNOWN
         done = self._wait(self._rebuilt)
         self._change.note(done)

@@ -2,9 +2,9 @@
 
 """What Ironic is told about a rebuild, and what it says of one: pure functions.
 
-A rebuild leaves no trace by which one that ended can be told from one that never
-began.  So a mark is written with the image: whose wish it is, and in which state the
-node was by then and since when.  Is it in another by now, the rebuild has begun.
+A rebuild that has ended looks like one that never began.  So a mark is written with the
+image: the id of the request, the state of the node, and since when it is in that state.
+When the node has left that state, the rebuild has begun.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def configure(
 
 
 def is_marked(node: Node, wish: str | None) -> bool:
-    """Whether the node is made ready for just this wish, or has been rebuilt for it."""
+    """Whether the node is prepared for this very request, or has been rebuilt for it."""
     mark = (node.instance_info or {}).get(MARK)
     return wish is not None and isinstance(mark, dict) and mark.get("wish") == wish
 
@@ -137,7 +137,7 @@ def why_no_iso(error: exceptions.IronicError, info: Mapping[str, Any]) -> str | 
         return None
     return (
         "this Ironic can't rebuild an instance that boots an ISO image; delete it and create it "
-        "anew"
+        "again"
     )
 
 

@@ -337,6 +337,6 @@ def _failed(node: Node, instance: InstanceLike) -> exceptions.TearDownFailed:
         node.uuid,
         instance.uuid,
         f"Ironic failed to tear the node down: {node.why}. What ran on it may still run. "
-        "Mend the node in Ironic, then delete the instance again",
+        "Repair the node in Ironic, then delete the instance again",
         last_error=node.last_error,
     )

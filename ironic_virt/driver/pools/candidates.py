@@ -32,7 +32,7 @@ _CAPABILITY = "capabilities:"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choice:
-    """Candidates, and how they were come by.
+    """Candidates, and how they were found.
 
     :ivar nodes: all of one resource class, and all alike in how plain they are.
     :ivar fitting: how many nodes fit, plain or not.
@@ -72,20 +72,20 @@ def choose(
     kinds = {kind: nodes for kind, nodes in free.items() if kind[0]}
     left = [("free", _number(kinds))]
     kinds = {kind: nodes for kind, nodes in kinds.items() if _is_of_class(kind, spec)}
-    left.append((_class_wish(spec), _number(kinds)))
+    left.append((_class_condition(spec), _number(kinds)))
     kinds = {
         kind: nodes
         for kind, nodes in kinds.items()
         if spec.required_traits <= kind[1] and not spec.forbidden_traits & kind[1]
     }
-    left.append((_traits_wish(spec), _number(kinds)))
+    left.append((_traits_condition(spec), _number(kinds)))
     fits = _Fit(spec, match)
     found = {
         kind: fitting
         for kind, nodes in kinds.items()
         if (fitting := [node for node in nodes if fits(node)])
     }
-    left.append((_sizes_wish(spec, match), _number(found)))
+    left.append((_sizes_condition(spec, match), _number(found)))
     found = {
         kind: rest
         for kind, nodes in found.items()
@@ -130,26 +130,26 @@ def _is_of_class(kind: Kind, spec: RequestSpec) -> bool:
     return wanted == {placement_class(kind[0] or ""): 1}
 
 
-def _class_wish(spec: RequestSpec) -> str:
+def _class_condition(spec: RequestSpec) -> str:
     listed = [f"{amount} {name}" for name, amount in sorted(spec.resource_classes.items())]
     return f"of resource class {' and '.join(listed) or 'any'}"
 
 
-def _traits_wish(spec: RequestSpec) -> str:
-    wishes = [f"with {name}" for name in sorted(spec.required_traits)]
-    wishes += [f"without {name}" for name in sorted(spec.forbidden_traits)]
-    return ", ".join(wishes) or "of any traits"
+def _traits_condition(spec: RequestSpec) -> str:
+    conditions = [f"with {name}" for name in sorted(spec.required_traits)]
+    conditions += [f"without {name}" for name in sorted(spec.forbidden_traits)]
+    return ", ".join(conditions) or "of any traits"
 
 
-def _sizes_wish(spec: RequestSpec, match: str) -> str:
+def _sizes_condition(spec: RequestSpec, match: str) -> str:
     sign = "=" if match == EXACT else ">="
-    wishes = [f"{name} {sign} {size}" for name, size in asked_sizes(spec).items()]
-    wishes += [
+    conditions = [f"{name} {sign} {size}" for name, size in asked_sizes(spec).items()]
+    conditions += [
         f"{key.removeprefix(_CAPABILITY)} {value}"
         for key, value in sorted(spec.extra_specs.items())
         if key.startswith(_CAPABILITY)
     ]
-    return ", ".join(wishes) or "of any size"
+    return ", ".join(conditions) or "of any size"
 
 
 class _Fit:

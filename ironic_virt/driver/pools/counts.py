@@ -6,7 +6,7 @@ All nodes of one resource class and one set of traits are a pool
 (:mod:`ironic_virt.driver.pools.names`).
 
 Three numbers are reported of it: *total*, what is *used* by this service's instances,
-and what is *reserved*, because others use it or nobody can.  Used is what the records
+and what is *reserved*, because others use it or it can't be used.  Used is what the records
 say, since a compute service subtracts that by itself.  The numbers are such that what
 it then takes for free is what is free: see :attr:`Pool.free`.
 
@@ -59,7 +59,7 @@ class Pool:
     :ivar name: see :func:`.names.pool_name`.
     :ivar total: how many nodes it has; never less than are used.
     :ivar used: how many instances the records give this service in this pool.
-    :ivar reserved: how many of the others are not to be had.
+    :ivar reserved: how many of the others can't be used.
     """
 
     name: str

@@ -76,7 +76,7 @@ def renamed(former: str, host: str) -> str | None:
 def _name(resource_class: str, kind_digest: str | None, host: str) -> str:
     quoted = _quoted(resource_class)
     if len(quoted) > _LONGEST_CLASS:
-        # Of other alphabets, in which nobody can ask for it but by Placement's class.
+        # In other alphabets, a flavor can only ask for it by Placement's class.
         kind_digest = digest(resource_class, kind_digest or "")[:10]
         quoted = placement_class(resource_class)
     return "~".join((quoted, *((kind_digest,) if kind_digest else ()), _quoted(host)))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Gives up allocations that this service has made and that nobody wants any more.
+"""Gives up allocations of this service that no instance needs any more.
 
 A process may die between asking for an allocation and writing that down, and a request
 that was lost may come in late.  So now and then all allocations are listed, and those
@@ -9,7 +9,7 @@ time is given up.
 
 A node that was reserved and no more is given back with all that was written to it.  What
 is in use is never touched: it stays until its instance is torn down.  Nor is what another
-host has made, or whoever else.
+host or anybody else has made.
 
 While the scheduler picks the nodes nothing of ours is added, and what is left of former
 times is looked for until a look finds nothing.
@@ -73,7 +73,7 @@ class Reconciliation:
             if self._over or not self._site.client.has(Feature.ALLOCATIONS):
                 return False
         except exceptions.IronicError as exc:
-            LOG.debug("Whether Ironic has allocations can't be asked: %s", exc)
+            LOG.debug("Can't ask whether Ironic has allocations: %s", exc)
             return False
         if self._looked_at is None and not self._pools.left_over():
             self._looked_at = self._site.clock()

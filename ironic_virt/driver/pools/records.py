@@ -67,7 +67,7 @@ class PoolRecords:
     # -- the count ------------------------------------------------------------
 
     def settle(self, snapshot: Snapshot) -> None:
-        """Count anew.
+        """Count the nodes.
 
         :param snapshot: the nodes, just listed and settled by the ownership.
         """
@@ -96,12 +96,12 @@ class PoolRecords:
 
     # -- what a compute service asks ------------------------------------------
 
-    def names(self, snapshot: Snapshot, *, anew: bool = False) -> list[str]:
+    def names(self, snapshot: Snapshot, *, recount: bool = False) -> list[str]:
         """The names of the compute nodes.
 
-        :param anew: count first; the snapshot has just been taken.
+        :param recount: count first; the snapshot has just been taken.
         """
-        if anew:
+        if recount:
             self.settle(snapshot)
         count = self._settled(snapshot)
         return [*count.pools, *sorted(count.former)]
@@ -119,7 +119,7 @@ class PoolRecords:
         return name in self._site.service.instance_places().values()
 
     def is_pool(self, name: str) -> bool:
-        """Whether a name is that of a pool of this host, be there such a pool or not."""
+        """Whether a name is the name of a pool of this host; the pool need not exist."""
         return names.class_of(name, self._site.service.host) is not None
 
     def may_be_allocated(self, instance: virt.InstanceLike) -> bool:
@@ -137,12 +137,12 @@ class PoolRecords:
 
     # -- while the scheduler picks the node -----------------------------------
 
-    def left_over(self, *, anew: bool = False) -> Collection[str]:
+    def left_over(self, *, again: bool = False) -> Collection[str]:
         """Pools that still have an instance, from when Ironic picked the node.
 
         The records are asked once, and again only as long as there is such a pool.
         """
-        if self._left is None or (anew and self._left):
+        if self._left is None or (again and self._left):
             places = self._site.service.instance_places().values()
             self._left = frozenset(place for place in places if self.is_pool(place))
         return sorted(self._left)

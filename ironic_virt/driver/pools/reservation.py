@@ -9,7 +9,7 @@ round that fails gives its allocation up, and the next one asks for other nodes.
 Level-triggered: what a former call or a former process has left is taken up.  A node
 that carries the instance is the instance's; an allocation that is there already is
 waited for, or given up if it failed.  Whatever goes wrong, no allocation is left;
-what can't be given up now is told in the error, and destroying the instance does it.
+the error names what can't be given up now, and destroying the instance gives it up.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Reservation:
         :param image: may require traits, too.
         :returns: the node as it is with the reservation; also one that the instance has
             from an earlier call, in whatever state.
-        :raises ReservationFailed: there was no node to be had; none is reserved.
+        :raises ReservationFailed: no node could be reserved.
         :raises NodeNotOurs: a node that the instance has is outside the target set;
             nothing was changed.
         :raises BuildAborted: the instance is not wanted any more; none is reserved.
@@ -106,7 +106,7 @@ class Reservation:
             spec = spec.without(useless)
 
     def _choose(self, instance: InstanceLike, spec: RequestSpec, *, fresh: bool) -> Choice:
-        """Candidates; when there are none, or were none to be had, from a fresh list."""
+        """Candidates; if there are none, or were none before, from a fresh list."""
         snapshot = self._site.nodes.snapshot(refresh=fresh)
         choice = self._choice(snapshot, instance, spec)
         if not choice.nodes and not fresh:

@@ -198,7 +198,7 @@ def test_one_that_runs_nobody_knows_what_is_in_error_and_can_be_unrescued(
     stage.fake.fail_next("unrescue", "the BMC is on fire", node)
     rescue(stage, uuid)
     assert stage.state(uuid) == ("error", None)
-    assert "Mend the node in Ironic, then unrescue the instance" in stage.fault(uuid)
+    assert "Repair the node in Ironic, then unrescue the instance" in stage.fault(uuid)
     unrescue(stage, uuid)
     assert stage.state(uuid) == ("active", None)
 

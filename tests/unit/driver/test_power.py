@@ -359,7 +359,7 @@ def test_a_soft_reboot_that_can_not_be_seen_is_an_error_and_no_hard_one(
     )
     with pytest.raises(exceptions.WaitTimeout, match="soft rebooting") as caught:
         stage.driver.reboot(instance, "SOFT")
-    assert "can't be asked" in str(caught.value.__notes__)
+    assert "Can't ask Ironic" in str(caught.value.__notes__)
     assert power_requests(fake) == ["soft rebooting"]
 
 

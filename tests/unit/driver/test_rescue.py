@@ -181,7 +181,7 @@ def test_if_that_fails_too_the_error_says_what_to_do(
 ) -> None:
     fake.fail_next("rescue", "the ramdisk is broken", node)
     fake.fail_next("unrescue", "the BMC is on fire", node)
-    with pytest.raises(exceptions.RescueFailed, match="Mend the node in Ironic") as caught:
+    with pytest.raises(exceptions.RescueFailed, match="Repair the node in Ironic") as caught:
         rescue(stage, instance)
     for said in ("the ramdisk is broken", "the BMC is on fire"):
         assert said in caught.value.reason
@@ -232,7 +232,7 @@ def test_an_unrescue_that_fails_twice_says_what_to_do(
 ) -> None:
     rescue(stage, instance)
     fake.fail_next("unrescue", "the switch did not answer", node, count=2)
-    with pytest.raises(exceptions.RescueFailed, match=r"did not answer.*second try.*Mend it"):
+    with pytest.raises(exceptions.RescueFailed, match=r"did not answer.*second try.*Repair it"):
         unrescue(stage, instance)
     assert state(fake, node) == "unrescue failed"
     rescue(stage, instance)
