@@ -130,6 +130,19 @@ class Service(virt.VirtAPI):
         self.steps.append(step)
 
 
+def meanwhile(act: Callable[[], object], *, hits: bool = False) -> Callable[..., bool]:
+    """For ``when`` of a fault: something happens as a request comes in.
+
+    :param hits: whether the request then meets the fault.
+    """
+
+    def when(*_: Any) -> bool:
+        act()
+        return hits
+
+    return when
+
+
 _STEP = 2.0
 """Seconds of the fake's clock that pass at a time."""
 
@@ -236,6 +249,16 @@ class Stage:
         flavor = virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100)
         values = {"uuid": INSTANCE, "name": "instance-1", "host": "compute1"} | fields
         return virt.Instance(node=node, flavor=flavor, **values)
+
+    def while_it_is(self, state: str, node: str, act: Callable[[], object]) -> None:
+        """Have something happen while a node is waited for, in a provision state."""
+
+        def hook() -> None:
+            seen = {one["uuid"]: one["provision_state"] for one in self.fake.nodes()}
+            if seen.get(node) == state:
+                act()
+
+        self.service.on_abort_question = hook
 
     def ironic_gives_up(self, node: str, at: str, then: str, reason: str | None) -> None:
         """Have Ironic give up waiting for a node: it says why when that is all over.

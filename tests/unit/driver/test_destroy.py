@@ -11,7 +11,7 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import INSTANCE, STRANGER, Stage
+from tests.unit.driver.stage import INSTANCE, STRANGER, Stage, meanwhile
 
 
 def test_an_instance_leaves_its_node_without_a_trace(
@@ -198,11 +198,8 @@ def test_a_node_that_changes_hands_while_it_is_released_is_left_alone(
 ) -> None:
     stage.driver.prepare_for_spawn(stage.instance(node))
 
-    def stranger_comes(method: str, path: str, body: Any) -> bool:
-        fake.set_node(node, instance_uuid=STRANGER)
-        return False
-
-    fake.faults.delay(0, "GET", "/vifs$", when=stranger_comes)
+    stranger = meanwhile(lambda: fake.set_node(node, instance_uuid=STRANGER))
+    fake.faults.delay(0, "GET", "/vifs$", when=stranger)
     stage.destroy(stage.instance(node))
     assert fake.node(node)["instance_uuid"] == STRANGER
 

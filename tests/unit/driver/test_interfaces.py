@@ -12,7 +12,7 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal import states
 from ironic_virt.testing.fake_ironic import FakeIronic, network
-from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, VIF, Stage
+from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, VIF, Stage, meanwhile
 
 OTHER = virt.Vif("5f1f0000-0000-4000-8000-000000000002", "02:00:00:00:00:02")
 THIRD = virt.Vif("5f1f0000-0000-4000-8000-000000000003")
@@ -129,43 +129,33 @@ def leaves_the_shard(fake: FakeIronic, node: str) -> None:
     fake.set_node(node, shard="theirs")
 
 
-@pytest.mark.parametrize("change", [goes_to_a_stranger, is_torn_down, leaves_the_shard])
+@pytest.mark.parametrize(
+    ("act", "change"),
+    [
+        (attach, goes_to_a_stranger),
+        (attach, is_torn_down),
+        (attach, leaves_the_shard),
+        (detach, goes_to_a_stranger),
+        (detach, leaves_the_shard),
+    ],
+)
 def test_a_node_that_changed_under_the_lock_gets_no_vif(
-    set_stage: Callable[..., Stage], fake: FakeIronic, change: Callable[[FakeIronic, str], None]
+    set_stage: Callable[..., Stage],
+    fake: FakeIronic,
+    act: Callable[..., None],
+    change: Callable[[FakeIronic, str], None],
 ) -> None:
+    """And it keeps those that it has."""
     node = fake.add_node(ports=2, shard="ours")
     stage = set_stage(fake, shard_key="ours")
     instance = active(stage, node)
-
-    def meanwhile(method: str, path: str, body: Any) -> bool:
-        change(fake, node)
-        return True
-
     locked = f"Node {node} is locked by host a, please retry"
-    fake.faults.status(409, "POST", "/vifs$", locked, when=meanwhile)
+    when = meanwhile(lambda: change(fake, node), hits=True)
+    fake.faults.status(409, "(POST|DELETE)", "/vifs", locked, when=when)
     with pytest.raises(exceptions.NodeError):
-        attach(stage, instance)
+        act(stage, instance, *([virt.Vif(VIF)] if act is detach else []))
     assert fake.vifs(node) == [VIF]
-    assert len(sent(fake, "POST")) == 1
-
-
-@pytest.mark.parametrize("change", [goes_to_a_stranger, leaves_the_shard])
-def test_a_node_that_changed_under_the_lock_keeps_its_vifs(
-    set_stage: Callable[..., Stage], fake: FakeIronic, change: Callable[[FakeIronic, str], None]
-) -> None:
-    node = fake.add_node(ports=2, shard="ours")
-    stage = set_stage(fake, shard_key="ours")
-    instance = active(stage, node)
-
-    def meanwhile(method: str, path: str, body: Any) -> bool:
-        change(fake, node)
-        return True
-
-    locked = f"Node {node} is locked by host a, please retry"
-    fake.faults.status(409, "DELETE", "/vifs/", locked, when=meanwhile)
-    with pytest.raises(exceptions.NodeError):
-        detach(stage, instance, virt.Vif(VIF))
-    assert fake.vifs(node) == [VIF]
+    assert len(sent(fake, "POST", "DELETE")) == 1
 
 
 @pytest.mark.parametrize("act", [attach, detach])
@@ -190,35 +180,20 @@ def test_an_instance_without_a_node_is_not_found(
     assert sent(fake, "POST", "DELETE") == []
 
 
-@pytest.mark.parametrize("state", sorted(states.ALL))
-def test_which_states_take_an_interface(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance, state: str
+def test_a_refusal_for_the_nodes_state_names_it(
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
 ) -> None:
-    fake.set_node(two_ports, provision_state=state)
-    if state in states.TAKES_INTERFACES:
-        attach(stage, instance)
-    else:
-        with pytest.raises(exceptions.VifAttachFailed, match=f"{state!r}; try again when"):
-            attach(stage, instance)
-        assert sent(fake, "POST") == []
-    assert (OTHER.id in fake.vifs(two_ports)) is (state in states.TAKES_INTERFACES)
-
-
-@pytest.mark.parametrize("state", sorted(states.ALL))
-def test_which_states_give_an_interface_back(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance, state: str
-) -> None:
+    """Which states these are is in the table of provision states."""
     attach(stage, instance)
-    fake.set_node(two_ports, provision_state=state)
-    if state in states.GIVES_INTERFACES:
+    fake.set_node(two_ports, provision_state=states.RESCUING)
+    fake.requests.clear()
+    with pytest.raises(exceptions.VifAttachFailed, match="'rescuing'; try again when"):
+        attach(stage, instance, THIRD)
+    with pytest.raises(exceptions.VifDetachFailed, match="'rescuing', where Ironic"):
         detach(stage, instance)
-    else:
-        with pytest.raises(exceptions.VifDetachFailed, match=f"{state!r}, where Ironic"):
-            detach(stage, instance)
-        # What isn't attached is off, whatever the state.
-        detach(stage, instance, THIRD)
-        assert sent(fake, "DELETE") == []
-    assert (OTHER.id in fake.vifs(two_ports)) is (state not in states.GIVES_INTERFACES)
+    # What isn't attached is off, whatever the state.
+    detach(stage, instance, THIRD)
+    assert sent(fake, "POST", "DELETE") == []
 
 
 def test_a_vif_that_can_not_be_detached_is_told_of(
@@ -322,13 +297,10 @@ def test_a_lock_is_waited_for_to_take_a_vif_off_again(
 def test_a_node_that_changed_hands_under_that_lock_keeps_the_vif(
     stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
 ) -> None:
-    def meanwhile(method: str, path: str, body: Any) -> bool:
-        goes_to_a_stranger(fake, two_ports)
-        return True
-
     fake.refuse_vif(OTHER.id, "no such segment")
     locked = f"Node {two_ports} is locked by host a, please retry"
-    fake.faults.status(409, "DELETE", "/vifs/", locked, when=meanwhile)
+    when = meanwhile(lambda: goes_to_a_stranger(fake, two_ports), hits=True)
+    fake.faults.status(409, "DELETE", "/vifs/", locked, when=when)
     with pytest.raises(exceptions.VifAttachFailed, match="no such segment") as caught:
         attach(stage, instance)
     assert caught.value.left is True

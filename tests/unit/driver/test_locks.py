@@ -17,7 +17,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.baremetal import states
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import STRANGER, Stage
+from tests.unit.driver.stage import STRANGER, Stage, meanwhile
 
 Act = Callable[[Stage, virt.Instance], None]
 
@@ -188,14 +188,11 @@ def test_a_node_that_is_deployed_to_while_it_is_given_back_is_torn_down(
     instance = stage.instance(node)
     stage.driver.prepare_for_spawn(instance)
 
-    def meanwhile(method: str, path: str, body: Any) -> bool:
-        # A request that somebody had given up comes in late.
-        fake.set_node(node, provision_state=states.ACTIVE)
-        return True
-
+    # A request that somebody had given up comes in late.
+    late = meanwhile(lambda: fake.set_node(node, provision_state=states.ACTIVE), hits=True)
     method = "GET" if where == "/vifs$" else "PATCH"
     text = f"Node {node} is locked by host a, please retry"
-    fake.faults.status(409, method, where, text, when=meanwhile)
+    fake.faults.status(409, method, where, text, when=late)
     stage.destroy(instance)
     assert stage.provision_requests("deleted") == 1
     assert stage.trace(node)["provision_state"] == states.AVAILABLE

@@ -11,7 +11,7 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal import states
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import IMAGE, INSTANCE, SECRET, STRANGER, VIF, Stage
+from tests.unit.driver.stage import IMAGE, INSTANCE, SECRET, STRANGER, VIF, Stage, meanwhile
 
 
 def test_an_instance_goes_onto_its_node(stage: Stage, fake: FakeIronic, node: str) -> None:
@@ -96,12 +96,11 @@ def test_a_node_that_is_taken_up_as_soon_as_it_is_active_is_deployed(
     stage: Stage, fake: FakeIronic, node: str, state: str
 ) -> None:
     def taken_up() -> None:
-        if fake.node(node)["provision_state"] == states.DEPLOYING:
-            fake.advance(5)
-            assert fake.node(node)["provision_state"] == states.ACTIVE
-            fake.set_node(node, provision_state=state)
+        fake.advance(5)
+        assert fake.node(node)["provision_state"] == states.ACTIVE
+        fake.set_node(node, provision_state=state)
 
-    stage.service.on_abort_question = taken_up
+    stage.while_it_is(states.DEPLOYING, node, taken_up)
     stage.spawn(stage.instance(node))
     assert fake.node(node)["instance_uuid"] == INSTANCE
     assert stage.provision_requests("deleted") == 0
@@ -155,44 +154,27 @@ def test_a_node_that_is_gone_is_said_to_be_gone(stage: Stage, fake: FakeIronic, 
 
 
 def test_two_who_want_the_same_node_get_it_once(stage: Stage, fake: FakeIronic, node: str) -> None:
-    def stranger_comes_first(method: str, path: str, body: Any) -> bool:
-        fake.set_node(node, instance_uuid=STRANGER)
-        return False
-
-    fake.faults.delay(0, "PATCH", when=stranger_comes_first)
+    taken = meanwhile(lambda: fake.set_node(node, instance_uuid=STRANGER))
+    fake.faults.delay(0, "PATCH", when=taken)
     with pytest.raises(exceptions.NodeTaken) as caught:
         stage.driver.prepare_for_spawn(stage.instance(node))
     assert caught.value.owner == STRANGER
     assert fake.node(node)["instance_uuid"] == STRANGER
 
 
+@pytest.mark.parametrize("undoing_fails", [False, True])
 def test_a_node_that_goes_into_maintenance_while_it_is_reserved_is_given_back(
-    stage: Stage, fake: FakeIronic, node: str
+    fake: FakeIronic, set_stage: Callable[..., Stage], node: str, undoing_fails: bool
 ) -> None:
-    def operator_comes(method: str, path: str, body: Any) -> bool:
-        fake.set_node(node, maintenance=True)
-        return False
-
-    rule = fake.faults.delay(0, "PATCH", when=operator_comes)
-    with pytest.raises(exceptions.NodeNotAvailable, match="maintenance"):
-        stage.driver.prepare_for_spawn(stage.instance(node))
-    assert rule.hits == 0
-    assert fake.node(node)["instance_uuid"] is None
-
-
-def test_when_giving_it_back_fails_the_refusal_is_still_what_is_told(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
-) -> None:
-    def operator_comes(method: str, path: str, body: Any) -> bool:
-        fake.set_node(node, maintenance=True)
-        return False
-
     stage = set_stage(fake, api_max_retries=0)
-    fake.faults.delay(0, "PATCH", when=operator_comes)
-    fake.faults.status(500, "PATCH", nth=2)
+    operator = meanwhile(lambda: fake.set_node(node, maintenance=True))
+    fake.faults.delay(0, "PATCH", when=operator)
+    if undoing_fails:
+        fake.faults.status(500, "PATCH", nth=2)
     with pytest.raises(exceptions.NodeNotAvailable, match="maintenance") as caught:
         stage.driver.prepare_for_spawn(stage.instance(node))
-    assert "Undoing it failed too" in "".join(caught.value.__notes__)
+    told = "".join(getattr(caught.value, "__notes__", ()))
+    assert ("Undoing it failed too" in told) is undoing_fails
     stage.driver.failed_spawn_cleanup(stage.instance(node))
     assert fake.node(node)["instance_uuid"] is None
 
@@ -272,13 +254,9 @@ def test_a_node_that_went_to_others_in_between_is_not_written_to(
         fake.set_node(node, **fields)
         fake.requests.clear()
 
-    def attached(method: str, path: str, body: Any) -> bool:
-        changes()
-        return False
-
     if while_ == "vifs":
         stage.service.has_drive = False
-        fake.faults.delay(0, "POST", "/vifs$", when=attached)
+        fake.faults.delay(0, "POST", "/vifs$", when=meanwhile(changes))
         vifs = [virt.Vif(VIF)]
     else:
         stage.service.on_config_drive = changes
@@ -312,11 +290,8 @@ def test_a_node_that_is_not_to_be_had_just_before_it_is_deployed_is_not_deployed
 def test_somebody_takes_the_node_between_two_vifs(
     stage: Stage, fake: FakeIronic, two_ports: str
 ) -> None:
-    def stranger_comes(method: str, path: str, body: Any) -> bool:
-        fake.set_node(two_ports, instance_uuid=STRANGER)
-        return False
-
-    fake.faults.delay(0, "POST", "/vifs$", when=stranger_comes)
+    stranger = meanwhile(lambda: fake.set_node(two_ports, instance_uuid=STRANGER))
+    fake.faults.delay(0, "POST", "/vifs$", when=stranger)
     vifs = [virt.Vif(VIF), virt.Vif(VIF[:-1] + "2")]
     with pytest.raises(exceptions.NodeTaken):
         stage.driver.spawn(virt.DeployRequest(stage.instance(two_ports), IMAGE, vifs))
@@ -340,16 +315,60 @@ def test_a_vif_that_a_former_attempt_has_attached_is_no_error(
     assert fake.vifs(two_ports) == [VIF]
 
 
-@pytest.mark.parametrize("interface", ["deploy", "power", "storage"])
-def test_a_failed_validation_says_why_and_gives_the_node_back(
-    stage: Stage, fake: FakeIronic, node: str, interface: str
+Fault = Callable[[FakeIronic, str], object]
+CHECKSUM = "The supplied image checksum is invalid or does not match."
+NOT_VALID = "The requested image is not valid for use."
+NO_HREF = "Validation of image href x failed, reason: 404"
+FAILURES: dict[str, tuple[Fault, type[exceptions.NodeError], str]] = {
+    "deploying": (
+        lambda fake, node: fake.fail_next("deploy", "Timeout reached"),
+        exceptions.DeployFailed,
+        "Timeout reached",
+    ),
+    "the image, deploying": (
+        lambda fake, node: fake.fail_next("deploy", CHECKSUM),
+        exceptions.ImageRefused,
+        "image checksum is invalid",
+    ),
+    "the image, of the validation": (
+        lambda fake, node: fake.invalidate(node, "deploy", NO_HREF),
+        exceptions.ImageRefused,
+        "image href x failed",
+    ),
+    "the image, by Ironic's own fault": (
+        lambda fake, node: fake.faults.status(500, "PUT", "/states/provision$", NOT_VALID),
+        exceptions.ImageRefused,
+        NOT_VALID,
+    ),
+    **{
+        f"the {interface} interface": (
+            lambda fake, node, interface=interface: fake.invalidate(  # type: ignore[misc]
+                node, interface, "the BMC has no address"
+            ),
+            exceptions.NodeValidationFailed,
+            rf"\({interface}: the BMC has no address\)",
+        )
+        for interface in ("deploy", "power", "storage")
+    },
+}
+
+
+@pytest.mark.parametrize(("fault", "error", "says"), FAILURES.values(), ids=list(FAILURES))
+def test_a_failure_says_what_ironic_said_and_gives_the_node_back(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    fault: Fault,
+    error: type[exceptions.NodeError],
+    says: str,
 ) -> None:
     fake.set_node(node, storage_interface="cinder")
     untouched = stage.trace(node)
-    fake.invalidate(node, interface, "the BMC has no address")
-    with pytest.raises(exceptions.NodeValidationFailed, match="the BMC has no address") as caught:
+    fault(fake, node)
+    with pytest.raises(error, match=says) as caught:
         stage.spawn(stage.instance(node))
-    assert caught.value.reasons == {interface: "the BMC has no address"}
+    # A bad image burns one node only.
+    assert caught.value.retriable is not isinstance(caught.value, exceptions.ImageRefused)
     assert stage.trace(node) == untouched
 
 
@@ -370,18 +389,6 @@ def test_a_failed_validation_of_an_interface_that_is_not_needed_is_no_matter(
     stage.spawn(stage.instance(node))
 
 
-def test_a_failed_deployment_says_what_ironic_said_and_is_torn_down(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
-    untouched = stage.trace(node)
-    fake.fail_next("deploy", "Timeout reached while waiting for callback")
-    with pytest.raises(exceptions.DeployFailed, match="Timeout reached") as caught:
-        stage.spawn(stage.instance(node))
-    assert caught.value.last_error == "Timeout reached while waiting for callback"
-    assert caught.value.retriable
-    assert stage.trace(node) == untouched
-
-
 @pytest.mark.parametrize("reason", ["Timeout reached while waiting for callback", None])
 def test_a_failed_deployment_is_told_when_ironic_has_said_why(
     stage: Stage, fake: FakeIronic, node: str, reason: str | None
@@ -392,30 +399,6 @@ def test_a_failed_deployment_is_told_when_ironic_has_said_why(
     assert caught.value.last_error == reason
     assert stage.service.on_abort_question is None
     assert fake.node(node)["instance_uuid"] is None
-
-
-def test_a_bad_image_is_told_apart_so_that_it_burns_one_node_only(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
-    fake.fail_next("deploy", "The supplied image checksum is invalid or does not match.")
-    with pytest.raises(exceptions.ImageRefused) as caught:
-        stage.spawn(stage.instance(node))
-    assert not caught.value.retriable
-    fake.settle()
-    fake.invalidate(node, "deploy", "Validation of image href x failed, reason: 404")
-    with pytest.raises(exceptions.ImageRefused):
-        stage.spawn(stage.instance(node))
-
-
-def test_a_bad_image_is_told_apart_when_ironic_calls_it_a_fault_of_its_own(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
-    untouched = stage.trace(node)
-    said = "The requested image is not valid for use."
-    fake.faults.status(500, "PUT", "/states/provision$", said)
-    with pytest.raises(exceptions.ImageRefused, match=said):
-        stage.spawn(stage.instance(node))
-    assert stage.trace(node) == untouched
 
 
 def test_a_vif_that_has_no_place_is_named(stage: Stage, fake: FakeIronic, node: str) -> None:
@@ -432,11 +415,10 @@ def test_a_build_that_is_no_longer_wanted_is_ended_and_undone(
 ) -> None:
     untouched = stage.trace(node)
 
-    def deleted_while_deploying() -> None:
-        if fake.node(node)["provision_state"] == "deploying":
-            stage.service.unwanted = "the instance is being deleted"
+    def unwanted() -> None:
+        stage.service.unwanted = "the instance is being deleted"
 
-    stage.service.on_abort_question = deleted_while_deploying
+    stage.while_it_is("deploying", node, unwanted)
     with pytest.raises(exceptions.BuildAborted, match="is being deleted") as caught:
         stage.spawn(stage.instance(node))
     assert not caught.value.retriable
@@ -457,11 +439,7 @@ def test_a_deployment_that_takes_too_long_is_ended_and_undone(
 def test_a_service_that_stops_leaves_the_deployment_to_the_next_one(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
-    def stop_while_deploying() -> None:
-        if fake.node(node)["provision_state"] == "deploying":
-            stage.driver.cleanup_host()
-
-    stage.service.on_abort_question = stop_while_deploying
+    stage.while_it_is("deploying", node, stage.driver.cleanup_host)
     with pytest.raises(exceptions.WaitCancelled):
         stage.spawn(stage.instance(node))
     assert fake.node(node)["instance_uuid"] == INSTANCE
@@ -474,27 +452,22 @@ def test_a_service_that_stops_leaves_the_deployment_to_the_next_one(
     assert stage.provision_requests("active") == 1
 
 
-def test_a_node_that_is_deleted_while_it_deploys_is_said_to_be_gone(
-    stage: Stage, fake: FakeIronic, node: str
+@pytest.mark.parametrize(
+    ("operator", "says"),
+    [
+        (lambda fake, node: fake.remove_node(node), "deleted from Ironic"),
+        (
+            lambda fake, node: fake.set_node(node, provision_state="cleaning", instance_uuid=None),
+            "took the instance off",
+        ),
+    ],
+    ids=["deleted", "torn down"],
+)
+def test_what_an_operator_does_while_it_deploys_is_told(
+    stage: Stage, fake: FakeIronic, node: str, operator: Fault, says: str
 ) -> None:
-    def deleted_from_ironic() -> None:
-        if any(entry["provision_state"] == "deploying" for entry in fake.nodes()):
-            fake.remove_node(node)
-
-    stage.service.on_abort_question = deleted_from_ironic
-    with pytest.raises(exceptions.DeployFailed, match="deleted from Ironic"):
-        stage.spawn(stage.instance(node))
-
-
-def test_somebody_tears_the_node_down_while_it_deploys(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
-    def operator_undeploys() -> None:
-        if fake.node(node)["provision_state"] == "deploying":
-            fake.set_node(node, provision_state="cleaning", instance_uuid=None)
-
-    stage.service.on_abort_question = operator_undeploys
-    with pytest.raises(exceptions.DeployFailed, match="took the instance off"):
+    stage.while_it_is("deploying", node, lambda: operator(fake, node))
+    with pytest.raises(exceptions.DeployFailed, match=says):
         stage.spawn(stage.instance(node))
 
 
