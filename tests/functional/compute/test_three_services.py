@@ -19,7 +19,7 @@ from ironic_virt.compute.states import TaskState
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import ComputeNodeLike
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
-from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
+from ironic_virt.testing.fake_ironic import Conductor, Durations, FakeIronic, FakeIronicServer
 from tests import depth
 from tests.clock import StoppableClock
 from tests.functional.compute.processes import (
@@ -31,22 +31,32 @@ from tests.functional.compute.processes import (
 )
 
 HOSTS = ("compute1", "compute2", "compute3")
+# A field of a node by which services are told apart, and the option of a service.
+FIELDS = {"shard": "shard_key", "conductor_group": "conductor_group"}
 GROUPS = ("one", "two", "three")
 INSTANCES = depth.choose(24, 60)
 SPARE = 6
 BROKEN = depth.choose(4, 8)
 
 
+@pytest.fixture(params=FIELDS)
+def field(request: pytest.FixtureRequest) -> str:
+    """What says whose a node is."""
+    return str(request.param)
+
+
 @pytest.fixture
-def server(ironic_clock: StoppableClock) -> Iterator[FakeIronicServer]:
+def server(ironic_clock: StoppableClock, field: str) -> Iterator[FakeIronicServer]:
     """A fake Ironic over HTTP, some of whose nodes fail to deploy."""
     fake = FakeIronic(
         clock=ironic_clock,
+        conductors=tuple(Conductor(f"conductor-{group}", group) for group in ("", *GROUPS)),
         durations=Durations(deploy=depth.choose((0.3, 1.0), (1.0, 4.0)), undeploy=0.2, clean=0.5),
         power_follows_deploy=True,
     )
     for number in range(INSTANCES + SPARE):
-        fake.add_node(shard=GROUPS[number % len(GROUPS)], resource_class="gold", ports=1)
+        whose = {field: GROUPS[number % len(GROUPS)]}
+        fake.add_node(**whose, resource_class="gold", ports=1)
     for node in fake.nodes()[:BROKEN]:
         fake.fail_next("deploy", "disk broken", node["uuid"])
     with FakeIronicServer(fake, threads=48) as running:
@@ -55,15 +65,15 @@ def server(ironic_clock: StoppableClock) -> Iterator[FakeIronicServer]:
 
 @pytest.fixture
 def services(
-    tmp_path: Path, db: Database, database_url: str, server: FakeIronicServer
+    tmp_path: Path, db: Database, database_url: str, server: FakeIronicServer, field: str
 ) -> Iterator[list[ComputeProcess]]:
-    """Three services, one for each shard."""
+    """Three services, one for each shard or conductor group."""
     made = [
         ComputeProcess(
             *(tmp_path, host, database_url, server.url),
             DEFAULT={"graceful_shutdown_timeout": 60},
             compute={"max_concurrent_builds": 20},
-            ironic={"shard_key": group},
+            ironic={FIELDS[field]: group},
         )
         for host, group in zip(HOSTS, GROUPS, strict=True)
     ]
@@ -100,6 +110,7 @@ def test_a_power_cut_loses_nothing_and_nothing_is_used_twice(
     server: FakeIronicServer,
     ironic_clock: StoppableClock,
     services: list[ComputeProcess],
+    field: str,
 ) -> None:
     nodes = INSTANCES + SPARE
     wait_for(
@@ -114,7 +125,7 @@ def test_a_power_cut_loses_nothing_and_nothing_is_used_twice(
         f"{dying.host} to be in the middle of it",
         lambda: (
             sum(
-                node["provision_state"] == "deploying" and node["shard"] == GROUPS[1]
+                node["provision_state"] == "deploying" and node[field] == GROUPS[1]
                 for node in server.fake.nodes()
             )
             > 3
