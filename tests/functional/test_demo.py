@@ -32,13 +32,14 @@ def demo(tmp_path: pathlib.Path) -> Iterator[Demo]:
 
 def last_table(text: str) -> list[list[str]]:
     """The cells of the last table that "node list" has printed."""
-    body = text.rpartition("$ ironic-virt node list\n")[2]
+    body = text.rpartition("$ ironic-virt node list")[2]
     rows = [line.strip("| ").split("|") for line in body.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in row] for row in rows[1:]]
 
 
-def test_it_goes_all_the_way_and_shows_every_command(demo: Demo) -> None:
-    result = demo.run(*QUICK)
+@pytest.mark.parametrize("node_selection", ["scheduler", "ironic"])
+def test_it_goes_all_the_way_and_shows_every_command(demo: Demo, node_selection: str) -> None:
+    result = demo.run(*QUICK, "--node-selection", node_selection)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("ironic-virt ")
     typed = [line for line in result.stdout.splitlines() if line.startswith("$ ")]
@@ -50,8 +51,13 @@ def test_it_goes_all_the_way_and_shows_every_command(demo: Demo) -> None:
     ]
     assert typed[0].startswith("$ ironic-virt-compute --config-file ")
     assert result.stdout.count(": active, ") >= 5
-    table = last_table(result.stdout)
-    assert [row[1:] for row in table] == [["available", "None", "baremetal", "demo"]] * 5
+    if node_selection == "scheduler":
+        table = last_table(result.stdout)
+        assert [row[1:] for row in table] == [["available", "None", "baremetal", "demo"]] * 5
+    else:
+        [pool] = last_table(result.stdout)
+        assert "baremetal" in pool
+        assert "5" in pool
     assert "Every node is available again" in result.stdout.splitlines()[-1]
     assert "\x1b" not in result.stdout
     demo.assert_nothing_left()

@@ -13,6 +13,7 @@ from cliff import command
 from ironic_virt import exceptions
 
 FAKE, REAL = "fake", "real"
+SCHEDULER, IRONIC = "scheduler", "ironic"
 
 
 class Demo(command.Command):
@@ -69,6 +70,12 @@ exit codes:
             help="How long a deployment takes, about (default: %(default)s).",
         )
         parser.add_argument(
+            "--node-selection",
+            choices=(SCHEDULER, IRONIC),
+            default=SCHEDULER,
+            help="Who picks the nodes, see the option of that name (default: %(default)s).",
+        )
+        parser.add_argument(
             "--json",
             action="store_true",
             help="Print the result as JSON, and progress to standard error.",
@@ -95,6 +102,7 @@ exit codes:
                 nodes=parsed_args.nodes,
                 instances=parsed_args.instances,
                 deploy_time=parsed_args.deploy_time,
+                node_selection=parsed_args.node_selection,
                 json=parsed_args.json,
                 verbose=self.app.options.verbose_level > self.app.DEFAULT_VERBOSE_LEVEL,
             )

@@ -21,6 +21,7 @@ from ironic_virt.cmd.demo.errors import DemoFailed
 from ironic_virt.cmd.demo.interrupts import Interrupts
 from ironic_virt.cmd.demo.report import InstanceView, NodeView, Report
 from ironic_virt.cmd.demo.servers import RESOURCE_CLASS
+from ironic_virt.cmd.demo.service import free_places
 from ironic_virt.cmd.progress import Display, Tracks
 from ironic_virt.compute.db import Database
 
@@ -49,6 +50,7 @@ class Journey:
     :param database: the records; they are looked at only.
     :param check: raises if the compute service isn't there any more.
     :param report: is filled in.
+    :param pooled: Ironic picks the nodes, so the commands list pools.
     :param cleaned_seconds: how long the nodes may take to be available again.
     """
 
@@ -63,6 +65,7 @@ class Journey:
         *,
         check: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
+        pooled: bool = False,
         cleaned_seconds: float = 300.0,
     ) -> None:
         self._command = command
@@ -74,6 +77,7 @@ class Journey:
         self._check = check
         self._clock = clock
         self._cleaned_seconds = cleaned_seconds
+        self._list = ("node", "list", "--pools") if pooled else ("node", "list")
 
     def go(self, count: int) -> None:
         """Build ``count`` servers, try them, and delete them.
@@ -85,7 +89,7 @@ class Journey:
         self._report.nodes_before = self._nodes()
         with self._report.timed("flavor"):
             self._command("flavor", "create", FLAVOR, "--resource-class", RESOURCE_CLASS)
-        self._command("node", "list")
+        self._command(*self._list)
         with self._report.timed("create"):
             several = () if count == 1 else ("--min", str(count))
             image = ("--image", IMAGE, "--image-checksum", CHECKSUM)
@@ -93,7 +97,7 @@ class Journey:
                 "server", "create", "--flavor", FLAVOR, *image, *several, "--wait", "demo"
             )
         self._look_at_servers(names)
-        self._command("node", "list")
+        self._command(*self._list)
         for action, name in (("reboot", names[0]), ("stop", names[-1]), ("start", names[-1])):
             with self._report.timed(action):
                 self._command("server", action, name, "--wait")
@@ -102,7 +106,7 @@ class Journey:
             self._command("server", "delete", *names, "--wait")
         self._wait_until_available()
         self._wait_until_free()
-        self._command("node", "list")
+        self._command(*self._list)
         self._report.nodes_after = self._nodes()
         self._check_nothing_left()
 
@@ -185,7 +189,7 @@ class Journey:
     def _wait_until_free(self) -> None:
         """Wait until the compute service has seen it too."""
         deadline = self._clock() + self._cleaned_seconds
-        while any(not node.available for node in self._db.compute_nodes.list()):
+        while free_places(self._db) < len(self._report.nodes_before):
             self._check()
             if self._clock() > deadline:
                 raise DemoFailed("The compute service does not see that its nodes are free again")

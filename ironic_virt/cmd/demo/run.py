@@ -33,6 +33,8 @@ from ironic_virt.conf import database as records_options
 
 FAKE = "fake"
 REAL = "real"
+SCHEDULER = "scheduler"
+IRONIC = "ironic"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Settings:
     :ivar nodes: how many nodes the Ironic gets.
     :ivar instances: how many are deployed at once; not more than ``nodes``.
     :ivar deploy_time: seconds, about, that a deployment takes.
+    :ivar node_selection: who picks the nodes, as ``[ironic] node_selection`` says it.
     :ivar json: print a report to standard output, and all else to standard error.
     :ivar verbose: show the compute service's log on standard error, and no live picture.
     """
@@ -51,6 +54,7 @@ class Settings:
     nodes: int = 5
     instances: int = 3
     deploy_time: float = 2.0
+    node_selection: str = SCHEDULER
     json: bool = False
     verbose: bool = False
 
@@ -127,7 +131,12 @@ class _Run:
             self.interrupts.check()
             config = directory / "ironic-virt.conf"
             config.write_text(
-                service.CONFIG.format(host=service.HOST, directory=directory, url=server.url)
+                service.CONFIG.format(
+                    host=service.HOST,
+                    directory=directory,
+                    url=server.url,
+                    node_selection=self.settings.node_selection,
+                )
             )
             ironic = IronicClient.from_conf(options.load([str(config)]))
             report.ironic_version = server.version
@@ -156,6 +165,7 @@ class _Run:
             Journey(
                 *(commands, database, ironic, display, self.interrupts, report),
                 check=compute.check,
+                pooled=self.settings.node_selection == IRONIC,
             ).go(self.settings.instances)
         self.interrupts.check()
         display.note("")

@@ -35,6 +35,7 @@ resource_refresh_interval = 1
 [ironic]
 auth_type = none
 endpoint_override = {url}
+node_selection = {node_selection}
 # Nothing is far away here, so look often and give up early.
 api_max_retries = 10
 api_retry_interval = 1
@@ -97,6 +98,14 @@ def started(config: Path, directory: Path, tell: TextIO | None) -> Iterator[Serv
         process.stop()
 
 
+def free_places(database: Database) -> int:
+    """How many servers the records have a place for: free nodes, or places in pools."""
+    pools = database.pools.list()
+    if pools:
+        return sum(pool.free for pool in pools)
+    return sum(node.available for node in database.compute_nodes.list())
+
+
 def wait_until_up(
     service: Service,
     database: Database,
@@ -113,11 +122,11 @@ def wait_until_up(
     deadline = clock() + _UP_SECONDS
     while True:
         service.check()
-        free = [node for node in database.compute_nodes.list(HOST) if node.available]
-        if len(free) == nodes and HOST in database.services.up():
+        free = free_places(database)
+        if free == nodes and HOST in database.services.up():
             return
         if clock() > deadline:
             raise DemoFailed(
-                f"ironic-virt-compute has {len(free)} of {nodes} nodes after {_UP_SECONDS:.0f} s"
+                f"ironic-virt-compute has {free} of {nodes} nodes after {_UP_SECONDS:.0f} s"
             )
         interrupts.sleep(_LOOK_SECONDS)

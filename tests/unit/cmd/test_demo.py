@@ -49,9 +49,9 @@ def test_what_is_not_said_has_a_default(asked: list[demo.Settings]) -> None:
 
 
 def test_all_that_is_said_arrives(asked: list[demo.Settings]) -> None:
-    options = "--ironic real --nodes 9 --instances 9 --deploy-time 1.5 --json"
-    assert run(*options.split()) == 7
-    assert asked == [demo.Settings(demo.REAL, nodes=9, instances=9, deploy_time=1.5, json=True)]
+    options = "--ironic real --nodes 9 --instances 8 --deploy-time 1.5 --node-selection ironic"
+    assert run(*options.split(), "--json") == 7
+    assert asked == [demo.Settings(demo.REAL, 9, 8, 1.5, demo.IRONIC, json=True)]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ fake Ironic in virtual time.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from msgspec import structs
@@ -70,7 +70,7 @@ class Typist:
 class Trip:
     """A journey, ready to go, and all that it leaves behind."""
 
-    def __init__(self, stage: ServiceStage) -> None:
+    def __init__(self, stage: ServiceStage, *, pooled: bool = False) -> None:
         self.stage = stage
         self.typist = Typist(stage)
         self.report = Report("fake")
@@ -86,6 +86,7 @@ class Trip:
             self.report,
             check=lambda: self.check(),
             clock=stage.fake.clock.now,
+            pooled=pooled,
         )
 
     def list_nodes(self) -> list[Node]:
@@ -96,11 +97,14 @@ class Trip:
 
 
 @pytest.fixture
-def trip(fake: FakeIronic, set_stage: SetStage) -> Iterator[Trip]:
+def trip(request: pytest.FixtureRequest, fake: FakeIronic, set_stage: SetStage) -> Trip:
+    node_selection = getattr(request, "param", "scheduler")
     fake.add_nodes(5, resource_class="baremetal")
-    return Trip(set_stage().begin())
+    stage = set_stage(ironic={"node_selection": node_selection}).begin()
+    return Trip(stage, pooled=node_selection == "ironic")
 
 
+@pytest.mark.parametrize("trip", ["scheduler", "ironic"], indirect=True)
 def test_the_whole_way_there_and_back(trip: Trip) -> None:
     trip.go()
     report = trip.report
