@@ -47,3 +47,24 @@ def text(file: str, option: str, stdin: TextIO | None = None) -> str:
     if len(found) > LARGEST:
         raise InvalidRequest(f"{option} {file}: this has more than {LARGEST} characters")
     return found
+
+
+def content(file: str, option: str) -> str | bytes:
+    """All that a file has: text if it is text in UTF-8, else bytes.
+
+    :raises InvalidRequest: it can't be read, or has more than :data:`LARGEST` bytes.
+    """
+    try:
+        if file == STDIN:
+            found = sys.stdin.buffer.read(LARGEST + 1)
+        else:
+            with pathlib.Path(file).open("rb") as stream:
+                found = stream.read(LARGEST + 1)
+    except OSError as error:
+        raise InvalidRequest(f"{option} {file}: {error.strerror}") from error
+    if len(found) > LARGEST:
+        raise InvalidRequest(f"{option} {file}: this has more than {LARGEST} bytes")
+    try:
+        return found.decode()
+    except UnicodeDecodeError:
+        return found

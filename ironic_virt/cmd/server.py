@@ -44,6 +44,12 @@ class List(output.Lister):
         parser.add_argument(
             "--limit", type=arguments.positive, metavar="<count>", help="So many at most."
         )
+        parser.add_argument(
+            "--marker",
+            metavar="<server>",
+            help="Only those that follow this one, by its name or ID: the next page after a"
+            " --limit.",
+        )
         parser.add_argument("--long", action="store_true", help="Show more of each.")
         return parser
 
@@ -51,20 +57,21 @@ class List(output.Lister):
         """List servers."""
         deleted = None if parsed_args.all else parsed_args.deleted
         with self.records(parsed_args) as database:
+            marker = parsed_args.marker
+            if marker is not None:
+                marker = database.instances.get(marker, deleted=True).uuid
+            status = parsed_args.status
             found = database.instances.list(
                 parsed_args.host,
                 parsed_args.node,
                 name=parsed_args.name,
+                **({} if status is None else server_view.conditions(status)),
                 deleted=deleted,
-                limit=parsed_args.limit if parsed_args.status is None else None,
+                marker=marker,
+                limit=parsed_args.limit,
             )
-        wanted = [
-            instance
-            for instance in found
-            if parsed_args.status in (None, server_view.status(instance))
-        ]
         row = server_view.long_row if parsed_args.long else server_view.list_row
-        return output.table(self.columns(parsed_args), map(row, wanted[: parsed_args.limit]))
+        return output.table(self.columns(parsed_args), map(row, found))
 
 
 class Show(output.ShowOne):

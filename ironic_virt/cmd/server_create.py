@@ -90,7 +90,7 @@ exit codes:
         instance.add_argument(
             "--user-data",
             metavar="<file>",
-            help="A file with user data for the config drive.",
+            help="A file with user data for the config drive, text or not.",
         )
         instance.add_argument(
             "--key", metavar="<file>", help="A file with a public SSH key for the config drive."
@@ -234,9 +234,9 @@ def _without_node(asked: Sequence[Request], database: Database) -> dict[str, str
     return failed
 
 
-def _user_data(parsed_args: argparse.Namespace) -> str | None:
+def _user_data(parsed_args: argparse.Namespace) -> str | bytes | None:
     file = parsed_args.user_data
-    return None if file is None else files.text(file, "--user-data")
+    return None if file is None else files.content(file, "--user-data")
 
 
 def _key_name(parsed_args: argparse.Namespace) -> str:

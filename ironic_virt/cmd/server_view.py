@@ -76,6 +76,15 @@ def status(instance: Instance) -> str:
     )
 
 
+def conditions(wanted: str) -> dict[str, Any]:
+    """What ``instances.list`` is asked for, to get those in a status."""
+    for task, word in _BUSY.items():
+        if word == wanted:
+            return {"tasks": [task]}
+    (state,) = (state for state, word in STATUSES.items() if word == wanted)
+    return {"vm_state": state, "no_tasks": list(_BUSY)}
+
+
 def power(instance: Instance) -> Words:
     """Its power state: Nova's number for programs, a word for people."""
     try:

@@ -32,7 +32,7 @@ from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 
 LARGEST_USER_DATA = 64 * 1024
-"""Characters of user data that fit on a config drive in Ironic's default limits."""
+"""Characters or bytes of user data that fit on a config drive in Ironic's default limits."""
 
 # The first look comes soon, since many requests end at once; later ones cost the records less.
 _FIRST_LOOK_SECONDS = 0.1
@@ -361,5 +361,7 @@ def _check(wanted: records.NewInstance, least: int, most: int) -> None:
         raise InvalidRequest("a port is named twice")
     if wanted.user_data is not None and len(wanted.user_data) > LARGEST_USER_DATA:
         raise InvalidRequest(
-            f"the user data has {len(wanted.user_data)} characters, more than {LARGEST_USER_DATA}"
+            f"the user data has {len(wanted.user_data)} "
+            f"{'bytes' if isinstance(wanted.user_data, bytes) else 'characters'}, more than "
+            f"{LARGEST_USER_DATA}"
         )

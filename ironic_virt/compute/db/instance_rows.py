@@ -93,13 +93,21 @@ class InstanceRows:
         node: str | None = None,
         *,
         name: str | None = None,
+        vm_state: str | None = None,
+        tasks: Collection[str] | None = None,
+        no_tasks: Collection[str] = (),
         deleted: bool | None = False,
+        marker: str | None = None,
         limit: int | None = None,
     ) -> Sequence[records.Instance]:
         """Instances, the newest first.
 
+        :param tasks: only those of which one of these is wanted; ``no_tasks``: only those of
+            which none of these is wanted.
         :param deleted: ``True``: only those of which history is left; ``None``: all.
+        :param marker: only those that follow the instance of this uuid.
         """
+        task = _INSTANCE.task_state
         statement = sa.select(*_COLUMNS).order_by(_INSTANCE.id.desc()).limit(limit)
         if host is not None:
             statement = statement.where(_INSTANCE.host == host)
@@ -109,6 +117,15 @@ class InstanceRows:
             statement = statement.where(_INSTANCE.display_name == name)
         if deleted is not None:
             statement = statement.where(_INSTANCE.deleted != 0 if deleted else LIVE)
+        if vm_state is not None:
+            statement = statement.where(_INSTANCE.vm_state == vm_state)
+        if tasks is not None:
+            statement = statement.where(task.in_(tasks))
+        if no_tasks:
+            statement = statement.where(sa.or_(task.is_(None), task.not_in(no_tasks)))
+        if marker is not None:
+            after = sa.select(_INSTANCE.id).where(_INSTANCE.uuid == marker).scalar_subquery()
+            statement = statement.where(_INSTANCE.id < after)
         return self._records(statement)
 
     def wanted(self, host: str) -> Sequence[records.Wanted]:

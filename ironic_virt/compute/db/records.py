@@ -238,7 +238,7 @@ class NodePool:
 class NewInstance:
     """What somebody asks for, before there is a record of it.
 
-    :param user_data: the user's script or document; never logged.
+    :param user_data: the user's script or document, bytes if it is no text; never logged.
     :param requested_node: the uuid of the only node that will do.
     """
 
@@ -247,7 +247,7 @@ class NewInstance:
     image: virt.ImageMeta
     display_name: str | None = None
     ports: tuple[virt.Vif, ...] = ()
-    user_data: str | None = dataclasses.field(default=None, repr=False)
+    user_data: str | bytes | None = dataclasses.field(default=None, repr=False)
     key_name: str | None = None
     public_key: str | None = dataclasses.field(default=None, repr=False)
     properties: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
@@ -313,7 +313,7 @@ class Instance:
     image: virt.ImageMeta
     ports: tuple[virt.Vif, ...]
     arguments: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)
-    user_data: str | None = dataclasses.field(repr=False)
+    user_data: str | bytes | None = dataclasses.field(repr=False)
     key_name: str | None
     public_key: str | None = dataclasses.field(repr=False)
     properties: Mapping[str, str] = dataclasses.field(hash=False)

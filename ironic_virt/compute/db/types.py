@@ -8,12 +8,15 @@ JSON is text: nothing here asks a database to look inside.
 
 from __future__ import annotations
 
+import base64
 import datetime
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
+
+_BYTES = "data:application/octet-stream;base64,"
 
 
 class UtcDateTime(sa.TypeDecorator[datetime.datetime]):
@@ -41,6 +44,26 @@ class UtcDateTime(sa.TypeDecorator[datetime.datetime]):
         self, value: datetime.datetime | None, dialect: sa.Dialect
     ) -> datetime.datetime | None:
         return None if value is None else value.replace(tzinfo=datetime.UTC)
+
+
+class TextOrBytes(sa.TypeDecorator[str | bytes]):
+    """Text as it is, and bytes that are no text as a data URL."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        return dialect.type_descriptor(long_text().dialect_impl(dialect))
+
+    def process_bind_param(self, value: str | bytes | None, dialect: sa.Dialect) -> str | None:
+        if isinstance(value, bytes):
+            return _BYTES + base64.b64encode(value).decode()
+        return value
+
+    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> str | bytes | None:
+        if value is None or not value.startswith(_BYTES):
+            return value
+        return base64.b64decode(value.removeprefix(_BYTES))
 
 
 class Json(sa.TypeDecorator[Any]):

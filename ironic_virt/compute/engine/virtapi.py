@@ -9,6 +9,7 @@ tasks' loop reads it from the records all the time anyway.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -24,6 +25,9 @@ from ironic_virt.compute.errors import RecordsError
 LOG = logging.getLogger(__name__)
 
 _FEW = 500
+
+LONGEST_LABEL = 63
+"""Characters of a part of a name in DNS."""
 
 
 class ServiceVirtAPI(virt.VirtAPI):
@@ -104,7 +108,7 @@ class ServiceVirtAPI(virt.VirtAPI):
         meta_data: dict[str, Any] = {
             "uuid": record.uuid,
             "name": name,
-            "hostname": name,
+            "hostname": hostname(record),
             "launch_index": 0,
             "meta": dict(record.properties),
         }
@@ -134,3 +138,9 @@ class ServiceVirtAPI(virt.VirtAPI):
     def report_request(self, method: str, status: int | None, seconds: float) -> None:
         """Count it."""
         self._metrics.request(method, status, seconds)
+
+
+def hostname(instance: Instance) -> str:
+    """A label that DNS takes, made of an instance's name; of its uuid if nothing else is left."""
+    label = re.sub("[^a-z0-9]+", "-", instance.name.lower()).strip("-")
+    return label[:LONGEST_LABEL].rstrip("-") or f"server-{instance.uuid}"

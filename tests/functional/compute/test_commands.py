@@ -245,6 +245,10 @@ def test_servers_are_listed_newest_first_and_by_what_is_asked(
         ("--host", "two"): [],
         ("--node", str(db.instances.get("a").node)): ["a"],
         ("--limit", "1"): ["b"],
+        ("--limit", "1", "--marker", "b"): ["a"],
+        ("--marker", "a"): [],
+        ("--all", "--marker", gone.uuid): ["b", "a"],
+        ("--status", "reboot"): [],
     }
     for options, found in names.items():
         assert [row["Name"] for row in run.json("server", "list", *options)] == found, options
@@ -252,6 +256,17 @@ def test_servers_are_listed_newest_first_and_by_what_is_asked(
     assert (row["Status"], row["Power State"], row["Host"]) == ("ACTIVE", 1, "one")
     assert "Running" in run.ok("server", "list", "--long")
     assert run.json("server", "show", gone.uuid)["status"] == "DELETED"
+    run.ok("server", "reboot", "b")
+    assert [row["Name"] for row in run.json("server", "list", "--status", "reboot")] == ["b"]
+    assert run.json("server", "list", "--status", "active") == []
+
+
+def test_user_data_needs_not_be_text(
+    run: Commands, db: Database, nodes: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    run.ok(*CREATE, "web", "--user-data", str(tmp_path / "binary"))
+    assert db.instances.get("web").user_data == b"\xff\xfe\x00"
 
 
 def test_every_format_is_there(run: Commands, db: Database, nodes: list[str]) -> None:

@@ -4,6 +4,7 @@
 
 import pytest
 
+from ironic_virt import virt
 from ironic_virt.compute.engine import virtapi
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
@@ -48,3 +49,32 @@ def test_a_driver_knows_the_instances_of_its_nodes(set_stage: SetStage, fake: Fa
     stage.look()
     assert stage.service.driver.list_instance_uuids() == [uuid]
     assert set(stage.virtapi.owned_instance_uuids()) == {uuid}
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("web", "web"),
+        ("Web_1.example.org", "web-1-example-org"),
+        ("-größe- ", "gr-e"),
+        ("x" * 62 + "-y", "x" * 62),
+        ("日本", None),
+        (None, None),
+    ],
+)
+def test_the_hostname_on_the_config_drive_is_a_label_of_dns(
+    set_stage: SetStage, fake: FakeIronic, name: str | None, label: str | None
+) -> None:
+    (node,) = fake.add_nodes(1, **GOLD)
+    stage = set_stage().begin()
+    uuid = stage.create(node, display_name=name, user_data=b"\xff\x00")
+    instance = stage.instance(uuid)
+    drive = stage.virtapi.config_drive(
+        virt.DeployRequest(instance, instance.image, instance.ports)
+    )
+    assert drive is not None
+    expected = label or (uuid if name is None else f"server-{uuid}")
+    assert drive.meta_data["hostname"] == expected
+    assert len(expected) <= 63
+    assert drive.meta_data["name"] == (name or uuid)
+    assert drive.user_data == b"\xff\x00"
