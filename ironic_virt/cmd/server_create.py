@@ -161,8 +161,9 @@ exit codes:
             if parsed_args.wait:
                 failed |= self._wait(requests, asked, parsed_args)
             self._failed = failed
-            uuids = [one.instance.uuid for one in asked]
-            instances = [database.instances.get(uuid, deleted=True) for uuid in uuids]
+            instances = [one.instance for one in asked]
+            if parsed_args.wait:
+                instances = [database.instances.get(one.uuid, deleted=True) for one in instances]
             if most > 1:
                 return output.table(server_view.LIST_COLUMNS, map(server_view.list_row, instances))
             (instance,) = instances
