@@ -24,8 +24,8 @@ from ironic_virt.driver.compute_nodes import ComputeNodes
 from ironic_virt.driver.console import Console
 from ironic_virt.driver.deploy import project_fields
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
-from ironic_virt.driver.deploy.deployment import Deployment
 from ironic_virt.driver.deploy.rebuild import Rebuild
+from ironic_virt.driver.deploy.spawn import Spawn
 from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.hooks import Hooks
 from ironic_virt.driver.instances import Instances
@@ -86,7 +86,7 @@ class IronicDriver(virt.ComputeDriver):
         self._teardown = TearDown(site, self._network, self._volumes, self._console, reservation)
         hooks = Hooks.from_conf(conf, client, virtapi)
         drives = ConfigDrives(site, self._network)
-        self._deployment = Deployment(
+        self._spawn = Spawn(
             site, self._network, self._volumes, drives, hooks, reservation, self._teardown
         )
         self._rebuild = Rebuild(site, drives, hooks)
@@ -208,9 +208,9 @@ class IronicDriver(virt.ComputeDriver):
         return self._instances.diagnose(instance)
 
     def prepare_for_spawn(self, instance: virt.InstanceLike) -> None:
-        """See :meth:`Deployment.reserve`."""
+        """See :meth:`Spawn.reserve`."""
         image = self.virtapi.image_of(instance) if self._site.selection.by_ironic else None
-        self._deployment.reserve(instance, image)
+        self._spawn.reserve(instance, image)
 
     def prepare_networks_before_block_device_mapping(
         self, instance: virt.InstanceLike, network_info: virt.NetworkInfo
@@ -219,14 +219,14 @@ class IronicDriver(virt.ComputeDriver):
         self._network.prepare(instance, network_info)
 
     def spawn(self, request: virt.DeployRequest) -> None:
-        """See :meth:`Deployment.spawn`."""
-        self._deployment.spawn(request)
+        """See :meth:`Spawn.spawn`."""
+        self._spawn.spawn(request)
 
     def failed_spawn_cleanup(
         self, instance: virt.InstanceLike, *, has_volumes: bool = False
     ) -> None:
-        """See :meth:`Deployment.undo`."""
-        self._deployment.undo(instance, has_volumes=has_volumes)
+        """See :meth:`Spawn.undo`."""
+        self._spawn.undo(instance, has_volumes=has_volumes)
 
     def destroy(self, instance: virt.InstanceLike, *, has_volumes: bool = False) -> None:
         """See :meth:`TearDown.tear_down`."""

@@ -46,7 +46,7 @@ class Instances:
         :raises InstanceNotFound: no node carries it.
         """
         node = self._site.nodes.snapshot().by_instance(instance.uuid) if use_cache else None
-        return resources.instance_info(node or self._site.access.of_instance(instance))
+        return resources.power_of(node or self._site.access.of_instance(instance))
 
     def diagnose(self, instance: InstanceLike) -> InstanceDiagnostics:
         """Its power, and the hardware under it; asked of Ironic by three requests.
@@ -63,7 +63,7 @@ class Instances:
                 # Ironic's clock may be ahead of ours.
                 uptime = max(int((self._now() - switched).total_seconds()), 0)
         return InstanceDiagnostics(
-            state=resources.instance_info(node).state,
+            state=resources.power_of(node).state,
             hypervisor=resources.HYPERVISOR_TYPE,
             uptime=uptime,
             config_drive=bool((node.instance_info or {}).get("configdrive")),

@@ -79,7 +79,7 @@ def node_inventory(node: Node) -> NodeInventory:
     )
 
 
-def instance_info(node: Node) -> InstanceInfo:
+def power_of(node: Node) -> InstanceInfo:
     """The power state of the instance on a node, and whether it is what was deployed."""
     state = _POWER_STATES.get(node.power_state or "", PowerState.NOSTATE)
     return InstanceInfo(state, node.uuid, active=node.provision_state == states.ACTIVE)

@@ -211,13 +211,13 @@ class TestTrouble(Trouble):
     def let_deployments_fail(self, kind: type[exceptions.DeployFailed]) -> list[str]:
         """Let Ironic's answer to every deployment be an error of a kind."""
         tried: list[str] = []
-        deployment = self.compute.manager.driver._driver._deployment
+        spawn = self.compute.manager.driver._driver._spawn
 
         def start(node: Any, instance: Any, drive: Any) -> None:
             tried.append(node.uuid)
             raise kind(node.uuid, instance.uuid, "the image has no kernel")
 
-        deployment._start = start
+        spawn._start = start
         return tried
 
     def test_what_cannot_be_torn_down_is_in_error_and_can_be_deleted_later(self) -> None:

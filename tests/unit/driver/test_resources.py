@@ -110,4 +110,4 @@ def test_an_instance_uses_all_of_its_node() -> None:
     ],
 )
 def test_power_states_in_the_contracts_words(power: str | None, state: PowerState) -> None:
-    assert resources.instance_info(node(power_state=power)).state is state
+    assert resources.power_of(node(power_state=power)).state is state

@@ -2,11 +2,11 @@
 
 """Putting an instance onto its node: check, reserve, configure, deploy, wait.
 
-Level-triggered: :meth:`Deployment.spawn` reads the node and does what is missing,
+Level-triggered: :meth:`Spawn.spawn` reads the node and does what is missing,
 so that a call after a crash goes on where the former one ended.
 
 Checks stand before the reservation: what they refuse was never ours and is not
-touched.  From the reservation on there is one undo path, :meth:`Deployment.undo`,
+touched.  From the reservation on there is one undo path, :meth:`Spawn.undo`,
 which takes off only what carries our instance's uuid.
 """
 
@@ -38,7 +38,7 @@ LOG = logging.getLogger(__name__)
 VALIDATED_INTERFACES = ("deploy", "power", "storage")
 
 
-class Deployment:
+class Spawn:
     """Deploys instances.  Thread-safe: it keeps nothing between calls."""
 
     def __init__(
