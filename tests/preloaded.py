@@ -29,7 +29,7 @@ SECONDS = 120.0
 
 _FURTHER = (
     *(COMPUTE, MANAGE, BAREMETAL),
-    *("ironic_virt.compute.engine.process", "ironic_virt.driver", "openstack.connection"),
+    *("ironic_virt.compute.engine.process", "ironic_virt.driver.driver", "openstack.connection"),
 )
 _CLIENT = Path(__file__).with_name("preloaded_client.py")
 

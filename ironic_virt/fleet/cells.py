@@ -20,7 +20,7 @@ from nova.db.main import api as main_db
 from nova.db.main import models
 
 from ironic_virt import exceptions
-from ironic_virt.driver import HYPERVISOR_TYPE
+from ironic_virt.driver.resources import HYPERVISOR_TYPE
 from ironic_virt.fleet.deployment import Record, Server, Service
 
 _CHUNK = 500

@@ -30,9 +30,8 @@ from nova.virt import configdrive, netutils
 from oslo_config import cfg
 
 from ironic_virt import virt
-from ironic_virt.driver import Link
 from ironic_virt.driver.deploy import iso_image
-from ironic_virt.driver.network_data import with_links
+from ironic_virt.driver.network_data import Link, with_links
 
 _LATEST = "/openstack/latest/"
 _ISO = "iso9660"

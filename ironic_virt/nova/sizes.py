@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ironic_virt.driver import HYPERVISOR_TYPE
+from ironic_virt.driver.resources import HYPERVISOR_TYPE
 
 STATS_PREFIX = "ironic_virt."
 TRAITS = f"{STATS_PREFIX}traits"

@@ -20,7 +20,8 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import virt
-from ironic_virt.driver import HYPERVISOR_TYPE, Link
+from ironic_virt.driver.network_data import Link
+from ironic_virt.driver.resources import HYPERVISOR_TYPE
 from ironic_virt.nova import config_drive, former_pools, values
 
 LOG = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from nova.network import model
 
 from ironic_virt import virt
 from ironic_virt.baremetal.ports import Port
-from ironic_virt.driver import Link
+from ironic_virt.driver.network_data import Link
 from ironic_virt.nova import config_drive, values
 
 NODE = "1be26c0b-03f2-4d2e-ae87-c02d7f33c123"

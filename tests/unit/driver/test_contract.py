@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 
@@ -35,3 +37,11 @@ def test_the_driver_takes_what_the_contract_says(name: str) -> None:
         for found in (getattr(virt.ComputeDriver, name), getattr(IronicDriver, name))
     )
     assert taken == said
+
+
+def test_what_only_reads_flavors_and_names_loads_no_http() -> None:
+    loads = "import sys; from ironic_virt.driver import resources; "
+    loads += "from ironic_virt.driver.deploy import instance_info, steps; "
+    loads += "from ironic_virt.driver.pools import names; "
+    heavy = "sys.exit(bool({'requests', 'keystoneauth1', 'openstack'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", loads + heavy], check=False).returncode == 0
