@@ -119,7 +119,7 @@ def render(options: Options, place: Place, known: KnownInterfaces) -> str:
             # On SQLite a conductor never writes a heartbeat at all.
             "heartbeat_timeout": "1000000",
         },
-        # The page of a proxy that nobody starts here.
+        # The page of a proxy that is not started here.
         "vnc": {"public_url": "http://127.0.0.1:6090/vnc_lite.html"},
         # A busy machine may take its time to start a console's program.
         "console": {"subprocess_timeout": "120"},

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What can go wrong with the real Ironic before a test even begins."""
+"""Errors of the real Ironic before a test begins."""
 
 
 class RealIronicError(Exception):
-    """A real Ironic can't be had; the message says why and what to do."""
+    """A real Ironic is not available; the message says why and what to do."""
 
 
 class EnvironmentBuildError(RealIronicError):

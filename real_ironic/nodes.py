@@ -96,7 +96,7 @@ def create_nodes(
             api.send("PUT", f"/v1/nodes/{node}/traits", {"traits": list(template.traits)})
         for _ in range(template.ports):
             api.send("POST", "/v1/ports", {"node_uuid": node, "address": _mac(rng)})
-        # Until somebody sets it, a node's power state is unknown, and nobody would use it.
+        # Until it is set, a node's power state is unknown, and the node is not used.
         api.send("PUT", f"/v1/nodes/{node}/states/power", {"target": "power off"})
     deadline = time.monotonic() + _POWER_SECONDS
     for node in uuids:
@@ -177,7 +177,7 @@ class _Api:
 
 
 def _is_settled(states: Mapping[str, Any], api: _Api, node: str) -> bool:
-    """Whether the node is off and nobody works on it any more."""
+    """Whether the node is off and not locked any more."""
     if states["power_state"] != "power off" or states["target_power_state"] is not None:
         return False
     return api.get(f"/v1/nodes/{node}?fields=reservation")["reservation"] is None

@@ -30,7 +30,7 @@ def free_port() -> int:
 
 
 def _lowest_given() -> int:
-    """The lowest port that the system gives to connections; 0: nobody knows."""
+    """The lowest port that the system gives to connections; 0: not known."""
     try:
         return int(_RANGE.read_text().split()[0])
     except (OSError, ValueError, IndexError):

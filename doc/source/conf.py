@@ -55,7 +55,7 @@ def show_named_members(
 def hide_protocol_signature(
     app: Any, what: str, name: str, obj: Any, options: Any, signature: str, returns: str
 ) -> tuple[str, str] | None:
-    """Nobody calls a protocol."""
+    """Leave out the constructors of protocols."""
     return ("", returns) if getattr(obj, "_is_protocol", False) else None
 
 

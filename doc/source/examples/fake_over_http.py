@@ -11,7 +11,7 @@ with FakeIronicServer(durations=Durations(deploy=(5, 30))) as server:
     nodes = requests.get(f"{server.url}/v1/nodes").json()["nodes"]
     assert len(nodes) == 100
 
-    # The next change of a node happens, but nobody hears of it.
+    # The next change of a node is made, but its reply is lost.
     server.fake.faults.lose_reply("PATCH", "/v1/nodes/", count=1)
     patch = [{"op": "add", "path": "/extra/rack", "value": "12"}]
     try:

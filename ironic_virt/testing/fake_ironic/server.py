@@ -89,7 +89,7 @@ class FakeIronicServer:
     :param idle: seconds after which a connection on which nothing is asked is closed;
         a request that is just then sent on it is lost.
     :param options: settings of a new fake Ironic; see :class:`~.settings.Settings`.
-    :raises OSError: from :meth:`start`, if the port can't be had.
+    :raises OSError: from :meth:`start`, if the port is taken.
     """
 
     def __init__(

@@ -75,7 +75,7 @@ class FaultProxy:
 
     def start(self) -> Self:
         """Listen; ``with`` does it."""
-        # Held for the time away, so that nobody else is given the port.
+        # Held meanwhile, so that no other program gets the port.
         self._holder = socket.socket()
         self._holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

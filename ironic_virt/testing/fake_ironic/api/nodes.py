@@ -135,7 +135,7 @@ def create_node(request: Request) -> Answer:
     node_schema.check(values, "node", node_schema.CREATE)
     values = {key: value for key, value in values.items() if value is not None}
     if values.get("owner") and bm.settings.token is None:
-        # Nobody is known to be an administrator of more than a project.
+        # The fake knows no administrator of more than a project.
         raise errors.invalid(
             "Cannot create a node as a project scoped admin with an owner other than your own"
             " project."
