@@ -107,11 +107,11 @@ class Build:
             instance = self._instances.get(task.instance.uuid)
         except NoSuchInstance:
             return Result.ABORTED
-        if (
-            instance.task_state != TaskState.SPAWNING
-            or instance.attempts != task.instance.attempts
-        ):
+        began = (TaskState.SPAWNING, task.instance.host, task.instance.attempts)
+        if (instance.task_state, instance.host, instance.attempts) != began:
             return Result.ABORTED
+        if isinstance(error, exceptions.NodeTaken) and self._is_leaving(error.owner):
+            raise TryLater(f"{one_line(error)}, and that is being deleted") from error
         try:
             self._driver.failed_spawn_cleanup(instance)
         except exceptions.WaitCancelled:
@@ -148,6 +148,13 @@ class Build:
                 f"([scheduler] max_attempts){self._before(instance)}",
             )
         return self._reschedule(instance, error, refused)
+
+    def _is_leaving(self, instance: str) -> bool:
+        """Whether an instance is being deleted."""
+        try:
+            return self._instances.task_state(instance) == TaskState.DELETING
+        except NoSuchInstance:
+            return False
 
     def _reschedule(self, instance: Instance, error: Exception, refused: bool) -> Result:
         try:

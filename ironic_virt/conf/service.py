@@ -177,7 +177,7 @@ Related options:
         "metrics_port",
         default=0,
         help="""
-The port on which metrics are offered to Prometheus. 0: none are.
+The port on which metrics are offered to Prometheus, and ``/healthz``. 0: none is.
 
 Related options:
 

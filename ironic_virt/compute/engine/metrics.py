@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 import prometheus_client
 from prometheus_client import core
 
-from ironic_virt import exceptions
-
 TASK_SECONDS = (1, 5, 15, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, 10800)
 """Upper bounds in seconds for how long a task takes: hardware deploys in minutes."""
 
@@ -132,27 +130,6 @@ class Metrics:
         """Take note that a task is not being carried out any more."""
         self._running.labels(task).dec()
         self._task_seconds.labels(task, result).observe(seconds)
-
-    # -- where they are shown -------------------------------------------------
-
-    @contextlib.contextmanager
-    def served(self, host: str, port: int) -> Iterator[None]:
-        """Offer them over HTTP.
-
-        :raises InvalidConfiguration: one can't listen there.
-        """
-        try:
-            server, thread = prometheus_client.start_http_server(port, host, self.registry)
-        except OSError as error:
-            raise exceptions.InvalidConfiguration(
-                "[compute] metrics_port", f"can't listen on {host}:{port}: {error}"
-            ) from error
-        try:
-            yield
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
 
 
 class _Looked:

@@ -14,6 +14,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.compute.db import Database
+from ironic_virt.compute.engine import status_page
 from ironic_virt.compute.engine.service import Service
 from ironic_virt.compute.engine.signals import Failed, Reload, Signals, Stop, Stopped
 from ironic_virt.compute.engine.supervisor import Supervisor
@@ -64,7 +65,8 @@ def run(
                     on_round=supervisor.alive,
                 )
                 if port := conf.compute.metrics_port:
-                    stack.enter_context(service.metrics.served(conf.compute.metrics_host, port))
+                    pages = status_page.application(service.metrics.registry, service.troubles)
+                    stack.enter_context(status_page.served(conf.compute.metrics_host, port, pages))
                 service.prepare()
         except Stopped:
             LOG.info("Told to end before the service was up")

@@ -38,6 +38,7 @@ from ironic_virt.compute.errors import (
     DatabaseUnreachable,
     ServiceNotFound,
     ServiceSuperseded,
+    one_line,
 )
 from ironic_virt.compute.tracker import Tracker
 from ironic_virt.compute.verbs import Threads
@@ -98,6 +99,7 @@ class Service:
             self.may_act,
         )
         self._reported_at = clock()
+        self._ironic_trouble = ""
         self._database_outage = Outage(
             "The records are out of reach",
             "What is being deployed goes on; nothing new begins until it is back",
@@ -272,9 +274,22 @@ class Service:
         with self._watching_database():
             try:
                 self._tracker.refresh()
+                self._ironic_trouble = self.driver.refresh_error() or ""
             except exceptions.IronicError as error:
+                self._ironic_trouble = one_line(error)
                 # Whoever asks for the nodes says this aloud, and once.
                 LOG.debug("The nodes' records were not refreshed: %s", error)
+
+    def troubles(self) -> list[str]:
+        """What keeps this service from its work, a sentence each; nothing is asked for that."""
+        found = []
+        if self._database_outage.lasts:
+            found.append("The records are out of reach")
+        elif not self.may_act():
+            found.append("The service has not reported for too long and counts as down")
+        if self._ironic_trouble:
+            found.append(f"Ironic could not be asked at the last refresh: {self._ironic_trouble}")
+        return found
 
     def sync_power(self) -> None:
         """Compare the instances' records with the hardware."""

@@ -364,7 +364,8 @@ def test_metrics_are_offered(
     compute: Compute, db: Database, server: FakeIronicServer, metrics_port: int
 ) -> None:
     nodes = server.fake.add_nodes(3, **GOLD)
-    service = compute(compute={"metrics_port": metrics_port}).started()
+    few = {"api_max_retries": 1}
+    service = compute(compute={"metrics_port": metrics_port}, ironic=few).started()
     wait_for_nodes(db, "compute1", nodes)
     wait_until(db, create(db, nodes[0]), "active")
 
@@ -382,6 +383,18 @@ def test_metrics_are_offered(
     )
     assert 'ironic_virt_ironic_requests_total{code="202",method="PUT"} 1.0' in shown()
     assert "ironic_virt_refresh_age_seconds" in shown()
+    page = f"http://127.0.0.1:{metrics_port}"
+    assert requests.get(f"{page}/", timeout=10).status_code == 404
+    assert requests.get(f"{page}/healthz", timeout=10).text == "ok\n"
+    server.fake.faults.status(503, count=None)
+
+    def unhealthy() -> str:
+        answer = requests.get(f"{page}/healthz", timeout=10)
+        return answer.text if answer.status_code == 503 else ""
+
+    assert "Ironic could not be asked" in wait_for("the trouble", unhealthy)
+    server.fake.faults.clear()
+    wait_for("its end", lambda: requests.get(f"{page}/healthz", timeout=10).ok)
     service.signal(signal.SIGTERM)
     assert service.wait() == 0
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from oslo_context import context as oslo_context
 
-from ironic_virt import virt
+from ironic_virt import exceptions, virt
 from ironic_virt.compute.db import records
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
@@ -468,3 +468,27 @@ def test_a_build_is_logged_with_its_request(
     (context,) = contexts
     assert (context.request_id, context.resource_uuid) == ("req-1", uuid)
     assert (context.user_id, context.project_id) == ("ada", "p1")
+
+
+def test_one_that_meets_an_instance_being_deleted_is_put_off(
+    stage: ServiceStage, nodes: list[str], fake: FakeIronic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaving = stage.create(nodes[1])
+    stage.look()
+    fake.faults.status(503, "PUT", "/states/provision$", count=None)
+    stage.db.instances.request(leaving, TaskState.DELETING)
+    stage.look()
+    uuid = stage.create(nodes[0])
+
+    def taken(_instance: virt.InstanceLike) -> None:
+        raise exceptions.NodeTaken(nodes[0], uuid, leaving)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage.service.driver, "prepare_for_spawn", taken)
+        stage.look()
+    waiting = stage.instance(uuid)
+    assert (waiting.task_state, waiting.attempts, waiting.node) == ("spawning", 1, nodes[0])
+    assert stage.db.faults.latest(uuid) is None
+    fake.faults.clear()
+    stage.look(3)
+    assert (stage.state(uuid), stage.instance(uuid).attempts) == (("active", None), 1)

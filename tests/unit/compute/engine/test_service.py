@@ -78,12 +78,14 @@ def test_a_database_that_is_away_is_said_once_and_everything_goes_on(
 ) -> None:
     uuid = stage.create(nodes[0])
     flaky[0].away = True
+    assert stage.service.troubles() == []
     with caplog.at_level(logging.INFO):
         for _ in range(3):
             stage.service.report()
             stage.service.look()
             stage.service.refresh()
             stage.service.sync_power()
+        assert stage.service.troubles() == ["The records are out of reach"]
         flaky[0].away = False
         stage.look()
     said = [line for line in caplog.messages if line.startswith("The records are out of reach")]

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a service says of itself over HTTP: ``/metrics`` for Prometheus, and ``/healthz``.
+
+``/healthz`` answers 200, or 503 with a line for each thing that is wrong; nothing is asked of
+Ironic or of the database for it.  Any other path is 404.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import socketserver
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+from wsgiref import simple_server
+
+import prometheus_client
+
+from ironic_virt import exceptions
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication
+
+_TEXT = [("Content-Type", "text/plain; charset=utf-8")]
+
+
+def application(
+    registry: prometheus_client.CollectorRegistry, troubles: Callable[[], Sequence[str]]
+) -> WSGIApplication:
+    """The pages.
+
+    :param troubles: says what is wrong, a sentence each.
+    """
+    metrics = prometheus_client.make_wsgi_app(registry)
+
+    def answer(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO")
+        if path == "/metrics":
+            return metrics(environ, start_response)
+        if path == "/healthz":
+            found = troubles()
+            start_response("503 Service Unavailable" if found else "200 OK", list(_TEXT))
+            return ["".join(f"{line}\n" for line in found or ["ok"]).encode()]
+        start_response("404 Not Found", list(_TEXT))
+        return [b"not found: the pages are /metrics and /healthz\n"]
+
+    return answer
+
+
+class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+    daemon_threads = True
+
+
+class _Quiet(simple_server.WSGIRequestHandler):
+    def log_message(self, *args: Any) -> None:
+        """Log nothing: Prometheus asks again and again."""
+
+
+@contextlib.contextmanager
+def served(host: str, port: int, pages: WSGIApplication) -> Iterator[None]:
+    """Serve the pages in a thread while the block runs.
+
+    :raises InvalidConfiguration: one can't listen there.
+    """
+    try:
+        (family, *_rest), *_others = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        kind = type("Server", (_Server,), {"address_family": family})
+        server = simple_server.make_server(host, port, pages, kind, _Quiet)
+    except OSError as error:
+        raise exceptions.InvalidConfiguration(
+            "[compute] metrics_port", f"can't listen on {host}:{port}: {error}"
+        ) from error
+    thread = threading.Thread(target=server.serve_forever, name="ironic-virt-status", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
