@@ -142,6 +142,52 @@ class InstanceRequests:
         except db_exception.DBDuplicateEntry as exc:
             raise errors.InstanceExists(new.uuid) from exc
 
+    def adopt(
+        self,
+        new: records.NewInstance,
+        node: str,
+        vm_state: VmState,
+        power_state: virt.PowerState,
+    ) -> records.Instance:
+        """Write down an instance that is on a node already, and give it the node.
+
+        :raises ComputeNodeNotFound: no service has a record of the node.
+        :raises ComputeNodeInUse: the records have an instance on the node.
+        :raises InstanceExists: the uuid is taken, perhaps by an instance that is deleted.
+        """
+        compute_node = models.ComputeNode
+
+        def work(connection: sa.Connection) -> records.Instance:
+            now = self._transactions.now()
+            row = connection.execute(
+                sa.select(compute_node.host, compute_node.instance_uuid)
+                .where(compute_node.deleted == 0, compute_node.uuid == node)
+                .with_for_update()
+            ).one_or_none()
+            if row is None:
+                raise errors.ComputeNodeNotFound(node)
+            if row.instance_uuid is not None:
+                raise errors.ComputeNodeInUse(node, row.instance_uuid)
+            connection.execute(
+                sa.update(compute_node)
+                .where(compute_node.deleted == 0, compute_node.uuid == node)
+                .values(instance_uuid=new.uuid, available=False, updated_at=now)
+            )
+            adopted = {"host": row.host, "node": node, "attempts": 1, "launched_at": now}
+            state = {"vm_state": vm_state, "power_state": power_state, "created_at": now}
+            connection.execute(sa.insert(_INSTANCE).values(_values(new) | adopted | state))
+            ports.take(connection, new.uuid, [port.id for port in new.ports], now)
+            history.write_actions(
+                connection, [history.action(new.uuid, "adopt", now, finished=True)]
+            )
+            return instance_rows.get(connection, new.uuid)
+
+        try:
+            return self._transactions.write(work)
+        except db_exception.DBDuplicateEntry as exc:
+            self._refuse_ports([new])
+            raise errors.InstanceExists(new.uuid) from exc
+
     def request(
         self,
         uuid: str,

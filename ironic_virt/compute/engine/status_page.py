@@ -38,7 +38,8 @@ def application(
     def answer(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO")
         if path == "/metrics":
-            return metrics(environ, start_response)
+            shown: Iterable[bytes] = metrics(environ, start_response)
+            return shown
         if path == "/healthz":
             found = troubles()
             start_response("503 Service Unavailable" if found else "200 OK", list(_TEXT))
@@ -66,8 +67,10 @@ def served(host: str, port: int, pages: WSGIApplication) -> Iterator[None]:
     """
     try:
         (family, *_rest), *_others = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        kind = type("Server", (_Server,), {"address_family": family})
-        server = simple_server.make_server(host, port, pages, kind, _Quiet)
+        kind: Any = type("Server", (_Server,), {"address_family": family})
+        server: simple_server.WSGIServer = simple_server.make_server(
+            host, port, pages, kind, _Quiet
+        )
     except OSError as error:
         raise exceptions.InvalidConfiguration(
             "[compute] metrics_port", f"can't listen on {host}:{port}: {error}"

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Stories of servers that Ironic has and the records lack."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_virt import virt
+from ironic_virt.compute import errors
+from ironic_virt.compute.adoption import adopt
+from ironic_virt.compute.db.records import Instance
+from ironic_virt.compute.states import TaskState
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.compute.conftest import SetStage
+from tests.unit.compute.service_stage import FLAVOR, IMAGE, ServiceStage
+
+VIF = virt.Vif("9d1c54a0-0000-4000-8000-000000000001")
+
+
+@pytest.fixture
+def nodes(fake: FakeIronic) -> list[str]:
+    return fake.add_nodes(2, resource_class="gold", ports=1)
+
+
+@pytest.fixture
+def stage(set_stage: SetStage, nodes: list[str]) -> ServiceStage:
+    return set_stage().begin()
+
+
+@pytest.fixture
+def uuid(stage: ServiceStage, nodes: list[str]) -> str:
+    """An instance that is active, of which a backup from before knows nothing."""
+    uuid = stage.create(nodes[0], ports=(VIF,))
+    stage.look()
+    assert stage.state(uuid) == ("active", None)
+    with stage.db._transactions.engine.begin() as connection:
+        for statement in (
+            "DELETE FROM instances",
+            "DELETE FROM instance_ports",
+            "DELETE FROM instance_actions",
+            "UPDATE compute_nodes SET instance_uuid = NULL",
+        ):
+            connection.exec_driver_sql(statement)
+    stage.service.refresh()
+    return uuid
+
+
+def adopted(stage: ServiceStage, node: str) -> Instance:
+    return adopt(stage.db, stage.ironic.driver._site.client, node, FLAVOR)
+
+
+def test_one_is_as_before_and_can_be_deleted(
+    stage: ServiceStage, nodes: list[str], uuid: str, fake: FakeIronic
+) -> None:
+    before = fake.node(nodes[0])
+    found = adopted(stage, nodes[0])
+    assert fake.node(nodes[0]) == before
+    assert (found.uuid, found.name, found.host, found.node) == (uuid, "web", "compute1", nodes[0])
+    assert (found.vm_state, found.power_state) == ("active", virt.PowerState.RUNNING)
+    assert (found.image.id, found.ports, found.flavor) == (IMAGE.id, (virt.Vif(VIF.id),), FLAVOR)
+    assert [one.action for one in stage.db.actions.list(uuid)] == ["adopt"]
+    stage.service.sync_power()
+    assert stage.state(uuid) == ("active", None)
+    stage.db.instances.request(uuid, TaskState.DELETING)
+    stage.look()
+    assert stage.state(uuid) == ("deleted", None)
+    stage.fake.advance(60)
+    stage.nobody_has(nodes)
+
+
+def test_one_that_is_off_is_stopped(
+    stage: ServiceStage, nodes: list[str], uuid: str, fake: FakeIronic
+) -> None:
+    fake.set_node(nodes[0], power_state="power off")
+    assert adopted(stage, nodes[0]).vm_state == "stopped"
+
+
+def test_what_can_not_be_adopted_is_left_alone(
+    stage: ServiceStage, nodes: list[str], uuid: str, fake: FakeIronic
+) -> None:
+    with pytest.raises(errors.InvalidRequest, match="no instance is deployed there"):
+        adopted(stage, nodes[1])
+    unknown = fake.add_node(provision_state="active", instance_uuid=VIF.id)
+    with pytest.raises(errors.ComputeNodeNotFound):
+        adopted(stage, unknown)
+    adopted(stage, nodes[0])
+    with pytest.raises(errors.ComputeNodeInUse):
+        adopted(stage, nodes[0])
+    assert [one.uuid for one in stage.db.instances.list()] == [uuid]
