@@ -268,6 +268,19 @@ BENCHMARKS = {
             ),
         ),
         Benchmark(
+            "fleet",
+            "ironic-virt-fleet on 10,000 nodes: what each command that only reads takes",
+            "benchmarks.fleet_tools",
+            required={},
+            limits={
+                f"{verb}_{name}": most
+                for verb in ("check", "plan", "apply", "shadow")
+                for name, most in (("wall", 60.0), ("memory", 500e6))
+            },
+            rounds=1,
+            recorded=False,
+        ),
+        Benchmark(
             "nova",
             "start and refresh a real nova-compute with 1,000 nodes, with either driver",
             "benchmarks.nova",
