@@ -14,7 +14,6 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.stage import STRANGER, Stage
-from tests.unit.driver.test_crash import Act
 
 Ask = Callable[[Stage, virt.Instance], virt.ConsoleAddress]
 
@@ -329,7 +328,7 @@ def test_nobody_keeps_the_console_for_the_next_instance(
     node: str,
     instance: virt.Instance,
     ask: Ask,
-    before: Act | None,
+    before: Callable[[Stage, virt.Instance], None] | None,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     if ask is vnc:

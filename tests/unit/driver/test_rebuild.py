@@ -52,6 +52,24 @@ def rebuild(
     )
 
 
+def fails_untouched(
+    stage: Stage, instance: virt.Instance, says: str, *args: Any, asks: bool = False, **more: Any
+) -> exceptions.RebuildFailed:
+    """A rebuild fails, and all is as it was before.
+
+    :param asks: whether Ironic has been asked for anything.
+    """
+    before = stage.trace(instance.node or "")
+    with pytest.raises(exceptions.RebuildFailed, match=says) as caught:
+        rebuild(stage, instance, *args, **more)
+    assert caught.value.disk is Disk.UNTOUCHED
+    assert "the disk is as it was" in str(caught.value)
+    assert caught.value.node == instance.node
+    assert bool(sent(stage.fake)) is asks
+    assert stage.trace(instance.node or "") == before
+    return caught.value
+
+
 def sent(fake: FakeIronic) -> list[str]:
     """What was asked of Ironic beside looks."""
     return [entry.method for entry in fake.requests if entry.method != "GET"]
@@ -102,20 +120,13 @@ def test_what_the_last_image_had_of_its_own_does_not_stay(
 
 
 def test_a_config_drive_that_cannot_be_made_leaves_the_instance_as_it_is(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    instance: virt.Instance,
-    monkeypatch: pytest.MonkeyPatch,
+    stage: Stage, instance: virt.Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_program(*args: Any, **kwargs: Any) -> None:
         raise FileNotFoundError("genisoimage")
 
     monkeypatch.setattr(stage.service, "config_drive", no_program)
-    with pytest.raises(exceptions.RebuildFailed, match="config drive can't be made") as caught:
-        rebuild(stage, instance)
-    assert caught.value.disk is Disk.UNTOUCHED
-    assert sent(fake) == []
+    fails_untouched(stage, instance, "config drive can't be made")
 
 
 def test_without_a_config_drive_the_former_one_goes(
@@ -154,12 +165,9 @@ def test_an_ephemeral_disk_is_preserved_beside_a_partition_image(
 
 
 def test_a_whole_disk_image_would_not_preserve_it_and_is_refused(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+    stage: Stage, instance: virt.Instance
 ) -> None:
-    with pytest.raises(exceptions.RebuildFailed, match="use a partition image") as caught:
-        rebuild(stage, instance, preserve_ephemeral=True)
-    assert caught.value.disk is Disk.UNTOUCHED
-    assert sent(fake) == []
+    fails_untouched(stage, instance, "use a partition image", preserve_ephemeral=True)
 
 
 def test_an_image_whose_type_ironic_cannot_find_out_is_taken_for_a_whole_disk(
@@ -174,44 +182,20 @@ def test_an_image_whose_type_ironic_cannot_find_out_is_taken_for_a_whole_disk(
 
 
 def test_nothing_is_assumed_of_an_image_where_that_could_cost_data(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+    stage: Stage, instance: virt.Instance
 ) -> None:
-    before = stage.trace(node)
-    with pytest.raises(exceptions.RebuildFailed, match="auto_lessee") as caught:
-        rebuild(stage, instance, GLANCE, preserve_ephemeral=True)
-    assert caught.value.disk is Disk.UNTOUCHED
-    assert stage.trace(node) == before
+    fails_untouched(stage, instance, "auto_lessee", GLANCE, preserve_ephemeral=True, asks=True)
 
 
 def test_an_iso_image_that_ironic_cannot_rebuild_is_said_to_be_one(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    instance: virt.Instance,
-    caplog: pytest.LogCaptureFixture,
+    stage: Stage, instance: virt.Instance, caplog: pytest.LogCaptureFixture
 ) -> None:
-    before = stage.trace(node)
     iso = virt.ImageMeta("https://a/b.iso", properties={"ironic_ramdisk_deploy": "true"})
-    with pytest.raises(exceptions.RebuildFailed, match=r"ISO image; delete it") as caught:
-        rebuild(stage, instance, iso)
-    assert caught.value.disk is Disk.UNTOUCHED
-    assert stage.trace(node) == before
+    fails_untouched(stage, instance, r"ISO image; delete it", iso, asks=True)
     assert "whole disk" not in caplog.text
 
 
 # -- what is refused changes nothing ------------------------------------------
-
-
-def test_an_image_that_lacks_what_anaconda_needs_is_refused_at_once(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
-    fake.set_node(node, deploy_interface="anaconda")
-    before = stage.trace(node)
-    with pytest.raises(exceptions.RebuildFailed, match="needs the properties") as caught:
-        rebuild(stage, instance)
-    assert caught.value.disk is Disk.UNTOUCHED
-    assert sent(fake) == []
-    assert stage.trace(node) == before
 
 
 def test_an_instance_that_boots_from_a_volume_is_refused_at_once(
@@ -236,6 +220,7 @@ def test_an_instance_that_is_nowhere_is_not_rebuilt(stage: Stage, node: str) -> 
         ({"maintenance": True, "maintenance_reason": "fan"}, r"maintenance \(fan\)"),
         ({"protected": True}, "protected"),
         ({"shard": "elsewhere"}, "'elsewhere'"),
+        ({"deploy_interface": "anaconda"}, "needs the properties"),
         ({"provision_state": "rescue"}, "unrescue the instance first"),
         ({"provision_state": "available"}, "'available', from which nothing can be rebuilt"),
         ({"provision_state": "cleaning"}, "'cleaning'"),
@@ -253,27 +238,16 @@ def test_a_node_that_can_not_be_rebuilt_is_left_as_it_is(
     instance = stage.instance(node)
     stage.spawn(instance)
     fake.set_node(node, **fields)
-    before = stage.trace(node)
     fake.requests.clear()
-    with pytest.raises(exceptions.RebuildFailed, match=says) as caught:
-        rebuild(stage, instance)
-    assert caught.value.disk is Disk.UNTOUCHED
-    assert "the disk is as it was" in str(caught.value)
-    assert caught.value.node == node
-    assert sent(fake) == []
-    assert stage.trace(node) == before
+    fails_untouched(stage, instance, says)
 
 
 @pytest.mark.parametrize("status", [400, 403, 409, 500])
 def test_what_ironic_refuses_leaves_the_node_as_it_was(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, status: int
 ) -> None:
-    before = stage.trace(node)
     fake.faults.status(status, "PUT", "/states/provision$", body="the node has no kernel")
-    with pytest.raises(exceptions.RebuildFailed, match="no kernel") as caught:
-        rebuild(stage, instance)
-    assert caught.value.disk is Disk.UNTOUCHED
-    assert stage.trace(node) == before
+    fails_untouched(stage, instance, "no kernel", asks=True)
     rebuild(stage, instance)
     assert stage.trace(node)["instance_info"]["image_source"] == OTHER_IMAGE.id
 
@@ -394,15 +368,11 @@ def test_if_ironic_is_out_of_reach_nothing_is_said_of_the_disk(
 
 
 def test_a_request_that_has_not_reached_ironic_leaves_the_disk_as_it_was(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+    stage: Stage, fake: FakeIronic, instance: virt.Instance
 ) -> None:
-    before = stage.trace(node)
     fake.faults.reset("PUT", "/states/provision$", count=None)
-    with pytest.raises(exceptions.RebuildFailed) as caught:
-        rebuild(stage, instance)
-    assert caught.value.disk is Disk.UNTOUCHED
-    assert isinstance(caught.value.__cause__, exceptions.IronicUnreachable)
-    assert stage.trace(node) == before
+    error = fails_untouched(stage, instance, ".", asks=True)
+    assert isinstance(error.__cause__, exceptions.IronicUnreachable)
 
 
 # -- wishes -------------------------------------------------------------------

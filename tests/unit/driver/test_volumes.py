@@ -162,46 +162,54 @@ def test_a_node_that_connects_nothing_is_left_at_once(
     assert not fake.requests.matching("POST", "/vifs$")
 
 
-def test_a_volume_that_nobody_has_connected_is_refused(
-    stage: Stage, fake: FakeIronic, storage_node: str
+UNCONNECTED = [virt.BlockDevice("v1", 0, {})]
+FAILURES: dict[str, tuple[Callable[[FakeIronic, str], Any], Any, Any, str]] = {
+    "nobody has connected it": (
+        lambda fake, node: None,
+        UNCONNECTED,
+        exceptions.VolumeFailed,
+        "how to connect",
+    ),
+    "Ironic refuses it": (
+        lambda fake, node: fake.faults.status(
+            400, "POST", "/volume/targets$", nth=2, body="no such thing"
+        ),
+        BOTH,
+        exceptions.VolumeFailed,
+        "no such thing",
+    ),
+    "the storage interface": (
+        lambda fake, node: fake.invalidate(node, "storage", "no iSCSI connectors"),
+        BOTH,
+        exceptions.NodeValidationFailed,
+        "no iSCSI connectors",
+    ),
+    "the deploy interface": (
+        lambda fake, node: fake.invalidate(node, "deploy", "no iSCSI connectors"),
+        BOTH,
+        exceptions.NodeValidationFailed,
+        "no iSCSI connectors",
+    ),
+    "the deployment": (
+        lambda fake, node: fake.fail_next("deploy", "storage is on fire", node),
+        BOTH,
+        exceptions.DeployFailed,
+        "on fire",
+    ),
+}
+
+
+@pytest.mark.parametrize("why", FAILURES)
+def test_what_fails_leaves_nothing(
+    stage: Stage, fake: FakeIronic, storage_node: str, why: str
 ) -> None:
+    fault, devices, error, says = FAILURES[why]
     untouched = stage.trace(storage_node)
-    with pytest.raises(exceptions.VolumeFailed, match="how to connect"):
-        spawn(stage, storage_node, [virt.BlockDevice("v1", 0, {})])
-    assert stage.trace(storage_node) == untouched
-
-
-def test_what_ironic_refuses_is_told_and_nothing_is_left(
-    stage: Stage, fake: FakeIronic, storage_node: str
-) -> None:
-    untouched = stage.trace(storage_node)
-    fake.faults.status(400, "POST", "/volume/targets$", nth=2, body="no such thing")
-    with pytest.raises(exceptions.VolumeFailed, match="no such thing") as caught:
-        spawn(stage, storage_node)
-    assert caught.value.volume == "data"
-    assert stage.trace(storage_node) == untouched
-    assert targets(fake, storage_node) == []
-
-
-@pytest.mark.parametrize("interface", ["storage", "deploy"])
-def test_after_a_failed_validation_nothing_is_left(
-    stage: Stage, fake: FakeIronic, storage_node: str, interface: str
-) -> None:
-    untouched = stage.trace(storage_node)
-    fake.invalidate(storage_node, interface, "no iSCSI connectors are configured")
-    with pytest.raises(exceptions.NodeValidationFailed, match="no iSCSI connectors"):
-        spawn(stage, storage_node)
-    assert stage.trace(storage_node) == untouched
-    assert targets(fake, storage_node) == []
-
-
-def test_after_a_failed_deployment_nothing_is_left(
-    stage: Stage, fake: FakeIronic, storage_node: str
-) -> None:
-    untouched = stage.trace(storage_node)
-    fake.fail_next("deploy", "storage is on fire", storage_node)
-    with pytest.raises(exceptions.DeployFailed, match="on fire"):
-        spawn(stage, storage_node)
+    fault(fake, storage_node)
+    with pytest.raises(error, match=says) as caught:
+        spawn(stage, storage_node, devices)
+    if why == "Ironic refuses it":
+        assert caught.value.volume == "data"
     assert stage.trace(storage_node) == untouched
     assert targets(fake, storage_node) == []
 
