@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ironic_virt import virt
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.stage import Service, Stage, make_conf
 
@@ -45,3 +46,15 @@ def stage(fake: FakeIronic, set_stage: Callable[..., Stage]) -> Stage:
 def node(fake: FakeIronic) -> str:
     """The uuid of a free node with one port."""
     return fake.add_node(ports=1, resource_class="gold")
+
+
+@pytest.fixture
+def two_ports(fake: FakeIronic) -> str:
+    """The uuid of a free node with room for two VIFs."""
+    return fake.add_node(ports=2, resource_class="gold")
+
+
+@pytest.fixture
+def instance(stage: Stage, node: str) -> virt.Instance:
+    """An instance that is active."""
+    return stage.active(node)

@@ -279,6 +279,15 @@ class Stage:
 
         self.service.on_abort_question = hook
 
+    def active(self, node: str) -> virt.Instance:
+        """Our instance, active on a node; what was asked and reported until then is forgotten."""
+        placed = self.instance(node)
+        self.spawn(placed)
+        self.fake.advance(60)
+        self.fake.requests.clear()
+        self.service.steps.clear()
+        return placed
+
     def spawn(
         self,
         instance: virt.Instance,

@@ -27,11 +27,8 @@ def fake() -> FakeIronic:
 @pytest.fixture
 def instance(stage: Stage, node: str, fake: FakeIronic) -> virt.Instance:
     """An instance that is active, on a node with a serial console."""
-    placed = stage.instance(node)
-    stage.spawn(placed)
-    fake.advance(60)
+    placed = stage.active(node)
     serial_line(fake, node)
-    fake.requests.clear()
     return placed
 
 

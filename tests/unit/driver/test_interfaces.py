@@ -19,23 +19,9 @@ THIRD = virt.Vif("5f1f0000-0000-4000-8000-000000000003")
 
 
 @pytest.fixture
-def two_ports(fake: FakeIronic) -> str:
-    """A node with room for two VIFs."""
-    return fake.add_node(ports=2, resource_class="gold")
-
-
-@pytest.fixture
 def instance(stage: Stage, two_ports: str, fake: FakeIronic) -> virt.Instance:
     """An instance that is active, with one VIF."""
-    return active(stage, two_ports)
-
-
-def active(stage: Stage, node: str) -> virt.Instance:
-    placed = stage.instance(node)
-    stage.spawn(placed)
-    stage.fake.advance(60)
-    stage.fake.requests.clear()
-    return placed
+    return stage.active(two_ports)
 
 
 def attach(stage: Stage, instance: virt.Instance, vif: virt.Vif = OTHER) -> None:
@@ -148,7 +134,7 @@ def test_a_node_that_changed_under_the_lock_gets_no_vif(
     """And it keeps those that it has."""
     node = fake.add_node(ports=2, shard="ours")
     stage = set_stage(fake, shard_key="ours")
-    instance = active(stage, node)
+    instance = stage.active(node)
     locked = f"Node {node} is locked by host a, please retry"
     when = meanwhile(lambda: change(fake, node), hits=True)
     fake.faults.status(409, "(POST|DELETE)", "/vifs", locked, when=when)
@@ -164,7 +150,7 @@ def test_outside_the_shard_nothing_is_sent(
 ) -> None:
     node = fake.add_node(ports=2, shard="ours")
     stage = set_stage(fake, shard_key="ours")
-    instance = active(stage, node)
+    instance = stage.active(node)
     leaves_the_shard(fake, node)
     with pytest.raises(exceptions.NodeNotOurs):
         act(stage, instance)
@@ -272,7 +258,7 @@ def test_nothing_is_taken_off_a_node_that_is_no_longer_ours(
 ) -> None:
     node = fake.add_node(ports=2, shard="ours")
     stage = set_stage(fake, shard_key="ours")
-    instance = active(stage, node)
+    instance = stage.active(node)
     note = noted(fake, node, then=lambda: change(fake, node))
     fake.faults.status(500, "POST", "/vifs$", "no such segment", when=note)
     with pytest.raises(exceptions.VifAttachFailed, match="no such segment") as caught:
@@ -335,7 +321,7 @@ def test_an_attach_that_got_no_answer_leaves_nothing(
     set_stage: Callable[..., Stage], fake: FakeIronic, status: int | None, retries: int
 ) -> None:
     node = fake.add_node(ports=2)
-    instance = active(set_stage(fake), node)
+    instance = set_stage(fake).active(node)
     stage = set_stage(fake, api_max_retries=retries)
     unanswered(fake, node, retries, status)
     # Of the same kind as before: Ironic was not to be asked, and may be asked again.
@@ -353,7 +339,7 @@ def test_where_ironic_stays_away_nobody_says_that_a_vif_is_gone(
     set_stage: Callable[..., Stage], fake: FakeIronic
 ) -> None:
     node = fake.add_node(ports=2)
-    instance = active(set_stage(fake), node)
+    instance = set_stage(fake).active(node)
     stage = set_stage(fake, api_max_retries=2)
     unanswered(fake, node, 2, None)
     looks = fake.faults.reset("GET", "/vifs$", count=None)
@@ -394,7 +380,7 @@ def test_a_refusal_that_can_not_be_looked_into_is_told_of(
     set_stage: Callable[..., Stage], fake: FakeIronic
 ) -> None:
     node = fake.add_node(ports=2)
-    instance = active(set_stage(fake), node)
+    instance = set_stage(fake).active(node)
     stage = set_stage(fake, api_max_retries=1)
     attach(stage, instance)
     fake.faults.reset("GET", "/vifs$", count=None)

@@ -22,17 +22,6 @@ PARTITION = virt.ImageMeta(
 )
 
 
-@pytest.fixture
-def instance(stage: Stage, node: str, fake: FakeIronic) -> virt.Instance:
-    """An instance that is active."""
-    placed = stage.instance(node)
-    stage.spawn(placed)
-    fake.advance(60)
-    fake.requests.clear()
-    stage.service.steps.clear()
-    return placed
-
-
 def rebuild(
     stage: Stage,
     instance: virt.Instance,
@@ -277,10 +266,7 @@ def test_what_happens_while_the_config_drive_is_made_is_seen_before_the_node_is_
 ) -> None:
     node = fake.add_node(ports=1, resource_class="gold", shard="ours")
     stage = set_stage(fake, shard_key="ours")
-    instance = stage.instance(node)
-    stage.spawn(instance)
-    fake.advance(60)
-    fake.requests.clear()
+    instance = stage.active(node)
     stage.service.on_config_drive = lambda: fake.set_node(node, **changes)
     with pytest.raises(exceptions.RebuildFailed) as caught:
         rebuild(stage, instance)

@@ -21,16 +21,6 @@ def fake() -> FakeIronic:
     return FakeIronic(durations=DURATIONS)
 
 
-@pytest.fixture
-def instance(stage: Stage, node: str, fake: FakeIronic) -> virt.Instance:
-    """An instance that is active."""
-    placed = stage.instance(node)
-    stage.spawn(placed)
-    fake.advance(60)
-    fake.requests.clear()
-    return placed
-
-
 def rescue(stage: Stage, instance: virt.Instance, password: str = SECRET) -> None:
     stage.driver.rescue(instance, password)
 

@@ -298,12 +298,6 @@ def test_somebody_takes_the_node_between_two_vifs(
     assert fake.vifs(two_ports) == [VIF]
 
 
-@pytest.fixture
-def two_ports(fake: FakeIronic) -> str:
-    """A node with room for two VIFs."""
-    return fake.add_node(ports=2)
-
-
 def test_a_vif_that_a_former_attempt_has_attached_is_no_error(
     stage: Stage, fake: FakeIronic, two_ports: str
 ) -> None:
