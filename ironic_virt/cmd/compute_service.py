@@ -21,8 +21,7 @@ PROJECT = "ironic-virt"
 _DESCRIPTION = """\
 Deploy instances on bare metal through OpenStack Ironic: the reference compute
 service. It carries out what 'ironic-virt server create' and the like write into
-the database, until it is told to end by SIGTERM. SIGHUP has it read its files
-anew.
+the database, until SIGTERM ends it. SIGHUP has it read its files again.
 """
 
 

@@ -99,10 +99,10 @@ examples:
         return _shown(flavor)
 
     def _check(self, flavor: virt.Flavor) -> None:
-        from ironic_virt.compute import flavors
+        from ironic_virt.compute.api import check_flavor
 
         try:
-            flavors.check(flavor)
+            check_flavor(flavor)
         except exceptions.InvalidExtraSpec as error:
             self.refuse(str(error))
 

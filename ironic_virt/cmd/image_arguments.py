@@ -59,7 +59,7 @@ def lone_option(parsed_args: argparse.Namespace) -> str | None:
 def image(parsed_args: argparse.Namespace) -> virt.ImageMeta:
     """The image that is asked for.
 
-    :raises InvalidRequest: there can't be such a one.
+    :raises InvalidRequest: Ironic would not take it.
     """
     return images.image(
         parsed_args.image,

@@ -41,7 +41,7 @@ def given(
 
     :param stdin: the process's own by default.
     :param ask: asks for one without showing it.
-    :raises InvalidRequest: it can't be had, or can't be one.
+    :raises InvalidRequest: it can't be read, or is not a password.
     """
     if parsed_args.password is not None:
         return passwords.checked(parsed_args.password)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exceptions
 from ironic_virt.cmd import arguments, configured, output, server_view, waiting
+from ironic_virt.compute.states import ALL_STATUSES
 from ironic_virt.compute.verbs import BY_NAME
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ class List(output.Lister):
             "--status",
             metavar="<status>",
             type=str.upper,
-            choices=server_view.ALL_STATUSES,
-            help=f"Only those in this status: {', '.join(server_view.ALL_STATUSES)}.",
+            choices=ALL_STATUSES,
+            help=f"Only those in this status: {', '.join(ALL_STATUSES)}.",
         )
         parser.add_argument("--host", metavar="<host>", help="Only those of this compute service.")
         parser.add_argument("--node", metavar="<uuid>", help="Only those on this node.")
@@ -171,15 +172,6 @@ class Stop(Ask):
     """Power servers off."""
 
     verb = "stop"
-
-
-class Unrescue(Ask):
-    """Unrescue servers: boot their own systems again.
-
-    One whose unrescue has failed is in status ERROR, and can be unrescued again.
-    """
-
-    verb = "unrescue"
 
 
 class Reboot(Ask):

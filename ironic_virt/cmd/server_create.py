@@ -50,8 +50,8 @@ examples:
       --image 3f0c7c1e-4a3a-4d52-a0f6-0b7d1b0a4f0e
 
 exit codes:
-  0 asked for, or with --wait: built; 1 there is no node, or building failed; 2 asked
-  for wrongly: nothing was created
+  0 requested, or with --wait: built; 1 there is no node, or building failed; 2 wrong
+  arguments: nothing was created
 """
 
     def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:

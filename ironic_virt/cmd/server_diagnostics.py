@@ -34,7 +34,7 @@ _STATES = {0: "pending", 1: "running", 3: "paused", 4: "shutdown", 6: "crashed",
 class Show(instance_driver.AskIronic):
     """Show what Ironic knows of a server that runs: its power, and the hardware under it.
 
-    Ironic doesn't look into a running system: what that uses is known to nobody here.
+    Ironic doesn't look into a running system, so what that uses is not shown.
     """
 
     def get_epilog(self) -> str:

@@ -11,7 +11,7 @@ from ironic_virt.cmd import image_arguments, server_asked
 
 
 class Rebuild(server_asked.AskOne):
-    """Rebuild a server: have an image written onto its node anew.
+    """Rebuild a server: write an image onto its node again.
 
     All that is on its disk is lost. It keeps its node, its ports and its ID, and gets a
     new config drive. If it is refused before Ironic has begun, the server stays as it

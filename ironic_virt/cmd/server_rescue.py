@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ironic_virt.cmd import output, password_arguments, server_asked, server_view
+from ironic_virt.cmd import output, password_arguments, server, server_asked, server_view
 from ironic_virt.compute import passwords
 from ironic_virt.compute.errors import RequestTimeout
 
@@ -75,3 +75,12 @@ exit codes:
                 # It still holds, and nobody else knows it.
                 self.app.stderr.write(f"The password is {self._made_up}\n")
             raise
+
+
+class Unrescue(server.Ask):
+    """Unrescue servers: boot their own systems again.
+
+    One whose unrescue has failed is in status ERROR, and can be unrescued again.
+    """
+
+    verb = "unrescue"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ironic_virt import virt
 from ironic_virt.cmd.output import Json, Words, when
-from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.compute.states import BUSY_STATUSES, STATUSES, VmState
 
 if TYPE_CHECKING:
     from ironic_virt.compute.db.records import Action, Fault, Instance
@@ -42,21 +42,6 @@ SHOW_COLUMNS = (
     "updated",
     "user_id",
 )
-STATUSES = {
-    VmState.BUILDING: "BUILD",
-    VmState.ACTIVE: "ACTIVE",
-    VmState.STOPPED: "SHUTOFF",
-    VmState.RESCUED: "RESCUE",
-    VmState.ERROR: "ERROR",
-    VmState.DELETED: "DELETED",
-}
-_BUSY = {
-    TaskState.REBOOTING: "REBOOT",
-    TaskState.REBOOTING_HARD: "HARD_REBOOT",
-    TaskState.REBUILDING: "REBUILD",
-}
-ALL_STATUSES = (*STATUSES.values(), *_BUSY.values())
-
 _POWER = {
     virt.PowerState.NOSTATE: "NOSTATE",
     virt.PowerState.RUNNING: "Running",
@@ -70,7 +55,7 @@ _POWER = {
 def status(instance: Instance) -> str:
     """What an instance is, in one word."""
     words: dict[str, str] = {state.value: word for state, word in STATUSES.items()}
-    busy: dict[str, str] = {task.value: word for task, word in _BUSY.items()}
+    busy: dict[str, str] = {task.value: word for task, word in BUSY_STATUSES.items()}
     return busy.get(instance.task_state or "") or words.get(
         instance.vm_state, instance.vm_state.upper()
     )
@@ -78,11 +63,11 @@ def status(instance: Instance) -> str:
 
 def conditions(wanted: str) -> dict[str, Any]:
     """What ``instances.list`` is asked for, to get those in a status."""
-    for task, word in _BUSY.items():
+    for task, word in BUSY_STATUSES.items():
         if word == wanted:
             return {"tasks": [task]}
     (state,) = (state for state, word in STATUSES.items() if word == wanted)
-    return {"vm_state": state, "no_tasks": list(_BUSY)}
+    return {"vm_state": state, "no_tasks": list(BUSY_STATUSES)}
 
 
 def power(instance: Instance) -> Words:

@@ -14,15 +14,12 @@ from ironic_virt import virt
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
+from ironic_virt.compute.actions import DEPLOYED
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Instance, NewInstance
 from ironic_virt.compute.errors import InvalidRequest
 from ironic_virt.compute.states import VmState
 
-_VM_STATES = {
-    states.ACTIVE: VmState.ACTIVE,
-    states.RESCUE: VmState.RESCUED,
-}
 _POWER = {
     states.POWER_ON: virt.PowerState.RUNNING,
     states.POWER_OFF: virt.PowerState.SHUTDOWN,
@@ -41,13 +38,13 @@ def adopt(database: Database, client: IronicClient, node: str, flavor: virt.Flav
     :raises IronicError: Ironic could not be asked, or has no such node.
     """
     found = client.get_node(node)
-    if found.instance_uuid is None or found.provision_state not in _VM_STATES:
+    if found.instance_uuid is None or found.provision_state not in DEPLOYED:
         raise InvalidRequest(
             f"no instance is deployed there: the node is {found.provision_state}, and its "
             f"instance is {found.instance_uuid or 'none'}"
         )
     power_state = _POWER.get(found.power_state or "", virt.PowerState.NOSTATE)
-    vm_state = _VM_STATES[found.provision_state]
+    vm_state = DEPLOYED[found.provision_state]
     if vm_state is VmState.ACTIVE and power_state is virt.PowerState.SHUTDOWN:
         vm_state = VmState.STOPPED
     info: dict[str, Any] = dict(found.instance_info or {})

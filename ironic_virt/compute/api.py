@@ -21,7 +21,6 @@ from typing import Any
 from oslo_config import cfg
 
 from ironic_virt import exceptions, virt
-from ironic_virt.compute import flavors
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.errors import ClaimLost, InvalidRequest, RequestTimeout
 from ironic_virt.compute.placing import candidates, only, place
@@ -73,7 +72,7 @@ class Requests:
     :param database: opened.
     :param scheduler: chooses nodes; by default the one that ``conf`` describes.
     :param source: where it finds them; by default the database.
-    :param wake: told that something was asked for; for a service in this process.
+    :param wake: called after each request; for a service in this process.
     :param clock: monotonic, in seconds.
     """
 
@@ -126,7 +125,7 @@ class Requests:
         for port in wanted.ports:
             if other := self._db.instances.instance_of_port(port.id):
                 raise InvalidRequest(f"instance {other} has the port {port.id}")
-        flavors.check(wanted.flavor)
+        check_flavor(wanted.flavor)
         spec = RequestSpec.from_flavor(
             wanted.flavor, instance_uuid=wanted.uuid, image=wanted.image
         )
@@ -183,7 +182,7 @@ class Requests:
     ) -> list[Outcome]:
         """Wait until each of them has ended.
 
-        :param told: called with an instance whenever it has come further.
+        :param told: called with an instance each time that its record has changed.
         :param ended: called with each outcome as it is known.
         :param timeout: in seconds.
         :returns: in the order of ``requests``.
@@ -336,6 +335,19 @@ def has_failed(request: Request) -> bool:
     return request.instance.vm_state == VmState.ERROR
 
 
+def check_flavor(flavor: virt.FlavorLike) -> None:
+    """See that a flavor's extra specs can be read.
+
+    :raises InvalidExtraSpec: one that is understood has an impossible value.
+    """
+    RequestSpec.from_flavor(flavor)
+    if any(name.startswith("ironic:") for name in flavor.extra_specs):
+        # The driver takes long to import, and most commands do without it.
+        from ironic_virt.driver.deploy import steps
+
+        steps.wanted(flavor)
+
+
 def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments as JSON has them, without those that are not given."""
     return {
@@ -347,7 +359,7 @@ def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check(wanted: records.NewInstance, least: int, most: int) -> None:
     if not 1 <= least <= most:
-        raise InvalidRequest(f"from {least} to {most} instances: that can't be")
+        raise InvalidRequest(f"from {least} to {most} instances is not a range from 1")
     if len(f"{wanted.display_name or ''}-{most}") > LONGEST_NAME:
         raise InvalidRequest(f"the name is too long: at most {LONGEST_NAME} characters")
     if wanted.ports and most > 1:

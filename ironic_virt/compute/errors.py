@@ -212,7 +212,7 @@ class FlavorExists(RecordsError):
 
 
 class InvalidRequest(RecordsError):
-    """Something was asked for that can't be; nothing was written."""
+    """The request is impossible; nothing was written."""
 
 
 class RequestTimeout(RecordsError):

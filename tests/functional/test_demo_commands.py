@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from ironic_virt.cmd.demo.commands import Commands
-from ironic_virt.cmd.demo.errors import DemoFailed, Interrupted
-from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.demo.interrupts import DemoFailed, Interrupted, Interrupts
 from ironic_virt.cmd.progress import Display
 
 

@@ -20,8 +20,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from typing import NoReturn, TextIO
 
-from ironic_virt.cmd.demo.errors import DemoFailed
-from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.demo.interrupts import DemoFailed, Interrupts
 from ironic_virt.cmd.progress import Display
 
 PROGRAM = "ironic-virt"

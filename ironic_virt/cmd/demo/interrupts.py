@@ -20,10 +20,32 @@ from collections.abc import Callable, Collection, Iterator
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from ironic_virt.cmd.demo.errors import Interrupted
+from ironic_virt import exceptions
 
 # How late a signal may be noticed, in seconds.
 _LOOK = 0.05
+
+
+class DemoFailed(exceptions.IronicVirtError):
+    """The demo can't go on; the message is one line for whoever runs it."""
+
+
+class Interrupted(BaseException):
+    """A signal asked the demo to end.
+
+    No :class:`Exception`, so that nothing on the way mistakes it for a failure.
+
+    :ivar signum: the signal's number.
+    """
+
+    def __init__(self, signum: int) -> None:
+        self.signum = signum
+        super().__init__(signum)
+
+    @property
+    def exit_code(self) -> int:
+        """As shells report a program that a signal ended."""
+        return 128 + self.signum
 
 
 class Interrupts:

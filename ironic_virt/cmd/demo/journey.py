@@ -17,8 +17,7 @@ from typing import Protocol
 from ironic_virt import virt
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
-from ironic_virt.cmd.demo.errors import DemoFailed
-from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.demo.interrupts import DemoFailed, Interrupts
 from ironic_virt.cmd.demo.report import InstanceView, NodeView, Report
 from ironic_virt.cmd.demo.servers import RESOURCE_CLASS
 from ironic_virt.cmd.demo.service import free_places

@@ -23,8 +23,7 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.cmd.demo import report as reports
 from ironic_virt.cmd.demo import servers, service
 from ironic_virt.cmd.demo.commands import ENVIRONMENT, Commands, preload
-from ironic_virt.cmd.demo.errors import Interrupted
-from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.demo.interrupts import Interrupted, Interrupts
 from ironic_virt.cmd.demo.journey import Journey
 from ironic_virt.cmd.demo.report import Report
 from ironic_virt.cmd.progress import Display, takes_pictures

@@ -20,8 +20,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.cmd.demo.errors import DemoFailed
-from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.demo.interrupts import DemoFailed, Interrupts
 from ironic_virt.cmd.progress import Display
 
 _TRACK = "ironic"

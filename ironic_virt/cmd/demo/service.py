@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from ironic_virt.cmd.demo.errors import DemoFailed
-from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.demo.interrupts import DemoFailed, Interrupts
 
 if TYPE_CHECKING:
     from ironic_virt.compute.db import Database

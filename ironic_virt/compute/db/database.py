@@ -16,12 +16,18 @@ from ironic_virt.compute.db.claims import Claims
 from ironic_virt.compute.db.compute_nodes import ComputeNodes
 from ironic_virt.compute.db.flavors import Flavors
 from ironic_virt.compute.db.history import Actions, Faults
-from ironic_virt.compute.db.instances import Instances
+from ironic_virt.compute.db.instance_outcomes import InstanceOutcomes
+from ironic_virt.compute.db.instance_requests import InstanceRequests
+from ironic_virt.compute.db.instance_rows import InstanceRows
 from ironic_virt.compute.db.moves import Moves
 from ironic_virt.compute.db.pools import Pools
 from ironic_virt.compute.db.services import Services
 from ironic_virt.compute.db.transactions import SIZE, Transactions
 from ironic_virt.conf import database
+
+
+class Instances(InstanceRows, InstanceRequests, InstanceOutcomes):
+    """The records of instances: reading, requesting, and writing what became of a request."""
 
 
 class Database:

@@ -236,7 +236,7 @@ class NodePool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewInstance:
-    """What somebody asks for, before there is a record of it.
+    """What a new instance is to be, before there is a record of it.
 
     :param user_data: the user's script or document, bytes if it is no text; never logged.
     :param requested_node: the uuid of the only node that will do.
@@ -395,24 +395,9 @@ class FaultReport:
         return cls(message or one_line(error), details=noted or None)
 
 
-def flavor_from(value: Mapping[str, Any]) -> virt.Flavor:
-    """A flavor from its JSON form."""
-    return virt.Flavor(**value)
-
-
-def image_from(value: Mapping[str, Any]) -> virt.ImageMeta:
-    """An image from its JSON form."""
-    return virt.ImageMeta(**value)
-
-
-Plain = virt.Flavor | virt.ImageMeta | virt.Vif
-"""What has a JSON form."""
-
-
-def plain(value: Plain) -> dict[str, Any]:
+def plain(value: virt.Flavor | virt.ImageMeta | virt.Vif) -> dict[str, Any]:
     """The JSON form of a flavor, an image or a port."""
-    fields = (field.name for field in dataclasses.fields(value))
-    found = {name: getattr(value, name) for name in fields}
+    found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return {
         name: dict(content) if isinstance(content, Mapping) else content
         for name, content in found.items()

@@ -23,7 +23,7 @@ class Loop:
     :param interval: seconds between the end of a round and the next one, asked
         before each wait; 0: only when woken.
     :param fatal: kinds of errors that end the loop.
-    :param on_fatal: told of such an error, in the loop's thread.
+    :param on_fatal: called with such an error, in the loop's thread.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 """Keeps the instances' records as the hardware is: on, off, or not there any more.
 
-What somebody did to a node behind the service's back is taken as it is: an instance
+What was done to a node behind the service's back is taken as it is: an instance
 whose node was switched off is stopped.  Or, if that is wanted, it is undone: then a
 request to start the instance, or to stop it, is written down together with what was seen.
 An instance that no node carries any more is in error, after Ironic itself has said so.
@@ -22,11 +22,10 @@ from ironic_virt.compute.actions import VM_STATES
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import FaultReport, Instance
 from ironic_virt.compute.errors import one_line
-from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.compute.states import OWN_POWER, SETTLED, TaskState, VmState
 
 LOG = logging.getLogger(__name__)
 
-_SETTLED = (VmState.ACTIVE, VmState.STOPPED, VmState.RESCUED)
 _SHOWN = 10
 
 
@@ -57,7 +56,7 @@ class PowerSync:
         :raises DatabaseUnreachable: the records can't be read or written.
         """
         self._look_for_strangers()
-        for instance in self._instances.settled(self._host, _SETTLED):
+        for instance in self._instances.settled(self._host, SETTLED):
             try:
                 power_state = self._driver.get_info(instance).state
             except exceptions.InstanceNotFound as error:
@@ -91,8 +90,7 @@ class PowerSync:
 
     def _compare(self, instance: Instance, power_state: virt.PowerState) -> None:
         vm_state = VmState(instance.vm_state)
-        if vm_state is not VmState.RESCUED:
-            # The rescue system's power says nothing of the instance's own.
+        if vm_state in OWN_POWER:
             vm_state = VM_STATES.get(power_state, vm_state)
         if (instance.power_state, instance.vm_state) == (power_state, vm_state):
             return

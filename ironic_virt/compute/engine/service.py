@@ -46,7 +46,7 @@ from ironic_virt.compute.verbs import Threads
 LOG = logging.getLogger(__name__)
 
 CANCEL_SECONDS = 5.0
-"""How long tasks that were told to end may take to do so."""
+"""How long tasks may take to end when the service stops."""
 
 
 def _threads(size: int) -> concurrent.futures.Executor:
@@ -62,7 +62,7 @@ class Service:
     :param conf: options, loaded and checked.
     :param database: the records; their schema has been checked.
     :param version: of the software, for the records.
-    :param on_fatal: told, in some thread, that the service can't go on.
+    :param on_fatal: called from any thread with an error that ends the service.
     :param on_round: called after each look at what is wanted, as a sign of life.
     :param load_driver: makes the driver.
     :param make_executor: makes the threads, given how many, that tasks run in.
@@ -182,7 +182,7 @@ class Service:
         self._loops["tasks"].wake()
 
     def reload(self) -> None:
-        """Read the files anew; what is mutable holds from now on, or the next refresh on."""
+        """Read the files again; mutable options hold from now on, or from the next refresh on."""
         try:
             changed = self._conf.mutate_config_files()
             for warning in options.check(self._conf):
@@ -191,7 +191,7 @@ class Service:
             LOG.error("The changed options can't all be used: %s", error)
         else:
             names = sorted(f"[{group or 'DEFAULT'}] {name}" for group, name in changed)
-            LOG.info("Read the files anew; changed: %s", ", ".join(names) or "nothing")
+            LOG.info("Read the files again; changed: %s", ", ".join(names) or "nothing")
         for loop in self._loops.values():
             loop.wake()
 

@@ -3,16 +3,16 @@
 """What the signals ask of a compute service's process.
 
 SIGTERM and SIGINT ask it to end in order, and a second one ends it at once;
-SIGHUP asks it to read its files anew.  A handler only puts a note into a queue
+SIGHUP asks it to read its files again.  A handler only puts a note into a queue
 that the main thread waits on, so a signal is never dealt with in the middle of
 something.
 
 This is plain :mod:`signal` and not cotyledon, nor oslo.service, whose threading
-backend is cotyledon.  Both run a service in a child process and start it anew
+backend is cotyledon.  Both run a service in a child process and start it again
 whenever it ends, and that is wrong here: a process whose host name another one
 has taken over must stay down, or the two would take it from each other for
 ever, and a wrong configuration must be one line and an exit code and not an
-endless series of children.  Starting a service anew is what systemd is for.
+endless series of children.  Starting a service again is what systemd is for.
 
 Only the main thread may enter it and wait; any thread may :meth:`Signals.fail`.
 """
@@ -38,7 +38,7 @@ class Stop:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reload:
-    """The files are to be read anew."""
+    """The files are to be read again."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

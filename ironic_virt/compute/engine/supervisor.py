@@ -2,8 +2,8 @@
 
 """Telling systemd how the process is: sd_notify, without its library.
 
-Where ``NOTIFY_SOCKET`` is not set nothing is sent.  A supervisor that can't be told is no
-reason to fail.
+Where ``NOTIFY_SOCKET`` is not set nothing is sent.  A message that can't be sent is no reason
+to fail.
 """
 
 from __future__ import annotations
@@ -48,4 +48,4 @@ class Supervisor:
                 channel.setblocking(False)
                 channel.sendto(state.encode(), self._address)
         except OSError as error:
-            LOG.debug("The supervisor can't be told %s: %s", state, error)
+            LOG.debug("%s could not be sent to the supervisor: %s", state, error)

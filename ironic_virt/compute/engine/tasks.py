@@ -192,7 +192,7 @@ class Tasks:
             self._put_off(wanted, "the database can't be used")
         except Exception:
             LOG.exception("Instance %s: %s broke off", instance.uuid, task)
-            self._put_off(wanted, "of an error that nobody expected")
+            self._put_off(wanted, "of an unexpected error")
         return Result.PUT_OFF
 
     def _put_off(self, wanted: Wanted, reason: str) -> None:

@@ -129,7 +129,7 @@ class ServiceVirtAPI(virt.VirtAPI):
         return self._db.instances.get(instance.uuid).properties
 
     def report_progress(self, instance: virt.InstanceLike, step: str, detail: str = "") -> None:
-        """Write it down for whoever waits; nothing depends on it."""
+        """Write it into the record for commands that wait; nothing depends on it."""
         try:
             self._db.instances.progress(instance.uuid, step, detail)
         except RecordsError as error:

@@ -9,7 +9,7 @@ import pytest
 
 from ironic_virt.cmd import shell
 from ironic_virt.cmd.demo import run as demo
-from ironic_virt.cmd.demo.errors import DemoFailed
+from ironic_virt.cmd.demo.interrupts import DemoFailed
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ironic_virt.cmd.demo.errors import Interrupted
-from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.demo.interrupts import Interrupted, Interrupts
 from tests import signals
 
 

@@ -16,8 +16,7 @@ from msgspec import structs
 
 from ironic_virt import virt
 from ironic_virt.baremetal.node import Node
-from ironic_virt.cmd.demo.errors import DemoFailed, Interrupted
-from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.demo.interrupts import DemoFailed, Interrupted, Interrupts
 from ironic_virt.cmd.demo.journey import Journey
 from ironic_virt.cmd.demo.report import Report
 from ironic_virt.cmd.progress import Display

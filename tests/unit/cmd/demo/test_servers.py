@@ -11,8 +11,7 @@ import pytest
 import real_ironic
 from ironic_virt import exceptions, testing
 from ironic_virt.cmd.demo import servers
-from ironic_virt.cmd.demo.errors import DemoFailed
-from ironic_virt.cmd.demo.interrupts import Interrupts
+from ironic_virt.cmd.demo.interrupts import DemoFailed, Interrupts
 from ironic_virt.cmd.progress import Display
 
 

@@ -245,7 +245,7 @@ def test_changed_options_hold_from_the_next_refresh(
     write_conf(records, "compute1", ironic={"conductor_group": "two"})
     with caplog.at_level(logging.INFO):
         stage.service.reload()
-    assert "Read the files anew; changed: [ironic] conductor_group" in caplog.messages
+    assert "Read the files again; changed: [ironic] conductor_group" in caplog.messages
     stage.service.refresh()
     stage.service.report()
     assert set(stage.db.compute_nodes.uuids("compute1")) == {one, two}
