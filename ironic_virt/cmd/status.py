@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt-status upgrade check``: whether a host is ready for this version of the package.
+
+It is run with the file of the host's service, before that is started again.  Where
+``compute_driver`` is this driver's name for Nova, the file is a nova-compute's; else it is one
+of the reference compute service.  Nothing is changed.
+
+Exit codes are those of oslo.upgradecheck: 0 ready, 1 with warnings, 2 not ready, 255 the check
+itself failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import enum
+import importlib
+import pathlib
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from oslo_config import cfg
+
+from ironic_virt import conf as our_conf
+from ironic_virt import exceptions
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.http.versions import BASE
+from ironic_virt.sharding.policy import Policy
+
+_DEFAULT_FILES = ("/etc/nova/nova.conf", "/etc/ironic-virt/ironic-virt.conf")
+_NOT_CHECKED = 255
+_OF_NOVA = ("ironic_virt.IronicDriver", "ironic.IronicDriver")
+
+
+class Level(enum.Enum):
+    """How a check ends; the names are those of oslo.upgradecheck."""
+
+    SUCCESS = "success"
+    WARNING = "warning"
+    FAILURE = "failure"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a check says."""
+
+    level: Level = Level.SUCCESS
+    words: str = ""
+
+
+Check = Callable[[cfg.ConfigOpts], Verdict]
+
+
+def check_release(conf: cfg.ConfigOpts) -> Verdict:
+    """Whether the driver works with this release of Nova."""
+    from ironic_virt.nova import release
+
+    try:
+        release.check()
+    except exceptions.InvalidConfiguration as exc:
+        return Verdict(Level.FAILURE, str(exc))
+    return Verdict()
+
+
+def check_novas_options(conf: cfg.ConfigOpts) -> Verdict:
+    """Whether the options of ``[ironic]`` can be used, and somebody reads each."""
+    from nova.conf import ironic as nova_ironic
+
+    from ironic_virt.conf import ironic, unknown
+    from ironic_virt.nova import options
+
+    try:
+        options.settle(conf)
+        known = ironic.known_names(conf) | unknown.names(nova_ironic.ironic_options)
+        return _warned(unknown.check(conf, ironic.GROUP, known))
+    except exceptions.InvalidConfiguration as exc:
+        return Verdict(Level.FAILURE, str(exc))
+
+
+def check_options(conf: cfg.ConfigOpts) -> Verdict:
+    """The same for all options of the reference compute service."""
+    try:
+        return _warned(our_conf.check(conf))
+    except exceptions.InvalidConfiguration as exc:
+        return Verdict(Level.FAILURE, str(exc))
+
+
+def check_sharding(conf: cfg.ConfigOpts) -> Verdict:
+    """Whether it is clear which nodes are the service's, without what is deprecated."""
+    try:
+        return _warned(Policy.from_conf(conf, conf.host).warnings)
+    except exceptions.InvalidConfiguration as exc:
+        return Verdict(Level.FAILURE, str(exc))
+
+
+def check_ironic(conf: cfg.ConfigOpts) -> Verdict:
+    """Whether Ironic can be asked, and can filter as the options want it."""
+    try:
+        versions = IronicClient.from_conf(conf).single_try().versions
+        if versions.maximum < BASE:
+            return Verdict(
+                Level.FAILURE, f"Ironic's API is {versions.maximum}, the oldest is {BASE}"
+            )
+        Policy.from_conf(conf, conf.host).target.check_server(versions)
+    except exceptions.IronicVirtError as exc:
+        return Verdict(Level.FAILURE, str(exc))
+    return Verdict(words=f"Ironic's API is {versions.maximum}")
+
+
+def check_database(conf: cfg.ConfigOpts) -> Verdict:
+    """Whether the records' tables are those of this version of the package."""
+    from ironic_virt.compute.db import Database
+
+    database = Database(conf, patient=False)
+    try:
+        version, needed = database.version(), database.needed_version
+    except exceptions.IronicVirtError as exc:
+        return Verdict(Level.FAILURE, str(exc))
+    finally:
+        database.close()
+    if version == needed:
+        return Verdict()
+    found = f"has version {version}" if version is not None else "has no tables"
+    return Verdict(
+        Level.FAILURE, f"{database.url} {found}, {needed} is needed: ironic-virt-manage db sync"
+    )
+
+
+NOVAS_CHECKS: Sequence[tuple[str, Check]] = (
+    ("Release of Nova", check_release),
+    ("Options of [ironic]", check_novas_options),
+    ("Which nodes are the service's", check_sharding),
+    ("Ironic", check_ironic),
+)
+CHECKS: Sequence[tuple[str, Check]] = (
+    ("Options", check_options),
+    ("Which nodes are the service's", check_sharding),
+    ("Ironic", check_ironic),
+    ("Database", check_database),
+)
+
+
+def _warned(warnings: Iterable[str]) -> Verdict:
+    listed = list(warnings)
+    return Verdict(Level.WARNING, ". ".join(listed)) if listed else Verdict()
+
+
+# -- the command --------------------------------------------------------------
+
+
+def is_of_nova(files: Sequence[str]) -> bool:
+    """Whether files are those of a nova-compute; of several the last one counts.
+
+    :raises InvalidConfiguration: one can't be read.
+    """
+    from ironic_virt.fleet import options
+
+    return options.read("", files).driver in _OF_NOVA
+
+
+def _novas_conf() -> cfg.ConfigOpts:
+    """Nova's options, as far as the checks read them, in a configuration of their own."""
+    from nova.conf import ironic as nova_ironic
+    from nova.conf import netconf, utils
+
+    from ironic_virt.nova import options
+
+    conf = cfg.ConfigOpts()
+    netconf.register_opts(conf)
+    # Not by Nova's function: groups that it makes share their options.
+    conf.register_opts(nova_ironic.ironic_options, group="ironic")
+    utils.register_ksa_opts(conf, "ironic", nova_ironic.DEFAULT_SERVICE_TYPE)
+    options.register_opts(conf)
+    return conf
+
+
+def _own_conf() -> cfg.ConfigOpts:
+    from ironic_virt.conf import database
+
+    conf = cfg.ConfigOpts()
+    our_conf.register_opts(conf)
+    database.register_opts(conf)
+    return conf
+
+
+def _commands(conf: cfg.ConfigOpts, checks: Sequence[tuple[str, Check]], library: Any) -> Any:
+    """The commands as oslo.upgradecheck wants them."""
+
+    def asked(check: Check) -> Callable[[Any], Any]:
+        def ask(commands: Any) -> Any:
+            verdict = check(conf)
+            return library.Result(library.Code[verdict.level.name], verdict.words or None)
+
+        return ask
+
+    class Commands(library.UpgradeCommands):  # type: ignore[misc]
+        _upgrade_checks = tuple((name, asked(check)) for name, check in checks)
+
+    return Commands()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``ironic-virt-status`` with ``argv``, the process's own by default."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--config-file", action="append", dest="files", default=[])
+    named = parser.parse_known_args(arguments)[0].files
+    files = named or [path for path in _DEFAULT_FILES if pathlib.Path(path).is_file()][:1]
+    try:
+        library = importlib.import_module("oslo_upgradecheck.upgradecheck")
+        novas = is_of_nova(files)
+        conf, checks = (_novas_conf(), NOVAS_CHECKS) if novas else (_own_conf(), CHECKS)
+    except ModuleNotFoundError as exc:
+        sys.stderr.write(f"ironic-virt-status: {exceptions.ExtrasMissing(exc.name, 'compute')}\n")
+        return _NOT_CHECKED
+    except exceptions.InvalidConfiguration as exc:
+        sys.stderr.write(f"ironic-virt-status: {exc}\n")
+        return _NOT_CHECKED
+    result: int = library.main(
+        conf,
+        project="nova" if novas else "ironic-virt",
+        upgrade_command=_commands(conf, checks, library),
+        argv=arguments,
+        default_config_files=files,
+    )
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())

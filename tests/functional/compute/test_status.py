@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt-status upgrade check`` on the host of a reference compute service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ironic_virt.cmd import manage, status
+from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer, RealClock
+from tests import upgrade_checks
+
+
+@pytest.fixture
+def ironic() -> Iterator[str]:
+    with FakeIronicServer(FakeIronic(clock=RealClock())) as server:
+        yield server.url
+
+
+@pytest.mark.parametrize(("options", "code", "check", "words"), upgrade_checks.CASES)
+def test_what_the_host_is_told(
+    ironic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: dict[str, str],
+    code: int,
+    check: str,
+    words: str,
+) -> None:
+    path = tmp_path / "compute.conf"
+    path.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
+    assert manage.main(["--config-file", str(path), "db", "sync", "-f", "json"]) == 0
+    capsys.readouterr()
+    found, results = upgrade_checks.checked(
+        path, "ironic", capsys, **{"endpoint_override": ironic, **options}
+    )
+    assert found == code, results
+    assert words in upgrade_checks.said(results, check)
+    assert results["Database"] == ""
+
+
+def test_records_of_another_version_are_not_ready(
+    ironic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "compute.conf"
+    code, results = upgrade_checks.checked(path, "ironic", capsys, endpoint_override=ironic)
+    assert code == 2
+    assert "ironic-virt-manage db sync" in results["Database"]
+
+
+def test_a_file_that_can_not_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status.main(["--config-file", str(tmp_path / "none"), "upgrade", "check"]) == 255
+    assert "No such file" in capsys.readouterr().err
