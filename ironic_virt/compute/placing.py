@@ -14,7 +14,7 @@ from typing import TypeVar
 from oslo_config import cfg
 
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import FaultReport, Fence, Instance, NodePool
+from ironic_virt.compute.db.records import FaultReport, Fence, Instance
 from ironic_virt.compute.errors import ClaimLost
 from ironic_virt.compute.states import TaskState
 from ironic_virt.request.spec import RequestSpec
@@ -99,8 +99,7 @@ class Placing:
 
         def claim(node: ComputeNodeLike) -> ComputeNodeLike | None:
             moved = self._db.instances.reschedule(
-                *(instance.uuid, TaskState.SPAWNING, node.uuid, node.host, fault),
-                pool=isinstance(node, NodePool),
+                *(instance.uuid, TaskState.SPAWNING, node, fault),
                 attempts=instance.attempts,
                 tried=given_up,
                 refused=refused,

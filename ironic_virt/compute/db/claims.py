@@ -5,7 +5,7 @@
 A claim stands in the node's own row, so two instances can't have one node, and a
 unique key keeps an instance from having two.  A place in a pool stands in the instance's
 row, and Ironic's allocation decides about the node.  Functions work within a transaction of
-the caller's; :class:`Claims` is the same as one of its own.
+the caller's.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import sqlalchemy as sa
-from oslo_db import exception as db_exception
 
 from ironic_virt.compute.db import models, pools, records
-from ironic_virt.compute.db.transactions import Transactions, chunks
+from ironic_virt.compute.db.transactions import chunks
 
 _NODE = models.ComputeNode
 _INSTANCE = models.Instance
@@ -34,71 +33,15 @@ class Chosen(Protocol):
     def host(self) -> str: ...
 
 
-class Claims:
-    """Claims by themselves, without an instance's record."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-
-    def claim(self, node_uuid: str, host: str, instance_uuid: str) -> bool:
-        """Give a free node to an instance.
-
-        :param host: the service that is thought to own the node.
-        :returns: ``False`` if the node isn't free or isn't that service's, or if the
-            instance has another node.  Claiming what the instance has is ``True``.
-        """
-        try:
-            return self._transactions.write(
-                lambda connection: claim(
-                    connection, node_uuid, host, instance_uuid, self._transactions.now()
-                )
-            )
-        except db_exception.DBDuplicateEntry:
-            return False
-
-    def release(self, instance_uuid: str) -> bool:
-        """Take an instance's node back; it can be claimed again after its next refresh.
-
-        :returns: whether the instance had one.
-        """
-        return self._transactions.write(
-            lambda connection: release(connection, instance_uuid, self._transactions.now())
-        )
-
-
-def claim(
-    connection: sa.Connection,
-    node_uuid: str,
-    host: str,
-    instance_uuid: str,
-    now: datetime.datetime,
-) -> bool:
-    """See :meth:`Claims.claim`.
-
-    :raises DBDuplicateEntry: the instance has another node; the transaction is void.
-    """
-    # A try that was repeated finds its own claim.
-    free = sa.and_(_NODE.instance_uuid.is_(None), _NODE.available == sa.true())
-    claimed = connection.execute(
-        sa.update(_NODE)
-        .where(
-            _NODE.deleted == 0,
-            _NODE.uuid == node_uuid,
-            _NODE.host == host,
-            sa.or_(free, _NODE.instance_uuid == instance_uuid),
-        )
-        .values(instance_uuid=instance_uuid, updated_at=now)
-    )
-    return bool(claimed.rowcount)
-
-
 def claim_all(
     connection: sa.Connection, wanted: Sequence[tuple[str, Chosen]], now: datetime.datetime
 ) -> Sequence[bool]:
-    """Give each of several new instances its node, or its place in a pool.
+    """Give each of several instances its node, or its place in a pool.
 
-    :param wanted: the instances' uuids, and what was chosen for them; no node twice.
-    :returns: for each of them whether it was free.
+    :param wanted: the instances' uuids, and what was chosen for them; no node twice.  One that
+        is not free, or has another owner by now, is not given.
+    :returns: for each of them whether it has got that.
+    :raises DBDuplicateEntry: an instance has another node; the transaction is void.
     """
     nodes: dict[str, dict[str, str]] = defaultdict(dict)
     places: dict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -131,7 +74,10 @@ def claim_all(
 
 
 def release(connection: sa.Connection, instance_uuid: str, now: datetime.datetime) -> bool:
-    """See :meth:`Claims.release`."""
+    """Take an instance's node back; it can be claimed again after its next refresh.
+
+    :returns: whether the instance had one, or a place in a pool.
+    """
     placed = release_place(connection, instance_uuid)
     # What the last refresh saw says nothing about the node as it was left.
     released = connection.execute(

@@ -12,7 +12,6 @@ from oslo_config import cfg
 
 from ironic_virt.compute.db import purging, schema
 from ironic_virt.compute.db.candidates import Candidates
-from ironic_virt.compute.db.claims import Claims
 from ironic_virt.compute.db.compute_nodes import ComputeNodes
 from ironic_virt.compute.db.flavors import Flavors
 from ironic_virt.compute.db.history import Actions, Faults
@@ -61,7 +60,6 @@ class Database:
         self.services = Services(transactions, conf.service_down_time)
         self.compute_nodes = ComputeNodes(transactions)
         self.pools = Pools(transactions)
-        self.claims = Claims(transactions)
         self.candidates = Candidates(transactions, conf.service_down_time)
         self.instances = Instances(transactions)
         self.actions = Actions(transactions)

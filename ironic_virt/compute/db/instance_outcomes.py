@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import claims, history, instance_rows, models, pools, ports, records
+from ironic_virt.compute.db import claims, history, instance_rows, models, ports, records
 from ironic_virt.compute.db.instance_rows import LIVE
 from ironic_virt.compute.db.transactions import Transactions
 from ironic_virt.compute.states import TaskState, VmState
@@ -145,11 +145,9 @@ class InstanceOutcomes:
         self,
         uuid: str,
         expected_task_state: TaskState,
-        node: str,
-        host: str,
+        node: claims.Chosen,
         fault: records.FaultReport | None = None,
         *,
-        pool: bool = False,
         attempts: int | None = None,
         tried: str | None = None,
         refused: bool = False,
@@ -159,10 +157,9 @@ class InstanceOutcomes:
 
         Nothing of the instance may be left on the node that it has.
 
-        :param node: the uuid of the next node, ``host`` the service that has it.
+        :param node: the next node, or a pool, of which it gets a place; that may be the one
+            that it has.
         :param fault: why the last attempt failed.
-        :param pool: ``node`` is the name of a pool, of which it gets a place; that may be
-            the one that it has.
         :param attempts: how many there were before, for a pool.
         :param tried: what is not to be tried again; the node that it has by default.
         :param refused: the guard has refused the node, and nothing was changed there.
@@ -170,11 +167,12 @@ class InstanceOutcomes:
         :raises ClaimLost: the next node isn't free any more; nothing was changed.
         """
 
+        in_pool = isinstance(node, records.NodePool)
+
         def work(connection: sa.Connection) -> bool:
             now = self._transactions.now()
             found = instance_rows.get(connection, uuid, lock=True)
-            done = found.attempts != attempts if pool else found.node == node
-            if done:
+            if found.attempts != attempts if in_pool else found.node == node.uuid:
                 # Tried before, and its answer was lost.
                 return found.task_state == expected_task_state
             if found.task_state != expected_task_state:
@@ -182,19 +180,15 @@ class InstanceOutcomes:
             claims.release(connection, uuid, now)
             given_up = tried or found.node
             values = {
-                "host": host,
-                "node": None if pool else node,
-                "pool": node if pool else None,
+                "host": node.host,
+                "node": None if in_pool else node.uuid,
+                "pool": node.uuid if in_pool else None,
                 "attempts": found.attempts + 1,
                 "refusals": found.refusals + refused,
                 "tried_nodes": [*found.tried_nodes, *([given_up] if given_up else [])],
             }
-            if pool:
-                claimed = pools.free_places(connection, host)[node] > 0
-            else:
-                claimed = claims.claim(connection, node, host, uuid, now)
-            if not claimed:
-                raise errors.ClaimLost(node, uuid)
+            if not all(claims.claim_all(connection, [(uuid, node)], now)):
+                raise errors.ClaimLost(node.uuid, uuid)
             wanted = expected_task_state
             if not _swap(connection, uuid, wanted, now, values, wanted, fence=fence):
                 raise _NotOurs
@@ -205,7 +199,7 @@ class InstanceOutcomes:
         try:
             return self._transactions.write(work)
         except db_exception.DBDuplicateEntry as exc:
-            raise errors.ClaimLost(node, uuid) from exc
+            raise errors.ClaimLost(node.uuid, uuid) from exc
         except (errors.NoSuchInstance, _NotOurs):
             return False
 

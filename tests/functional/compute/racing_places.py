@@ -39,11 +39,7 @@ def main() -> None:
                 mine[new.uuid] = 1
             elif chance < 0.75:
                 one = rng.choice(sorted(mine))
-                db.instances.reschedule(
-                    *(one, TaskState.SPAWNING, pool.name, pool.host),
-                    pool=True,
-                    attempts=mine[one],
-                )
+                db.instances.reschedule(*(one, TaskState.SPAWNING, pool), attempts=mine[one])
                 mine[one] += 1
             else:
                 one = rng.choice(sorted(mine))

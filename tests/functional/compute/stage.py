@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 import datetime
+import types
 import uuid
 from typing import Any
 
+from oslo_db import exception as db_exception
+
 from ironic_virt import virt
-from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.db import Database, claims, records
 from tests import log_watch
 
 FLAVOR = virt.Flavor("gold", vcpus=8, memory_mb=16384, root_gb=100, extra_specs={"a": "b"})
@@ -79,6 +82,25 @@ def free_node(db: Database, host: str, **values: Any) -> records.ComputeNode:
     node = report(**values)
     db.compute_nodes.save(host, [node])
     return db.compute_nodes.get(node.uuid)
+
+
+def claim(db: Database, node: str, host: str, instance: str) -> bool:
+    """Give a node to an instance that has no record; whether it was free."""
+    chosen = types.SimpleNamespace(uuid=node, host=host)
+    try:
+        (got,) = db._transactions.write(
+            lambda connection: claims.claim_all(connection, [(instance, chosen)], db.now())
+        )
+    except db_exception.DBDuplicateEntry:
+        return False
+    return got
+
+
+def release(db: Database, instance: str) -> bool:
+    """Take an instance's node, or place in a pool, back; whether it had one."""
+    return db._transactions.write(
+        lambda connection: claims.release(connection, instance, db.now())
+    )
 
 
 def new_instance(**values: Any) -> records.NewInstance:

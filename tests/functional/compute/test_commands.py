@@ -22,7 +22,7 @@ from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.states import TaskState, VmState
 from tests import log_watch
 from tests.functional.compute.commands import Commands
-from tests.functional.compute.stage import free_node, new_uuid, offer, register
+from tests.functional.compute.stage import claim, free_node, new_uuid, offer, register
 
 IMAGE = ("--image", "file:///images/a.raw")
 CREATE = ("server", "create", "--flavor", "gold", *IMAGE)
@@ -102,7 +102,7 @@ def test_nodes_are_listed_by_what_can_be_had(run: Commands, db: Database) -> Non
     register(db, "one")
     free = free_node(db, "one", stats={"boot_mode": "uefi", "cpu_arch": "x86_64"}).uuid
     claimed, instance = free_node(db, "one").uuid, new_uuid()
-    assert db.claims.claim(claimed, "one", instance)
+    assert claim(db, claimed, "one", instance)
     used = free_node(db, "one", in_use=True, available=False).uuid
     broken = free_node(db, "two", available=False, resource_class="silver").uuid
     states = {free: "available", claimed: "claimed", used: "in use", broken: "unavailable"}

@@ -20,6 +20,7 @@ from ironic_virt.scheduler.candidates import CandidateQuery, RecordList, Span
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 from tests.functional.compute.stage import (
     Clock,
+    claim,
     free_node,
     new_instance,
     new_uuid,
@@ -82,7 +83,7 @@ def nodes(db: Database) -> Sequence[records.ComputeNode]:
     for number, host in enumerate(("one", "two", "disabled", "forced")):
         db.compute_nodes.save(host, reports[number::4])
     for node in reports[::9]:
-        db.claims.claim(node.uuid, db.compute_nodes.get(node.uuid).host, new_uuid())
+        claim(db, node.uuid, db.compute_nodes.get(node.uuid).host, new_uuid())
     return db.compute_nodes.list()
 
 

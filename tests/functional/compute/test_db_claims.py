@@ -18,7 +18,15 @@ from oslo_db import exception as db_exception
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database, models
 from ironic_virt.compute.states import TaskState, VmState
-from tests.functional.compute.stage import free_node, new_instance, new_uuid, register, report
+from tests.functional.compute.stage import (
+    claim,
+    free_node,
+    new_instance,
+    new_uuid,
+    register,
+    release,
+    report,
+)
 
 PROCESSES = 4
 NODES = 60
@@ -30,30 +38,30 @@ def test_a_claim_is_a_compare_and_swap(db: Database) -> None:
     register(db, "one")
     node = free_node(db, "one")
     first, second = new_uuid(), new_uuid()
-    assert db.claims.claim(node.uuid, "one", first)
-    assert db.claims.claim(node.uuid, "one", first)
-    assert not db.claims.claim(node.uuid, "one", second)
+    assert claim(db, node.uuid, "one", first)
+    assert claim(db, node.uuid, "one", first)
+    assert not claim(db, node.uuid, "one", second)
     assert db.compute_nodes.get(node.uuid).instance_uuid == first
-    assert db.claims.release(first)
-    assert not db.claims.release(first)
-    assert not db.claims.claim(node.uuid, "one", second), "free before its refresh"
+    assert release(db, first)
+    assert not release(db, first)
+    assert not claim(db, node.uuid, "one", second), "free before its refresh"
 
 
 def test_what_is_not_free_or_not_there_is_not_claimed(db: Database) -> None:
     register(db, "one")
     node = free_node(db, "one")
-    assert not db.claims.claim(node.uuid, "two", new_uuid())
-    assert not db.claims.claim(new_uuid(), "one", new_uuid())
-    assert not db.claims.claim(free_node(db, "one", available=False).uuid, "one", new_uuid())
-    assert not db.claims.claim(free_node(db, "one", in_use=True).uuid, "one", new_uuid())
+    assert not claim(db, node.uuid, "two", new_uuid())
+    assert not claim(db, new_uuid(), "one", new_uuid())
+    assert not claim(db, free_node(db, "one", available=False).uuid, "one", new_uuid())
+    assert not claim(db, free_node(db, "one", in_use=True).uuid, "one", new_uuid())
 
 
 def test_an_instance_gets_one_node(db: Database) -> None:
     register(db, "one")
     first, second = free_node(db, "one"), free_node(db, "one")
     instance = new_uuid()
-    assert db.claims.claim(first.uuid, "one", instance)
-    assert not db.claims.claim(second.uuid, "one", instance)
+    assert claim(db, first.uuid, "one", instance)
+    assert not claim(db, second.uuid, "one", instance)
     assert db.compute_nodes.get(second.uuid).instance_uuid is None
 
 

@@ -15,10 +15,12 @@ from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database
 from tests.functional.compute.stage import (
     Clock,
+    claim,
     free_node,
     new_instance,
     new_uuid,
     register,
+    release,
     report,
 )
 
@@ -80,7 +82,7 @@ def test_only_what_differs_is_written_and_equal_changes_go_together(
 def test_a_refresh_never_touches_a_claim(db: Database) -> None:
     node = free_node(db, "one")
     instance = new_uuid()
-    assert db.claims.claim(node.uuid, "one", instance)
+    assert claim(db, node.uuid, "one", instance)
     db.compute_nodes.save("one", [report(uuid=node.uuid, available=False, in_use=True)])
     assert db.compute_nodes.get(node.uuid).instance_uuid == instance
 
@@ -93,9 +95,9 @@ def test_another_service_s_record_is_left_alone_and_reported(db: Database) -> No
 
 def test_a_free_record_is_taken_over_only_when_told(db: Database) -> None:
     free, claimed, used = (free_node(db, "one") for _ in range(3))
-    assert db.claims.claim(claimed.uuid, "one", new_uuid())
+    assert claim(db, claimed.uuid, "one", new_uuid())
     made = db.instances.create_building(new_instance(), used)
-    db.claims.release(made.uuid)
+    release(db, made.uuid)
     found = db.compute_nodes.save(
         "two", [report(uuid=node.uuid) for node in (free, claimed, used)], take_over=True
     )
@@ -109,7 +111,7 @@ def test_a_record_in_use_is_not_deleted(db: Database) -> None:
     with pytest.raises(errors.ComputeNodeInUse) as raised:
         db.compute_nodes.delete(node.uuid)
     assert raised.value.instance == made.uuid
-    db.claims.release(made.uuid)
+    release(db, made.uuid)
     with pytest.raises(errors.ComputeNodeInUse):
         db.compute_nodes.delete(node.uuid)
 

@@ -16,6 +16,7 @@ from tests.functional.compute.stage import (
     FLAVOR,
     IMAGE,
     Clock,
+    claim,
     free_node,
     new_instance,
     new_uuid,
@@ -131,7 +132,7 @@ def test_a_delete_that_comes_in_during_a_build_is_never_overwritten(
     assert not db.instances.finish(uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
     assert not db.instances.fail(uuid, TaskState.SPAWNING, FAULT, release=True)
     other = free_node(db, "one")
-    assert not db.instances.reschedule(uuid, TaskState.SPAWNING, other.uuid, "one")
+    assert not db.instances.reschedule(uuid, TaskState.SPAWNING, other)
     assert db.instances.get(uuid).task_state == TaskState.DELETING
     assert db.compute_nodes.get(node.uuid).instance_uuid == uuid
     assert db.faults.latest(uuid) is None
@@ -171,7 +172,7 @@ def test_another_attempt_takes_another_node_and_remembers_the_first(
     db: Database, building: records.Instance, node: records.ComputeNode
 ) -> None:
     other = free_node(db, "two")
-    assert db.instances.reschedule(building.uuid, TaskState.SPAWNING, other.uuid, "two", FAULT)
+    assert db.instances.reschedule(building.uuid, TaskState.SPAWNING, other, FAULT)
     now = db.instances.get(building.uuid)
     assert (now.host, now.node, now.attempts) == ("two", other.uuid, 2)
     assert (now.vm_state, now.task_state) == (VmState.BUILDING, TaskState.SPAWNING)
@@ -189,7 +190,7 @@ def test_another_attempt_on_a_node_that_is_gone_changes_nothing(
     other = free_node(db, "two")
     db.instances.create_building(new_instance(), other)
     with pytest.raises(errors.ClaimLost):
-        db.instances.reschedule(building.uuid, TaskState.SPAWNING, other.uuid, "two")
+        db.instances.reschedule(building.uuid, TaskState.SPAWNING, other)
     assert db.instances.get(building.uuid) == building
     assert db.compute_nodes.get(node.uuid).instance_uuid == building.uuid
 
@@ -225,7 +226,7 @@ def test_a_deleted_instance_s_node_is_free_after_its_next_refresh(
 ) -> None:
     db.instances.request(building.uuid, TaskState.DELETING)
     db.instances.deleted(building.uuid)
-    assert not db.claims.claim(node.uuid, "one", new_uuid())
+    assert not claim(db, node.uuid, "one", new_uuid())
     db.compute_nodes.save("one", [records.NodeReport(node.uuid)])
     assert db.instances.create_building(new_instance(), node).node == node.uuid
 
@@ -353,7 +354,7 @@ def test_an_outcome_is_written_only_while_the_fence_holds(
     assert not db.instances.finish(uuid, task, vm_state=VmState.ACTIVE, fence=broken)
     assert not db.instances.fail(uuid, task, FAULT, release=True, fence=broken)
     assert not db.instances.placed(uuid, free.uuid, broken)
-    assert not db.instances.reschedule(uuid, task, free.uuid, "two", FAULT, fence=broken)
+    assert not db.instances.reschedule(uuid, task, free, FAULT, fence=broken)
     assert db.instances.get(uuid) == building
     assert db.faults.list(uuid) == []
     assert db.compute_nodes.get(free.uuid).instance_uuid is None

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from ironic_virt.compute.db import Database, models, records
 from tests.functional.compute.stage import (
     Clock,
+    claim,
     free_node,
     new_instance,
     new_uuid,
@@ -165,5 +166,5 @@ def test_an_instance_that_another_service_has_is_not_taken(
 
 def test_a_claim_without_an_instance_is_not_taken(db: Database, node: records.ComputeNode) -> None:
     free = free_node(db, "one")
-    db.claims.claim(free.uuid, "one", new_uuid())
+    claim(db, free.uuid, "one", new_uuid())
     assert refused(db, free.uuid) == "instances"

@@ -16,7 +16,15 @@ from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.scheduler.candidates import CandidateQuery
-from tests.functional.compute.stage import FLAVOR, Clock, free_node, new_instance, offer, register
+from tests.functional.compute.stage import (
+    FLAVOR,
+    Clock,
+    free_node,
+    new_instance,
+    offer,
+    register,
+    release,
+)
 from tests.functional.compute.test_db_claims import SECONDS, start
 
 PROCESSES = 4
@@ -75,8 +83,8 @@ def test_a_place_is_taken_and_given_back_once(pool: records.NodePool, db: Databa
     assert (made.host, made.node, made.pool) == (HOST, None, POOL)
     assert counts(db) == (3, 1, 0)
     assert db.instances.places(HOST) == {made.uuid: POOL}
-    assert db.claims.release(made.uuid)
-    assert not db.claims.release(made.uuid)
+    assert release(db, made.uuid)
+    assert not release(db, made.uuid)
     assert counts(db) == (3, 0, 0)
 
 
@@ -104,16 +112,14 @@ def test_another_attempt_may_be_in_the_same_pool(pool: records.NodePool, db: Dat
     assert db.instances.placed(made.uuid, node)
     for _ in range(2):
         # The second is the first once more, its answer having been lost.
-        assert db.instances.reschedule(
-            *(made.uuid, TaskState.SPAWNING, POOL, HOST, FAULT), pool=True, attempts=1
-        )
+        assert db.instances.reschedule(*(made.uuid, TaskState.SPAWNING, pool, FAULT), attempts=1)
     now = db.instances.get(made.uuid)
     assert (now.pool, now.node, now.attempts, now.tried_nodes) == (POOL, None, 2, (node,))
     assert counts(db) == (3, 1, 0)
     register(db, "two")
     offer(db, "two", report("gold~two", total=1))
     assert db.instances.reschedule(
-        *(made.uuid, TaskState.SPAWNING, "gold~two", "two"), pool=True, attempts=2, tried=POOL
+        *(made.uuid, TaskState.SPAWNING, seen(db, "gold~two")), attempts=2, tried=POOL
     )
     now = db.instances.get(made.uuid)
     assert (now.host, now.pool, now.tried_nodes) == ("two", "gold~two", (node, POOL))
@@ -145,13 +151,11 @@ def test_a_build_that_failed_gives_its_place_back(pool: records.NodePool, db: Da
 def test_from_a_pool_to_a_node_and_back(pool: records.NodePool, db: Database) -> None:
     node = free_node(db, HOST)
     made = db.instances.create_building(new_instance(), node)
-    assert db.instances.reschedule(
-        *(made.uuid, TaskState.SPAWNING, POOL, HOST), pool=True, attempts=1
-    )
+    assert db.instances.reschedule(*(made.uuid, TaskState.SPAWNING, pool), attempts=1)
     assert db.compute_nodes.get(node.uuid).instance_uuid is None
     assert counts(db) == (3, 1, 0)
     other = free_node(db, HOST)
-    assert db.instances.reschedule(made.uuid, TaskState.SPAWNING, other.uuid, HOST)
+    assert db.instances.reschedule(made.uuid, TaskState.SPAWNING, other)
     assert (db.instances.get(made.uuid).pool, counts(db)) == (None, (3, 0, 0))
     assert db.compute_nodes.get(other.uuid).instance_uuid == made.uuid
 

@@ -27,6 +27,7 @@ from ironic_virt.scheduler.candidates import RecordList
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 from tests.functional.compute.stage import (
     FLAVOR,
+    claim,
     free_node,
     new_instance,
     new_uuid,
@@ -215,7 +216,7 @@ def test_a_node_that_was_taken_meanwhile_costs_another_try(
 ) -> None:
     source = RecordList(db.compute_nodes.list())
     for node in nodes[:2]:
-        assert db.claims.claim(node, "one", new_uuid())
+        assert claim(db, node, "one", new_uuid())
     asking = Requests(database_conf, db, source=source)
     (request,) = asking.create(wanted())
     assert request.instance.node == nodes[2]
@@ -226,7 +227,7 @@ def test_if_all_were_taken_meanwhile_that_is_said(
 ) -> None:
     source = RecordList(db.compute_nodes.list())
     for node in nodes:
-        assert db.claims.claim(node, "one", new_uuid())
+        assert claim(db, node, "one", new_uuid())
     asking = Requests(database_conf, db, source=source)
     (lost,) = asking.create(wanted())
     fault = db.faults.latest(lost.instance.uuid)
@@ -381,7 +382,7 @@ def test_a_build_on_another_node_is_still_going_on(
     other = next(node for node in nodes if node != request.instance.node)
     pauses = Pauses(
         lambda: db.instances.reschedule(
-            request.instance.uuid, TaskState.SPAWNING, other, "one", FAULT
+            request.instance.uuid, TaskState.SPAWNING, db.compute_nodes.get(other), FAULT
         ),
         lambda: finish(db, request),
     )
