@@ -31,7 +31,6 @@ from ironic_virt.driver.hooks import Hooks
 from ironic_virt.driver.instances import Instances
 from ironic_virt.driver.left_volumes import LeftVolumes
 from ironic_virt.driver.network import Network
-from ironic_virt.driver.network_data import Link
 from ironic_virt.driver.pools.reconciliation import Reconciliation
 from ironic_virt.driver.pools.records import PoolRecords
 from ironic_virt.driver.pools.reservation import Reservation
@@ -176,10 +175,6 @@ class IronicDriver(virt.ComputeDriver):
     def get_inventory(self, nodename: str) -> virt.NodeInventory:
         """See :meth:`ComputeNodes.inventory_of`."""
         return self._compute_nodes.inventory_of(nodename)
-
-    def vif_links(self, nodename: str) -> Mapping[str, Link]:
-        """The physical link of each VIF on a node, by VIF."""
-        return self._network.links(nodename)
 
     def record_uuid(self, nodename: str) -> str:
         """See :meth:`ComputeNodes.record_uuid`."""

@@ -83,14 +83,14 @@ def network_data(network_info: NetworkInfo, links: Mapping[str, Link]) -> Networ
 def with_links(data: Mapping[str, Any], links: Mapping[str, Link]) -> NetworkData:
     """Network data with physical addresses, and with bonds spelled out.
 
-    :param data: with a ``vif_id`` in each of its ``links``; one whose VIF has no physical
-        link stays as it is.
+    :param data: one of its ``links`` without a ``vif_id``, or whose VIF has no physical link,
+        stays as it is.
     :param links: the physical link of each VIF.
     """
     told: list[Mapping[str, Any]] = []
     members: list[Mapping[str, Any]] = []
     for link in data["links"]:
-        physical = links.get(link["vif_id"])
+        physical = links.get(link.get("vif_id", ""))
         if physical is None:
             told.append(link)
         elif physical.is_bond:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Nova's config drive with the addresses that a node's ports really have.
+"""Nova's config drive.
 
 Its documents are Nova's own, so that they say what every other driver's say.  What Nova
-can't know is which port of the node has which VIF: Ironic does.
+can't know is which port of the node has which VIF: the driver writes those addresses.
 
 Ironic takes metadata, user data, network data and vendor data as JSON and makes an image
 with ``openstack/2012-08-10`` and ``openstack/latest`` of them.  Nova's own image also has
@@ -26,12 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from nova.api.metadata import base as instance_metadata
-from nova.virt import configdrive, netutils
+from nova.virt import configdrive
 from oslo_config import cfg
 
 from ironic_virt import virt
 from ironic_virt.driver.deploy import iso_image
-from ironic_virt.driver.network_data import Link, with_links
 
 _LATEST = "/openstack/latest/"
 _ISO = "iso9660"
@@ -46,7 +45,6 @@ def build(
     conf: cfg.ConfigOpts,
     instance: Any,
     network_info: Any,
-    links: Mapping[str, Link],
     injected_files: Sequence[tuple[str, bytes]],
     admin_password: str | None,
 ) -> virt.ConfigDrive:
@@ -54,14 +52,12 @@ def build(
 
     :param conf: Nova's.
     :param network_info: Nova's.
-    :param links: the physical link of each VIF.
     """
     metadata = instance_metadata.InstanceMetadata(
         instance,
         content=injected_files,
         extra_md={"admin_pass": admin_password} if admin_password else {},
         network_info=network_info,
-        network_metadata=network_data(netutils.get_network_metadata(network_info), links),
     )
     why = _why_no_json(conf, instance, metadata)
     given = virt.ConfigDrive(
@@ -126,7 +122,7 @@ def _image(
 def _files(
     metadata: Any, given: virt.ConfigDrive, wanted: virt.ConfigDrive
 ) -> Iterator[tuple[str, str | bytes]]:
-    """Nova's files, with the changes of hooks in each version of the documents."""
+    """Nova's files, with what the driver and hooks have changed in each version of them."""
     for path, content in metadata.metadata_for_config_drive():
         name = path.rpartition("/")[2] if path.startswith("openstack/") else ""
         if name == "meta_data.json" and wanted.meta_data != given.meta_data:
@@ -147,11 +143,3 @@ def _changed(
     }
     gone = given.keys() - wanted.keys()
     return {key: value for key, value in {**document, **changes}.items() if key not in gone}
-
-
-def network_data(nova: Any, links: Mapping[str, Link]) -> Any:
-    """Nova's ``network_data`` with physical addresses, and with bonds spelled out.
-
-    :param nova: as Nova makes it from its records; ``None``: there is no network.
-    """
-    return None if nova is None else with_links(nova, links)

@@ -97,16 +97,11 @@ class IronicDriver(Actions, Networks, Volumes, nova_driver.ComputeDriver):  # ty
         logs.tell_errors_once()
         conf = nova.conf.CONF
         options.register_opts(conf)
-        self._records = NovaVirtAPI(conf)
-        if hasattr(virtapi, "_compute"):
-            # Made after this driver.
-            self._records.tracked = lambda: virtapi._compute.rt.compute_nodes
+        self._records = NovaVirtAPI(conf, virtapi)
         with translated(Doing.START):
             release.check()
             options.settle(conf)
             self._driver = driver.IronicDriver(conf, self._records)
-        self._records.links = self._driver.vif_links
-        self._records.node_of = self._driver.node_of
         # Nova 2024.1 asks whether this host is a new one before it calls init_host.
         self._starting = self._answered = True
         self._clock = clock

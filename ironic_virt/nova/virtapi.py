@@ -9,7 +9,7 @@ instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from nova import context as nova_context
@@ -20,7 +20,6 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import virt
-from ironic_virt.driver.network_data import Link
 from ironic_virt.driver.resources import HYPERVISOR_TYPE
 from ironic_virt.nova import config_drive, former_pools, values
 
@@ -46,9 +45,7 @@ class NovaVirtAPI(virt.VirtAPI):
     """The service's side of the contract.
 
     :param conf: Nova's.
-    :ivar tracked: the compute nodes that Nova's resource tracker holds, by name.
-    :ivar links: asked for the physical links of a node's VIFs, by VIF.
-    :ivar node_of: asked for the node that an instance has; its record may name a pool.
+    :param virtapi: Nova's own; by it the resource tracker is found.
     """
 
     move_command = (
@@ -56,14 +53,12 @@ class NovaVirtAPI(virt.VirtAPI):
         "--destination-host {host}"
     )
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, virtapi: Any = None) -> None:
         self._conf = conf
+        self._virtapi = virtapi
         self._servicegroup = servicegroup.API()
         self._host: str = conf.host
-        self.tracked: Callable[[], Container[str]] = tuple
         self._presumed: frozenset[str] = frozenset()
-        self.links: Callable[[str], Mapping[str, Link]] = lambda node: {}
-        self.node_of: Callable[[Any], str | None] = lambda instance: instance.node
 
     # -- hosts and records ----------------------------------------------------
 
@@ -137,6 +132,13 @@ class NovaVirtAPI(virt.VirtAPI):
             owners.update((record.uuid, record.host) for record in records if record.host)
         return owners
 
+    def tracked(self) -> Container[str]:
+        """The names of the compute nodes that Nova's resource tracker holds."""
+        # Nova makes it after the driver.
+        manager = getattr(self._virtapi, "_compute", None)
+        found: Container[str] = () if manager is None else manager.rt.compute_nodes
+        return found
+
     def was_moved_away(self, uuid: str) -> bool:
         """Whether another host has got a node's record since it was taken for this host's.
 
@@ -209,7 +211,6 @@ class NovaVirtAPI(virt.VirtAPI):
             self._conf,
             instance,
             values.model_of(request.network_info),
-            self.links(self.node_of(instance) or ""),
             request.injected_files,
             request.admin_password,
         )

@@ -12,9 +12,7 @@ from nova.compute import provider_tree
 from nova.network import model
 
 from ironic_virt import virt
-from ironic_virt.baremetal.ports import Port
-from ironic_virt.driver.network_data import Link
-from ironic_virt.nova import config_drive, values
+from ironic_virt.nova import values
 
 NODE = "1be26c0b-03f2-4d2e-ae87-c02d7f33c123"
 RESOURCE = virt.NodeResource(
@@ -106,53 +104,6 @@ def test_network_information_is_read_as_late_as_possible() -> None:
     assert nova.reads == 0
     assert list(vifs) == [virt.Vif("vif-1", "02:00:00:00:00:01")]
     assert values.model_of(vifs) is nova
-
-
-LINKS = {
-    "links": [
-        {"id": "a", "vif_id": "vif-1", "type": "ovs", "ethernet_mac_address": "fa:16:3e:00:00:01"},
-        {"id": "b", "vif_id": "vif-2", "type": "ovs", "ethernet_mac_address": "fa:16:3e:00:00:02"},
-    ],
-    "networks": [{"link": "a"}],
-    "services": [],
-}
-
-
-def test_a_config_drive_has_the_addresses_of_the_nodes_ports() -> None:
-    told = config_drive.network_data(LINKS, {"vif-1": Link("02:00:00:00:00:01")})
-    assert told["links"][0] == {
-        "id": "a",
-        "vif_id": "vif-1",
-        "type": "phy",
-        "ethernet_mac_address": "02:00:00:00:00:01",
-    }
-    assert told["links"][1] == LINKS["links"][1]
-    assert told["networks"] == LINKS["networks"]
-
-
-def test_a_config_drive_spells_out_a_bond() -> None:
-    ports = (Port("port-1", "02:00:00:00:00:01"), Port("port-2", "02:00:00:00:00:02"))
-    bond = Link(None, ports, "802.3ad", {"miimon": 100, "bond_xmit": "x"}, is_bond=True)
-    told = config_drive.network_data(LINKS, {"vif-2": bond})
-    assert told["links"][1] == {
-        "id": "b",
-        "vif_id": "vif-2",
-        "type": "bond",
-        # The group has none of its own: Neutron's stays.
-        "ethernet_mac_address": "fa:16:3e:00:00:02",
-        "bond_mode": "802.3ad",
-        "bond_links": ["port-1", "port-2"],
-        "bond_miimon": 100,
-        "bond_xmit": "x",
-    }
-    assert told["links"][2:] == [
-        {"id": "port-1", "type": "phy", "ethernet_mac_address": "02:00:00:00:00:01"},
-        {"id": "port-2", "type": "phy", "ethernet_mac_address": "02:00:00:00:00:02"},
-    ]
-
-
-def test_without_a_network_there_is_no_network_data() -> None:
-    assert config_drive.network_data(None, {}) is None
 
 
 def test_the_root_volume_is_booted_from_and_the_others_are_numbered() -> None:

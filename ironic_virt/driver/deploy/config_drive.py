@@ -31,7 +31,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.deploy import iso_image
 from ironic_virt.driver.hooks import Calls
 from ironic_virt.driver.network import Network
-from ironic_virt.driver.network_data import network_data
+from ironic_virt.driver.network_data import network_data, with_links
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import ConfigDrive, DeployRequest, NetworkInfo
 
@@ -119,12 +119,15 @@ class ConfigDrives:
     def _with_networks(
         self, drive: ConfigDrive, node: str, network_info: NetworkInfo
     ) -> ConfigDrive:
-        """Fill in the network data if the service left that to us."""
-        if drive.iso_gzip_base64 is not None or drive.network_data is not None:
+        """A config drive whose network data has the addresses of the node's ports."""
+        said = drive.network_data
+        if drive.iso_gzip_base64 is not None:
             return drive
-        if not network_info:
+        if not (network_info if said is None else said.get("links")):
+            # Nothing has an address.
             return drive
-        told = network_data(network_info, self._network.links(node))
+        links = self._network.links(node)
+        told = network_data(network_info, links) if said is None else with_links(said, links)
         return dataclasses.replace(drive, network_data=told)
 
 

@@ -21,6 +21,7 @@ from nova.virt.ironic import driver as in_tree
 
 from ironic_virt import virt
 from ironic_virt.baremetal.http import connection
+from ironic_virt.driver.network_data import with_links
 from ironic_virt.nova import config_drive, values
 from ironic_virt.nova import driver as ours
 from tests.nova.upstream import bridge, patcher
@@ -185,7 +186,8 @@ class IronicDriver(ours.IronicDriver):
     def _get_network_metadata(self, node: Any, network_info: Any) -> Any:
         self._over.give(node)
         known = netutils.get_network_metadata(network_info)
-        return config_drive.network_data(known, self._records.links(node.id))
+        links = self._driver._driver._network.links(node.id)
+        return None if known is None else with_links(known, links)
 
     def _plug_vifs(self, node: Any, instance: Any, network_info: Any) -> None:
         self._over.carry(node, instance.uuid)

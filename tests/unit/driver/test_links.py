@@ -12,7 +12,7 @@ from tests.unit.driver.stage import URL, VIF, Stage
 
 def test_a_vif_has_the_address_of_its_port(stage: Stage, fake: FakeIronic, node: str) -> None:
     stage.spawn(stage.instance(node))
-    found = stage.driver.vif_links(node)
+    found = stage.driver._network.links(node)
     with fake.mock(URL):
         headers = {"X-OpenStack-Ironic-API-Version": "1.50"}
         (port,) = requests.get(f"{URL}/v1/ports", headers=headers, timeout=5).json()["ports"]
@@ -24,7 +24,7 @@ def test_port_groups_are_asked_for_only_where_a_port_is_in_one(
 ) -> None:
     stage.spawn(stage.instance(node))
     before = len(fake.requests)
-    stage.driver.vif_links(node)
+    stage.driver._network.links(node)
     assert [request.path for request in list(fake.requests)[before:]] == ["/v1/ports"]
 
 

@@ -160,10 +160,17 @@ def test_without_networks_nothing_is_asked_of_ports(
     assert fake.requests.matching("GET", "/ports") == []
 
 
-def test_network_data_of_the_service_are_left_as_they_are(
-    stage: Stage, fake: FakeIronic, node: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("wired", [False, True])
+def test_network_data_of_the_service_get_the_addresses_of_ports(
+    stage: Stage, fake: FakeIronic, node: str, monkeypatch: pytest.MonkeyPatch, wired: bool
 ) -> None:
-    drive = virt.ConfigDrive(meta_data={"name": "web"}, network_data={"links": []})
+    said = {"links": [{"id": "tap1", "vif_id": VIF, "mtu": 1400}, {"id": "tap2"}] * wired}
+    drive = virt.ConfigDrive(meta_data={"name": "web"}, network_data=said)
     monkeypatch.setattr(stage.service, "config_drive", lambda *args, **kwargs: drive)
     stage.spawn(stage.instance(node))
-    assert fake.requests.matching("GET", "/ports") == []
+    told = drive_of(fake, "active")["network_data"]["links"]
+    assert len(fake.requests.matching("GET", "/ports")) == wired
+    if wired:
+        (address,) = (one.address for one in stage.driver._network.links(node).values())
+        first = {**said["links"][0], "type": "phy", "ethernet_mac_address": address}
+        assert told == [first, {"id": "tap2"}]
