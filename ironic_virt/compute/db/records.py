@@ -59,9 +59,8 @@ class Service:
 
     def reports(self, now: datetime.datetime, down_time: float) -> bool:
         """Whether it reported within ``down_time`` seconds, forced down or not."""
-        if self.last_seen_at is None:
-            return False
-        return now - self.last_seen_at <= datetime.timedelta(seconds=down_time)
+        seen = self.last_seen_at
+        return seen is not None and now - seen <= datetime.timedelta(seconds=down_time)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -205,13 +204,10 @@ class NodePool:
 
     @property
     def uuid(self) -> str:
-        """What schedulers tell it by: its name."""
+        """The name, by which schedulers know it."""
         return self.name
 
-    @property
-    def hypervisor_hostname(self) -> str:
-        """Its name."""
-        return self.name
+    hypervisor_hostname = uuid
 
     @property
     def hypervisor_type(self) -> str:
