@@ -44,12 +44,27 @@ def _reserve(finding: Finding, placement: PlacementClient, ironic: IronicClient)
     return f"reserved {name}"
 
 
+def _allocate(finding: Finding, placement: PlacementClient, ironic: IronicClient) -> str:
+    server = finding.facts["server"]
+    found = [one for cell in cells.cells() for one in cells.servers(cell, [server])]
+    if not any(one.is_on_a_node for one in found):
+        raise NoLongerSo(f"server {server} is gone, or something is being done to it")
+    (alive, *_) = [one for one in found if one.is_on_a_node]
+    if ironic.node_of_instance(server) is None:
+        raise NoLongerSo(f"no node carries server {server}")
+    provider = finding.facts["provider"]
+    name = placement.allocate(server, provider, alive.project_id or "", alive.user_id or "")
+    return f"allocated {name} of {provider}"
+
+
 def _rename(finding: Finding, placement: PlacementClient, ironic: IronicClient) -> str:
     placement.rename(finding.about, finding.facts["name"])
     return f"renamed to {finding.facts['name']}"
 
 
 CORRECTIONS: Mapping[str, Correction] = {
+    "allocation-elsewhere": _allocate,
+    "allocation-missing": _allocate,
     "allocation-of-nobody": _delete_allocation,
     "offered-unavailable": _reserve,
     "provider-name-wrong": _rename,

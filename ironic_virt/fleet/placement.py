@@ -161,12 +161,45 @@ class PlacementClient:
         """Take all allocations of a consumer away."""
         self.ask("delete", f"/allocations/{consumer}", good=(_NO_CONTENT, _NOT_FOUND))
 
-    def reserve(self, provider: str, resource_class: str) -> None:
-        """Reserve the whole inventory of a class, so that nothing more is put there."""
+    def reserve(self, provider: str, resource_class: str, left: int = 0) -> None:
+        """Reserve the inventory of a class.
+
+        :param left: how much of it is not reserved.
+        """
         path = f"/resource_providers/{provider}/inventories/{resource_class}"
         stock = self._json(path)
-        stock["reserved"] = stock["total"]
+        stock["reserved"] = stock["total"] - left
         self.ask("put", path, stock, good=(_OK,))
+
+    def allocate(self, consumer: str, provider: str, project: str, user: str) -> str:
+        """Have a consumer hold one of what a provider has, and nothing else.
+
+        Placement allocates nothing from what is reserved, and a node with a server is.  So the
+        reservation is lifted for that moment; who comes in between finds a node that is taken.
+
+        :returns: the resource class.
+        :raises PlacementFailed: also if the provider has several classes.
+        """
+        stocks = self._stocks_of(provider)
+        if len(stocks) != 1:
+            raise PlacementFailed(f"provider {provider} has not one resource class: {stocks}")
+        ((name, stock),) = stocks.items()
+        held = self._json(f"/allocations/{consumer}")
+        body = {
+            "allocations": {provider: {"resources": {name: 1}}},
+            "consumer_generation": held.get("consumer_generation"),
+            "project_id": project,
+            "user_id": user,
+        }
+        is_lifted = stock.reserved >= stock.total
+        if is_lifted:
+            self.reserve(provider, name, left=1)
+        try:
+            self.ask("put", f"/allocations/{consumer}", body, good=(_NO_CONTENT,))
+        finally:
+            if is_lifted:
+                self.reserve(provider, name)
+        return name
 
     def rename(self, provider: str, name: str) -> None:
         """Give a provider another name."""

@@ -83,17 +83,14 @@ class Fleet(Services):
         return json.loads(printed.getvalue()) if printed.getvalue() else None
 
     def check(self) -> dict[str, str]:
-        """What the doctor finds: the objects by code."""
-        return {one["Code"]: one["Object"] for one in self._check()}
-
-    def _check(self) -> list[dict[str, str]]:
+        """What the doctor finds: the objects by code; ``rows`` has all of it."""
         printed, said = io.StringIO(), io.StringIO()
         with _root_logger(), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
             code = fleet.main(["check", *self.service_files, "-f", "json"])
-        found = json.loads(printed.getvalue())
+        self.rows = json.loads(printed.getvalue())
         self.said = said.getvalue()
-        assert code == (2 if found else 0), (code, found, self.said)
-        return found
+        assert code == (2 if self.rows else 0), (code, self.rows, self.said)
+        return {one["Code"]: one["Object"] for one in self.rows}
 
     def in_cell(self, table: Any, where: Any, **values: Any) -> None:
         """Change rows behind Nova's back."""

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from nova.cmd import manage
 from nova.db.main import models
 
 from tests.nova.fleets import Fleet
@@ -70,6 +71,15 @@ class TestCheck(Fleet):
         # A server without its allocation.
         call("delete", f"/allocations/{self.server_id}")
         assert self.check() == {"allocation-missing": self.server_id}
+        # Nova's own command can't: a node with a server is reserved.
+        assert manage.PlacementCommands().heal_allocations(instance_uuid=self.server_id) == 3
+        self.fleet(*fix, "allocation-missing", "--apply")
+        assert self.check() == {}
+        wrong = {"allocations": {self.other: {"resources": {GOLD: 1}}}, **owner}
+        call("put", f"/allocations/{self.server_id}", {**wrong, "consumer_generation": 1})
+        assert set(self.check()) == {"allocation-missing", "allocation-elsewhere"}
+        self.fleet(*fix, "allocation-elsewhere", "--apply")
+        assert self.check() == {}
 
     def test_what_is_wrong_in_records_is_found_and_mended(self) -> None:
         # The record of a node with a server is another host's.
@@ -120,3 +130,36 @@ class TestCheck(Fleet):
         assert "Ironic" in self.said
         self.fleet("check", "--cell", "cell9", code=1)
         assert "no cell cell9" in self.said
+
+
+class TestPools(Fleet):
+    """One service that reports pools, with a server in one of them."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.nodes = self.make_nodes(3)
+        self.compute = self.start_compute("compute-a", node_selection="ironic")
+        self.booted = self.boot()
+        self.wait_for(self.booted, "ACTIVE")
+        self.refresh(self.compute)
+
+    def test_pools_are_sound_and_so_is_what_is_allocated_from_them(self) -> None:
+        assert self.check() == {}
+        assert manage.PlacementCommands().audit() == 0
+        (pool,) = self.hosts()
+        self.placement_call("delete", f"/allocations/{self.booted['id']}")
+        assert self.check() == {"allocation-missing": self.booted["id"]}
+        assert pool in self.rows[0]["Finding"]
+        self.fleet("check", "--fix", "allocation-missing", "--apply")
+        assert self.check() == {}
+
+    def test_an_allocation_of_nobody_takes_from_a_pool(self) -> None:
+        (provider,) = self.placement.get("/resource_providers").body["resource_providers"]
+        held = {provider["uuid"]: {"resources": {GOLD: 1}}}
+        owner = {"project_id": "p", "user_id": "u", "consumer_generation": None}
+        self.placement_call("put", f"/allocations/{NOBODY}", {"allocations": held, **owner})
+        assert self.check() == {"allocation-of-nobody": provider["uuid"]}
+        # Nova's own command looks at standard resource classes only.
+        assert manage.PlacementCommands().audit() == 0
+        self.fleet("check", "--fix", "allocation-of-nobody", "--apply")
+        assert self.check() == {}

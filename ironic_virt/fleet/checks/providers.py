@@ -147,7 +147,7 @@ def allocation_of_nobody(deployment: Deployment, found: Found) -> Iterator[Findi
     "allocation-elsewhere",
     Severity.ERROR,
     meaning="A server has an allocation from a provider that is not that of its node.",
-    mend="nova-manage placement heal_allocations --instance {server} --force",
+    mend="ironic-virt-fleet check --fix allocation-elsewhere --apply",
     provoke="give a server an allocation from another node's provider",
 )
 def allocation_elsewhere(deployment: Deployment, found: Found) -> Iterator[Finding]:
@@ -162,6 +162,7 @@ def allocation_elsewhere(deployment: Deployment, found: Found) -> Iterator[Findi
                     provider,
                     f"server {consumer} has an allocation from it, and is on {server.node}",
                     server=consumer,
+                    provider=right,
                 )
 
 
@@ -170,7 +171,7 @@ def allocation_elsewhere(deployment: Deployment, found: Found) -> Iterator[Findi
     Severity.ERROR,
     meaning="A server has no allocation from its node's provider: Placement may offer the node "
     "to somebody else.",
-    mend="nova-manage placement heal_allocations --instance {about}",
+    mend="ironic-virt-fleet check --fix allocation-missing --apply",
     provoke="delete a server's allocation",
 )
 def allocation_missing(deployment: Deployment, found: Found) -> Iterator[Finding]:
@@ -181,4 +182,9 @@ def allocation_missing(deployment: Deployment, found: Found) -> Iterator[Finding
         if provider is None or provider not in deployment.placement.providers:
             continue
         if server.uuid not in deployment.placement.allocations.get(provider, {}):
-            yield found(server.uuid, f"it has no allocation from {server.node}")
+            yield found(
+                server.uuid,
+                f"it has no allocation from {server.node}",
+                server=server.uuid,
+                provider=provider,
+            )
