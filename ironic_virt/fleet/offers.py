@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
-from ironic_virt.driver.pools import names
+from ironic_virt.driver.pools import counts, names
 from ironic_virt.virt import NodeInventory
 
 CAPABILITY_TRAITS = "COMPUTE_"
@@ -31,3 +33,15 @@ def pool_name(host: str, node: Node) -> str:
 def pool_uuid(name: str) -> str:
     """The uuid of a pool's record and provider."""
     return names.pool_uuid(name)
+
+
+def pools(host: str, nodes: Iterable[Node], places: Mapping[str, str]) -> dict[str, counts.Pool]:
+    """The pools of a host by name, with their numbers.
+
+    :param nodes: those that are the host's.
+    :param places: the host's servers, and the names of the records that they are on.
+    """
+    listed = list(nodes)
+    carried = [node.instance_uuid for node in listed if node.instance_uuid]
+    recorded = counts.Recorded(host, places)
+    return counts.pools_of(listed, recorded, counts.Capacity.TOTAL, carried)

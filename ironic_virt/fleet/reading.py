@@ -207,8 +207,13 @@ def _placement(found: Deployment, asked: PlacementClient, progress: Progress) ->
     lists = Placement(providers, room, having)
     unclear = _unclear(found, lists)
     allocations = asked.allocations(unclear, progress)
-    empty = [provider for provider in unclear if not allocations[provider]]
-    stocks = asked.stocks(empty, progress)
+    wanted = [
+        provider
+        for provider in unclear
+        # Of a node that is taken, the inventory says nothing that its allocation doesn't.
+        if not allocations[provider] or is_pool(providers[provider].name, provider)
+    ]
+    stocks = asked.stocks(wanted, progress)
     return dataclasses.replace(lists, allocations=allocations, stocks=stocks)
 
 

@@ -153,6 +153,18 @@ class TestPools(Fleet):
         self.fleet("check", "--fix", "allocation-missing", "--apply")
         assert self.check() == {}
 
+    def test_numbers_that_are_not_reported_yet_differ(self) -> None:
+        (pool,) = self.hosts()
+        free = next(one for one in self.nodes if not self.node(one)["instance_uuid"])
+        for node in self.nodes:
+            # Deployed long ago.
+            self.fake.set_node(node, provision_updated_at=None)
+        self.fake.set_node(free, maintenance=True)
+        assert self.check() == {"pool-differs": pool}
+        assert "3 (0 reserved) of it, its nodes are 3 (1 reserved)" in self.rows[0]["Finding"]
+        self.refresh(self.compute)
+        assert self.check() == {}
+
     def test_an_allocation_of_nobody_takes_from_a_pool(self) -> None:
         (provider,) = self.placement.get("/resource_providers").body["resource_providers"]
         held = {provider["uuid"]: {"resources": {GOLD: 1}}}

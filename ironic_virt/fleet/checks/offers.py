@@ -140,3 +140,45 @@ def traits_differ(deployment: Deployment, found: Found) -> Iterator[Finding]:
             words = [f"lacks {', '.join(missing)}"] if missing else []
             words += [f"has {', '.join(added)} besides"] if added else []
             yield found(node.uuid, f"its provider {' and '.join(words)}", host=host)
+
+
+@check(
+    "pool-differs",
+    Severity.ERROR,
+    meaning="A pool's total or reserved number in Placement is not what its nodes are: builds "
+    "fail, or nodes stay empty.",
+    mend=_REFRESH,
+    provoke="set a node of a pool to maintenance while its service is down",
+)
+def pool_differs(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for host, options in sorted(deployment.options.items()):
+        # What is a host's share, only all services together can tell.
+        shares = options.peers or options.written.get("capacity") == "share"
+        if options.picks_nodes or shares:
+            continue
+        servers = [server for server in deployment.live_servers if server.host == host]
+        nodes = [node for node in deployment.nodes.values() if _is_of(host, node, deployment)]
+        changing = {server.node for server in servers if not server.is_settled} | {
+            offers.pool_name(host, node)
+            for node in nodes
+            if _changed_lately(node, deployment.read_at)
+        }
+        counted = offers.pools(host, nodes, {one.uuid: one.node or "" for one in servers})
+        for name, pool in counted.items():
+            stocks = deployment.placement.stocks.get(offers.pool_uuid(name))
+            if stocks is None or name in changing:
+                continue
+            has = sorted((stock.total, stock.reserved) for stock in stocks.values())
+            if has != ([(pool.total, pool.reserved)] if pool.total else []):
+                shown = ", ".join(f"{total} ({taken} reserved)" for total, taken in has)
+                yield found(
+                    name,
+                    f"Placement has {shown or 'nothing'} of it, its nodes are {pool.total} "
+                    f"({pool.reserved} reserved)",
+                    host=host,
+                )
+
+
+def _is_of(host: str, node: Node, deployment: Deployment) -> bool:
+    record = deployment.node_records.get(node.uuid)
+    return deployment.options[host].serves(node) and (record is None or record.host == host)

@@ -241,7 +241,7 @@ def test_in_a_sound_deployment_nothing_is_found() -> None:
 
 
 def test_each_finding_is_provoked_here() -> None:
-    assert {kind.code for kind in findings.kinds()} == PROVOKED.keys()
+    assert {kind.code for kind in findings.kinds()} == PROVOKED.keys() | {"pool-differs"}
 
 
 @pytest.mark.parametrize("code", PROVOKED)
@@ -276,6 +276,7 @@ def pooled() -> Deployment:
             providers={uuid: Provider(uuid, name)},
             room={GOLD: frozenset({uuid})},
             allocations={uuid: {SERVER: {GOLD: 1}}},
+            stocks={uuid: {GOLD: Stock(2)}},
         ),
         options={"compute-a": ServiceOptions("compute-a", written={"node_selection": "ironic"})},
     )
@@ -283,6 +284,23 @@ def pooled() -> Deployment:
 
 def test_nodes_in_pools_have_no_records_and_are_sound() -> None:
     assert findings.run(pooled()) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "differs"),
+    [
+        ({"maintenance": True}, True),
+        ({"provision_state": "clean failed"}, True),
+        # Its service reports that with the next refresh.
+        (
+            {"provision_state": "cleaning", "provision_updated_at": "2026-05-04T11:59:00+00:00"},
+            False,
+        ),
+    ],
+)
+def test_a_pool_with_wrong_numbers_is_found(fields: dict[str, object], differs: bool) -> None:
+    found = findings.run(with_node(pooled(), FREE, **fields))
+    assert codes(found) == ({"pool-differs"} if differs else set())
 
 
 def test_a_node_of_no_pool_is_found() -> None:
