@@ -139,7 +139,7 @@ class Change:
         """
         return self._site.client.patch_node(self.node.uuid, changes, again=self.again)
 
-    # -- what comes of it -----------------------------------------------------
+    # -- waiting and noting ---------------------------------------------------
 
     def wait(
         self,

@@ -120,7 +120,7 @@ class Console:
     def _info(self, found: _Found) -> ConsoleInfo:
         """What Ironic says of a console that is on, and of the kind that is wanted."""
         kind = found.kind
-        with found.refused("tells nothing of"):
+        with found.refused("gives no information on"):
             info = self._site.client.consoles.get(found.node.uuid)
         if not info.enabled:
             raise found.unavailable("somebody has switched the console off meanwhile; ask again")
@@ -134,7 +134,7 @@ class Console:
 
     def _vnc_address(self, found: _Found) -> ConsoleAddress:
         info = self._info(found)
-        with found.refused("tells nothing of"):
+        with found.refused("gives no information on"):
             host, port = self._site.client.consoles.vnc_address(found.node.uuid)
         if not host or port is None:
             raise found.unavailable(
@@ -156,7 +156,7 @@ class Console:
     def _let_go(self, found: _Found) -> None:
         """Wait until a node is not locked any more: Ironic would forget what it is asked for."""
         if locked_by := found.node.reservation:
-            self._wait_until(found, _unlocked, f"be let go by {locked_by}")
+            self._wait_until(found, _unlocked, f"be unlocked by {locked_by}")
 
     @contextlib.contextmanager
     def _switched_on(self, found: _Found) -> Iterator[None]:
@@ -206,7 +206,7 @@ class Console:
             now = found.look()
             passed = self._site.clock() - began
             if timeout and passed >= timeout:
-                what = f"be let go by {now.reservation}{found.kind.bound}"
+                what = f"be unlocked by {now.reservation}{found.kind.bound}"
                 raise found.error(exceptions.WaitTimeout, what, passed, now.states)
 
         with found.refused("refuses to switch on" if on else "refuses to switch off"):

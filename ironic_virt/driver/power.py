@@ -195,7 +195,7 @@ class Power:
 
 
 def _is_on_its_way(node: Node, target: str) -> bool:
-    """Whether Ironic is doing just this; it shows what comes of it, and not what was asked."""
+    """Whether Ironic is doing just this; it shows the state to come, and not the request."""
     if target in _REBOOTS and node.power_state != states.POWER_ON:
         return node.target_power_state == target
     # What is on and is to be on is rebooted: a node that is on is not switched on again.

@@ -331,7 +331,7 @@ class Spawn:
     def _undo_after(
         self, error: Exception, instance: InstanceLike, *, has_volumes: bool = False
     ) -> None:
-        """Undo, and let ``error`` reach the caller whatever comes of it."""
+        """Undo; ``error`` is what the caller raises, also if undoing fails."""
         try:
             self.undo(instance, has_volumes=has_volumes)
         except Exception as exc:

@@ -264,7 +264,7 @@ class Reservation:
             )
 
     def _give_up_after(self, error: Exception, instance: InstanceLike) -> None:
-        """Give up, and let ``error`` reach the caller whatever comes of it."""
+        """Give up; ``error`` is what the caller raises, also if this fails."""
         try:
             self._give_up(instance)
         except Exception as exc:
