@@ -372,25 +372,6 @@ def test_a_delete_that_fails_leaves_the_instance_in_error_and_can_be_repeated(
     assert stage.state(uuid) == ("deleted", None)
 
 
-def test_a_delete_waits_for_an_ironic_that_is_away(
-    set_stage: SetStage, nodes: list[str], fake: FakeIronic
-) -> None:
-    stage = set_stage(ironic={"api_max_retries": 1}).begin()
-    uuid = stage.create(nodes[0])
-    stage.look()
-    stage.db.instances.request(uuid, TaskState.DELETING)
-    fake.faults.reset(count=None)
-    stage.look(2)
-    assert stage.state(uuid) == ("active", "deleting")
-    fake.requests.clear()
-    stage.look()
-    assert fake.requests.matching(".*", "/nodes") == [], "it was tried just now"
-    fake.faults.clear()
-    stage.look(2)
-    assert stage.state(uuid) == ("deleted", None)
-    assert stage.db.faults.latest(uuid) is None
-
-
 # -- power ------------------------------------------------------------------------
 
 

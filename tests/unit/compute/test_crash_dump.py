@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_virt.compute.api import Requests
-from ironic_virt.compute.errors import ConflictingRequest, DatabaseUnreachable
+from ironic_virt.compute.errors import DatabaseUnreachable
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
@@ -88,16 +88,6 @@ def test_a_lost_reply_is_told_of_and_never_made_up_for(
     assert "may have been injected or not" in str(message(stage, uuid))
 
 
-def test_while_ironic_is_out_of_reach_it_is_put_off(stage: ServiceStage, uuid: str) -> None:
-    stage.fake.faults.status(503, "GET", count=None)
-    ask(stage, uuid)
-    stage.look()
-    assert stage.state(uuid) == ("active", "triggering-crash-dump")
-    stage.fake.faults.clear()
-    stage.look(3)
-    assert (sent(stage), message(stage, uuid)) == ([204], None)
-
-
 def test_a_node_that_is_off_gets_none(stage: ServiceStage, node: str, uuid: str) -> None:
     stage.fake.set_node(node, power_state="power off")
     ask(stage, uuid)
@@ -118,36 +108,6 @@ def test_hardware_that_takes_none_is_named(stage: ServiceStage, node: str, uuid:
     assert node in told
     assert "does not support inject_nmi" in told
     assert stage.state(uuid) == ("active", None)
-
-
-def test_it_is_refused_where_no_system_runs(stage: ServiceStage, fake: FakeIronic) -> None:
-    bare = fake.add_node(resource_class="gold", ports=1)
-    stage.service.refresh()
-    uuid = stage.create(bare)
-    with pytest.raises(ConflictingRequest, match="it is building, and trigger_crash_dump needs"):
-        ask(stage, uuid)
-    fake.fail_next("deploy", "The supplied image checksum is wrong", count=9)
-    stage.look()
-    with pytest.raises(ConflictingRequest, match="it is on no node"):
-        ask(stage, uuid)
-
-
-def test_one_that_is_stopped_or_busy_is_refused(stage: ServiceStage, uuid: str) -> None:
-    requests = Requests(stage.conf, stage.db)
-    requests.ask("stop", uuid)
-    with pytest.raises(ConflictingRequest, match=r"it is busy \(powering-off\)"):
-        ask(stage, uuid)
-    stage.look()
-    with pytest.raises(ConflictingRequest, match="it is stopped, and trigger_crash_dump needs"):
-        ask(stage, uuid)
-    assert sent(stage) == []
-
-
-def test_a_delete_supersedes_one_that_has_not_begun(stage: ServiceStage, uuid: str) -> None:
-    ask(stage, uuid)
-    Requests(stage.conf, stage.db).ask("delete", uuid)
-    stage.look()
-    assert (stage.state(uuid), sent(stage)) == (("deleted", None), [])
 
 
 def test_what_a_rescue_runs_can_be_crashed_too(stage: ServiceStage, uuid: str) -> None:

@@ -118,15 +118,6 @@ def test_one_that_is_stopped_or_rescued_gets_one_too(stage: ServiceStage, uuid: 
         detach(stage, uuid)
 
 
-def test_while_ironic_is_out_of_reach_it_is_put_off(stage: ServiceStage, uuid: str) -> None:
-    stage.fake.faults.status(503, "POST", "/vifs$", count=None)
-    attach(stage, uuid)
-    assert stage.state(uuid) == ("active", "attaching-interface")
-    stage.fake.faults.clear()
-    stage.look(3)
-    assert (stage.state(uuid), ports(stage, uuid)) == (("active", None), [FIRST, SECOND])
-
-
 def test_a_delete_supersedes_it_and_takes_all_off(
     stage: ServiceStage, node: str, uuid: str
 ) -> None:

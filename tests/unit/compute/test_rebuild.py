@@ -89,35 +89,3 @@ def test_what_fails_on_the_way_is_in_error_and_can_be_rebuilt_again(
     assert "the disk may be rewritten in part: Deploy step" in stage.fault(uuid)
     rebuild(stage, uuid, None)
     assert stage.state(uuid) == ("active", None)
-
-
-def test_while_ironic_is_out_of_reach_it_is_put_off(stage: ServiceStage, uuid: str) -> None:
-    fault = stage.fake.faults.status(503, "PUT", "/states/provision$", count=None)
-    rebuild(stage, uuid)
-    assert stage.state(uuid) == ("active", "rebuilding")
-    stage.fake.faults.clear()
-    assert fault.hits
-    stage.look(3)
-    assert stage.state(uuid) == ("active", None)
-    assert stage.ironic.provision_requests("rebuild") == 1
-    assert stage.instance(uuid).image == OTHER
-
-
-def test_a_delete_supersedes_it(stage: ServiceStage, uuid: str) -> None:
-    stage.db.instances.request(uuid, TaskState.REBUILDING, {"image": records.plain(OTHER)})
-    stage.db.instances.request(uuid, TaskState.DELETING)
-    assert stage.instance(uuid).arguments == {}
-    stage.look()
-    assert stage.state(uuid) == ("deleted", None)
-    assert stage.ironic.provision_requests("rebuild") == 0
-
-
-def test_one_that_is_on_no_node_is_refused(stage: ServiceStage, fake: FakeIronic) -> None:
-    (other,) = fake.add_nodes(1, resource_class="gold", ports=1)
-    stage.service.refresh()
-    uuid = stage.create(other)
-    fake.fail_next("deploy", "The supplied image checksum is wrong", count=9)
-    stage.look()
-    assert stage.state(uuid) == ("error", None)
-    with pytest.raises(Exception, match="it is on no node"):
-        stage.db.instances.request(uuid, TaskState.REBUILDING)

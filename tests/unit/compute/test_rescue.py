@@ -124,15 +124,6 @@ def test_one_that_is_rescued_is_deleted(stage: ServiceStage, node: str, uuid: st
     assert stage.fake.node(node)["instance_uuid"] is None
 
 
-def test_a_delete_supersedes_it_and_forgets_the_password(stage: ServiceStage, uuid: str) -> None:
-    requests(stage).ask("rescue", uuid, password=PASSWORD)
-    requests(stage).ask("delete", uuid)
-    assert kept(stage) == [None]
-    stage.look()
-    assert stage.state(uuid) == ("deleted", None)
-    assert stage.ironic.provision_requests("rescue") == 0
-
-
 def test_a_delete_ends_the_wait_for_the_rescue_system(
     stage: ServiceStage, node: str, uuid: str
 ) -> None:
@@ -222,17 +213,6 @@ def test_an_unrescue_that_takes_too_long_is_in_error(stage: ServiceStage, uuid: 
     stage.ironic.driver._rescue.unrescue = never  # type: ignore[attr-defined]
     unrescue(stage, uuid)
     assert stage.state(uuid) == ("error", None)
-
-
-def test_while_ironic_is_out_of_reach_it_is_put_off(stage: ServiceStage, uuid: str) -> None:
-    fault = stage.fake.faults.status(503, "PUT", "/states/provision$", count=None)
-    rescue(stage, uuid)
-    assert stage.state(uuid) == ("active", "rescuing")
-    assert kept(stage) == [PASSWORD]
-    stage.fake.faults.clear()
-    assert fault.hits
-    stage.look(3)
-    assert stage.state(uuid) == ("rescued", None)
 
 
 @pytest.mark.parametrize(
