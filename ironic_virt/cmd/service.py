@@ -12,7 +12,7 @@ from ironic_virt import exceptions
 from ironic_virt.cmd import arguments, configured, output
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.db.records import Service
+    from ironic_virt.compute.db.records import ComputeService
 
 _COLUMNS = ("ID", "Host", "Conductor Group", "Shard", "Status", "State", "Updated At")
 _LONG_COLUMNS = (*_COLUMNS, "Disabled Reason", "Forced Down", "Version")
@@ -117,7 +117,7 @@ def _choice(yes: bool, no: bool) -> bool | None:
     return True if yes else False if no else None
 
 
-def _row(service: Service, is_up: bool) -> tuple[Any, ...]:
+def _row(service: ComputeService, is_up: bool) -> tuple[Any, ...]:
     group, shard = service.conductor_group, service.shard_key
     return (
         service.uuid,

@@ -183,7 +183,7 @@ class Moves:
         record: sa.Row[*tuple[Any, ...]] | None,
         carried: Sequence[sa.Row[*tuple[Any, ...]]],
         source: str | None,
-        found: Mapping[str, records.Service | None],
+        found: Mapping[str, records.ComputeService | None],
         force: bool,
     ) -> Move:
         """The move, or the first guard that keeps the node."""
@@ -217,10 +217,10 @@ class Moves:
             return move.refused("instances", why)
         return move
 
-    def _is_up(self, service: records.Service) -> bool:
+    def _is_up(self, service: records.ComputeService) -> bool:
         return service.is_up(self._transactions.now(), self._down_time)
 
-    def _why_source_keeps(self, service: records.Service, force: bool) -> str | None:
+    def _why_source_keeps(self, service: records.ComputeService, force: bool) -> str | None:
         if service.forced_down:
             now = self._transactions.now()
             if force or not service.reports(now, self._down_time):
@@ -274,7 +274,7 @@ def _carried(
     return found
 
 
-def _service(connection: sa.Connection, host: str, lock: bool) -> records.Service | None:
+def _service(connection: sa.Connection, host: str, lock: bool) -> records.ComputeService | None:
     try:
         return services.get(connection, host, lock=lock)
     except errors.ServiceNotFound:

@@ -30,7 +30,7 @@ def pools_record(host: str) -> str:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Service:
+class ComputeService:
     """A compute service.
 
     :param incarnation: the process that is the service now.
@@ -135,11 +135,6 @@ class ComputeNode:
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
 
-    @property
-    def hypervisor_hostname(self) -> str:
-        """The name that schedulers use: the node's uuid."""
-        return self.uuid
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodePool:
@@ -206,8 +201,6 @@ class NodePool:
     def uuid(self) -> str:
         """The name, by which schedulers know it."""
         return self.name
-
-    hypervisor_hostname = uuid
 
     @property
     def hypervisor_type(self) -> str:

@@ -56,7 +56,7 @@ class Services:
         incarnation: str,
         conductor_group: str | None,
         shard_key: str | None,
-    ) -> records.Service:
+    ) -> records.ComputeService:
         """Become the compute service of this name; it is up from now on.
 
         What an operator has set (disabled, forced down) stays.
@@ -70,7 +70,7 @@ class Services:
             "shard_key": shard_key,
         }
 
-        def work(connection: sa.Connection) -> records.Service:
+        def work(connection: sa.Connection) -> records.ComputeService:
             now = self._transactions.now()
             taken = connection.execute(
                 sa.update(models.Service)
@@ -144,19 +144,19 @@ class Services:
             )
         )
 
-    def list(self) -> Sequence[records.Service]:
+    def list(self) -> Sequence[records.ComputeService]:
         """All services, by name."""
         rows = self._transactions.read(lambda connection: connection.execute(_select()).all())
-        return [records.Service(*row) for row in rows]
+        return [records.ComputeService(*row) for row in rows]
 
-    def get(self, host: str) -> records.Service:
+    def get(self, host: str) -> records.ComputeService:
         """One service.
 
         :raises ServiceNotFound: there is none of this name.
         """
         return self._transactions.read(lambda connection: get(connection, host))
 
-    def is_up(self, service: records.Service) -> bool:
+    def is_up(self, service: records.ComputeService) -> bool:
         """Whether a service is up now."""
         return service.is_up(self._transactions.now(), self._down_time)
 
@@ -167,8 +167,8 @@ class Services:
     def sharing(self, host: str) -> Sequence[str]:
         """The services that are up and have pools of the same nodes as this one."""
 
-        def work(connection: sa.Connection) -> Sequence[records.Service]:
-            every = [records.Service(*row) for row in connection.execute(_select())]
+        def work(connection: sa.Connection) -> Sequence[records.ComputeService]:
+            every = [records.ComputeService(*row) for row in connection.execute(_select())]
             record_of = {one.host: records.pools_record(one.host) for one in every}
             node = models.ComputeNode
             statement = sa.select(node.uuid).where(
@@ -188,7 +188,7 @@ class Services:
         disabled: bool | None = None,
         disabled_reason: str | None = None,
         forced_down: bool | None = None,
-    ) -> records.Service:
+    ) -> records.ComputeService:
         """Set what an operator decides; ``None`` leaves it as it is.
 
         Enabling clears the reason; disabling again without one keeps it.
@@ -203,7 +203,7 @@ class Services:
         if forced_down is not None:
             values["forced_down"] = forced_down
 
-        def work(connection: sa.Connection) -> records.Service:
+        def work(connection: sa.Connection) -> records.ComputeService:
             if values:
                 connection.execute(
                     sa.update(models.Service)
@@ -262,13 +262,13 @@ def _select() -> sa.Select[*tuple[Any, ...]]:
     return sa.select(*_COLUMNS).where(_LIVE).order_by(models.Service.host)
 
 
-def _target(service: records.Service) -> tuple[str | None, str | None]:
+def _target(service: records.ComputeService) -> tuple[str | None, str | None]:
     """Which nodes a service is for; a group and a shard are the same in capitals."""
     group, shard = service.conductor_group, service.shard_key
     return None if group is None else group.lower(), None if shard is None else shard.lower()
 
 
-def get(connection: sa.Connection, host: str, *, lock: bool = False) -> records.Service:
+def get(connection: sa.Connection, host: str, *, lock: bool = False) -> records.ComputeService:
     """One service, within a transaction; with ``lock``, nobody changes it until its end.
 
     :raises ServiceNotFound: there is none of this name.
@@ -279,7 +279,7 @@ def get(connection: sa.Connection, host: str, *, lock: bool = False) -> records.
     row = connection.execute(statement).one_or_none()
     if row is None:
         raise errors.ServiceNotFound(host)
-    return records.Service(*row)
+    return records.ComputeService(*row)
 
 
 def usable(connection: sa.Connection, now: datetime.datetime, down_time: float) -> Sequence[str]:

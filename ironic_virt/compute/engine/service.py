@@ -312,7 +312,7 @@ class Service:
         else:
             self._database_outage.failed(failure)
 
-    def _registered(self) -> records.Service | None:
+    def _registered(self) -> records.ComputeService | None:
         try:
             return self._db.services.get(self.host)
         except ServiceNotFound:

@@ -38,7 +38,7 @@ def new_uuid() -> str:
     return str(uuid.uuid4())
 
 
-def register(db: Database, host: str, **values: Any) -> records.Service:
+def register(db: Database, host: str, **values: Any) -> records.ComputeService:
     """A compute service that is up."""
     return db.services.register(
         host,
