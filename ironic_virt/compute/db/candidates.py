@@ -70,17 +70,6 @@ class Candidates:
         self._transactions = transactions
         self._down_time = down_time
 
-    def find(
-        self, query: CandidateQuery, limit: int, rng: random.Random | None = None
-    ) -> Sequence[ComputeNode | NodePool]:
-        """The first candidates of a query, at most ``limit``."""
-        found: list[ComputeNode | NodePool] = []
-        for batch in self.batches(query, limit, rng or random.Random()):
-            found.extend(batch)
-            if len(found) >= limit:
-                break
-        return found[:limit]
-
     def batches(
         self, query: CandidateQuery, size: int, rng: random.Random
     ) -> Iterator[Sequence[ComputeNode | NodePool]]:
@@ -203,12 +192,11 @@ class Candidates:
             found.setdefault((row.kind, node.host), []).append(node)
         return found
 
-    def count(self, query: CandidateQuery) -> int:
-        """How many candidates a query has; a pool counts as many as it has places."""
-        return self.counts([query])[0]
-
     def counts(self, queries: Sequence[CandidateQuery]) -> Sequence[int]:
-        """See :class:`~ironic_virt.scheduler.candidates.CandidateSource`."""
+        """See :class:`~ironic_virt.scheduler.candidates.CandidateSource`.
+
+        A pool counts as many as it has places.
+        """
 
         def work(connection: sa.Connection) -> Sequence[int]:
             usable = self._usable_in(connection)

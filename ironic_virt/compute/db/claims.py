@@ -18,8 +18,10 @@ from typing import Protocol
 import sqlalchemy as sa
 
 from ironic_virt.compute.db import models, pools, records
-from ironic_virt.compute.db.transactions import chunks
+from ironic_virt.compute.db.transactions import SIZE, chunks
 
+# Each takes three values in one statement.
+_PAIRS = SIZE // 3
 _NODE = models.ComputeNode
 _INSTANCE = models.Instance
 
@@ -52,7 +54,7 @@ def claim_all(
             nodes[chosen.host][chosen.uuid] = instance
     got: set[str] = set()
     for host, instances in sorted(nodes.items()):
-        for some in chunks(sorted(instances)):
+        for some in chunks(sorted(instances), _PAIRS):
             whose = {node: instances[node] for node in some}
             connection.execute(
                 sa.update(_NODE)

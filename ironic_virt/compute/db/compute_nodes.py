@@ -10,7 +10,7 @@ the node.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -56,24 +56,6 @@ class ComputeNodes:
         if marker is not None:
             statement = statement.where(_NODE.uuid > marker)
         return [record(row) for row in self._rows(statement)]
-
-    def iterate(
-        self, host: str | None = None, *, page: int = _PAGE
-    ) -> Iterator[records.ComputeNode]:
-        """Compute nodes one after the other, in the order of their uuids.
-
-        What changes meanwhile may or may not be seen.
-
-        :param host: of this service only.
-        :param page: how many are read at a time.
-        """
-        marker = None
-        while True:
-            nodes = self.list(host, limit=page, marker=marker)
-            yield from nodes
-            if len(nodes) < page:
-                return
-            marker = nodes[-1].uuid
 
     def _rows(self, statement: sa.Select[*tuple[Any, ...]]) -> Sequence[Any]:
         return self._transactions.read(lambda connection: connection.execute(statement).all())

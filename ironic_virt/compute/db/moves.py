@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import history, models, records, services
-from ironic_virt.compute.db.transactions import Transactions, chunks
+from ironic_virt.compute.db.transactions import SIZE, Transactions, chunks
 from ironic_virt.compute.states import VmState
 
 MOVE = "move"
@@ -135,7 +135,7 @@ class Moves:
                     .values(moved)
                 )
         node_of = {one.instance: one.node for one in moving if one.instance is not None}
-        for some in chunks(list(node_of)):
+        for some in chunks(list(node_of), SIZE // 3):
             # Where the node has a record, too, from before or after it had pools.
             carrier = sa.select(_INSTANCE.uuid).where(
                 _INSTANCE.uuid.in_(some), _INSTANCE.node == _NODE.uuid, _INSTANCE.pool.is_not(None)

@@ -23,7 +23,7 @@ from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database
 from ironic_virt.conf import database as options
 from ironic_virt.scheduler.candidates import CandidateQuery
-from tests.functional.compute.stage import Clock, new_instance
+from tests.functional.compute.stage import Clock, find, new_instance
 
 CANDIDATES = 3
 
@@ -42,7 +42,7 @@ def main() -> None:
     db = Database(options.load([path]), patient=False, clock=Clock()).open()
 
     def look() -> Sequence[Any]:
-        return db.candidates.find(CandidateQuery(), CANDIDATES, random.Random(start.random()))
+        return find(db, CandidateQuery(), CANDIDATES, random.Random(start.random()))
 
     found = look()
     say("ready")

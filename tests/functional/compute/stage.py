@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+import random
 import types
 import uuid
 from typing import Any
@@ -13,6 +15,7 @@ from oslo_db import exception as db_exception
 
 from ironic_virt import virt
 from ironic_virt.compute.db import Database, claims, records
+from ironic_virt.scheduler.candidates import CandidateQuery
 from tests import log_watch
 
 FLAVOR = virt.Flavor("gold", vcpus=8, memory_mb=16384, root_gb=100, extra_specs={"a": "b"})
@@ -101,6 +104,19 @@ def release(db: Database, instance: str) -> bool:
     return db._transactions.write(
         lambda connection: claims.release(connection, instance, db.now())
     )
+
+
+def find(
+    db: Database, query: CandidateQuery, limit: int, rng: random.Random | None = None
+) -> list[Any]:
+    """The first candidates of a query."""
+    batches = db.candidates.batches(query, limit, rng or random.Random())
+    return list(itertools.islice(itertools.chain.from_iterable(batches), limit))
+
+
+def count(db: Database, query: CandidateQuery) -> int:
+    """How many candidates a query has."""
+    return db.candidates.counts([query])[0]
 
 
 def new_instance(**values: Any) -> records.NewInstance:

@@ -109,7 +109,7 @@ def nodes_of_instances(db: Database) -> dict[str, str]:
     """What the instances' records say, after seeing that the claims say the same."""
     claims = {
         node.instance_uuid: node.uuid
-        for node in db.compute_nodes.iterate()
+        for node in db.compute_nodes.list()
         if node.instance_uuid is not None
     }
     instances = db.instances.list()

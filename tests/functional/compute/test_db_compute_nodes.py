@@ -72,7 +72,7 @@ def test_only_what_differs_is_written_and_equal_changes_go_together(
     with statements(db) as seen:
         db.compute_nodes.save("one", changed)
     assert len([each for each in seen if each.startswith("UPDATE")]) == 1
-    written = [node for node in db.compute_nodes.iterate() if node.updated_at is not None]
+    written = [node for node in db.compute_nodes.list() if node.updated_at is not None]
     assert {node.uuid for node in written} == {
         nodes[number].uuid for number in range(0, 1200, 100)
     }
@@ -153,9 +153,6 @@ def test_nodes_are_listed_in_pages_that_miss_none(db: Database) -> None:
     page = db.compute_nodes.list("one", limit=3)
     rest = db.compute_nodes.list("one", marker=page[-1].uuid)
     assert [*page, *rest] == [node for node in every if node.host == "one"]
-    for size in (1, 7, 8, 100):
-        seen = list(db.compute_nodes.iterate(page=size))
-        assert sorted(node.uuid for node in seen) == [node.uuid for node in every]
 
 
 def test_equal_traits_and_capabilities_are_shared(db: Database) -> None:

@@ -19,6 +19,8 @@ from ironic_virt.scheduler.candidates import CandidateQuery
 from tests.functional.compute.stage import (
     FLAVOR,
     Clock,
+    count,
+    find,
     free_node,
     new_instance,
     offer,
@@ -197,20 +199,20 @@ def test_pools_are_candidates_as_long_as_they_have_places(db: Database) -> None:
     offer(db, "three", report("gold~three"))
     db.services.update("three", disabled=True)
     gold = CandidateQuery(resource_classes=frozenset({"CUSTOM_GOLD"}))
-    assert {one.uuid for one in db.candidates.find(gold, 9)} == {POOL, "gold~two"}
-    assert db.candidates.count(gold) == 5
-    assert db.candidates.count(CandidateQuery()) == 8
+    assert {one.uuid for one in find(db, gold, 9)} == {POOL, "gold~two"}
+    assert count(db, gold) == 5
+    assert count(db, CandidateQuery()) == 8
     assert db.candidates.known() == 3 + 3 + 2 + 3 + 3
     for _ in range(2):
         db.instances.create_building(new_instance(), seen(db, POOL))
-    assert db.candidates.find(gold, 9)[0].uuid == "gold~two", "it has fewer instances"
+    assert find(db, gold, 9)[0].uuid == "gold~two", "it has fewer instances"
     assert db.candidates.instances_by_host() == {"one": 2}
     without = CandidateQuery(
         resource_classes=frozenset({"CUSTOM_GOLD"}), exclude=frozenset({"gold~two"})
     )
-    assert [one.uuid for one in db.candidates.find(without, 9)] == [POOL]
+    assert [one.uuid for one in find(db, without, 9)] == [POOL]
     trait = CandidateQuery(forbidden_traits=frozenset({"CUSTOM_A"}))
-    assert [one.uuid for one in db.candidates.find(trait, 9)] == ["silver~one"]
+    assert [one.uuid for one in find(db, trait, 9)] == ["silver~one"]
     assert FLAVOR.memory_mb == 16384
 
 
