@@ -9,6 +9,7 @@ delete has come in meanwhile, nothing is written and the caller learns so.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -43,19 +44,32 @@ class InstanceOutcomes:
         self._transactions = transactions
 
     def progress(self, uuid: str, step: str, detail: str = "") -> None:
-        """Say how far something has come; of no consequence for anything else."""
+        """Say how far a task has come; of no consequence for anything else."""
+        self.progress_of_all({uuid: (step, detail)})
+
+    def progress_of_all(self, reports: Mapping[str, tuple[str, str]]) -> None:
+        """Do :meth:`progress` for several instances, in one transaction.
+
+        :param reports: by the instance's uuid, step and detail.
+        """
         now = self._transactions.now()
-        self._transactions.write(
-            lambda connection: connection.execute(
-                sa.update(_INSTANCE)
-                .where(LIVE, _INSTANCE.uuid == uuid, _INSTANCE.task_state.is_not(None))
-                .values(
-                    progress_step=step[:_STEP_LENGTH],
-                    progress_detail=detail[:_DETAIL_LENGTH],
-                    progress_at=now,
-                )
+        statement = (
+            sa.update(_INSTANCE.__table__)
+            .where(
+                LIVE, _INSTANCE.uuid == sa.bindparam("which"), _INSTANCE.task_state.is_not(None)
+            )
+            .values(
+                progress_step=sa.bindparam("step"),
+                progress_detail=sa.bindparam("detail"),
+                progress_at=now,
             )
         )
+        rows = [
+            {"which": uuid, "step": step[:_STEP_LENGTH], "detail": detail[:_DETAIL_LENGTH]}
+            # In one order, so that services don't wait for each other in a circle.
+            for uuid, (step, detail) in sorted(reports.items())
+        ]
+        self._transactions.write(lambda connection: connection.execute(statement, rows))
 
     def finish(
         self,

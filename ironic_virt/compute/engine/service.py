@@ -105,8 +105,8 @@ class Service:
             "What is being deployed goes on; nothing new begins until it is back",
             clock=clock,
         )
-        virtapi = ServiceVirtAPI(self.host, database, self._in_flight, self.metrics)
-        self.driver = load_driver(conf, virtapi)
+        self._virtapi = ServiceVirtAPI(self.host, database, self._in_flight, self.metrics)
+        self.driver = load_driver(conf, self._virtapi)
         self.metrics.nodes_age = self.driver.nodes_age
         self._tracker = Tracker(self.host, self.driver, database, self.metrics)
         self._power_sync = PowerSync(
@@ -265,6 +265,7 @@ class Service:
             now = self._registered()
             if now is None or now.incarnation != self.incarnation:
                 raise ServiceSuperseded(self.host)
+            self._virtapi.write_progress()
             if self._clock() >= self._wait_until:
                 self._tasks.look()
         self._on_round()
@@ -319,5 +320,6 @@ class Service:
             return None
 
     def _task_ended(self, instance: records.Instance) -> None:
+        self._virtapi.forget_progress(instance.uuid)
         if instance.node is not None:
             self._tracker.forget(instance.node)

@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 from collections.abc import Collection, Mapping
 from typing import Any
-
-from oslo_log import log as logging
 
 from ironic_virt import virt
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Instance
 from ironic_virt.compute.engine.in_flight import InFlight
 from ironic_virt.compute.engine.metrics import Metrics
-from ironic_virt.compute.errors import RecordsError
-
-LOG = logging.getLogger(__name__)
 
 _FEW = 500
 
@@ -43,6 +39,8 @@ class ServiceVirtAPI(virt.VirtAPI):
         self._db = database
         self._in_flight = in_flight
         self._metrics = metrics
+        self._lock = threading.Lock()
+        self._progress: dict[str, tuple[str, str]] = {}
 
     @property
     def host(self) -> str:
@@ -103,7 +101,7 @@ class ServiceVirtAPI(virt.VirtAPI):
 
     def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive:
         """The instance's own data; Ironic makes the config drive of it."""
-        record = self._db.instances.get(request.instance.uuid)
+        record = self._record(request.instance)
         name = record.display_name or record.uuid
         meta_data: dict[str, Any] = {
             "uuid": record.uuid,
@@ -126,14 +124,33 @@ class ServiceVirtAPI(virt.VirtAPI):
 
     def instance_metadata(self, instance: virt.InstanceLike) -> Mapping[str, str]:
         """What the record has."""
-        return self._db.instances.get(instance.uuid).properties
+        return self._record(instance).properties
+
+    def _record(self, instance: virt.InstanceLike) -> Instance:
+        """The record that the task began with; read now, if this is another object."""
+        if isinstance(instance, Instance):
+            return instance
+        return self._db.instances.get(instance.uuid)
 
     def report_progress(self, instance: virt.InstanceLike, step: str, detail: str = "") -> None:
-        """Write it into the record for commands that wait; nothing depends on it."""
-        try:
-            self._db.instances.progress(instance.uuid, step, detail)
-        except RecordsError as error:
-            LOG.debug("Progress of instance %s was not written: %s", instance.uuid, error)
+        """Keep it until :meth:`write_progress`; nothing depends on it."""
+        with self._lock:
+            self._progress[instance.uuid] = (step, detail)
+
+    def write_progress(self) -> None:
+        """Write how far tasks have come, for commands that wait.
+
+        :raises DatabaseUnreachable: it could not be written, and is forgotten.
+        """
+        with self._lock:
+            reports, self._progress = self._progress, {}
+        if reports:
+            self._db.instances.progress_of_all(reports)
+
+    def forget_progress(self, uuid: str) -> None:
+        """Forget how far an instance's task had come, since it has ended."""
+        with self._lock:
+            self._progress.pop(uuid, None)
 
     def report_request(self, method: str, status: int | None, seconds: float) -> None:
         """Count it."""

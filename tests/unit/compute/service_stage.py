@@ -101,7 +101,7 @@ class ServiceStage:
         self.fatal: list[Exception] = []
 
         def load_driver(conf: cfg.ConfigOpts, virtapi: virt.VirtAPI) -> virt.ComputeDriver:
-            self.virtapi = virtapi
+            self.virtapi: Any = virtapi
             self.ironic = driver_stage.Stage(fake, conf, virtapi)  # type: ignore[arg-type]
             return self.ironic.driver
 

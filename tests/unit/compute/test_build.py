@@ -81,19 +81,24 @@ def test_progress_is_written_down_on_the_way(
 ) -> None:
     stage = set_stage().begin()
     steps: list[str] = []
-    real = stage.db.instances.progress
+    real = stage.virtapi.report_progress
 
-    def progress(uuid: str, step: str, detail: str = "") -> None:
-        real(uuid, step, detail)
-        written = stage.instance(uuid)
+    def progress(instance: virt.InstanceLike, step: str, detail: str = "") -> None:
+        real(instance, step, detail)
+        # As the look does that comes next.
+        stage.virtapi.write_progress()
+        written = stage.instance(instance.uuid)
         steps.append(f"{written.progress_step} {written.progress_detail}".strip())
 
-    monkeypatch.setattr(stage.db.instances, "progress", progress)
-    stage.create(nodes[0])
+    monkeypatch.setattr(stage.virtapi, "report_progress", progress)
+    uuid = stage.create(nodes[0])
     stage.look()
     assert steps[0] == "reserving available"
     assert "deploying available" in steps
     assert steps[-1] == "active active"
+    real(stage.instance(uuid), "late")
+    stage.look()
+    assert stage.instance(uuid).progress_step is None, "nothing is wanted of it any more"
 
 
 # -- failures ---------------------------------------------------------------------
