@@ -15,12 +15,11 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
-from ironic_virt.fleet import checks, findings
+from ironic_virt.fleet import checks
 
 
 def rows() -> list[list[str]]:
     """Code, severity, meaning, what mends it and how to provoke it, of each kind."""
-    assert checks
     return [
         [
             *(f"``{kind.code}``", kind.severity.value, kind.meaning),
@@ -28,7 +27,7 @@ def rows() -> list[list[str]]:
             _plain(kind.mend.replace("{about}", "<object>")),
             kind.provoke[0].upper() + kind.provoke[1:],
         ]
-        for kind in findings.kinds()
+        for kind in checks.kinds()
     ]
 
 

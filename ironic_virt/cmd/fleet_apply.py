@@ -170,17 +170,16 @@ class Apply(_Carried):
         """Check the canary's nodes."""
         if parsed_args.canary is None or parsed_args.dry_run:
             return
-        from ironic_virt.fleet import checks, findings
+        from ironic_virt.fleet import checks
         from ironic_virt.fleet.plans.apply import Outcome
 
-        assert checks
         about: set[str] = set()
         for report in reports:
             if report.outcome in (Outcome.DONE, Outcome.ALREADY):
                 about |= {report.change.node, report.change.server or report.change.node}
         found = [
             one
-            for one in findings.run(self.reader(parsed_args).read())
+            for one in checks.run(self.reader(parsed_args).read())
             if about & {one.about, *one.facts.values()}
         ]
         for one in found:

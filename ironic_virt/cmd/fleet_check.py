@@ -67,11 +67,10 @@ class Check(FleetCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Check, and mend what was asked for."""
-        from ironic_virt.fleet import checks, findings
+        from ironic_virt.fleet import checks
 
-        assert checks
         codes = [parsed_args.fix] if parsed_args.fix else parsed_args.codes
-        known = [kind.code for kind in findings.kinds()]
+        known = [kind.code for kind in checks.kinds()]
         for code in codes:
             if code not in known:
                 self.refuse(f"there is no finding {code}; there are {', '.join(known)}")
@@ -87,7 +86,7 @@ class Check(FleetCommand):
                     f"argument --fix: {parsed_args.fix} is not mended by itself; {can} are"
                 )
         deployment = reader.read()
-        found = findings.run(deployment, codes)
+        found = checks.run(deployment, codes)
         if parsed_args.fix:
             rows = [self._mended(one, reader.conf, apply=parsed_args.apply) for one in found]
             if found and not parsed_args.apply:

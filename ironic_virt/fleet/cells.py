@@ -86,22 +86,17 @@ def _rows(cell: Cell, statement: Any) -> Sequence[Any]:
         raise CellFailed(f"cell {cell.name}: its database: {exc}") from exc
 
 
-def services(
-    cell: Cell, down_time: float, now: datetime.datetime, host: str | None = None
-) -> Iterator[Service]:
+def services(cell: Cell, down_time: float, now: datetime.datetime) -> Iterator[Service]:
     """The services of nova-compute.
 
     :param down_time: Nova's ``service_down_time``, in seconds.
     :param now: in UTC.
-    :param host: of this host only.
     """
     table = models.Service
     statement = sa.select(
         *(table.id, table.host, table.disabled, table.forced_down),
         *(table.last_seen_up, table.created_at, table.version),
     ).where(table.deleted == 0, table.binary == "nova-compute")
-    if host is not None:
-        statement = statement.where(table.host == host)
     for row in _rows(cell, statement):
         seen = (row.last_seen_up or row.created_at).replace(tzinfo=datetime.UTC)
         fresh = abs((now - seen).total_seconds()) <= down_time

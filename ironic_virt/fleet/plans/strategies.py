@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ironic_virt.baremetal.node import Node
+from ironic_virt.fleet import checks
 from ironic_virt.fleet.deployment import Deployment
-from ironic_virt.fleet.findings import run
 from ironic_virt.fleet.plans.plan import Change, Plan, PlanRefused
 
 MAY_DIFFER = 0.05
@@ -157,10 +157,7 @@ def _placed(
 
 
 def _refuse_unclear(deployment: Deployment) -> None:
-    from ironic_virt.fleet import checks
-
-    assert checks
-    if unclear := run(deployment, _OWNERS_CODES):
+    if unclear := checks.run(deployment, _OWNERS_CODES):
         shown = "; ".join(f"{one.about}: {one.words}" for one in unclear[:_FEW])
         more = f", and {len(unclear) - _FEW} more" if len(unclear) > _FEW else ""
         raise PlanRefused(

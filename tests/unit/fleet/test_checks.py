@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from ironic_virt.fleet import checks, findings, offers
+from ironic_virt.fleet import checks, offers
 from ironic_virt.fleet.deployment import Component, Deployment, Record, Server
+from ironic_virt.fleet.findings import Finding
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.providers import Provider, Stock
 from tests.unit.fleet.deployments import (
@@ -24,8 +25,6 @@ from tests.unit.fleet.deployments import (
     with_placement,
     with_server,
 )
-
-assert checks
 
 FREE, TAKEN = node_uuid(1), node_uuid(2)
 SERVER = server_uuid(2)
@@ -232,22 +231,22 @@ PROVOKED: dict[str, tuple[Spoil, str, set[str]]] = {
 }
 
 
-def codes(found: Collection[findings.Finding]) -> set[str]:
+def codes(found: Collection[Finding]) -> set[str]:
     return {one.kind.code for one in found}
 
 
 def test_in_a_sound_deployment_nothing_is_found() -> None:
-    assert findings.run(sound()) == []
+    assert checks.run(sound()) == []
 
 
 def test_each_finding_is_provoked_here() -> None:
-    assert {kind.code for kind in findings.kinds()} == PROVOKED.keys() | {"pool-differs"}
+    assert {kind.code for kind in checks.kinds()} == PROVOKED.keys() | {"pool-differs"}
 
 
 @pytest.mark.parametrize("code", PROVOKED)
 def test_a_finding_is_found_where_it_is_provoked(code: str) -> None:
     spoil, about, also = PROVOKED[code]
-    found = findings.run(spoil(sound()))
+    found = checks.run(spoil(sound()))
     assert codes(found) == {code} | also
     (first, *_) = [one for one in found if one.kind.code == code]
     assert first.about == about
@@ -256,7 +255,7 @@ def test_a_finding_is_found_where_it_is_provoked(code: str) -> None:
 
 def test_the_worst_comes_first() -> None:
     deployment = with_node(sound(), FREE, maintenance=True)
-    found = findings.run(changed(deployment, unhealthy={FREE: "critical"}))
+    found = checks.run(changed(deployment, unhealthy={FREE: "critical"}))
     assert [one.kind.severity.value for one in found] == ["critical", "warning"]
 
 
@@ -283,7 +282,7 @@ def pooled() -> Deployment:
 
 
 def test_nodes_in_pools_have_no_records_and_are_sound() -> None:
-    assert findings.run(pooled()) == []
+    assert checks.run(pooled()) == []
 
 
 @pytest.mark.parametrize(
@@ -299,14 +298,14 @@ def test_nodes_in_pools_have_no_records_and_are_sound() -> None:
     ],
 )
 def test_a_pool_with_wrong_numbers_is_found(fields: dict[str, object], differs: bool) -> None:
-    found = findings.run(with_node(pooled(), FREE, **fields))
+    found = checks.run(with_node(pooled(), FREE, **fields))
     assert codes(found) == ({"pool-differs"} if differs else set())
 
 
 def test_a_node_of_no_pool_is_found() -> None:
     other = node(3, resource_class="silver")
     deployment = pooled()
-    found = findings.run(changed(deployment, nodes={**deployment.nodes, other.uuid: other}))
+    found = checks.run(changed(deployment, nodes={**deployment.nodes, other.uuid: other}))
     assert [(one.kind.code, one.about) for one in found] == [("node-without-record", other.uuid)]
 
 
@@ -336,19 +335,19 @@ def test_a_node_of_no_pool_is_found() -> None:
     ],
 )
 def test_what_changes_just_now_is_not_found(spoil: Spoil) -> None:
-    assert findings.run(spoil(sound())) == []
+    assert checks.run(spoil(sound())) == []
 
 
 def test_of_some_cells_nothing_is_said_that_only_all_can_tell() -> None:
     deployment = with_allocations(sound(), FREE, [NOBODY])
     deployment = with_node(deployment, TAKEN, instance_uuid=server_uuid(77))
-    found = findings.run(changed(deployment, whole=False))
+    found = checks.run(changed(deployment, whole=False))
     assert codes(found) == {"server-without-node"}
 
 
 def test_without_the_services_files_target_sets_are_not_judged() -> None:
     deployment = with_node(sound(), FREE, shard="nobody's")
-    assert findings.run(changed(deployment, options={})) == []
+    assert checks.run(changed(deployment, options={})) == []
 
 
 def test_peers_share_their_nodes() -> None:
@@ -356,11 +355,11 @@ def test_peers_share_their_nodes() -> None:
     peers = "compute-a,Compute-B"
     for host in ("compute-a", "compute-b"):
         deployment = with_options(deployment, host, peer_list=peers)
-    assert codes(findings.run(deployment)) == {"option-deprecated"}
+    assert codes(checks.run(deployment)) == {"option-deprecated"}
 
 
 def test_a_class_or_a_trait_that_placement_lacks_is_missing() -> None:
     deployment = with_node(sound(), FREE, traits=frozenset({"CUSTOM_SSD", "CUSTOM_NEW"}))
     having = {**deployment.placement.traits, "CUSTOM_NEW": frozenset()}
-    (found,) = findings.run(with_placement(deployment, traits=having))
+    (found,) = checks.run(with_placement(deployment, traits=having))
     assert "lacks CUSTOM_NEW" in found.words
