@@ -66,15 +66,11 @@ def check_release(conf: cfg.ConfigOpts) -> Verdict:
 
 def check_novas_options(conf: cfg.ConfigOpts) -> Verdict:
     """Whether the options of ``[ironic]`` can be used, and somebody reads each."""
-    from nova.conf import ironic as nova_ironic
-
-    from ironic_virt.conf import ironic, unknown
     from ironic_virt.nova import options
 
     try:
         options.settle(conf)
-        known = ironic.known_names(conf) | unknown.names(nova_ironic.ironic_options)
-        return _warned(unknown.check(conf, ironic.GROUP, known))
+        return _warned(options.unread(conf))
     except exceptions.InvalidConfiguration as exc:
         return Verdict(Level.FAILURE, str(exc))
 
@@ -161,19 +157,9 @@ def is_of_nova(files: Sequence[str]) -> bool:
 
 
 def _novas_conf() -> cfg.ConfigOpts:
-    """Nova's options, as far as the checks read them, in a configuration of their own."""
-    from nova.conf import ironic as nova_ironic
-    from nova.conf import netconf, utils
-
     from ironic_virt.nova import options
 
-    conf = cfg.ConfigOpts()
-    netconf.register_opts(conf)
-    # Not by Nova's function: groups that it makes share their options.
-    conf.register_opts(nova_ironic.ironic_options, group="ironic")
-    utils.register_ksa_opts(conf, "ironic", nova_ironic.DEFAULT_SERVICE_TYPE)
-    options.register_opts(conf)
-    return conf
+    return options.alone()
 
 
 def _own_conf() -> cfg.ConfigOpts:

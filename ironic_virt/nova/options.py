@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 
 from nova.conf import ironic as nova_ironic
+from nova.conf import netconf, utils
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -67,6 +68,29 @@ def settle(conf: cfg.ConfigOpts) -> None:
             f"[{ironic.GROUP}] shard_key",
             f"is {ours!r}, but shard is {novas!r}: they are the same option; set one of them",
         )
-    known = ironic.known_names(conf) | unknown.names(nova_ironic.ironic_options)
-    for warning in unknown.check(conf, ironic.GROUP, known):
+    for warning in unread(conf):
         LOG.warning("%s", warning)
+
+
+def unread(conf: cfg.ConfigOpts) -> list[str]:
+    """A sentence for each name in ``[ironic]`` that is no option of Nova's or of ours.
+
+    :raises InvalidConfiguration: one looks like an option that decides which nodes are this
+        service's.
+    """
+    known = ironic.known_names(conf) | unknown.names(nova_ironic.ironic_options)
+    return list(unknown.check(conf, ironic.GROUP, known))
+
+
+def alone() -> cfg.ConfigOpts:
+    """Nova's options and ours for ``[ironic]`` in a configuration of its own.
+
+    For programs that read a nova-compute's file without being one.
+    """
+    conf = cfg.ConfigOpts()
+    netconf.register_opts(conf)
+    # Not by Nova's function: groups that it makes share their options.
+    conf.register_opts(nova_ironic.ironic_options, group=ironic.GROUP)
+    utils.register_ksa_opts(conf, ironic.GROUP, nova_ironic.DEFAULT_SERVICE_TYPE)
+    register_opts(conf)
+    return conf

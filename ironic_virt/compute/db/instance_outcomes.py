@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -54,7 +54,7 @@ class InstanceOutcomes:
         """
         now = self._transactions.now()
         statement = (
-            sa.update(_INSTANCE.__table__)
+            sa.update(cast(sa.Table, _INSTANCE.__table__))
             .where(
                 LIVE, _INSTANCE.uuid == sa.bindparam("which"), _INSTANCE.task_state.is_not(None)
             )

@@ -21,7 +21,7 @@ import prometheus_client
 from ironic_virt import exceptions
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication
+    from wsgiref.types import StartResponse, WSGIApplication
 
 _TEXT = [("Content-Type", "text/plain; charset=utf-8")]
 
