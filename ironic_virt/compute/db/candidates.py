@@ -51,7 +51,6 @@ _PLACES = 64
 _NEXT = """\
 SELECT id FROM (SELECT id FROM compute_nodes {hint} WHERE deleted = 0 AND available = :free
 AND instance_uuid IS NULL AND {within} ORDER BY {order} LIMIT :limit) AS part_{number}"""
-_FOUND = sa.select(*COLUMNS, _NODE.kind).join(_KIND, _KIND.digest == _NODE.kind)
 
 Kinds = Sequence[str]
 """Digests of kinds that are as large, with as many traits."""
@@ -116,7 +115,15 @@ class Candidates:
 
         Those that are as large come together.
         """
-        free = sa.exists().where(*_FREE, _NODE.kind == _KIND.digest, _NODE.host.in_(usable))
+        # One at most: MariaDB would list all free nodes to answer EXISTS.
+        free = (
+            sa.select(_NODE.id)
+            .where(*_FREE, _NODE.kind == _KIND.digest, _NODE.host.in_(usable))
+            .with_hint(_NODE, f"FORCE INDEX ({FREE_INDEX})", "mysql")
+            .limit(1)
+            .scalar_subquery()
+            .is_not(None)
+        )
         statement = (
             sa.select(*_SIZE, _KIND.digest)
             .where(*node_kinds.conditions(query), free)
@@ -181,8 +188,10 @@ class Candidates:
             for within in place.ranges():
                 parts.append(template.format(within=within, number=len(parts)))
             values.update(place.values)
-        ids = sa.text(" UNION ALL ".join(parts)).columns(sa.column("id", sa.Integer))
-        statement = _FOUND.where(_NODE.id.in_(ids))
+        ids = sa.text(" UNION ALL ".join(parts)).columns(sa.column("id", sa.Integer)).subquery()
+        # Joined: MariaDB would go through all nodes for an IN.
+        joined = ids.join(_NODE, _NODE.id == ids.c.id).join(_KIND, _KIND.digest == _NODE.kind)
+        statement = sa.select(*COLUMNS, _NODE.kind).select_from(joined)
         rows = self._transactions.read(
             lambda connection: connection.execute(statement, values).all()
         )
