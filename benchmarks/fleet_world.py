@@ -65,6 +65,8 @@ class World:
     :param directory: for files and logs.
     :param nodes: how many.
     :ivar conf: Nova's file.
+    :ivar cell: the URL of the cell's database.
+    :ivar ironic: the URL of Ironic.
     """
 
     def __init__(self, directory: Path, nodes: int) -> None:
@@ -72,6 +74,8 @@ class World:
         self._nodes = nodes
         self._stack = contextlib.ExitStack()
         self.conf = directory / "nova.conf"
+        self.cell = ""
+        self.ironic = ""
 
     def __enter__(self) -> World:
         with contextlib.ExitStack() as stack:
@@ -101,6 +105,7 @@ class World:
             glance="http://127.0.0.1:1",
             neutron="http://127.0.0.1:1",
         )
+        self.cell, self.ironic = urls["cell1"], endpoints.ironic
         self._write(endpoints)
         self._schemas(urls)
         placement = self._program(
