@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -54,7 +54,7 @@ class InstanceOutcomes:
         """
         now = self._transactions.now()
         statement = (
-            sa.update(cast(sa.Table, _INSTANCE.__table__))
+            sa.update(_INSTANCE)
             .where(
                 LIVE, _INSTANCE.uuid == sa.bindparam("which"), _INSTANCE.task_state.is_not(None)
             )

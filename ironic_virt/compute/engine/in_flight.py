@@ -29,6 +29,7 @@ class _Running:
     threads: Threads
     node: str | None
     waits: bool = False
+    resumes: bool = False
     superseded_by: str | None = None
     lost: bool = False
 
@@ -65,10 +66,12 @@ class InFlight:
             return True
 
     def has_room(self, threads: Threads) -> bool:
-        """Whether a task of this kind may begin."""
+        """Whether a task of this kind may begin: those that have waited go on first."""
         with self._changed:
-            of_kind = sum(one.threads is threads for one in self._running.values())
-            return of_kind < MOST_WAITING and self._has_room(threads)
+            of_kind = [one for one in self._running.values() if one.threads is threads]
+            if len(of_kind) >= MOST_WAITING or any(one.resumes for one in of_kind):
+                return False
+            return self._has_room(threads)
 
     def end(self, instance: str) -> None:
         """Take note that an instance's task has ended."""
@@ -130,8 +133,9 @@ class InFlight:
             yield
         finally:
             with self._changed:
+                running.resumes = True
                 self._changed.wait_for(lambda: self._stopping or self._has_room(running.threads))
-                running.waits = False
+                running.waits = running.resumes = False
 
     def abort_reason(self, instance: str) -> str | None:
         """Why the instance's task is not wanted any more; ``None`` while it is.

@@ -112,3 +112,20 @@ def test_waiting_ends_with_the_last_task_or_tells_which_are_left(in_flight: InFl
     assert in_flight.wait(20.0) == []
     for thread in ended:
         thread.join()
+
+
+def test_who_has_waited_comes_before_who_has_not_begun(in_flight: InFlight) -> None:
+    room: list[bool] = []
+
+    class Full(threading.Condition):
+        def wait_for(self, *_args: object, **_more: object) -> bool:
+            # There is a place by now, and this one has not taken it yet.
+            room.append(in_flight.has_room(BUILDS))
+            return True
+
+    begin(in_flight, "one")
+    in_flight._changed = Full()
+    with in_flight.waiting("one"):
+        assert in_flight.has_room(BUILDS)
+    assert room == [False]
+    assert in_flight.has_room(BUILDS)
