@@ -50,7 +50,11 @@ def test_a_command_is_a_process_like_any_other(
             code = process.wait()
             assert process.poll() == code
             said.append((code, written(out), written(err)))
-    assert said[0] == (0, "[]\n", "")
+    assert said[0] == (
+        0,
+        "[]\n",
+        f"Made a new database: sqlite:///{tmp_path}/ironic-virt.sqlite\n",
+    )
     assert said[1][:2] == (2, "")
     assert "not.conf: No such file" in said[1][2]
 

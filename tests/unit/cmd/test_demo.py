@@ -2,23 +2,11 @@
 
 """The command line of ``ironic-virt demo``."""
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from ironic_virt.cmd import shell
 from ironic_virt.cmd.demo import run as demo
 from ironic_virt.cmd.demo.interrupts import DemoFailed
-
-
-@pytest.fixture(autouse=True)
-def root_logger() -> Iterator[None]:
-    """Give the root logger back as it was."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = handlers, level
 
 
 @pytest.fixture
