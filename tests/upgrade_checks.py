@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ironic_virt.cmd import status
+from tests import root_logger
 
 NO_IRONIC = "http://127.0.0.1:9"
 
@@ -36,7 +37,8 @@ def checked(
     lines += [f"compute_driver = {driver}", "[ironic]", "auth_type = none", "api_max_retries = 0"]
     lines += [f"{name} = {value}" for name, value in options.items()]
     path.write_text("\n".join([*lines, ""]))
-    code = status.main(["--config-file", str(path), "upgrade", "check", "--json"])
+    with root_logger.kept():
+        code = status.main(["--config-file", str(path), "upgrade", "check", "--json"])
     found = json.loads(capsys.readouterr().out)["checks"]
     return code, {one["check"]: one["details"] or "" for one in found}
 

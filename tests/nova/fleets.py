@@ -7,9 +7,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import logging
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from nova.db.main import models
 from ironic_virt.cmd import fleet
 from ironic_virt.fleet import nova_conf
 from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer, RealClock
+from tests import root_logger
 from tests.nova import deployment
 from tests.nova.services import Services
 
@@ -76,7 +75,11 @@ class Fleet(Services):
         :param code: the exit code that it must have.
         """
         printed, said = io.StringIO(), io.StringIO()
-        with _root_logger(), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
+        with (
+            root_logger.kept(),
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(said),
+        ):
             found = fleet.main([*arguments, "-f", "json"])
         self.said = said.getvalue()
         assert found == code, (found, printed.getvalue(), self.said)
@@ -85,7 +88,11 @@ class Fleet(Services):
     def check(self) -> dict[str, str]:
         """What the doctor finds: the objects by code; ``rows`` has all of it."""
         printed, said = io.StringIO(), io.StringIO()
-        with _root_logger(), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
+        with (
+            root_logger.kept(),
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(said),
+        ):
             code = fleet.main(["check", *self.service_files, "-f", "json"])
         self.rows = json.loads(printed.getvalue())
         self.said = said.getvalue()
@@ -108,16 +115,3 @@ class Fleet(Services):
         answer = getattr(self.placement, method)(*arguments, version="1.28")
         assert answer.status < 300, (path, answer.body)
         return answer.body
-
-
-@contextlib.contextmanager
-def _root_logger() -> Iterator[None]:
-    """Take the command's handlers away again."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    try:
-        yield
-    finally:
-        for handler in set(root.handlers) - set(handlers):
-            root.removeHandler(handler)
-        root.setLevel(level)

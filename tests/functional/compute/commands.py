@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from ironic_virt.cmd import shell
+from tests import root_logger
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,15 +53,12 @@ class Commands:
 
     def __call__(self, *argv: str) -> Result:
         """Run one to its end, however that is."""
-        root = logging.getLogger()
-        handlers, level = root.handlers[:], root.level
         self._capsys.readouterr()
-        try:
-            code = self._main(argv)
-        except SystemExit as end:
-            code = int(end.code or 0)
-        finally:
-            root.handlers[:], root.level = handlers, level
+        with root_logger.kept():
+            try:
+                code = self._main(argv)
+            except SystemExit as end:
+                code = int(end.code or 0)
         captured = self._capsys.readouterr()
         return Result(code, captured.out, captured.err)
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import logging
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from ironic_virt.cmd import manage
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import FaultReport
 from ironic_virt.compute.states import TaskState
+from tests import root_logger
 from tests.functional.compute.stage import Clock, free_node, new_instance, register
 
 
@@ -27,14 +27,11 @@ def config(database_conf: cfg.ConfigOpts) -> str:
 
 
 def run(*argv: str) -> int:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    try:
-        return manage.main(argv)
-    except SystemExit as end:
-        return int(end.code or 0)
-    finally:
-        root.handlers[:], root.level = handlers, level
+    with root_logger.kept():
+        try:
+            return manage.main(argv)
+        except SystemExit as end:
+            return int(end.code or 0)
 
 
 def test_the_tables_are_made_and_their_version_is_told(

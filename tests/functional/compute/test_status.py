@@ -11,7 +11,7 @@ import pytest
 
 from ironic_virt.cmd import manage, status
 from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer, RealClock
-from tests import upgrade_checks
+from tests import root_logger, upgrade_checks
 
 
 @pytest.fixture
@@ -32,7 +32,8 @@ def test_what_the_host_is_told(
 ) -> None:
     path = tmp_path / "compute.conf"
     path.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
-    assert manage.main(["--config-file", str(path), "db", "sync", "-f", "json"]) == 0
+    with root_logger.kept():
+        assert manage.main(["--config-file", str(path), "db", "sync", "-f", "json"]) == 0
     capsys.readouterr()
     found, results = upgrade_checks.checked(
         path, "ironic", capsys, **{"endpoint_override": ironic, **options}

@@ -4,16 +4,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 
 import pytest
 
+from tests import root_logger
+
 
 @pytest.fixture(autouse=True)
-def root_logger() -> Iterator[None]:
+def root_logger_kept() -> Iterator[None]:
     """Give the root logger back as it was."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = handlers, level
+    with root_logger.kept():
+        yield
