@@ -4,8 +4,8 @@
 
 What differs by nature is replaced by a placeholder: identifiers, by the order
 in which they turn up, so that it still shows which are the same; times; the
-server's own address; what a conductor notes down for itself; the order of
-names that come out of a set.  Nothing else is touched or left out.
+server's own address; durations; what a conductor notes down for itself; the
+order of names that come out of a set.  Nothing else is touched or left out.
 """
 
 import re
@@ -20,6 +20,8 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?")
 
 # Notes of the conductor and the driver to themselves, of which no client can know the meaning.
 _NOTES = "driver_internal_info"
+# How long something took in whole seconds: a busy machine takes longer.
+_DURATION = "duration_seconds"
 
 LEFT_OUT_HEADERS = frozenset(
     {
@@ -56,13 +58,18 @@ class Normaliser:
             return [self.value(item) for item in value]
         if isinstance(value, dict):
             return {
-                self.text(name): "<notes>"
-                if name == _NOTES and isinstance(item, dict)
-                else self.value(item)
+                self.text(name): self._member(name, item)
                 # The order of members means nothing, so it may not decide on placeholders.
                 for name, item in sorted(value.items())
             }
         return value
+
+    def _member(self, name: str, item: Any) -> Any:
+        if name == _NOTES and isinstance(item, dict):
+            return "<notes>"
+        if name == _DURATION and type(item) is int and item >= 0:
+            return "<seconds>"
+        return self.value(item)
 
     def headers(self, headers: Any) -> dict[str, str]:
         return {
