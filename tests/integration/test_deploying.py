@@ -267,7 +267,7 @@ def test_an_image_made_here_is_as_ironic_makes_it(
         "from openstack.baremetal import configdrive\n"
         "told = json.load(sys.stdin)\n"
         "user_data = told['user_data'].encode()\n"
-        "print(config_drive.build(told['meta_data'], user_data=user_data,"
+        "print(configdrive.build(told['meta_data'], user_data=user_data,"
         " network_data=told['network_data'], vendor_data=told['vendor_data']))\n"
     )
     arguments = [ironic_on_mariadb.environment.python, "-c", script]
