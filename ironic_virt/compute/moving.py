@@ -212,7 +212,7 @@ class Mover:
 
 
 def _report(move: Move, outcome: Outcome, reason: str | None = None) -> Report:
-    """What is told of a move; ``outcome`` if nothing speaks against it."""
+    """The report's row of a move; ``outcome`` if it is allowed."""
     if move.guard == NO_RECORD:
         outcome = Outcome.NO_RECORD
     elif move.guard is not None:

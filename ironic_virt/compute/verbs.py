@@ -164,8 +164,8 @@ def _other_ports(instance: Instance) -> list[dict[str, Any]]:
     ]
 
 
-def _not_alone(task: Task) -> Settled:
-    raise NotImplementedError("a build needs the scheduler: see ironic_virt.compute.build")
+def _build(task: Task) -> Settled:
+    raise NotImplementedError("the engine builds, by ironic_virt.compute.build")
 
 
 # -- the rows -----------------------------------------------------------------
@@ -177,7 +177,7 @@ _ROWS = (
         name="create",
         task=TaskState.SPAWNING,
         allowed_in=frozenset(),
-        carry_out=_not_alone,
+        carry_out=_build,
         failed=actions.in_error,
         threads=Threads.BUILDS,
         launches=True,

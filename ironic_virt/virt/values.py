@@ -202,7 +202,7 @@ class ConfigDrive:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeployRequest:
-    """What is to be deployed, or rebuilt; whoever calls the driver makes it once.
+    """What is to be deployed, or rebuilt; the caller of the driver makes it once.
 
     :param image: of no meaning for an instance that boots from a volume.
     :param network_info: the VIFs that the instance is to have; of a rebuild those it has.

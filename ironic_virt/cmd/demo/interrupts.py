@@ -27,7 +27,7 @@ _LOOK = 0.05
 
 
 class DemoFailed(exceptions.IronicVirtError):
-    """The demo can't go on; the message is one line for whoever runs it."""
+    """The demo can't go on; the message is one line for the user."""
 
 
 class Interrupted(BaseException):

@@ -71,7 +71,7 @@ class PoolReport:
 
     :param used: how many instances were counted in it; what has changed since then is
         made up for when it is written down.
-    :param reserved: how many of the others are not to be had.
+    :param reserved: how many of the others can't be given to an instance.
     """
 
     name: str

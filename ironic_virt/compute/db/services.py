@@ -108,7 +108,7 @@ class Services:
         """
 
         def work(connection: sa.Connection) -> None:
-            # Whether a service is up is judged by this clock, whoever asks.
+            # Every reader judges by this clock whether a service is up.
             self._transactions.read_clock(connection)
             now = self._transactions.now()
             reported = connection.execute(

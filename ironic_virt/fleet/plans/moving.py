@@ -31,7 +31,7 @@ from ironic_virt.fleet.plans.apply import MoveRefused
 
 @dataclasses.dataclass(frozen=True)
 class NovaWorld:
-    """Nova's cells and Ironic, each asked anew at every call.  Thread-safe."""
+    """Nova's cells and Ironic; every call reads them again.  Thread-safe."""
 
     conf: cfg.ConfigOpts
     client: IronicClient

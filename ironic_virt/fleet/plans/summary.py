@@ -15,7 +15,7 @@ from ironic_virt.fleet.plans.plan import Plan, estimate
 class Row(NamedTuple):
     """A service's nodes of one class in one conductor group.
 
-    :ivar before: how many records it has; nodes without a record are nobody's.
+    :ivar before: how many records it has; nodes without a record count for no service.
     :ivar moving_in: how many records it gets from other services.
     :ivar moving_out: how many records it gives to others.
     :ivar with_servers: how many of these carry a server.
