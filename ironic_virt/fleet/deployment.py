@@ -41,6 +41,18 @@ class Service:
     last_seen: datetime.datetime | None = None
     version: int = 0
 
+    def why_running(self, now: datetime.datetime, quiet: float) -> str | None:
+        """Why it does not count as stopped; ``None``: it does.
+
+        :param quiet: seconds after which a service that is forced down counts as stopped.
+        """
+        if not self.forced_down:
+            return f"stop nova-compute on {self.host}, and force it down"
+        age = (now - self.last_seen).total_seconds() if self.last_seen else quiet
+        if age < quiet:
+            return f"{self.host} is forced down, and reported {age:.0f} s ago; stop it"
+        return None
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:

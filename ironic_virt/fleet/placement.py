@@ -15,10 +15,14 @@ from concurrent import futures
 from typing import Any, TypeVar
 
 from keystoneauth1 import exceptions as ksa_exceptions
+from nova import context as nova_context
+from nova import exception
 from nova.scheduler.client import report
 
 from ironic_virt import exceptions
 from ironic_virt.fleet.providers import Provider, Resources, Stock
+from ironic_virt.nova import values
+from ironic_virt.virt import NodeInventory
 
 T = TypeVar("T")
 
@@ -171,12 +175,21 @@ class PlacementClient:
         stock["reserved"] = stock["total"] - left
         self.ask("put", path, stock, good=(_OK,))
 
-    def allocate(self, consumer: str, provider: str, project: str, user: str) -> str:
-        """Have a consumer hold one of what a provider has, and nothing else.
+    def allocate(
+        self,
+        consumer: str,
+        provider: str,
+        project: str,
+        user: str,
+        *,
+        instead_of: str | None = None,
+    ) -> str:
+        """Have a consumer hold one of what a provider has, by one request.
 
         Placement allocates nothing from what is reserved, and a node with a server is.  So the
         reservation is lifted for that moment; who comes in between finds a node that is taken.
 
+        :param instead_of: the provider that it holds nothing of any more; ``None``: all others.
         :returns: the resource class.
         :raises PlacementFailed: also if the provider has several classes.
         """
@@ -185,8 +198,13 @@ class PlacementClient:
             raise PlacementFailed(f"provider {provider} has not one resource class: {stocks}")
         ((name, stock),) = stocks.items()
         held = self._json(f"/allocations/{consumer}")
+        kept = {
+            other: {"resources": one["resources"]}
+            for other, one in held["allocations"].items()
+            if instead_of is not None and other != instead_of
+        }
         body = {
-            "allocations": {provider: {"resources": {name: 1}}},
+            "allocations": {**kept, provider: {"resources": {name: 1}}},
             "consumer_generation": held.get("consumer_generation"),
             "project_id": project,
             "user_id": user,
@@ -200,6 +218,36 @@ class PlacementClient:
             if is_lifted:
                 self.reserve(provider, name)
         return name
+
+    def aggregates(self, provider: str) -> frozenset[str]:
+        """The uuids of the aggregates that a provider is in; none if there is no provider."""
+        path = f"/resource_providers/{provider}/aggregates"
+        answer = self.ask("get", path, good=(_OK, _NOT_FOUND))
+        return frozenset(answer.json().get("aggregates", ()))
+
+    def offer(
+        self, provider: str, name: str, offered: NodeInventory, aggregates: Collection[str]
+    ) -> None:
+        """Have a provider with what a node or a pool offers, by Nova's own code.  Not thread-safe.
+
+        :param aggregates: that it is in, beside those that it is in already.
+        """
+        context, client = nova_context.get_admin_context(), self._client
+        client.clear_provider_cache(init=True)
+        try:
+            tree = client.get_provider_tree_and_ensure_root(context, provider, name=name)
+            values.update_provider_tree(tree, name, values.offer(name, offered))
+            tree.update_aggregates(name, {*tree.data(name).aggregates, *aggregates})
+            client.update_from_provider_tree(context, tree)
+        except (exception.NovaException, ksa_exceptions.ClientException) as exc:
+            raise PlacementFailed(f"Placement: provider {name}: {exc}") from exc
+
+    def delete_provider(self, provider: str) -> None:
+        """Delete a provider.
+
+        :raises PlacementFailed: also if something is allocated from it.
+        """
+        self.ask("delete", f"/resource_providers/{provider}", good=(_NO_CONTENT, _NOT_FOUND))
 
     def rename(self, provider: str, name: str) -> None:
         """Give a provider another name."""

@@ -32,15 +32,19 @@ class Fleet(Services):
 
     def setUp(self) -> None:
         super().setUp()
-        self.fake = FakeIronic(clock=RealClock())
-        server = FakeIronicServer(self.fake)
-        server.start()
-        self.addCleanup(server.stop)
-        self.start_nova(server)
+        self.start_nova(self.provide_ironic())
         self.stub_out("ironic_virt.fleet.nova_conf.load", lambda files: deployment.CONF)
         assert nova_conf
         self._files = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self._hosts: list[str] = []
+
+    def provide_ironic(self) -> Any:
+        """The Ironic of the scenario."""
+        self.fake = FakeIronic(clock=RealClock())
+        server = FakeIronicServer(self.fake)
+        server.start()
+        self.addCleanup(server.stop)
+        return server
 
     def enterContext(self, manager: Any) -> Any:  # noqa: N802 - as unittest has it
         """Enter a context until the test's end; testtools has no such method."""
@@ -80,8 +84,10 @@ class Fleet(Services):
             contextlib.redirect_stdout(printed),
             contextlib.redirect_stderr(said),
         ):
-            found = fleet.main([*arguments, "-f", "json"])
-        self.said = said.getvalue()
+            try:
+                found = fleet.main([*arguments, "-f", "json"])
+            finally:
+                self.said = said.getvalue()
         assert found == code, (found, printed.getvalue(), self.said)
         return json.loads(printed.getvalue()) if printed.getvalue() else None
 

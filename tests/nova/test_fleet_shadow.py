@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 
 from ironic_virt.baremetal import states
 from ironic_virt.fleet import shadow
+from tests.functional import typed
 from tests.nova.fleets import Fleet
 
 OTHERS = "5c0d0f6e-0000-4000-8000-{:012d}"
@@ -77,6 +79,16 @@ class TestShadow(Fleet):
         )
         rows = self.fleet("shadow", code=2)
         assert {row["What"] for row in rows if row["Explained By"] is None} == {"sizes in stats"}
+
+    def test_what_readme_and_the_start_page_say_to_run_before_a_switch(self) -> None:
+        start = typed.ROOT / "doc" / "source" / "start" / "nova.rst"
+        for page, heading in ((typed.ROOT / "README.rst", "In Nova"), (start, "Look")):
+            commands = [shlex.split(line) for line in typed.commands(typed.section(page, heading))]
+            verbs = [line[-1] for line in commands if line[0] == "ironic-virt-fleet"]
+            assert verbs == ["check", "shadow"]
+            for program, *arguments in commands:
+                if program == "ironic-virt-fleet":
+                    self.fleet(*arguments)
 
     def test_a_service_that_is_not_there(self) -> None:
         self.fleet("shadow", "--host", "compute-x", code=1)

@@ -140,14 +140,8 @@ def _why_not_movable(change: Change, node: Node, seen: Seen) -> Decision | None:
         return Decision(Outcome.WAITS, f"there is no service {after}; start it")
     if target.forced_down:
         return Decision(Outcome.WAITS, f"{after} is forced down; start it, and set it up again")
-    if source is not None:
-        if not source.forced_down:
-            return Decision(Outcome.WAITS, f"stop nova-compute on {before}, and force it down")
-        age = (seen.now - source.last_seen).total_seconds() if source.last_seen else seen.quiet
-        if age < seen.quiet:
-            return Decision(
-                Outcome.WAITS, f"{before} is forced down, and reported {age:.0f} s ago; stop it"
-            )
+    if source is not None and (running := source.why_running(seen.now, seen.quiet)):
+        return Decision(Outcome.WAITS, running)
     if len(seen.servers) > 1:
         uuids = ", ".join(server.uuid for server in seen.servers)
         return Decision(Outcome.REFUSED, f"Nova has several servers on it: {uuids}")

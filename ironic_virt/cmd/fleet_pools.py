@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``ironic-virt-fleet pools enter`` and ``leave``: servers into pools of nodes, and back."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ironic_virt.cmd import output
+from ironic_virt.cmd.fleet import FOUND, FleetCommand
+
+if TYPE_CHECKING:
+    from ironic_virt.fleet.pools.conversion import Conversion
+    from ironic_virt.fleet.pools.convert import Report
+
+_COLUMNS = ("Host", "Server", "Outcome", "Node", "From", "To", "Reason")
+
+
+class _Converted(FleetCommand):
+    """A command that converts the records of services in one direction."""
+
+    direction = ""
+    then = ""
+
+    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+        """See :class:`output.Columns`."""
+        return _COLUMNS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of this command's options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "hosts", metavar="<host>", nargs="+", help="The host of a nova-compute service."
+        )
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="Look at everything, say what would be done, and change nothing.",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        """Convert one service after the other."""
+        reader = self.reader(parsed_args)
+        from ironic_virt.baremetal.client import IronicClient
+        from ironic_virt.baremetal.http.versions import Feature
+        from ironic_virt.fleet.pools import conversion
+        from ironic_virt.fleet.pools.conversion import Direction
+
+        direction = Direction(self.direction)
+        if direction is Direction.ENTER:
+            IronicClient.from_conf(reader.conf).require(Feature.ALLOCATIONS)
+        deployment = reader.read(placement=False)
+        quiet = 2.0 * float(reader.conf.report_interval)
+        plans = [
+            conversion.plan(deployment, host, direction, quiet)
+            for host in dict.fromkeys(parsed_args.hosts)
+        ]
+        rows: list[tuple[Any, ...]] = []
+        for plan in plans:
+            rows += self._converted(plan, dry_run=parsed_args.dry_run)
+        return output.table(_COLUMNS, rows)
+
+    def _converted(self, plan: Conversion, *, dry_run: bool) -> list[tuple[Any, ...]]:
+        from ironic_virt.fleet.placement import PlacementClient
+        from ironic_virt.fleet.plans.apply import MoveRefused, Outcome
+        from ironic_virt.fleet.pools import convert
+
+        host, reports = plan.service.host, []
+        try:
+            for report in convert.run(plan, PlacementClient(), self.progress(), dry_run=dry_run):
+                reports.append(report)
+        except MoveRefused:
+            raise
+        except BaseException:
+            self._sum_up(host, reports)
+            self.say("It was cut off. Start the command again to go on")
+            raise
+        outcomes = self._sum_up(host, reports)
+        if Outcome.FAILED in outcomes:
+            self.code = 1
+        elif plan.blocked or outcomes & {Outcome.WAITS, Outcome.REFUSED}:
+            self.code = self.code or FOUND
+        if plan.blocked:
+            self.say(f"{host}: it can't be done yet: {plan.blocked}")
+        elif not dry_run and outcomes <= {Outcome.DONE}:
+            self.say(
+                f"{host}: now {self.then}, start nova-compute, and set it up again: "
+                f"openstack compute service set --up {host} nova-compute"
+            )
+        return [
+            _row(host, one)
+            for one in reports
+            if one.is_server or one.outcome not in (Outcome.DONE, Outcome.WOULD)
+        ]
+
+    def _sum_up(self, host: str, reports: Sequence[Report]) -> set[Any]:
+        for is_server, what in ((True, "servers"), (False, "records without a server")):
+            counts = collections.Counter(
+                one.outcome for one in reports if one.is_server is is_server
+            )
+            said = ", ".join(f"{count:,} {outcome.value}" for outcome, count in counts.items())
+            self.say(f"{host}: {counts.total():,} {what}: {said or 'nothing to do'}")
+        return {one.outcome for one in reports}
+
+
+class Enter(_Converted):
+    """Bring a service's servers from compute nodes of single nodes into pools.
+
+    The service must be stopped and forced down. Its pools get a compute node record and a
+    resource provider each; its servers and their allocations go there; the records and the
+    providers of its single nodes go. No server and no node in Ironic is touched. A run that
+    was cut off is just started again.
+
+      ironic-virt-fleet pools enter compute-a --dry-run
+      ironic-virt-fleet pools enter compute-a
+
+    Then the service starts with [ironic] node_selection = ironic.
+
+    Exit codes: 0 it is done, 1 it could not be done, 2 some servers or records stayed.
+    """
+
+    direction = "enter"
+    then = "set [ironic] node_selection = ironic"
+
+
+class Leave(_Converted):
+    """Bring a service's servers from pools back to a compute node for each node.
+
+    The service must be stopped and forced down. Each node with a server of its gets a compute
+    node record and a resource provider; the servers and their allocations go there; the records
+    and the providers of its pools go. No server and no node in Ironic is touched. A run that
+    was cut off is just started again.
+
+      ironic-virt-fleet pools leave compute-a --dry-run
+      ironic-virt-fleet pools leave compute-a
+
+    Then the service starts with [ironic] node_selection = scheduler, or with Nova's own driver;
+    free nodes get their records from it.
+
+    Exit codes: 0 it is done, 1 it could not be done, 2 some servers or records stayed.
+    """
+
+    direction = "leave"
+    then = "remove [ironic] node_selection (or set compute_driver = ironic.IronicDriver)"
+
+
+def _row(host: str, report: Report) -> tuple[Any, ...]:
+    server = report.about if report.is_server else None
+    return (
+        *(host, server, report.outcome.value, report.node),
+        *(report.former, report.target, report.reason),
+    )

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What it takes to bring a service's servers into pools of nodes, or back onto single nodes.
+
+Pure functions of a deployment as it was read.  The records themselves say how far a
+conversion has come, so one that was cut off is planned again from what is there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.node import Node
+from ironic_virt.driver import resources
+from ironic_virt.driver.pools import names
+from ironic_virt.driver.pools import records as pool_records
+from ironic_virt.fleet import offers
+from ironic_virt.fleet.deployment import Deployment, Record, Server, Service
+from ironic_virt.fleet.plans.apply import Outcome
+from ironic_virt.virt import NodeInventory, NodeResource
+
+
+class Direction(enum.Enum):
+    """Where the servers go."""
+
+    ENTER = "enter"
+    """From compute node records of single nodes to those of pools."""
+    LEAVE = "leave"
+    """Back."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Target:
+    """A compute node record and a resource provider that there are to be.
+
+    :ivar resource: for the record.
+    :ivar inventory: what the provider offers.
+    :ivar formers: uuids of the providers whose place it takes.
+    """
+
+    resource: NodeResource
+    inventory: NodeInventory
+    formers: Sequence[str] = ()
+
+    @property
+    def name(self) -> str:
+        """The record's and the provider's."""
+        return self.resource.hypervisor_hostname
+
+    @property
+    def uuid(self) -> str:
+        """The record's and the provider's."""
+        return self.resource.uuid
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Move:
+    """A server, and the record that it goes to.
+
+    :ivar former: the uuid of the provider that it comes from.
+    :ivar node: the uuid of the node that carries it.
+    :ivar target: the name of the record; ``None``: it stays where it is.
+    :ivar outcome: ``WOULD``, or why it can't be done.
+    """
+
+    server: Server
+    former: str
+    node: str | None
+    target: str | None
+    outcome: Outcome = Outcome.WOULD
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Conversion:
+    """All that is to be done for a service.
+
+    :ivar blocked: what has to be done before anything may be changed; ``""``: nothing.
+    :ivar targets: by name; each comes before the servers that go there.
+    :ivar emptied: the records without a server, once the moves are done.
+    """
+
+    direction: Direction
+    service: Service
+    blocked: str = ""
+    targets: Mapping[str, Target] = dataclasses.field(default_factory=dict)
+    moves: Sequence[Move] = ()
+    emptied: Sequence[Record] = ()
+
+
+def plan(deployment: Deployment, host: str, direction: Direction, quiet: float) -> Conversion:
+    """What is to be done for the service of a host.
+
+    :param quiet: seconds after which a service that is forced down counts as stopped.
+    :raises InvalidConfiguration: there is no such service.
+    """
+    service = deployment.service_of.get(host)
+    if service is None:
+        raise exceptions.InvalidConfiguration(host, "no nova-compute has this name")
+    blocked = service.why_running(deployment.read_at, quiet) or ""
+    servers = [server for server in deployment.live_servers if server.host == host]
+    if direction is Direction.ENTER:
+        moves = list(_moves_in(deployment, host, servers))
+        targets = _pools(deployment, host, servers, moves)
+    else:
+        moves = list(_moves_out(deployment, host, servers))
+        targets = _nodes(deployment, moves)
+    places = _places(servers, moves)
+    kept = {*targets, *places.values()}
+    of_kind = deployment.pool_records if direction is Direction.LEAVE else _of_nodes(deployment)
+    emptied = [one for one in of_kind if one.host == host and one.name not in kept]
+    return Conversion(direction, service, blocked, targets, moves, emptied)
+
+
+def _of_nodes(deployment: Deployment) -> Sequence[Record]:
+    return [record for record in deployment.records if not deployment.is_pool(record)]
+
+
+def _places(servers: Sequence[Server], moves: Sequence[Move]) -> dict[str, str]:
+    """By server, the name of the record that it has when the moves are done."""
+    there = {server.uuid: server.node or "" for server in servers}
+    there.update((move.server.uuid, move.target) for move in moves if move.target)
+    return there
+
+
+def _staying(deployment: Deployment, server: Server) -> tuple[Outcome, str] | None:
+    """Why a server can't go anywhere; ``None``: it can."""
+    if server.task_state is not None or server.vm_state == "building":
+        return Outcome.WAITS, f"it is {server.task_state or server.vm_state}"
+    if server.uuid not in deployment.node_of_server:
+        return Outcome.REFUSED, "no node in Ironic carries it; delete it, or mend that"
+    return None
+
+
+# -- into pools ---------------------------------------------------------------
+
+
+def _moves_in(deployment: Deployment, host: str, servers: Sequence[Server]) -> Iterator[Move]:
+    for server in servers:
+        if names.class_of(server.node or "", host) is not None:
+            continue
+        carrier = deployment.node_of_server.get(server.uuid)
+        former = server.node or ""
+        refused = _staying(deployment, server)
+        if refused is None and carrier != server.node:
+            refused = Outcome.REFUSED, f"its record names another node than carries it: {carrier}"
+        if refused is None and carrier is not None:
+            node = deployment.nodes[carrier]
+            if node.resource_class:
+                yield Move(server, former, carrier, offers.pool_name(host, node))
+                continue
+            refused = Outcome.REFUSED, "its node has no resource class, and so no pool"
+        yield Move(server, former, carrier, None, *(refused or (Outcome.REFUSED, "")))
+
+
+def _pools(
+    deployment: Deployment, host: str, servers: Sequence[Server], moves: Sequence[Move]
+) -> dict[str, Target]:
+    """The pools that get a server, or are not there yet, with their numbers afterwards."""
+    carriers = {deployment.node_of_server.get(server.uuid) for server in servers}
+    nodes = [
+        node
+        for node in deployment.nodes.values()
+        if node.uuid in carriers or _is_recorded(deployment, node, host)
+    ]
+    formers: dict[str, list[str]] = {}
+    for node in nodes:
+        if _is_recorded(deployment, node, host):
+            formers.setdefault(offers.pool_name(host, node), []).append(node.uuid)
+    wanted = {move.target for move in moves}
+    return {
+        name: Target(
+            pool_records.resource(pool), pool_records.inventory(pool), formers.get(name, ())
+        )
+        for name, pool in offers.pools(host, nodes, _places(servers, moves)).items()
+        if name in wanted or name not in deployment.records_by_name
+    }
+
+
+def _is_recorded(deployment: Deployment, node: Node, host: str) -> bool:
+    record = deployment.node_records.get(node.uuid)
+    return record is not None and record.host == host
+
+
+# -- out of pools -------------------------------------------------------------
+
+
+def _moves_out(deployment: Deployment, host: str, servers: Sequence[Server]) -> Iterator[Move]:
+    for server in servers:
+        if names.class_of(server.node or "", host) is None:
+            continue
+        former = names.pool_uuid(server.node or "")
+        carrier = deployment.node_of_server.get(server.uuid)
+        refused = _staying(deployment, server)
+        record = deployment.node_records.get(carrier or "")
+        if refused is None and record is not None and record.host != host:
+            refused = Outcome.REFUSED, f"the record of its node is with {record.host}"
+        if refused is None:
+            yield Move(server, former, carrier, carrier)
+        else:
+            yield Move(server, former, carrier, None, *refused)
+
+
+def _nodes(deployment: Deployment, moves: Sequence[Move]) -> dict[str, Target]:
+    """The nodes that get a record of their own: those with a server.
+
+    The others get theirs from the service when it starts.
+    """
+    return {
+        move.target: Target(resources.node_resource(node), offers.of_node(node), (move.former,))
+        for move in moves
+        if move.target is not None and (node := deployment.nodes[move.target])
+    }

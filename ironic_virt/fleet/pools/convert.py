@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Carries a conversion out, on a cell of Nova and on Placement; Ironic is not touched.
+
+The order is such that it may be cut off anywhere.  First come the new provider and then
+the new record, with room for all servers that go there.  Then each server goes by itself: its
+row is locked, Placement moves the allocation with one request, and the row gets its new
+node in that transaction.  A server whose allocation has moved and whose row has not is on its
+former record, and the next run moves it again.  What is empty goes last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import sqlalchemy as sa
+from nova import exception, objects
+from nova import utils as nova_utils
+from nova.db.main import api as main_db
+from nova.db.main import models
+from oslo_db import exception as db_exception
+
+from ironic_virt import exceptions
+from ironic_virt.fleet import cells
+from ironic_virt.fleet.cells import Cell
+from ironic_virt.fleet.deployment import Record, Service
+from ironic_virt.fleet.placement import PlacementClient
+from ironic_virt.fleet.plans.apply import MoveRefused, Outcome
+from ironic_virt.fleet.pools.conversion import Conversion, Move, Target
+from ironic_virt.nova import values
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a server, or of a record that was to go.
+
+    :ivar about: the server's uuid, or the record's name.
+    :ivar is_server: which of the two.
+    """
+
+    about: str
+    is_server: bool
+    node: str | None
+    former: str | None
+    target: str | None
+    outcome: Outcome
+    reason: str = ""
+
+
+def run(
+    conversion: Conversion,
+    placement: PlacementClient,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    *,
+    dry_run: bool = False,
+) -> Iterator[Report]:
+    """Do it; each server and each record is reported when it is done.
+
+    :raises MoveRefused: the service is not stopped; nothing was changed.
+    """
+    if conversion.blocked and not dry_run:
+        raise MoveRefused(conversion.blocked)
+    world = _World(_cell(conversion.service.cell), conversion.service, placement)
+    failed: dict[str, tuple[Outcome, str]] = {}
+    for number, target in enumerate(conversion.targets.values(), start=1):
+        if not dry_run and (why := _tried(world.provide, target)) is not None:
+            failed[target.name] = why
+            yield Report(target.name, False, None, None, target.name, *why)
+        progress("Pools: records", number, len(conversion.targets))
+    staying: set[str | None] = set()
+    for number, move in enumerate(conversion.moves, start=1):
+        server, done = move.server, (move.outcome, move.reason)
+        if move.target is not None and not dry_run:
+            target = conversion.targets[move.target]
+            why = failed.get(move.target) or _tried(world.move, move, target)
+            if why is not None:
+                staying.add(server.node)
+            done = why or (Outcome.DONE, "")
+        yield Report(server.uuid, True, move.node, server.node, move.target, *done)
+        progress("Pools: servers", number, len(conversion.moves))
+    for number, record in enumerate(conversion.emptied, start=1):
+        done = Outcome.WOULD, ""
+        if record.name in staying:
+            done = Outcome.WAITS, "it goes when its servers have gone"
+        elif not dry_run:
+            done = _tried(world.remove, record) or (Outcome.DONE, "")
+        yield Report(record.name, False, None, record.name, None, *done)
+        progress("Pools: empty records", number, len(conversion.emptied))
+
+
+def _cell(name: str) -> Cell:
+    return next(cell for cell in cells.cells() if cell.name == name and not cell.is_cell0)
+
+
+def _tried(act: Callable[..., None], *arguments: Any) -> tuple[Outcome, str] | None:
+    """Why something was not done; ``None``: it was."""
+    try:
+        act(*arguments)
+    except MoveRefused as exc:
+        return Outcome.REFUSED, str(exc)
+    except (exceptions.IronicVirtError, exception.NovaException) as exc:
+        return Outcome.FAILED, str(exc)
+    except db_exception.DBError as exc:
+        return Outcome.FAILED, f"Nova's database: {str(exc).splitlines()[0]}"
+    return None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _World:
+    """The cell and Placement.  Each method may be called again after it was cut off."""
+
+    cell: Cell
+    service: Service
+    placement: PlacementClient
+
+    def provide(self, target: Target) -> None:
+        """Have a provider and a record; the record comes last, as the sign that both are there.
+
+        :raises MoveRefused: another host has the record, or the service is not stopped.
+        """
+        self._check_stopped()
+        aggregates = {
+            one for former in target.formers for one in self.placement.aggregates(former)
+        }
+        self.placement.offer(target.uuid, target.name, target.inventory, aggregates)
+        context = self.cell.context
+        with nova_utils.temporary_mutation(context, read_deleted="yes"):
+            try:
+                record = objects.ComputeNode.get_by_uuid(context, target.uuid)
+            except exception.ComputeHostNotFound:
+                record = objects.ComputeNode(context)
+            if "id" in record and not record.deleted:
+                if record.host != self.service.host:
+                    raise MoveRefused(f"host {record.host} has the record of {target.name}")
+                return
+            record.host, record.service_id = self.service.host, self.service.id
+            # As the resource tracker does, which adds the rest when the service starts.
+            resource = {**values.resource(target.resource), "cpu_info": ""}
+            record.update_from_virt_driver(resource)
+            if "id" in record:
+                record.deleted, record.deleted_at = False, None
+                record.save()
+            else:
+                record.create()
+
+    def move(self, move: Move, target: Target) -> None:
+        """Give a server another record, and its allocation another provider.
+
+        :raises MoveRefused: it is not as it was read; nothing was changed.
+        """
+        context = self.cell.context
+        server, instances, nodes = move.server, models.Instance, models.ComputeNode
+        with main_db.get_context_manager(context).writer.using(context) as session:
+            self._check_stopped(session)
+            # Nova's API deletes a server of a stopped service by itself; it waits for this.
+            row = session.execute(
+                sa.select(instances.id)
+                .where(
+                    instances.uuid == server.uuid,
+                    instances.host == self.service.host,
+                    instances.node == server.node,
+                    instances.task_state.is_(None),
+                    instances.deleted == 0,
+                )
+                .with_for_update()
+            ).first()
+            record = session.execute(
+                sa.select(nodes.id).where(
+                    nodes.uuid == target.uuid,
+                    nodes.host == self.service.host,
+                    nodes.deleted == 0,
+                )
+            ).first()
+            if row is None or record is None:
+                raise MoveRefused("its records are other than a moment ago")
+            self.placement.allocate(
+                server.uuid,
+                target.uuid,
+                server.project_id or "",
+                server.user_id or "",
+                instead_of=move.former,
+            )
+            session.execute(
+                sa.update(instances)
+                .where(instances.id == row.id)
+                .values(
+                    node=target.name,
+                    compute_id=record.id,
+                    updated_at=datetime.datetime.now(datetime.UTC).replace(tzinfo=None),
+                )
+            )
+
+    def remove(self, record: Record) -> None:
+        """Delete a provider and its record, if Placement has nothing allocated from it.
+
+        :raises MoveRefused: the service is not stopped.
+        """
+        self._check_stopped()
+        self.placement.delete_provider(record.uuid)
+        with contextlib.suppress(exception.ComputeHostNotFound):
+            objects.ComputeNode.get_by_uuid(self.cell.context, record.uuid).destroy()
+
+    def _check_stopped(self, session: Any = None) -> None:
+        if session is None:
+            context = self.cell.context
+            with main_db.get_context_manager(context).reader.using(context) as opened:
+                self._check_stopped(opened)
+            return
+        services = models.Service
+        row = session.execute(
+            sa.select(services.forced_down).where(
+                services.id == self.service.id, services.deleted == 0
+            )
+        ).first()
+        if row is None or not row.forced_down:
+            raise MoveRefused(f"service {self.service.host} is not forced down any more")
