@@ -74,6 +74,7 @@ METHODS: dict[str, Method] = {
             virt.DeployRequest(one, IMAGE, [virt.Vif(VIF)], admin_password=PASSWORD)
         )
     ),
+    "finish_spawn": Method(lambda driver, one: driver.finish_spawn(one)),
     "failed_spawn_cleanup": Method(lambda driver, one: driver.failed_spawn_cleanup(one)),
     "destroy": Method(lambda driver, one: driver.destroy(one)),
     "rebuild": Method(
@@ -88,6 +89,7 @@ METHODS: dict[str, Method] = {
     "reboot, hard": Method(lambda driver, one: driver.reboot(one, "HARD")),
     "trigger_crash_dump": Method(lambda driver, one: driver.trigger_crash_dump(one)),
     "rescue": Method(lambda driver, one: driver.rescue(one, PASSWORD)),
+    "finish_rescue": Method(lambda driver, one: driver.finish_rescue(one)),
     "unrescue": Method(lambda driver, one: driver.unrescue(one)),
     "attach_interface": Method(
         lambda driver, one: driver.attach_interface(one, virt.Vif(OTHER_VIF))

@@ -44,6 +44,10 @@ class Subject(Protocol):
     def newest(self) -> str:
         """The newest version of the API that it speaks."""
 
+    @property
+    def runs_programs(self) -> bool:
+        """Whether it needs the programs of a conductor's machine, socat for one."""
+
     def reset(self) -> None:
         """Forget all nodes and whatever belongs to them."""
 
@@ -118,6 +122,7 @@ class IronicUnderTest:
         self._session = requests.Session()
         self._numbers = itertools.count(1)
         self.recorder = Recorder(Normaliser(subject.url))
+        self.runs_programs = subject.runs_programs
         subject.reset()
 
     # Asking

@@ -54,6 +54,8 @@ _KEPT_TABLES = {
 class RealSubject:
     """A real Ironic on SQLite, whose database file is the way behind the API's back."""
 
+    runs_programs = True
+
     def __init__(self, ironic: real_ironic.RealIronic) -> None:
         self._ironic = ironic
         self.newest = newest_version(ironic.environment)
@@ -147,6 +149,8 @@ def real_subject(
 
 class FakeSubject:
     """A fake Ironic over HTTP, on a clock that only :meth:`wait` moves."""
+
+    runs_programs = False
 
     def __init__(self, pace: Pace, newest: str) -> None:
         self.newest = newest

@@ -37,15 +37,23 @@ SHOWN = (
 _RESOURCE_CLASS = "stateful"
 
 
+class _Sent(virt.Metrics):
+    """Keeps each request in a list."""
+
+    def __init__(self, sent: list[Request]) -> None:
+        self._sent = sent
+
+    def request(self, method: str, path: str, code: str, seconds: float) -> None:
+        self._sent.append((method, int(code) if code.isdecimal() else None))
+
+
 class _Service(Service):
     """A compute service that knows what it has sent."""
 
     def __init__(self, config: Path) -> None:
         self.sent: list[Request] = []
+        self.metrics = _Sent(self.sent)
         super().__init__(config)
-
-    def report_request(self, method: str, status: int | None, seconds: float) -> None:
-        self.sent.append((method, status))
 
 
 @pytest.fixture(scope="module")

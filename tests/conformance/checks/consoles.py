@@ -62,7 +62,7 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a serial console is at a port of the conductor's"""
-    if shutil.which("socat") is None:
+    if ironic.runs_programs and shutil.which("socat") is None:
         pytest.skip("socat is not installed")
     port = _port()
     node = ironic.node(
