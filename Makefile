@@ -65,9 +65,9 @@ integration: $(DEV)/.made-$(DIGEST) ## Run the tests that need the real Ironic a
 		$(PYTEST_ARGS)
 
 .PHONY: databases
-databases: $(DEV)/.made-$(DIGEST) ## Run the tests of the records on MariaDB and PostgreSQL
+databases: $(DEV)/.made-$(DIGEST) ## Run the tests of records and leases on MariaDB, PostgreSQL, Redis, etcd
 	IRONIC_VIRT_TEST_DATABASE=mariadb,postgresql \
-		$(DEV)/bin/python -m pytest -n 2 tests/functional/compute $(PYTEST_ARGS)
+		$(DEV)/bin/python -m pytest -n 2 tests/functional/compute tests/backends $(PYTEST_ARGS)
 
 .PHONY: nova
 nova: $(NOVA)/.made-$(DIGEST) ## Run the driver in the real Nova, beside Nova's own; prints what both take
@@ -114,11 +114,15 @@ nightly: ## Run every lane whole, with long histories and all databases: hours
 	$(MAKE) --keep-going lint docs test databases conformance integration nova \
 		nova-deployment dist-check floors pythons releases
 
+# What people read; tests misspell things on purpose.
+SPELLED := *.rst *.md doc/source etc releasenotes/notes ironic_virt
+
 .PHONY: lint
 lint: $(DEV)/.made-$(DIGEST) ## Check style, types and which room imports which
 	$(DEV)/bin/ruff check .
 	$(DEV)/bin/ruff format --check .
 	$(DEV)/bin/mypy
+	$(DEV)/bin/codespell $(SPELLED)
 	$(DEV)/bin/lint-imports --no-logo
 	$(DEV)/bin/python tools/house.py --allow-rooms
 

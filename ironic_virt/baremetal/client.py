@@ -27,7 +27,7 @@ from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.http.connection import Answer, Channel, KeystoneChannel, ObservedChannel
 from ironic_virt.baremetal.http.reachability import ReportingChannel, where
 from ironic_virt.baremetal.http.retry import RetryPolicy
-from ironic_virt.baremetal.http.sender import Sender, path_of
+from ironic_virt.baremetal.http.sender import Guard, Sender, path_of
 from ironic_virt.baremetal.http.versions import Feature, ServerVersions
 from ironic_virt.baremetal.management import Management
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
@@ -82,26 +82,31 @@ class IronicClient:
 
     :param channel: sends single requests.
     :param retry: when to send them again.
+    :param guard: called before each change that is sent: see :class:`Sender`.
     """
 
-    def __init__(self, channel: Channel, retry: RetryPolicy | None = None) -> None:
-        self._sender = Sender(channel, retry or RetryPolicy())
+    def __init__(
+        self, channel: Channel, retry: RetryPolicy | None = None, guard: Guard = lambda: None
+    ) -> None:
+        self._sender = Sender(channel, retry or RetryPolicy(), guard)
         self._decoder = NodeDecoder()
 
     @classmethod
     def from_conf(
         cls,
         conf: cfg.ConfigOpts,
-        observe: Callable[[str, int | None, float], None] | None = None,
+        observe: Callable[[str, str, str, float], None] | None = None,
+        guard: Callable[[], float] | None = None,
     ) -> IronicClient:
         """A client by the ``[ironic]`` options.
 
         :param observe: called after each request: see :class:`ObservedChannel`.
+        :param guard: see :class:`Sender` and :func:`.transport.guarded`.
         """
-        channel: Channel = ReportingChannel(KeystoneChannel.from_conf(conf), where(conf))
+        channel: Channel = ReportingChannel(KeystoneChannel.from_conf(conf, guard), where(conf))
         if observe is not None:
             channel = ObservedChannel(channel, observe)
-        return cls(channel, RetryPolicy.from_conf(conf))
+        return cls(channel, RetryPolicy.from_conf(conf), guard or (lambda: None))
 
     def single_try(self) -> IronicClient:
         """The same client without retries, for callers that repeat requests by themselves."""

@@ -8,7 +8,8 @@ nothing but the standard library is imported here at first.
 
 Exit codes: 0 it was told to end; 1 it could not start or go on; 2 the command line or the
 configuration is wrong; 3 another process has taken over its name, so it must not be started
-again.  A second SIGTERM or SIGINT gives 143 or 130.
+again; 4 it has lost its lease, and is a standby when it is started again.  A second SIGTERM or
+SIGINT gives 143 or 130.
 """
 
 from __future__ import annotations

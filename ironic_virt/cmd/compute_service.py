@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None, hung_up: Callable[[], bool]) -> int:
         logging.getLogger("ironic_virt.cmd.compute").error("%s", error)
         if elsewhere:
             _fail(str(error))
-        return process.exit_code(error)
+        return process.exit_code(error, has_standby=process.has_standby(conf))
 
 
 def _logs_elsewhere(conf: cfg.ConfigOpts) -> bool:

@@ -70,6 +70,8 @@ def driver_of(conf: cfg.ConfigOpts, database: Database, host: str) -> Iterator[v
     options.register_opts(conf)
     conf.set_override("conductor_group", service.conductor_group, "ironic")
     conf.set_override("shard_key", service.shard_key, "ironic")
+    # The lease is the service's affair.
+    conf.set_override("standby_backend_url", None, "ironic")
     options.check(conf)
     metrics = Metrics(host, service.version)
     driver = virt.load_compute_driver(conf, ServiceVirtAPI(host, database, InFlight({}), metrics))

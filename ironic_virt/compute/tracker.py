@@ -122,7 +122,7 @@ class Tracker:
         if self._withdrawn:
             self._withdrawn = False
             LOG.info("The nodes of this host are offered again")
-        self._metrics.refreshed(self._driver.node_counts(), compared=len(news), deleted=deleted)
+        self._metrics.refreshed(compared=len(news), deleted=deleted)
         LOG.debug(
             "Refreshed the records of %d nodes and %d pools: %d nodes had news, %d are deleted",
             *(len(uuids), len(pools), len(news), deleted),

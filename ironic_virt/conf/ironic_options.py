@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from oslo_config import cfg, types
 
+from ironic_virt.conf import standby_options
+
 OPTIONS = [
+    *standby_options.OPTIONS,
     cfg.IntOpt(
         "api_max_retries",
         default=60,
@@ -347,6 +350,35 @@ take as long as its system is given to shut down on top.
         help="""
 Seconds that it may take until the rescue system of an instance is there, or its
 own system is there again. 0: no limit.
+""",
+    ),
+    cfg.PortOpt(
+        "metrics_port",
+        default=0,
+        help="""
+The port on which metrics are offered to Prometheus, under ``/metrics``. 0: none
+are. With Nova it needs a package: pip install 'ironic-virt[metrics]'. The
+reference compute service has ``/healthz`` there, too.
+
+Each process needs a port of its own. With Nova a port that is in use is an
+error in the log, and the service goes on without metrics; the reference compute
+service does not start.
+
+Related options:
+
+* metrics_host
+""",
+    ),
+    cfg.StrOpt(
+        "metrics_host",
+        default="127.0.0.1",
+        help="""
+The address on which metrics are offered, if ``metrics_port`` is set. The page
+shows names of hosts, shards and resource classes, and no credentials.
+
+Related options:
+
+* metrics_port
 """,
     ),
 ]

@@ -4,7 +4,7 @@
 
 Those in ``[DEFAULT]`` are shared with the commands, which read the same
 records.  Intervals are read again at each round, so a new value holds after
-SIGHUP; the numbers of threads and the metrics' address hold until a restart.
+SIGHUP; the numbers of threads hold until a restart.
 """
 
 from __future__ import annotations
@@ -160,28 +160,6 @@ How many deletes of this service work at a time, and how many other tasks, such 
 reboots.
 
 Builds do not count, nor do tasks that wait for Ironic.
-""",
-    ),
-    cfg.StrOpt(
-        "metrics_host",
-        default="127.0.0.1",
-        help="""
-The address on which metrics are offered, if ``metrics_port`` is set.
-
-Related options:
-
-* metrics_port
-""",
-    ),
-    cfg.PortOpt(
-        "metrics_port",
-        default=0,
-        help="""
-The port on which metrics are offered to Prometheus, and ``/healthz``. 0: none is.
-
-Related options:
-
-* metrics_host
 """,
     ),
 ]

@@ -147,6 +147,7 @@ class Change:
         what: str,
         timeout: float,
         *,
+        kind: str,
         state: str | None,
         abortable: bool = False,
         step: str | None = None,
@@ -154,6 +155,7 @@ class Change:
         """Wait for the node; see :meth:`Watcher.wait`.
 
         :param timeout: seconds; 0: no limit.
+        :param kind: what for, as it is counted: see :meth:`virt.Metrics.waiting`.
         :param state: the provision state in which the node is now, as far as known.
         :param abortable: the compute service is asked meanwhile whether it is still wanted.
         :param step: reported to the compute service with each state that the node comes to.
@@ -171,15 +173,16 @@ class Change:
         more: dict[str, Any] = {}
         if abortable:
             more = {"abort": lambda: service.abort_reason(self.instance), "patience": PATIENCE}
-        return self._site.watcher.wait(
-            self.node.uuid,
-            look,
-            what=what,
-            timeout=timeout,
-            instance=self.instance.uuid,
-            state=state,
-            **more,
-        )
+        with service.metrics.waiting(kind):
+            return self._site.watcher.wait(
+                self.node.uuid,
+                look,
+                what=what,
+                timeout=timeout,
+                instance=self.instance.uuid,
+                state=state,
+                **more,
+            )
 
     def note(self, done: Node | None) -> Node | None:
         """Let the inventory know of the node as a wait has shown it; see :class:`NodeAccess`."""

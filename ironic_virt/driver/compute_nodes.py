@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal import states
+from ironic_virt.baremetal.inventory.snapshot import Snapshot, may_be_free
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.driver.pools import names, records
+from ironic_virt.driver.pools.counts import Pool
 from ironic_virt.driver.pools.records import PoolRecords
 from ironic_virt.driver.site import Site
+from ironic_virt.sharding.claims import Claim
 
 LOG = logging.getLogger(__name__)
 
@@ -31,6 +34,7 @@ class ComputeNodes:
     def __init__(self, site: Site, pools: PoolRecords) -> None:
         self._site = site
         self._pools = pools
+        self._tally: _Tally | None = None
 
     def names(self, refresh: bool = False) -> list[str]:
         """The uuids of our nodes, in any state; the names of our pools if Ironic picks.
@@ -91,11 +95,31 @@ class ComputeNodes:
         """The node as the inventory has it."""
         return self._site.nodes.inventory.snapshot.nodes.get(nodename)
 
-    def counts(self) -> Mapping[str, int]:
-        """How many of our nodes are in each provision state."""
-        ours, _ = self._site.nodes.ours()
-        # Null is what the API before 1.2 said for available.
-        return Counter(node.provision_state or states.AVAILABLE for node in ours)
+    def counts(self) -> virt.NodeCounts:
+        """How many nodes we have, as of the last refresh; nobody is asked."""
+        nodes = self._site.nodes
+        snapshot, claim = nodes.inventory.snapshot, nodes.ownership.claimed
+        tally = self._tally
+        if tally is None or tally.snapshot is not snapshot or tally.claim is not claim:
+            self._tally = tally = _Tally.of(snapshot, claim)
+        pools = self._pools.counted()
+        policy, ring = nodes.ownership.in_force
+        group = policy.target.conductor_group if policy else None
+        shard = policy.target.shard_key if policy else None
+        return virt.NodeCounts(
+            nodes=tally.nodes,
+            pools=tally.classes if pools is None else [_count_of(pool) for pool in pools],
+            age=nodes.age(),
+            stale=snapshot.stale,
+            ownership={
+                # No name of a group or a shard has that in it.
+                "conductor_group": "*" if group is None else group,
+                "shard": "*" if shard is None else shard,
+                "by": "ring" if ring else "records",
+                "node_selection": "scheduler" if pools is None else "ironic",
+            },
+            ring_members=len(ring.members) if ring else 0,
+        )
 
     def resource(self, nodename: str) -> virt.NodeResource:
         """What the node is.
@@ -131,3 +155,52 @@ class ComputeNodes:
     def _known(self, uuid: str) -> Node:
         """A node from the inventory, else from Ironic."""
         return self._site.nodes.snapshot().nodes.get(uuid) or self._site.access.fresh(uuid)
+
+
+def _count_of(pool: Pool) -> virt.PoolCount:
+    return virt.PoolCount(
+        *(pool.name, pool.resource_class, pool.traits, pool.free, pool.used, pool.reserved)
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Tally:
+    """Our nodes, counted once for each snapshot: there may be 100,000 of them.
+
+    :ivar nodes: by state, resource class and whether they are in maintenance.
+    :ivar classes: as if all nodes of a resource class were one pool.
+    """
+
+    snapshot: Snapshot
+    claim: Claim | None
+    nodes: Mapping[tuple[str, str, bool], int]
+    classes: Sequence[virt.PoolCount]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, claim: Claim | None) -> _Tally:
+        """Count them."""
+        ours = frozenset() if claim is None else claim.nodes
+        # Null is what the API before 1.2 said for available.
+        found = Counter(
+            (
+                node.provision_state or states.AVAILABLE,
+                node.resource_class or "",
+                node.maintenance,
+                node.instance_uuid is not None,
+                may_be_free(node),
+            )
+            for uuid, node in snapshot.nodes.items()
+            if uuid in ours
+        )
+        nodes: Counter[tuple[str, str, bool]] = Counter()
+        classes: dict[str, Counter[str]] = {}
+        for (state, resource_class, maintenance, used, free), number in found.items():
+            nodes[state, resource_class, maintenance] += number
+            use = "used" if used else "free" if free else "reserved"
+            classes.setdefault(resource_class, Counter())[use] += number
+        pools = [
+            virt.PoolCount("", name, frozenset(), use["free"], use["used"], use["reserved"])
+            for name, use in classes.items()
+            if name
+        ]
+        return cls(snapshot, claim, nodes, pools)

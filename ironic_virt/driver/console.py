@@ -237,6 +237,7 @@ class Console:
             there,
             f"{what}{found.kind.bound}",
             self._timeout(found.kind),
+            kind="console",
             state=found.node.provision_state,
         )
 

@@ -8,10 +8,11 @@ Thread-safe.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -39,6 +40,9 @@ from ironic_virt.driver.rescue import Rescue
 from ironic_virt.driver.site import Site
 from ironic_virt.driver.volumes import Volumes
 
+if TYPE_CHECKING:
+    from ironic_virt.standby import Lease
+
 LOG = logging.getLogger(__name__)
 
 
@@ -51,6 +55,8 @@ class IronicDriver(virt.ComputeDriver):
     :param watcher: for tests; made from ``conf`` otherwise.
     :param clock: a monotonic clock in seconds.
     :param pause: for tests; waits for so many seconds; returns whether the service stops.
+    :ivar lease: which process of this host name is active; ``None``: there is no standby.
+    :raises InvalidConfiguration: the backend of the standby can't be used.
     """
 
     def __init__(
@@ -64,7 +70,10 @@ class IronicDriver(virt.ComputeDriver):
         pause: Callable[[float], bool] | None = None,
     ) -> None:
         super().__init__(conf, virtapi)
-        client = client or IronicClient.from_conf(conf, virtapi.report_request)
+        self.lease = _lease(conf)
+        client = client or IronicClient.from_conf(
+            conf, virtapi.metrics.request, self.lease.may_change if self.lease else None
+        )
         self._stopping = threading.Event()
         self._site = site = Site.survey(
             conf,
@@ -96,7 +105,7 @@ class IronicDriver(virt.ComputeDriver):
     # -- the service's life ---------------------------------------------------
 
     def init_host(self, host: str) -> None:
-        """Check that Ironic answers and can apply our filter.
+        """Wait until this process is the active one; check that Ironic can apply our filter.
 
         :raises InvalidConfiguration: ``conductor_group`` is set with a
             ``peer_list`` that lacks this host, or the hash ring's package is missing.
@@ -104,6 +113,8 @@ class IronicDriver(virt.ComputeDriver):
             ``conductor_group``; nothing is ever listed without the filter.
         :raises IronicError: it can't be reached or refuses our credentials.
         """
+        if self.lease is not None:
+            self.lease.wait(host, self.virtapi.standing_by)
         policy = self._site.nodes.ownership.adopt()
         # Also without any filter: the server may be too old altogether.
         policy.target.check_server(self._site.client.versions)
@@ -117,6 +128,11 @@ class IronicDriver(virt.ComputeDriver):
         """End all waits; deployments continue in Ironic."""
         self._stopping.set()
         self._site.watcher.stop()
+
+    def let_go(self) -> None:
+        """Give the lease to a standby, if there is one."""
+        if self.lease is not None:
+            self.lease.release()
 
     # -- nodes ----------------------------------------------------------------
 
@@ -156,17 +172,16 @@ class IronicDriver(virt.ComputeDriver):
         """See :meth:`ComputeNodes.version`."""
         return self._compute_nodes.version(nodename)
 
-    def nodes_age(self) -> float | None:
-        """See :meth:`HostNodes.age`."""
-        return self._site.nodes.age()
-
     def refresh_error(self) -> str | None:
         """See :attr:`HostNodes.refresh_error`."""
         return self._site.nodes.refresh_error
 
-    def node_counts(self) -> Mapping[str, int]:
-        """See :meth:`ComputeNodes.counts`."""
-        return self._compute_nodes.counts()
+    def node_counts(self) -> virt.NodeCounts:
+        """See :meth:`ComputeNodes.counts`; with the lease, if there may be a standby."""
+        counts = self._compute_nodes.counts()
+        if self.lease is None:
+            return counts
+        return dataclasses.replace(counts, active=self.lease.holds, lease_age=self.lease.age())
 
     def get_available_resource(self, nodename: str) -> virt.NodeResource:
         """See :meth:`ComputeNodes.resource`."""
@@ -205,7 +220,8 @@ class IronicDriver(virt.ComputeDriver):
     def prepare_for_spawn(self, instance: virt.InstanceLike) -> None:
         """See :meth:`Spawn.reserve`."""
         image = self.virtapi.image_of(instance) if self._site.selection.by_ironic else None
-        self._spawn.reserve(instance, image)
+        with self.virtapi.metrics.step("reserving"):
+            self._spawn.reserve(instance, image)
 
     def prepare_networks_before_block_device_mapping(
         self, instance: virt.InstanceLike, network_info: virt.NetworkInfo
@@ -215,7 +231,13 @@ class IronicDriver(virt.ComputeDriver):
 
     def spawn(self, request: virt.DeployRequest) -> None:
         """See :meth:`Spawn.spawn`."""
-        self._spawn.spawn(request)
+        with self.virtapi.metrics.building():
+            self._spawn.spawn(request)
+
+    def finish_spawn(self, instance: virt.InstanceLike, *, has_volumes: bool = False) -> None:
+        """See :meth:`Spawn.finish`."""
+        with self.virtapi.metrics.building():
+            self._spawn.finish(instance, has_volumes=has_volumes)
 
     def failed_spawn_cleanup(
         self, instance: virt.InstanceLike, *, has_volumes: bool = False
@@ -236,6 +258,10 @@ class IronicDriver(virt.ComputeDriver):
     def rescue(self, instance: virt.InstanceLike, rescue_password: str) -> None:
         """See :meth:`Rescue.rescue`; the rescue system is the one that Ironic has."""
         self._rescue.rescue(instance, rescue_password)
+
+    def finish_rescue(self, instance: virt.InstanceLike) -> None:
+        """See :meth:`Rescue.finish_rescue`."""
+        self._rescue.finish_rescue(instance)
 
     def unrescue(self, instance: virt.InstanceLike) -> None:
         """See :meth:`Rescue.unrescue`."""
@@ -292,3 +318,12 @@ class IronicDriver(virt.ComputeDriver):
     def trigger_crash_dump(self, instance: virt.InstanceLike) -> None:
         """See :meth:`Power.inject_nmi`."""
         self._power.inject_nmi(instance)
+
+
+def _lease(conf: cfg.ConfigOpts) -> Lease | None:
+    if not conf.ironic.standby_backend_url:
+        return None
+    # It imports tooz, which only a standby needs.
+    from ironic_virt import standby
+
+    return standby.from_conf(conf)

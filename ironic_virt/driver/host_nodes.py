@@ -46,7 +46,12 @@ class HostNodes:
             sweep_period=self._sweep_period,
             clock=clock,
         )
-        self.inventory = Inventory(resync.list_nodes, changes=resync.changes, clock=clock)
+        self.inventory = Inventory(
+            resync.list_nodes,
+            changes=resync.changes,
+            clock=clock,
+            observe=service.metrics.refresh,
+        )
         self.refresh_error: str | None = None
 
     def _sweep_period(self) -> float:

@@ -190,6 +190,7 @@ class Power:
             f"carry out {target!r} ([ironic] power_timeout)",
             # Ironic holds the lock as long as it waits: cutting the power has to come after.
             limit + timeout if limit else 0,
+            kind="power",
             state=node.provision_state,
         )
 

@@ -51,8 +51,32 @@ class Rescue:
             raise exceptions.OperationNotSupported("rescuing without a password")
         change = self._at_rest(instance)
         _check(change, states.RESCUABLE, "rescued")
+        self._carry_out(change, password)
+
+    def finish_rescue(self, instance: InstanceLike) -> None:
+        """Return when a rescue has ended that another process has asked for.
+
+        For errors see :meth:`rescue`.  It is also refused if it was never asked for.
+        """
+        change = Change.of(self._site, instance)
+        begun = (*states.RESCUE_IN_PROGRESS, states.RESCUE, states.RESCUE_FAILED)
+        if change.node.provision_state not in begun:
+            raise change.error(
+                exceptions.RescueFailed,
+                "it was interrupted before Ironic was asked for it",
+                system=exceptions.System.UNTOUCHED,
+            )
+        self._carry_out(change)
+
+    def _carry_out(self, change: Change, password: str | None = None) -> None:
+        """Rescue, or wait for a rescue that was asked for.
+
+        :param password: ``None``: it was.
+        """
+        instance = change.instance
         try:
-            self._ask(change, states.VERB_RESCUE, password)
+            if password is not None:
+                self._ask(change, states.VERB_RESCUE, password)
             done = self._wait(change, states.RESCUE)
         except (exceptions.RescueFailed, exceptions.WaitTimeout) as exc:
             history.explain(self._site.client, exc)
@@ -200,6 +224,7 @@ class Rescue:
             until,
             f"{what} ([ironic] rescue_timeout)",
             self._site.conf.ironic.rescue_timeout,
+            kind="rescue",
             state=states.RESCUING,
             abortable=True,
         )

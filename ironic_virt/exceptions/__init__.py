@@ -36,8 +36,10 @@ from ironic_virt.exceptions.general import (
     InvalidConfiguration,
     InvalidExtraSpec,
     IronicVirtError,
+    LeaseLost,
     NoValidHost,
     OperationNotSupported,
+    StandbyBackendFailed,
 )
 from ironic_virt.exceptions.ironic import (
     BadRequest,
@@ -94,6 +96,7 @@ __all__ = [
     "IronicUnavailable",
     "IronicUnreachable",
     "IronicVirtError",
+    "LeaseLost",
     "MicroversionNotSupported",
     "NoFreePort",
     "NoValidHost",
@@ -113,6 +116,7 @@ __all__ = [
     "RebuildFailed",
     "RescueFailed",
     "ReservationFailed",
+    "StandbyBackendFailed",
     "System",
     "TearDownFailed",
     "UnexpectedAnswer",

@@ -76,6 +76,24 @@ class OperationNotSupported(IronicVirtError):
         )
 
 
+# -- standby ------------------------------------------------------------------
+
+
+class LeaseLost(IronicVirtError):
+    """This process may change nothing: it does not hold the lease of its host name.
+
+    :param reason: why, in a few words.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"Nothing is changed without the lease of this host name: {reason}")
+
+
+class StandbyBackendFailed(IronicVirtError):
+    """The backend of the lease gave no answer, or none that says who holds it."""
+
+
 # -- scheduling ---------------------------------------------------------------
 
 

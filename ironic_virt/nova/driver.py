@@ -28,8 +28,10 @@ from ironic_virt import driver, exceptions, logs, virt
 from ironic_virt.nova import options, release, values
 from ironic_virt.nova.actions import Actions
 from ironic_virt.nova.errors import Doing, NotDeployed, translated
+from ironic_virt.nova.metrics import Offered
 from ironic_virt.nova.networks import Networks
 from ironic_virt.nova.reports import Reports
+from ironic_virt.nova.restarts import Restarts
 from ironic_virt.nova.virtapi import NovaVirtAPI
 from ironic_virt.nova.volumes import Volumes
 
@@ -75,7 +77,7 @@ what is ``False`` here.
 """
 
 
-class IronicDriver(Actions, Networks, Volumes, nova_driver.ComputeDriver):  # type: ignore[misc]
+class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriver):  # type: ignore[misc]
     """Deploys Nova's servers on bare metal through Ironic.
 
     :param virtapi: Nova's own; by it the resource tracker is found.
@@ -101,6 +103,8 @@ class IronicDriver(Actions, Networks, Volumes, nova_driver.ComputeDriver):  # ty
         with translated(Doing.START):
             release.check()
             options.settle(conf)
+            self._metrics = Offered(conf)
+            self._records.metrics = self._metrics.told
             self._driver = driver.IronicDriver(conf, self._records)
         # Nova 2024.1 asks whether this host is a new one before it calls init_host.
         self._starting = self._answered = True
@@ -113,13 +117,14 @@ class IronicDriver(Actions, Networks, Volumes, nova_driver.ComputeDriver):  # ty
     # -- the service's life ---------------------------------------------------
 
     def init_host(self, host: str) -> None:
-        """Check the options against Ironic, if it can be reached yet.
+        """Wait to be the active one; check the options against Ironic, if it can be reached yet.
 
         :raises InvalidConfiguration: they can't be served.
         :raises NotRenamed: a pool still has a name from before; see :mod:`.former_pools`.
         """
         self._records.host = host
         self._starting = self._answered = True
+        self._metrics.begin(self._driver)
         try:
             with translated(Doing.START):
                 self._driver.init_host(host)
@@ -140,6 +145,7 @@ class IronicDriver(Actions, Networks, Volumes, nova_driver.ComputeDriver):  # ty
         One that failed now would put its server into ERROR, or tear its node down.  As it is
         it ends by itself, or with the process; Nova sees to the server at the next start.
         """
+        self._metrics.end()
 
     # -- nodes ----------------------------------------------------------------
 
@@ -239,10 +245,13 @@ class IronicDriver(Actions, Networks, Volumes, nova_driver.ComputeDriver):  # ty
 
         Nova tears down those that it has deleted (``running_deleted_instance_action``).  A
         service that starts refuses to be new where there are any of its own, so then only
-        those are listed that the records give to this host.
+        those are listed that the records give to this host.  A standby is not new, whatever
+        Nova had read of it before it became active.
         """
         if not self._starting:
             return list(self._known())
+        if self._driver.lease is not None and self._driver.lease.was_standby:
+            return []
         owned = self._records.owned_instance_uuids()
         # One that has none needs no Ironic to be new.
         return [uuid for uuid in self._known() if uuid in owned] if owned else []

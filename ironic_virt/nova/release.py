@@ -48,7 +48,7 @@ FEATURES = (
     Feature(
         "ComputeDriver.process_instances_at_startup",
         lambda: hasattr(driver.ComputeDriver, "process_instances_at_startup"),
-        "Nova sets a build to ERROR that a restart has interrupted",
+        "a build that a restart has interrupted ends in ERROR",
     ),
     Feature(
         "[compute] update_resources_max_workers",

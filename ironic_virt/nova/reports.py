@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What Nova is told of each node, made again only when the node has changed.
+"""What Nova gets of each node, made again only when the node has changed.
 
 Nova's resource tracker asks for every node in every period, and mostly nothing has
 changed.  What it does in between leaves nothing in the processor's caches, so that

@@ -132,11 +132,14 @@ class NovaVirtAPI(virt.VirtAPI):
             owners.update((record.uuid, record.host) for record in records if record.host)
         return owners
 
+    @property
+    def manager(self) -> Any:
+        """Nova's compute manager; it makes itself known after it has made the driver."""
+        return getattr(self._virtapi, "_compute", None)
+
     def tracked(self) -> Container[str]:
         """The names of the compute nodes that Nova's resource tracker holds."""
-        # Nova makes it after the driver.
-        manager = getattr(self._virtapi, "_compute", None)
-        found: Container[str] = () if manager is None else manager.rt.compute_nodes
+        found: Container[str] = () if self.manager is None else self.manager.rt.compute_nodes
         return found
 
     def was_moved_away(self, uuid: str) -> bool:

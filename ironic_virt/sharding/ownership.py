@@ -120,6 +120,16 @@ class Ownership:
 
     # -- the nodes ------------------------------------------------------------
 
+    @property
+    def claimed(self) -> Claim | None:
+        """The claim in force; ``None`` before the first one.  Nobody is asked."""
+        return self._claim
+
+    @property
+    def in_force(self) -> tuple[Policy | None, Ring | None]:
+        """The policy and the ring by which it was made.  Nobody is asked."""
+        return self._policy, self._ring
+
     def claim(self, snapshot: Snapshot) -> Claim:
         """The claim in force; settled now if there is none yet."""
         return self._claim or self.settle(snapshot)

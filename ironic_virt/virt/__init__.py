@@ -13,6 +13,7 @@ Nothing here knows Ironic.
 from ironic_virt.virt.api import VirtAPI
 from ironic_virt.virt.driver import ComputeDriver
 from ironic_virt.virt.loading import DRIVER_NAMESPACE, load_compute_driver
+from ironic_virt.virt.metrics import Metrics, NodeCounts, PoolCount
 from ironic_virt.virt.values import (
     BlockDevice,
     ConfigDrive,
@@ -50,9 +51,12 @@ __all__ = [
     "InstanceDiagnostics",
     "InstanceInfo",
     "InstanceLike",
+    "Metrics",
     "NetworkInfo",
+    "NodeCounts",
     "NodeInventory",
     "NodeResource",
+    "PoolCount",
     "PowerState",
     "Properties",
     "Vif",

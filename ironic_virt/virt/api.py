@@ -8,6 +8,7 @@ import abc
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
 
+from ironic_virt.virt.metrics import Metrics
 from ironic_virt.virt.values import (
     ConfigDrive,
     DeployRequest,
@@ -24,7 +25,10 @@ class VirtAPI(abc.ABC):
 
     :cvar move_command: the command by which an operator gives a node's record to another
         host, with ``{node}`` and ``{host}`` in it; for messages.
+    :ivar metrics: told of the driver's work; set before the driver is made.
     """
+
+    metrics = Metrics()
 
     move_command = "ironic-virt-manage ironic-compute-node-move {node} --service {host}"
 
@@ -141,10 +145,5 @@ class VirtAPI(abc.ABC):
         :param detail: Ironic's provision state, where there is one.
         """
 
-    def report_request(self, method: str, status: int | None, seconds: float) -> None:  # noqa: B027
-        """Called for each request that the driver has sent to its API.
-
-        :param seconds: that the answer took.
-
-        :param status: the answer's HTTP status; ``None`` if there was no answer.
-        """
+    def standing_by(self) -> None:  # noqa: B027
+        """Called about once a second while another process of this host name is active."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exceptions
 from ironic_virt.virt.api import VirtAPI
+from ironic_virt.virt.metrics import NodeCounts
 from ironic_virt.virt.values import (
     ConsoleAddress,
     DeployRequest,
@@ -48,6 +49,12 @@ class ComputeDriver(abc.ABC):
     @abc.abstractmethod
     def cleanup_host(self) -> None:
         """Stop background work, and end all waits."""
+
+    def let_go(self) -> None:  # noqa: B027
+        """Let another process of this host name take over.
+
+        Called at the very end, when nothing of this process acts any more.
+        """
 
     # nodes
 
@@ -107,10 +114,6 @@ class ComputeDriver(abc.ABC):
         """
         return None
 
-    def nodes_age(self) -> float | None:
-        """Return how many seconds ago the nodes were last listed; ``None``: not known."""
-        return None
-
     def refresh_error(self) -> str | None:
         """Return why the last refresh failed; ``None``: it did not.
 
@@ -118,9 +121,9 @@ class ComputeDriver(abc.ABC):
         """
         return None
 
-    def node_counts(self) -> Mapping[str, int]:
-        """Return how many of this host's nodes are in each state, by the driver's name of it."""
-        return {}
+    def node_counts(self) -> NodeCounts:
+        """Return how many nodes this host has, as of the last refresh; nobody is asked."""
+        return NodeCounts()
 
     @abc.abstractmethod
     def get_available_resource(self, nodename: str) -> NodeResource:

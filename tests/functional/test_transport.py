@@ -11,6 +11,7 @@ import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -249,3 +250,35 @@ def test_an_error_names_its_cause_once(channel: Callable[..., KeystoneChannel]) 
         f"Ironic: GET /nodes: no answer from http://127.0.0.1:{port}/v1/nodes: "
         "[Errno 111] Connection refused"
     )
+
+
+def test_a_guard_is_asked_when_a_change_is_about_to_leave(
+    serve: Callable[[Act], Server], tmp_path: Path
+) -> None:
+    server = serve(lambda peer: peer.sendall(OK + b"Content-Length: 2\r\n\r\n{}"))
+    path = tmp_path / "service.conf"
+    path.write_text(f"[ironic]\nauth_type = none\nendpoint_override = {server.url}/v1\n")
+    allowed = True
+    # As if getting a token and connecting had taken longer than the guard allows.
+    timeouts: list[int] = []
+
+    def guard() -> float:
+        if not allowed:
+            raise exceptions.LeaseLost("it could not be renewed in time")
+        return 7.5
+
+    def set_option(inner: socket.socket, *option: int) -> None:
+        if option[1] == socket.TCP_USER_TIMEOUT:
+            timeouts.append(option[2])
+        socket.socket.__base__.setsockopt(inner, *option)  # type: ignore[union-attr]
+
+    channel = KeystoneChannel.from_conf(conf.load([str(path)]), guard)
+    with mock.patch.object(socket.socket, "setsockopt", set_option):
+        channel.send("PATCH", "/nodes/n", json=[])
+    assert set(timeouts) == {7500}
+    allowed = False
+    assert channel.send("GET", "/nodes").status == 200
+    with pytest.raises(exceptions.LeaseLost):
+        channel.send("PATCH", "/nodes/n", json=[])
+    methods = [request.split()[0] for request in server.requests if request]
+    assert methods == [b"PATCH", b"GET"]

@@ -22,6 +22,8 @@ import yaml
 from oslo_config import cfg
 from oslo_service import service
 
+from tests.functional import typed
+
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "etc" / "deploy"
 OURS = "ironic_virt.nova.driver.IronicDriver"
@@ -145,6 +147,15 @@ def openstack_helm(directory: Path) -> list[str]:
     return arguments
 
 
+def by_hand(directory: Path) -> list[str]:
+    """The file on the page for those who begin."""
+    page = ROOT / "doc" / "source" / "start" / "nova.rst"
+    (text,) = typed.blocks(typed.section(page, "A Nova that has no Ironic yet"), "ini")
+    path = directory / "nova.conf"
+    path.write_text(text)
+    return ["--config-file", str(path)]
+
+
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """By tool, what a Nova in a fresh process loads."""
@@ -162,6 +173,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
         ),
         "openstack-ansible": openstack_ansible(directory / "osa"),
         "openstack-helm": openstack_helm(directory / "helm"),
+        "by hand": by_hand(directory),
     }
     command = [sys.executable, "-W", "ignore", "-m", "tests.nova.loading", json.dumps(tools)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
@@ -178,6 +190,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
         "kayobe",
         "openstack-ansible",
         "openstack-helm",
+        "by hand",
     ],
 )
 def test_nova_loads_the_driver_by_what_a_tool_makes_of_our_file(
@@ -193,7 +206,13 @@ def test_without_our_file_nova_loads_its_own(loaded: dict[str, dict[str, Any]]) 
 def test_the_driver_knows_all_that_kolla_and_openstack_ansible_write(
     loaded: dict[str, dict[str, Any]],
 ) -> None:
-    tools = ["kolla-ansible", "kolla-ansible with a shard", "kayobe", "openstack-ansible"]
+    tools = [
+        "kolla-ansible",
+        "kolla-ansible with a shard",
+        "kayobe",
+        "openstack-ansible",
+        "by hand",
+    ]
     assert [line for tool in tools for line in loaded[tool]["complaints"]] == []
 
 

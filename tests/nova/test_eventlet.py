@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer, VirtualClock
+from tests.ports import reserved_port
 
 COUNT = 10
 PATIENCE = 600.0
@@ -22,9 +23,10 @@ def test_servers_are_deployed_at_once_in_green_threads() -> None:
     clock = VirtualClock()
     fake = FakeIronic(clock=clock, durations=Durations(deploy=10.0))
     nodes = [fake.add_node(ports=1) for _ in range(COUNT)]
-    with FakeIronicServer(fake) as server:
+    with FakeIronicServer(fake) as server, reserved_port() as port:
+        arguments = ["-W", "ignore", "-m", "tests.nova.under_eventlet", server.url, str(port)]
         program = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tests.nova.under_eventlet", server.url],
+            [sys.executable, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -38,7 +40,7 @@ def test_servers_are_deployed_at_once_in_green_threads() -> None:
             told, complaints = program.communicate()
     assert most == COUNT, "a wait is one for all of them, and not one after the other"
     assert program.returncode == 0, complaints[-3000:]
-    assert json.loads(told) == {"servers": COUNT}
+    assert json.loads(told) == {"servers": COUNT, "builds": COUNT}
     assert {fake.node(node)["instance_uuid"] for node in nodes} == {None}
 
 

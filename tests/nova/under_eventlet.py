@@ -3,8 +3,8 @@
 
 """A program: what nova-compute does with the driver, with Nova patched for eventlet.
 
-Ironic's URL is its argument.  It prints how many servers it has deployed, rebooted and
-deleted at once.
+Ironic's URL and a port for metrics are its arguments.  It prints how many servers it has
+deployed, rebooted and deleted at once, and how many builds the metrics show.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ if hasattr(monkey_patch, "patch"):
     monkey_patch.patch()
 
 import json
+import re
 import sys
 import uuid
 
 import eventlet
 import nova.conf
+import requests
 from keystoneauth1 import loading
 from nova import objects
 
@@ -34,12 +36,13 @@ from ironic_virt.nova.driver import IronicDriver
 CONF = nova.conf.CONF
 
 
-def made(url: str) -> IronicDriver:
+def made(url: str, port: int) -> IronicDriver:
     """A driver whose records know of nobody else's nodes and servers."""
     CONF.register_opts(loading.get_auth_plugin_conf_options("none"), group="ironic")
     CONF([], project="nova", default_config_files=[])
     options.register_opts(CONF)
     values = {"auth_type": "none", "endpoint_override": url, "api_retry_interval": 1}
+    values["metrics_port"] = port
     for name, value in values.items():
         CONF.set_override(name, value, group="ironic")
     driver = IronicDriver(None)
@@ -79,12 +82,14 @@ def live(driver: IronicDriver, node: str) -> None:
 def main() -> None:
     """Have servers on all nodes at once."""
     objects.register_all()
-    driver = made(sys.argv[1])
+    driver = made(sys.argv[1], int(sys.argv[2]))
     driver.init_host("compute1")
     pool = eventlet.GreenPool()
     done = sum(1 for _ in pool.imap(lambda node: live(driver, node), driver.get_available_nodes()))
+    shown = requests.get(f"http://127.0.0.1:{sys.argv[2]}/metrics", timeout=30).text
+    (builds,) = re.findall(r'build_seconds_count{result="done"} (.*)', shown)
     driver.cleanup_host("compute1")
-    sys.stdout.write(json.dumps({"servers": done}))
+    sys.stdout.write(json.dumps({"servers": done, "builds": float(builds)}))
 
 
 main()

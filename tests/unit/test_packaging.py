@@ -79,7 +79,12 @@ def imports(module: pathlib.Path) -> Iterator[str]:
                 "sharding",
             ],
         ),
-        (("compute",), ["compute/*.py", "compute/db", "compute/engine", "conf/database.py"]),
+        (("metrics",), ["metrics"]),
+        (("standby",), ["standby"]),
+        (
+            ("compute", "metrics"),
+            ["compute/*.py", "compute/db", "compute/engine", "conf/database.py"],
+        ),
         (("testing",), ["testing"]),
         (("testing", "demo"), ["cmd/demo", "cmd/progress.py"]),
     ],

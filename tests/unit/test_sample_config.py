@@ -55,6 +55,11 @@ def test_the_sample_describes_each_of_our_options_as_it_is() -> None:
         assert sample.get(key) == fresh[key], ADVICE
 
 
+# Options in the sample that the oldest keystoneauth1 which is tested does not have.
+NEW_IN_KEYSTONEAUTH = {("ironic", "tls_ciphers"), ("ironic", "tls_min_version")}
+
+
 def test_the_sample_has_no_option_that_is_gone() -> None:
     # The other way round would fail whenever keystoneauth1 gains an option.
-    assert entries(SAMPLE.read_text()).keys() - generated().keys() == set(), ADVICE
+    gone = entries(SAMPLE.read_text()).keys() - generated().keys()
+    assert gone - NEW_IN_KEYSTONEAUTH == set(), ADVICE

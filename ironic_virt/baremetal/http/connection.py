@@ -114,6 +114,7 @@ class KeystoneChannel:
     :param timeout: seconds for one request, from connecting to the end of its answer.
     :param clock: a monotonic clock in seconds.
     :param connection: what the adapter is of; kept as long as this is.
+    :param guard: asked when a change is about to leave: see :func:`transport.guarded`.
     """
 
     def __init__(
@@ -123,8 +124,10 @@ class KeystoneChannel:
         clock: Callable[[], float] = time.monotonic,
         *,
         connection: object = None,
+        guard: Callable[[], float] | None = None,
     ) -> None:
         self._adapter = adapter
+        self._guard = guard
         self._auth = adapter.auth or adapter.session.auth
         self._timeout = timeout
         self._clock = clock
@@ -138,9 +141,12 @@ class KeystoneChannel:
         self._lock = threading.Lock()
 
     @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts) -> KeystoneChannel:
+    def from_conf(
+        cls, conf: cfg.ConfigOpts, guard: Callable[[], float] | None = None
+    ) -> KeystoneChannel:
         """Make a channel from the ``[ironic]`` group.  Nothing is sent yet.
 
+        :param guard: as above.
         :raises InvalidConfiguration: the authentication options are wrong.
         """
         ironic_conf.check_adapter(conf)
@@ -175,7 +181,7 @@ class KeystoneChannel:
         # Unlike the connection's own adapter this one is made without asking Ironic.
         adapter = made.config.get_session_client(ironic_conf.SERVICE_TYPE, version=_VERSION)
         # A connection that nobody holds may close its session.
-        return cls(adapter, made.session.timeout, connection=made)
+        return cls(adapter, made.session.timeout, connection=made, guard=guard)
 
     def send(
         self,
@@ -197,21 +203,22 @@ class KeystoneChannel:
         def request(way: _Way) -> requests.Response:
             # Not openstacksdk's own method: it counts requests and reads the project's id each
             # time, perhaps from Keystone.
-            return ksa_adapter.Adapter.request(
-                self._adapter,
-                way.base + path,
-                method,
-                params=params,
-                json=json,
-                headers={**headers, **way.headers},
-                authenticated=False,
-                raise_exc=False,
-                log=False,
-                redirect=False,
-                connect_retries=0,
-                status_code_retries=0,
-                timeout=seconds,
-            )
+            with transport.guarded(None if method == "GET" else self._guard):
+                return ksa_adapter.Adapter.request(
+                    self._adapter,
+                    way.base + path,
+                    method,
+                    params=params,
+                    json=json,
+                    headers={**headers, **way.headers},
+                    authenticated=False,
+                    raise_exc=False,
+                    log=False,
+                    redirect=False,
+                    connect_retries=0,
+                    status_code_retries=0,
+                    timeout=seconds,
+                )
 
         where = "Keystone"
         try:
@@ -350,14 +357,14 @@ def _is_about_certificates(error: BaseException) -> bool:
 class ObservedChannel:
     """A :class:`Channel` that reports each request that another one sent.
 
-    :param observe: called with the method, the answer's status (``None``: no answer) and
-        the seconds that it took.
+    :param observe: called with the method, the path, the answer's status (``none``: no
+        answer; ``refused``: Keystone gave no token) and the seconds that it took.
     """
 
     def __init__(
         self,
         channel: Channel,
-        observe: Callable[[str, int | None, float], None],
+        observe: Callable[[str, str, str, float], None],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -367,14 +374,16 @@ class ObservedChannel:
 
     def send(self, method: str, path: str, **request: Any) -> Answer:
         """See :meth:`Channel.send`."""
-        began = self._clock()
+        began, code = self._clock(), "none"
         try:
             answer = self._channel.send(method, path, **request)
-        except exceptions.IronicError:
-            self._observe(method, None, self._clock() - began)
+            code = str(answer.status)
+            return answer
+        except exceptions.IronicUnauthorized:
+            code = "refused"
             raise
-        self._observe(method, answer.status, self._clock() - began)
-        return answer
+        finally:
+            self._observe(method, path, code, self._clock() - began)
 
 
 def _version() -> str:

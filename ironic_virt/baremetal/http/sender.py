@@ -35,6 +35,9 @@ T = TypeVar("T")
 
 NOT_ACCEPTABLE = 406
 
+Guard = Callable[[], object]
+"""Raises if this process may change nothing."""
+
 NOTHING: Mapping[str, Feature] = {}
 
 
@@ -43,11 +46,13 @@ class Sender:
 
     :param channel: carries single requests.
     :param retry: when to send them again.
+    :param guard: called before each request that changes something.
     """
 
-    def __init__(self, channel: Channel, retry: RetryPolicy) -> None:
+    def __init__(self, channel: Channel, retry: RetryPolicy, guard: Guard = lambda: None) -> None:
         self._channel = channel
         self._retry = retry
+        self._guard = guard
         self._negotiation = Negotiation(self._ask_versions, retry.clock)
         self._limits: Mapping[str, float] = {}
 
@@ -229,6 +234,8 @@ class Sender:
         json: Any = None,
         node: str | None = None,
     ) -> Answer:
+        if method != "GET":
+            self._guard()
         start = time.monotonic()
         line = f"{method} {path or '/v1'}"
         if params:

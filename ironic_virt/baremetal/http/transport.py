@@ -20,7 +20,7 @@ import contextvars
 import io
 import socket
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import requests
@@ -79,6 +79,26 @@ def discovering(may_pass: Collection[int]) -> Iterator[None]:
         yield
     finally:
         _DISCOVERS.reset(token)
+
+
+# Called before bytes of a request leave that may be sent only for a certain time.
+_GUARD = contextvars.ContextVar[Callable[[], float] | None]("what allows a request", default=None)
+
+
+@contextlib.contextmanager
+def guarded(guard: Callable[[], float] | None) -> Iterator[None]:
+    """Ask a guard at the last moment before a request is handed to the system.
+
+    Until then getting a token and connecting may have taken long.
+
+    :param guard: raises if the request may not be sent any more; returns the seconds for
+        which the system may go on sending it again if the other side does not confirm it.
+    """
+    token = _GUARD.set(guard)
+    try:
+        yield
+    finally:
+        _GUARD.reset(token)
 
 
 class _Session(requests.Session):
@@ -214,6 +234,11 @@ class _TimedSocket:
             self._inner.settimeout(left)
 
     def sendall(self, data: Any) -> None:
+        if guard := _GUARD.get():
+            milliseconds = int(guard() * 1000)
+            self._inner.setsockopt(
+                socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, max(milliseconds, 1)
+            )
         # Over TLS, Python's own begins the timeout again with each record.
         view = memoryview(data).cast("B")
         while view:

@@ -61,6 +61,8 @@ class Inventory:
         last answer; ``None`` says that all have to be listed.
     :param clock: a monotonic clock in seconds.
     :param patience: seconds that a refresh waits for one that is under way.
+    :param observe: called after each refresh with the seconds that it took, and whether it
+        worked.
     """
 
     def __init__(
@@ -70,8 +72,10 @@ class Inventory:
         changes: Callable[[Mapping[str, Node]], Changes | None] = _no_changes,
         clock: Callable[[], float] = time.monotonic,
         patience: float = PATIENCE,
+        observe: Callable[[float, bool], None] = lambda _seconds, _worked: None,
     ) -> None:
         self._patience = patience
+        self._observe = observe
         self._list_nodes = list_nodes
         self._changes = changes
         self._clock = clock
@@ -165,6 +169,7 @@ class Inventory:
             with self._lock:
                 self._under_way = None
             refresh.ended.set()
+            self._observe(self._clock() - refresh.began, refresh.result is not None)
 
     def _succeed(
         self, refresh: _Refresh, found: Changes | None, nodes: Sequence[Node] | None

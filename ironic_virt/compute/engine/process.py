@@ -14,11 +14,11 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.engine import status_page
 from ironic_virt.compute.engine.service import Service
 from ironic_virt.compute.engine.signals import Failed, Reload, Signals, Stop, Stopped
 from ironic_virt.compute.engine.supervisor import Supervisor
 from ironic_virt.compute.errors import ServiceSuperseded
+from ironic_virt.metrics import page
 
 LOG = logging.getLogger(__name__)
 
@@ -30,10 +30,20 @@ It must stay down: started again, it would take the name back, and so on for eve
 """
 
 
-def exit_code(error: Exception) -> int:
-    """The exit code of a process that ends because of an error."""
+LEASE_LOST = 4
+"""The exit code of a process that is to be started again, as a standby."""
+
+
+def exit_code(error: Exception, *, has_standby: bool = False) -> int:
+    """The exit code of a process that ends because of an error.
+
+    :param has_standby: another process of this name waits until this one has gone, or this
+        one until the other has.
+    """
+    if isinstance(error, exceptions.LeaseLost):
+        return LEASE_LOST
     if isinstance(error, ServiceSuperseded):
-        return SUPERSEDED
+        return LEASE_LOST if has_standby else SUPERSEDED
     return 2 if isinstance(error, exceptions.InvalidConfiguration) else 1
 
 
@@ -63,10 +73,11 @@ def run(
                     version=version,
                     on_fatal=signals.fail,
                     on_round=supervisor.alive,
+                    on_standby=supervisor.standing_by,
                 )
-                if port := conf.compute.metrics_port:
-                    pages = status_page.application(service.metrics.registry, service.troubles)
-                    stack.enter_context(status_page.served(conf.compute.metrics_host, port, pages))
+                if conf.ironic.metrics_port:
+                    pages = page.application(service.metrics.registry, service.troubles)
+                    stack.enter_context(page.served(conf, pages))
                 service.prepare()
         except Stopped:
             LOG.info("Told to end before the service was up")
@@ -93,8 +104,13 @@ def run(
                 supervisor.stopping()
                 if service.stop(0):
                     LOG.error("%s", note.error)
-                    leave(exit_code(note.error))
+                    leave(exit_code(note.error, has_standby=has_standby(conf)))
                 raise note.error
+
+
+def has_standby(conf: cfg.ConfigOpts) -> bool:
+    """Whether processes of one name take turns."""
+    return bool(conf.ironic.standby_backend_url)
 
 
 def _patience(conf: cfg.ConfigOpts) -> float:

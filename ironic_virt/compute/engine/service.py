@@ -64,6 +64,7 @@ class Service:
     :param version: of the software, for the records.
     :param on_fatal: called from any thread with an error that ends the service.
     :param on_round: called after each look at what is wanted, as a sign of life.
+    :param on_standby: called about once a second while another process of this name is active.
     :param load_driver: makes the driver.
     :param make_executor: makes the threads, given how many, that tasks run in.
     :param clock: a monotonic clock in seconds.
@@ -77,6 +78,7 @@ class Service:
         version: str,
         on_fatal: Callable[[Exception], None] = lambda _error: None,
         on_round: Callable[[], None] = lambda: None,
+        on_standby: Callable[[], None] = lambda: None,
         load_driver: Callable[
             [cfg.ConfigOpts, virt.VirtAPI], virt.ComputeDriver
         ] = virt.load_compute_driver,
@@ -105,9 +107,11 @@ class Service:
             "What is being deployed goes on; nothing new begins until it is back",
             clock=clock,
         )
-        self._virtapi = ServiceVirtAPI(self.host, database, self._in_flight, self.metrics)
+        self._virtapi = ServiceVirtAPI(
+            self.host, database, self._in_flight, self.metrics, on_standby
+        )
         self.driver = load_driver(conf, self._virtapi)
-        self.metrics.nodes_age = self.driver.nodes_age
+        self.metrics.counts = self.driver.node_counts
         self._tracker = Tracker(self.host, self.driver, database, self.metrics)
         self._power_sync = PowerSync(
             self.host,
@@ -149,7 +153,7 @@ class Service:
     # -- its life -------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Have the driver ready, and register.
+        """Have the driver ready, which may mean to be a standby until then, and register.
 
         :raises IronicVirtError: Ironic can't be reached, or the options can't be served.
         """
@@ -230,6 +234,8 @@ class Service:
             executor.shutdown(wait=not left)
         for loop in self._loops.values():
             loop.join(1.0)
+        if not left:
+            self.driver.let_go()
         return left
 
     # -- the loops' rounds ----------------------------------------------------

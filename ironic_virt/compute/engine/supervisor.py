@@ -32,6 +32,11 @@ class Supervisor:
         """The service is up."""
         self._send("READY=1")
 
+    def standing_by(self) -> None:
+        """The service waits for its turn, which is all that it has to do for now."""
+        self.ready()
+        self.alive()
+
     def stopping(self) -> None:
         """The service has begun to end."""
         self._send("STOPPING=1")

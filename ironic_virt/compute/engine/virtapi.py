@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ironic_virt import virt
@@ -30,15 +30,22 @@ class ServiceVirtAPI(virt.VirtAPI):
     """The service's side of the contract.  Thread-safe.
 
     :param host: this service's host name.
+    :param standing_by: called while another process of that name is active.
     """
 
     def __init__(
-        self, host: str, database: Database, in_flight: InFlight, metrics: Metrics
+        self,
+        host: str,
+        database: Database,
+        in_flight: InFlight,
+        metrics: Metrics,
+        standing_by: Callable[[], None] = lambda: None,
     ) -> None:
         self._host = host
         self._db = database
         self._in_flight = in_flight
-        self._metrics = metrics
+        self.metrics = metrics
+        self._standing_by = standing_by
         self._lock = threading.Lock()
         self._progress: dict[str, tuple[str, str]] = {}
 
@@ -46,6 +53,10 @@ class ServiceVirtAPI(virt.VirtAPI):
     def host(self) -> str:
         """See :class:`virt.VirtAPI`."""
         return self._host
+
+    def standing_by(self) -> None:
+        """See :class:`virt.VirtAPI`."""
+        self._standing_by()
 
     def live_hosts(self) -> Collection[str]:
         """See :class:`virt.VirtAPI`."""
@@ -151,10 +162,6 @@ class ServiceVirtAPI(virt.VirtAPI):
         """Forget how far an instance's task had come, since it has ended."""
         with self._lock:
             self._progress.pop(uuid, None)
-
-    def report_request(self, method: str, status: int | None, seconds: float) -> None:
-        """Count it."""
-        self._metrics.request(method, status, seconds)
 
 
 def hostname(instance: Instance) -> str:

@@ -238,6 +238,7 @@ class _Attempt:
             until,
             "be rebuilt ([ironic] deploy_timeout)",
             self._site.conf.ironic.deploy_timeout,
+            kind="rebuild",
             state=states.DEPLOYING,
             abortable=True,
             step="rebuilding",

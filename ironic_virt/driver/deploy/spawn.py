@@ -12,7 +12,8 @@ which takes off only what carries our instance's uuid.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -26,7 +27,7 @@ from ironic_virt.driver.change import Change
 from ironic_virt.driver.deploy import config_drive, instance_info, outcome, project_fields, steps
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.deploy.teardown import TearDown
-from ironic_virt.driver.hooks import Hooks
+from ironic_virt.driver.hooks import Calls, Hooks
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.pools.reservation import Reservation
 from ironic_virt.driver.site import Site
@@ -168,8 +169,44 @@ class Spawn:
         """
         instance = request.instance
         node = self.reserve(instance, request.image)
-        try:
+        with self._undone_if_failed(instance, has_volumes=bool(request.block_devices)):
             self._carry_on(node, request)
+
+    def finish(self, instance: InstanceLike, *, has_volumes: bool = False) -> None:
+        """Return when an instance is active whose deployment another process has begun.
+
+        As long as Ironic doesn't answer, it is asked again.
+
+        :param has_volumes: see :meth:`TearDown.tear_down`.
+        :raises InstanceNotFound: no node carries it.
+        :raises NodeError: the deployment failed, or was never asked for; the node is released
+            or torn down by then, unless it wasn't ours.
+        :raises WaitCancelled: as :meth:`spawn` has it.
+        """
+        with self._undone_if_failed(instance, has_volumes=has_volumes):
+            node = self._found(instance)
+            self._stop_if_unwanted(node, instance)
+            state = node.provision_state
+            if state in (None, states.AVAILABLE):
+                raise exceptions.DeployFailed(
+                    node.uuid, instance.uuid, "it was interrupted before the deployment had begun"
+                )
+            done = outcome.deployed(instance, node) or self._wait(node, instance, state)
+            self._deployed(done, instance, self._hooks.of(instance, node))
+
+    def _found(self, instance: InstanceLike) -> Node:
+        while True:
+            try:
+                return self._site.access.guarded(instance)
+            except (exceptions.IronicUnreachable, exceptions.IronicUnavailable) as exc:
+                LOG.warning("Can't ask for the node of instance %s: %s", instance.uuid, exc)
+                if self._site.pause(self._site.conf.ironic.api_retry_interval):
+                    raise exceptions.WaitCancelled(None, instance.uuid, "it stops") from exc
+
+    @contextlib.contextmanager
+    def _undone_if_failed(self, instance: InstanceLike, *, has_volumes: bool) -> Iterator[None]:
+        try:
+            yield
         except exceptions.WaitCancelled:
             raise
         except Exception as exc:
@@ -178,7 +215,7 @@ class Spawn:
             if isinstance(exc, exceptions.NodeError):
                 # Undoing it may write more into it.
                 history.explain(self._site.client, exc)
-            self._undo_after(exc, instance, has_volumes=bool(request.block_devices))
+            self._undo_after(exc, instance, has_volumes=has_volumes)
             raise
 
     def _carry_on(self, node: Node, request: DeployRequest) -> None:
@@ -189,39 +226,56 @@ class Spawn:
             if reason := resources.why_not_deployable(node):
                 raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
             self._volumes.check(node, instance, request.block_devices)
-            self._site.service.report_progress(instance, "configuring", state or "")
-            if hooks.before_deploy():
-                # They may take minutes.
-                node = self._site.access.held(instance, node.uuid)
-                self._stop_if_unwanted(node, instance)
-            attached = self._network.attach(node, instance, request.network_info)
-            drive = self._drives.make(node, request, hooks)
-            if attached or drive is not None:
-                # Either takes its time, and what comes now writes to the node.
-                node = self._site.access.held(instance, node.uuid)
-            # The last before the deployment: its answer is the look at the node.
-            held = self._configure(node, request)
-            self._volumes.attach(held, instance, request.block_devices)
+            with self._site.service.metrics.step("configuring"):
+                held, drive = self._prepare(node, request, hooks)
             if can_have_volumes(held):
                 # Ironic itself asks the other interfaces when it is told to deploy.
-                self._validate(held, instance)
+                with self._site.service.metrics.step("validating"):
+                    self._validate(held, instance)
                 held = self._site.access.held(instance, node.uuid)
-            self._start(held, instance, drive)
-            done = self._wait(node, instance, states.DEPLOYING)
+            with self._site.service.metrics.step("deploying"):
+                self._start(held, instance, drive)
+                done = self._wait(node, instance, states.DEPLOYING)
         else:
             done = outcome.deployed(instance, node) or self._wait(node, instance, state)
+        self._deployed(done, instance, hooks)
+
+    def _deployed(self, done: Node, instance: InstanceLike, hooks: Calls) -> None:
         self._site.access.note_seen(done, done.uuid)
         if done.provision_state == states.ACTIVE:
             hooks.after_deploy()
         self._site.service.report_progress(instance, "active", done.provision_state or "")
         if done.provision_state == states.ACTIVE:
-            LOG.info("Instance %s is active on node %s", instance.uuid, node.uuid)
+            LOG.info("Instance %s is active on node %s", instance.uuid, done.uuid)
             return
         LOG.warning(
             "Instance %s is deployed on node %s, which somebody has brought to %r since; it is "
             "left as it is. The instance runs again when the node is back in %r",
-            *(instance.uuid, node.uuid, done.provision_state, states.ACTIVE),
+            *(instance.uuid, done.uuid, done.provision_state, states.ACTIVE),
         )
+
+    def _prepare(
+        self, node: Node, request: DeployRequest, hooks: Calls
+    ) -> tuple[Node, config_drive.Form | None]:
+        """Attach what the instance needs, and tell the node what to deploy.
+
+        :returns: the node past the guard, and the config drive.
+        """
+        instance = request.instance
+        self._site.service.report_progress(instance, "configuring", node.provision_state or "")
+        if hooks.before_deploy():
+            # They may take minutes.
+            node = self._site.access.held(instance, node.uuid)
+            self._stop_if_unwanted(node, instance)
+        attached = self._network.attach(node, instance, request.network_info)
+        drive = self._drives.make(node, request, hooks)
+        if attached or drive is not None:
+            # Either takes its time, and what comes now writes to the node.
+            node = self._site.access.held(instance, node.uuid)
+        # The last before the deployment: its answer is the look at the node.
+        held = self._configure(node, request)
+        self._volumes.attach(held, instance, request.block_devices)
+        return held, drive
 
     def _configure(self, node: Node, request: DeployRequest) -> Node:
         """Tell the node what to deploy.
@@ -314,6 +368,7 @@ class Spawn:
             lambda now: outcome.deployed(instance, now, node.uuid),
             "become active ([ironic] deploy_timeout)",
             self._site.conf.ironic.deploy_timeout,
+            kind="deploy",
             state=state,
             abortable=True,
             step="deploying",

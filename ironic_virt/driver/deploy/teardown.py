@@ -245,7 +245,9 @@ class TearDown:
 
         try:
             change = Change(self._site, instance, node)
-            (left,) = change.wait(until, "be torn down", remaining, state=states.DELETING)
+            (left,) = change.wait(
+                until, "be torn down", remaining, kind="tear down", state=states.DELETING
+            )
             return left
         except exceptions.WaitTimeout as exc:
             raise exceptions.WaitTimeout(

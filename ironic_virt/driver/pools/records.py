@@ -94,6 +94,10 @@ class PoolRecords:
         assert self._count is not None
         return self._count
 
+    def counted(self) -> Collection[Pool] | None:
+        """The pools as of the last count; ``None``: there was none.  Nobody is asked."""
+        return None if self._count is None else self._count.pools.values()
+
     # -- what a compute service asks ------------------------------------------
 
     def names(self, snapshot: Snapshot, *, recount: bool = False) -> list[str]:

@@ -364,10 +364,11 @@ def test_metrics_are_offered(
     compute: Compute, db: Database, server: FakeIronicServer, metrics_port: int
 ) -> None:
     nodes = server.fake.add_nodes(3, **GOLD)
-    few = {"api_max_retries": 1}
-    service = compute(compute={"metrics_port": metrics_port}, ironic=few).started()
+    options = {"api_max_retries": 1, "metrics_port": metrics_port}
+    service = compute(ironic=options).started()
     wait_for_nodes(db, "compute1", nodes)
     wait_until(db, create(db, nodes[0]), "active")
+    gold = 'ironic_virt_pool_nodes{pool="",resource_class="gold",traits="",use="'
 
     def shown() -> str:
         return requests.get(f"http://127.0.0.1:{metrics_port}/metrics", timeout=10).text
@@ -375,14 +376,15 @@ def test_metrics_are_offered(
     wait_for(
         "the metrics",
         lambda: (
-            'ironic_virt_nodes{state="active"} 1.0' in shown()
-            and 'ironic_virt_nodes{state="available"} 2.0' in shown()
+            f'{gold}used"}} 1.0' in shown()
+            and f'{gold}free"}} 2.0' in shown()
             and 'ironic_virt_task_seconds_count{result="done",task="spawning"} 1.0' in shown()
             and 'ironic_virt_tasks_running{task="spawning"} 0.0' in shown()
         ),
     )
-    assert 'ironic_virt_ironic_requests_total{code="202",method="PUT"} 1.0' in shown()
-    assert "ironic_virt_refresh_age_seconds" in shown()
+    deploy = 'code="202",method="PUT",path="/nodes/{id}/states/provision"'
+    assert f"ironic_virt_ironic_requests_total{{{deploy}}} 1.0" in shown()
+    assert "ironic_virt_inventory_age_seconds" in shown()
     page = f"http://127.0.0.1:{metrics_port}"
     assert requests.get(f"{page}/", timeout=10).status_code == 404
     assert requests.get(f"{page}/healthz", timeout=10).text == "ok\n"

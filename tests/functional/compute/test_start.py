@@ -171,11 +171,11 @@ def test_a_port_that_is_taken_is_said(
         taken.listen()
         port = taken.getsockname()[1]
         service = ComputeProcess(
-            tmp_path, "compute1", database_url, server.url, compute={"metrics_port": port}
+            tmp_path, "compute1", database_url, server.url, ironic={"metrics_port": port}
         )
         result = run("--config-file", str(service.config))
     (line,) = errors(result)
-    assert "[compute] metrics_port" in line
+    assert "[ironic] metrics_port" in line
     assert str(port) in line
     assert result.returncode == 2
     assert db.services.list() == [], "it never was a service"

@@ -178,3 +178,18 @@ def test_no_request_s_contents_are_logged(caplog: pytest.LogCaptureFixture) -> N
     )
     assert f"/nodes/{NODE}/states/provision" in caplog.text, "the request itself is"
     assert secret not in caplog.text
+
+
+def test_a_guard_is_asked_before_each_change_and_before_no_look() -> None:
+    allowed = [True, False]
+
+    def guard() -> None:
+        if not allowed.pop(0):
+            raise exceptions.LeaseLost("it could not be renewed in time")
+
+    channel = ScriptedChannel(scripted.node_answer(), scripted.lost(), scripted.node_answer())
+    client = client_of(channel, guard=guard)
+    client.get_node(NODE)
+    with pytest.raises(exceptions.LeaseLost):
+        client.patch_node(NODE, [{"op": "add", "path": "/instance_uuid", "value": INSTANCE}])
+    assert channel.lines == [f"{method} /nodes/{NODE}" for method in ("GET", "PATCH", "GET")]

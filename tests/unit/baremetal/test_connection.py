@@ -26,6 +26,7 @@ from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.http.connection import (
     DEFAULT_TIMEOUT,
     LOOK_UP_AGAIN,
+    Answer,
     KeystoneChannel,
     ObservedChannel,
 )
@@ -693,7 +694,7 @@ def test_neither_bodies_nor_credentials_are_logged(
 def test_each_request_is_told_of_with_its_answer_or_that_there_was_none(
     connect: Connect, http: requests_mock.Mocker
 ) -> None:
-    told: list[tuple[str, int | None, float]] = []
+    told: list[tuple[str, str, str, float]] = []
     clock = iter([1.0, 1.5, 2.0, 4.0, 5.0, 5.25])
     channel = ObservedChannel(
         connect(), lambda *request: told.append(request), clock=lambda: next(clock)
@@ -704,19 +705,35 @@ def test_each_request_is_told_of_with_its_answer_or_that_there_was_none(
     assert channel.send("GET", "/nodes").status == 503
     with pytest.raises(exceptions.IronicUnreachable):
         channel.send("PUT", "/nodes")
-    assert told == [("GET", 200, 0.5), ("GET", 503, 2.0), ("PUT", None, 0.25)]
+    assert told == [
+        ("GET", "/nodes", "200", 0.5),
+        ("GET", "/nodes", "503", 2.0),
+        ("PUT", "/nodes", "none", 0.25),
+    ]
+
+
+def test_a_refusal_by_keystone_is_told_of_as_such() -> None:
+    class Refused:
+        def send(self, method: str, path: str, **request: Any) -> Answer:
+            raise exceptions.IronicUnauthorized("no token")
+
+    told: list[tuple[str, str, str, float]] = []
+    channel = ObservedChannel(Refused(), lambda *request: told.append(request), clock=lambda: 1.0)
+    with pytest.raises(exceptions.IronicUnauthorized):
+        channel.send("GET", "/nodes")
+    assert told == [("GET", "/nodes", "refused", 0.0)]
 
 
 def test_a_client_by_the_options_lets_its_requests_be_observed(
     client: MakeClient, http: requests_mock.Mocker
 ) -> None:
-    told: list[int | None] = []
-    made = client(NONE, "api_max_retries = 0", observe=lambda *request: told.append(request[1]))
+    told: list[str] = []
+    made = client(NONE, "api_max_retries = 0", observe=lambda *request: told.append(request[2]))
     http.get(f"{IRONIC}/v1", status_code=502)
     for one in (made, made.single_try()):
         with pytest.raises(exceptions.IronicUnavailable):
             _ = one.versions
-    assert told == [502, 502]
+    assert told == ["502", "502"]
 
 
 @pytest.mark.parametrize(("given", "waited"), [(1.5, 1.5), (90.0, 4.0)])

@@ -90,7 +90,11 @@ def test_a_tuned_peer_is_drawn_where_it_was_measured(tmp_path: pathlib.Path) -> 
 def test_bars_of_a_figure_stand_side_by_side() -> None:
     from matplotlib.figure import Figure
 
-    for sides, width in ((("ours",), 0.38), (("ours", "peer"), 0.38), (plots.SIDES, 0.76 / 3)):
+    for sides, width in (
+        (("ours",), 0.38),
+        (("ours", "peer"), 0.38),
+        (plots.SIDES, 0.76 / len(plots.SIDES)),
+    ):
         axes = Figure().add_subplot()
         found = {side: {"full": 1.0} for side in sides}
         # One that has no such figure leaves no gap.

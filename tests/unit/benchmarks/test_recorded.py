@@ -6,17 +6,19 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 from typing import Any
 
 import pytest
 
-from benchmarks import cli, registry, results, table
+from benchmarks import cli, plots, registry, results, table
 
-DOCUMENT = pathlib.Path(__file__).parents[3] / "doc" / "source" / "contributor" / "benchmarks.rst"
+PAGES = pathlib.Path(__file__).parents[3] / "doc" / "source" / "contributor"
+DOCUMENTED = "".join(page.read_text() for page in PAGES.glob("benchmarks*.rst"))
 
 RECORDED = {name: one for name, one in registry.BENCHMARKS.items() if one.recorded}
 
-pytestmark = pytest.mark.parametrize("recorded", RECORDED.values(), ids=RECORDED)
+each = pytest.mark.parametrize("recorded", RECORDED.values(), ids=RECORDED)
 
 
 def content(recorded: registry.Benchmark) -> dict[str, Any]:
@@ -24,10 +26,12 @@ def content(recorded: registry.Benchmark) -> dict[str, Any]:
     return found
 
 
+@each
 def test_what_is_recorded_does_what_is_required(recorded: registry.Benchmark) -> None:
     assert not results.shortfalls(content(recorded), recorded.required, recorded.limits)
 
 
+@each
 def test_the_medians_are_those_of_the_rounds(recorded: registry.Benchmark) -> None:
     found = content(recorded)
     outcome = results.Outcome(
@@ -44,17 +48,39 @@ def test_the_medians_are_those_of_the_rounds(recorded: registry.Benchmark) -> No
     assert len(found["rounds"]["ours"]) >= cli.FEWEST_ROUNDS
 
 
+@each
 def test_the_table_in_the_documentation_is_that_of_the_record(
     recorded: registry.Benchmark,
 ) -> None:
     rows = table.rows(content(recorded), recorded.required, recorded.limits)
     assert (cli.RECORDED / f"{recorded.name}.csv").read_text() == table.as_csv(rows)
-    assert f"results/{recorded.name}.csv" in DOCUMENT.read_text()
+    assert f"results/{recorded.name}.csv" in DOCUMENTED
 
 
+@each
 def test_each_plot_is_there_and_in_the_documentation(recorded: registry.Benchmark) -> None:
     assert recorded.plots
     for plot in recorded.plots:
         for suffix in ("png", "svg"):
             assert (cli.RECORDED / f"{plot.name}.{suffix}").stat().st_size > 1000
-        assert f"results/{plot.name}.svg" in DOCUMENT.read_text()
+        assert f"results/{plot.name}.svg" in DOCUMENTED
+
+
+def test_the_overview_is_drawn_when_both_its_benchmarks_are_recorded(
+    tmp_path: pathlib.Path,
+) -> None:
+    overview = tmp_path / "overview.svg"
+    for name in registry.NODE_SELECTION.values():
+        assert not overview.exists()
+        shutil.copy(cli.RECORDED / f"{name}.json", tmp_path)
+        assert cli.main([name, "--redraw", "--results", str(tmp_path)]) == 0
+    assert overview.exists()
+    drawn = {side for side in plots.SIDES if plots._COLOURS[side].lower() in overview.read_text()}
+    assert drawn == {"ours", "peer", "pools"}
+
+
+def test_what_pages_say_of_the_overview_holds() -> None:
+    nodes, pools = (content(RECORDED[name]) for name in registry.NODE_SELECTION.values())
+    for figure in ("start_wall", "steady_wall"):
+        assert nodes["ratio"][figure] == pytest.approx(1, abs=0.2)
+        assert pools["ratio"][figure] > 20

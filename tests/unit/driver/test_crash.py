@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ironic_virt import exceptions
 from tests.crashing import Crash
 from tests.unit.driver import stories
 from tests.unit.driver.stage import Stage, make_conf
@@ -142,6 +143,37 @@ def test_called_again_it_ends_as_if_nothing_had_happened(
         assert stories.left(restarted) == wanted, where
         if story.again is None:
             assert [restarted.provision_requests(verb) for verb in VERBS] == asked, where
+
+
+@pytest.mark.parametrize("place", [PLAIN, POOLS], ids=["picked here", "picked by Ironic"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_build_is_finished_from_the_deployment_on_or_leaves_nothing(
+    tmp_path: Path, place: Place, after: bool
+) -> None:
+    conf = make_conf(tmp_path, **place.options)
+    fake, node = place.ironic()
+    usual = Stage(fake, conf)
+    free = stories.left(usual)
+    stories.spawn(usual, node)
+    whole = stories.left(usual)
+    usual.driver.cleanup_host()
+    ended = set()
+    for _, where, restarted, node in crashes(
+        tmp_path, stories.spawn, before=stories.nothing, place=place, after=after
+    ):
+        asked = restarted.provision_requests("active")
+        try:
+            restarted.driver.finish_spawn(stories.instance(restarted, node))
+        except (exceptions.InstanceNotFound, exceptions.DeployFailed) as exc:
+            ended.add(type(exc).__name__)
+            assert not asked, where
+            assert stories.left(restarted) == free, where
+        else:
+            ended.add("active")
+            assert asked, where
+            assert stories.left(restarted) == whole, where
+        assert restarted.provision_requests("active") == asked, where
+    assert ended == {"InstanceNotFound", "DeployFailed", "active"}
 
 
 POWER_CALLS: dict[str, tuple[str, Act]] = {

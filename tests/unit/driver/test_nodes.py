@@ -166,7 +166,11 @@ def test_only_our_nodes_have_versions_and_are_counted(
     stage.service.owners = {theirs: "compute2"}
     stage.driver.get_available_nodes(refresh=True)
     assert set(stage.driver.node_versions()) == {mine, deploying}
-    assert stage.driver.node_counts() == {"available": 1, "deploying": 1}
+    counts = stage.driver.node_counts()
+    assert counts.nodes == {
+        ("available", "baremetal", False): 1,
+        ("deploying", "baremetal", False): 1,
+    }
 
 
 def test_nodes_go_from_host_to_host_only_while_the_ring_is_in_force(

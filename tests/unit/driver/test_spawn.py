@@ -548,3 +548,29 @@ def test_a_claim_that_came_in_late_and_was_then_refused_is_a_claim(
     stage.driver.prepare_for_spawn(stage.instance(node))
     assert len(patches()) == 3
     assert fake.node(node)["instance_uuid"] == INSTANCE
+
+
+def test_a_build_of_another_process_is_finished_when_ironic_is_back(
+    stage: Stage, node: str
+) -> None:
+    def at_the_deployment() -> None:
+        if stage.provision_requests("active"):
+            raise SystemExit
+
+    stage.service.on_abort_question = at_the_deployment
+    with pytest.raises(SystemExit):
+        stage.spawn(stage.instance(node))
+    stage.service.on_abort_question = None
+    stage.fake.faults.status(503, count=5)
+    stage.driver.finish_spawn(stage.instance(node))
+    assert stage.fake.node(node)["provision_state"] == "active"
+    assert stage.provision_requests("active") == 1
+
+
+def test_a_build_of_another_process_that_is_not_wanted_any_more_is_torn_down(
+    stage: Stage, instance: virt.Instance, node: str
+) -> None:
+    stage.service.unwanted = "the server is being deleted"
+    with pytest.raises(exceptions.BuildAborted):
+        stage.driver.finish_spawn(instance)
+    assert stage.fake.node(node)["instance_uuid"] is None

@@ -302,7 +302,7 @@ def test_what_only_a_newer_version_can_do_blocks_nothing(
 class Hanging:
     """A driver under which every deploy and every delete waits until the host is cleaned up."""
 
-    nodes_age = None
+    node_counts = None
 
     def __init__(self, virtapi: virt.VirtAPI) -> None:
         self._virtapi = virtapi
@@ -314,6 +314,9 @@ class Hanging:
 
     def cleanup_host(self) -> None:
         self._stopped.set()
+
+    def let_go(self) -> None:
+        pass
 
     def picks_nodes(self) -> bool:
         return False

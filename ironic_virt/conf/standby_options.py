@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The options of the group ``[ironic]`` that make processes of one host name take turns."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+OPTIONS = [
+    cfg.StrOpt(
+        "standby_backend_url",
+        secret=True,
+        help="""
+Where the processes of this host name agree on which of them is active, as a
+URL of tooz: ``etcd3+http://etcd1:2379``, ``redis://:password@redis1:6379``, or
+``file:///directory`` for several processes on one host. Unset: there is no
+standby, and nothing is loaded for it.
+
+Any number of processes with the same ``[DEFAULT] host`` may then be started.
+One is active; the others wait before they do anything, and the first to see
+that the active one is gone takes over. A process that can't renew its lease
+sends no further change to Ironic and ends with exit code 4; it is to be started
+again. All processes must have the same value. Needs more packages:
+pip install 'ironic-virt[standby]'.
+
+Related options:
+
+* standby_ttl
+""",
+    ),
+    cfg.IntOpt(
+        "standby_ttl",
+        default=15,
+        min=5,
+        help="""
+Seconds from the end of the active process until another one may take over. The
+active one renews its lease ten times in that time, and ends when it can't do so
+for nine tenths of it, or for four tenths with Redis. So the shorter it is, the
+shorter is the outage of the backend that ends the active process. All processes
+must have the same value.
+
+Related options:
+
+* standby_backend_url
+""",
+    ),
+]

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``[ironic] metrics_port``: what nova-compute offers to Prometheus.
+
+Without that option nothing is imported, kept or served.  Nothing here stops a nova-compute:
+what does not work is an error in the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from ironic_virt import exceptions, virt
+from ironic_virt.conf import ironic
+
+if TYPE_CHECKING:
+    from ironic_virt.metrics.prometheus import PrometheusMetrics
+
+LOG = logging.getLogger(__name__)
+
+
+class Offered:
+    """The metrics of one driver, and the page that shows them."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._kept: PrometheusMetrics | None = None
+        self._conf = conf
+        self._served = contextlib.ExitStack()
+        if not conf[ironic.GROUP].metrics_port:
+            return
+        try:
+            from ironic_virt.metrics import prometheus
+        except ImportError as error:
+            LOG.error(
+                "[ironic] metrics_port is set, but %s: no metrics are offered. Install "
+                "'ironic-virt[metrics]' and restart this service",
+                error,
+            )
+            return
+        self._kept = prometheus.PrometheusMetrics(conf.host, metadata.version("ironic-virt"))
+
+    @property
+    def told(self) -> virt.Metrics:
+        """What is to be told of the driver's work."""
+        return self._kept or virt.Metrics()
+
+    def begin(self, driver: virt.ComputeDriver) -> None:
+        """Serve the page in a thread, if there is something to show and it is not served yet.
+
+        Called when Nova starts the service: Nova may fork after it has made the driver, and
+        threads don't come along.
+        """
+        self.end()
+        if self._kept is None:
+            return
+        from ironic_virt.metrics import page
+
+        self._kept.counts = driver.node_counts
+        try:
+            self._served.enter_context(
+                page.served(self._conf, page.application(self._kept.registry))
+            )
+        except exceptions.InvalidConfiguration as error:
+            LOG.error("No metrics are offered: %s", error)
+            return
+        group = self._conf[ironic.GROUP]
+        LOG.info(
+            "Metrics are offered at http://%s:%d/metrics", group.metrics_host, group.metrics_port
+        )
+
+    def end(self) -> None:
+        """Serve the page no longer."""
+        self._served.close()

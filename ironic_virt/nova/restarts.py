@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a restart of nova-compute has interrupted is finished, not given up.
+
+Nova sets a server to ERROR whose build was under way, although Ironic goes on with the
+deployment, and leaves one in its task state for ever that was being rescued or unrescued.
+Since 2026.2 it shows the host's servers to the driver before that.  The driver takes these
+out, and a thread for each waits for its node.  A build does so under the lock that Nova's own
+builds hold: a delete waits for it as for those, and ends the wait.
+
+What only Nova's process knew is gone: a build that fails can't be rescheduled, and one that
+had not come to the deployment has lost what its config drive was to hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from nova import context as nova_context
+from nova import exception, objects, utils
+from nova.compute import task_states, vm_states
+from nova.compute import utils as compute_utils
+from nova.objects import fields
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from ironic_virt import driver
+from ironic_virt.nova.errors import Doing, translated
+from ironic_virt.nova.virtapi import NovaVirtAPI
+
+LOG = logging.getLogger(__name__)
+
+_BUILD = "compute__do_build_and_run_instance"
+_RESCUE = "compute_rescue_instance"
+"""Nova's names for the parts of the server's actions that are done here."""
+
+
+class Restarts:
+    """The part of the virt driver that is about what a restart has interrupted."""
+
+    _driver: driver.IronicDriver
+    _records: NovaVirtAPI
+
+    def process_instances_at_startup(self, context: Any, instances: Any) -> Any:
+        """Take up what was interrupted, and leave the other servers to Nova."""
+        rest = [instance for instance in instances if not self._is_taken_up(instance)]
+        return objects.InstanceList(context, objects=rest)
+
+    def _is_taken_up(self, instance: Any) -> bool:
+        manager = self._records.manager
+        if _was_deploying(instance):
+            context = _context_of(instance, "create")
+            build = _Build(self._driver, manager, context, instance)
+            self._begin(context, instance, utils.synchronized(instance.uuid)(build.finish))
+        elif instance.task_state == task_states.RESCUING:
+            context = _context_of(instance, "rescue")
+            self._begin(context, instance, lambda: self._finish_rescue(context, instance))
+        elif instance.task_state == task_states.UNRESCUING:
+            # What Ironic has done of it by now is not done again.
+            context = _context_of(instance, "unrescue")
+            self._begin(context, instance, lambda: manager.unrescue_instance(context, instance))
+        else:
+            return False
+        return True
+
+    def _begin(self, context: Any, instance: Any, finish: Callable[[], None]) -> None:
+        # Releases that lack it don't call this either.
+        from nova import thread_pool_factory
+
+        LOG.info(
+            "A restart has interrupted its task %r. Finishing it",
+            instance.task_state,
+            instance=instance,
+        )
+        self._records.manager._start_recorded_task(
+            thread_pool_factory.ExecutorType.LONG_TASK,
+            f"finish {instance.task_state}",
+            instance,
+            context,
+            finish,
+        )
+
+    def _finish_rescue(self, context: Any, instance: Any) -> None:
+        manager = self._records.manager
+        try:
+            with translated(Doing.RESCUE, instance):
+                self._driver.finish_rescue(instance)
+            instance.vm_state = vm_states.RESCUED
+            instance.task_state = None
+            instance.power_state = manager._get_power_state(instance)
+            instance.launched_at = timeutils.utcnow()
+            instance.save(expected_task_state=task_states.RESCUING)
+        except (exception.InstanceNotFound, exception.UnexpectedDeletingTaskStateError) as exc:
+            _end_event(context, instance, _RESCUE, exc)
+        except Exception as exc:
+            _end_event(context, instance, _RESCUE, exc)
+            # No lock keeps a delete from coming in between; its task stays.
+            if instance.task_state != task_states.DELETING:
+                compute_utils.add_instance_fault_from_exc(context, instance, exc, sys.exc_info())
+                manager._set_instance_obj_error_state(instance, clean_task_state=True)
+        else:
+            _end_event(context, instance, _RESCUE)
+
+
+def _was_deploying(instance: Any) -> bool:
+    return bool(
+        instance.vm_state == vm_states.BUILDING
+        and instance.task_state == task_states.SPAWNING
+        and instance.node
+    )
+
+
+def _context_of(instance: Any, action: str) -> Any:
+    """One that ties what is done to the server's last action of a name."""
+    actions = objects.InstanceActionList.get_by_instance_uuid(
+        nova_context.get_admin_context(), instance.uuid
+    )
+    return nova_context.RequestContext(
+        user_id=instance.user_id,
+        project_id=instance.project_id,
+        is_admin=True,
+        request_id=next((one.request_id for one in actions if one.action == action), None),
+        overwrite=False,
+    )
+
+
+def _end_event(context: Any, instance: Any, name: str, error: Exception | None = None) -> None:
+    gone = (exception.InstanceActionNotFound, exception.InstanceActionEventNotFound)
+    with contextlib.suppress(*gone):
+        objects.InstanceActionEvent.event_finish_with_failure(
+            context,
+            instance.uuid,
+            name,
+            exc_val=error,
+            exc_tb=error and error.__traceback__,
+            want_result=False,
+        )
+
+
+class _Build:
+    """One build that was interrupted.
+
+    :param manager: nova-compute's.
+    """
+
+    def __init__(
+        self, driver: driver.IronicDriver, manager: Any, context: Any, instance: Any
+    ) -> None:
+        self._driver = driver
+        self._manager = manager
+        self._context = context
+        self._instance = instance
+
+    def finish(self) -> None:
+        """Wait for the node, and end the build as Nova ends its own."""
+        instance = self._instance
+        try:
+            # It may have waited for its turn.
+            instance.refresh()
+            if not _was_deploying(instance) and instance.task_state != task_states.DELETING:
+                LOG.info("Its build was given up meanwhile", instance=instance)
+                return
+            volumes = objects.BlockDeviceMappingList.get_by_instance_uuid(
+                self._context, instance.uuid
+            )
+            with translated(Doing.SPAWN, instance):
+                self._driver.finish_spawn(
+                    instance, has_volumes=any(one.is_volume for one in volumes)
+                )
+            self._become_active()
+        except (exception.InstanceNotFound, exception.UnexpectedDeletingTaskStateError) as exc:
+            LOG.info("It was deleted while its build was finished", instance=instance)
+            _end_event(self._context, instance, _BUILD, exc)
+        except Exception as exc:
+            self._fail(exc)
+        else:
+            self._tell()
+
+    def _become_active(self) -> None:
+        instance = self._instance
+        self._manager._update_instance_after_spawn(instance)
+        instance.save(expected_task_state=task_states.SPAWNING)
+        LOG.info("Its build, which was interrupted, is finished", instance=instance)
+
+    def _tell(self) -> None:
+        """Tell Nova's other parts of the end; by now the server is there, whatever fails."""
+        instance = self._instance
+        _end_event(self._context, instance, _BUILD)
+        self._manager._update_scheduler_instance_info(self._context, instance)
+        self._manager._notify_about_instance_usage(
+            self._context,
+            instance,
+            "create.end",
+            extra_usage_info={"message": "Success"},
+            network_info=instance.get_network_info(),
+        )
+        compute_utils.notify_about_instance_create(
+            self._context,
+            instance,
+            self._manager.host,
+            phase=fields.NotificationPhase.END,
+        )
+
+    def _fail(self, error: Exception) -> None:
+        """Leave the server in ERROR with the reason; deleting it frees what is left."""
+        instance = self._instance
+        compute_utils.add_instance_fault_from_exc(self._context, instance, error, sys.exc_info())
+        self._manager._set_instance_obj_error_state(instance, clean_task_state=True)
+        _end_event(self._context, instance, _BUILD, error)
+        self._manager._notify_about_instance_usage(
+            self._context, instance, "create.error", fault=error
+        )
+        compute_utils.notify_about_instance_create(
+            self._context,
+            instance,
+            self._manager.host,
+            phase=fields.NotificationPhase.ERROR,
+            exception=error,
+        )

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which of several processes of one host name may change anything.
+
+Loaded only if ``[ironic] standby_backend_url`` is set.
+"""
+
+from ironic_virt.standby.backend import ToozLock, from_conf
+from ironic_virt.standby.lease import EXIT_CODE, Lease
+from ironic_virt.standby.timing import Timing
+
+__all__ = ["EXIT_CODE", "Lease", "Timing", "ToozLock", "from_conf"]

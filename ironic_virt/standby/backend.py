@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The lock of a lease in etcd, in Redis or in a file, by tooz.
+
+What tooz's locks do, as read in its releases 6.2 to 8.1, and seen:
+
+* Redis: ``heartbeat`` sets the time to live again in a script that compares the token, and
+  raises an error when the key is gone or another's.
+* etcd: ``heartbeat`` succeeds also for a lease that has expired, and for a key that somebody
+  has deleted.  So the key is read afterwards.
+* File: a POSIX lock, which has no time to live.  It ends with its process.
+
+MySQL and PostgreSQL have locks of a connection: the server gives one to the next process as
+soon as the connection breaks, which its holder need not notice, and keeps the lock of a process
+that hangs.  They are refused, and so is all else.
+
+:class:`ToozLock` is for one thread at a time.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import urllib.parse
+import uuid
+from typing import Any
+
+from oslo_config import cfg
+
+from ironic_virt import exceptions, logs
+from ironic_virt.standby.lease import Lease
+from ironic_virt.standby.timing import Timing
+
+OPTION = "[ironic] standby_backend_url"
+
+_ETCD = ("etcd3+http", "etcd3+https")
+SCHEMES = (*_ETCD, "redis", "file")
+
+
+def from_conf(conf: cfg.ConfigOpts) -> Lease:
+    """The lease that the options name.  Nothing is sent yet.
+
+    :raises InvalidConfiguration: the backend can't hold a lease, or its packages are missing.
+    """
+    url = conf.ironic.standby_backend_url
+    scheme = urllib.parse.urlsplit(url).scheme
+    timing = Timing.of(scheme, conf.ironic.standby_ttl)
+    return Lease(ToozLock(url, timing), timing)
+
+
+class ToozLock:
+    """See :class:`~ironic_virt.standby.lease.Lock`.
+
+    :param url: tooz's; its ``timeout`` and ``lock_timeout`` are set here.
+    :raises InvalidConfiguration: as above.
+    """
+
+    def __init__(self, url: str, timing: Timing) -> None:
+        self._scheme = urllib.parse.urlsplit(url).scheme
+        if self._scheme not in SCHEMES:
+            raise exceptions.InvalidConfiguration(
+                OPTION,
+                f"{self._scheme or url!r} can't hold a lease: its locks have no time to live, or "
+                f"are not known to be safe. Use one of {', '.join(SCHEMES)}",
+            )
+        self._url = url
+        self._timing = timing
+        self._coordinator = self._made()
+        self._started = False
+        self._lock: Any = None
+
+    def _made(self) -> Any:
+        member = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4()}"
+        try:
+            from tooz import coordination
+
+            return coordination.get_coordinator(
+                self._url,
+                member.encode(),
+                timeout=str(max(1, int(self._timing.valid / 2))),
+                lock_timeout=str(self._timing.lock),
+            )
+        except Exception as exc:
+            raise exceptions.InvalidConfiguration(
+                OPTION,
+                f"tooz can't use it ({logs.one_line(str(exc))}). It needs the packages of "
+                "pip install 'ironic-virt[standby]'",
+            ) from exc
+
+    def acquire(self, host: str) -> bool:
+        """See :class:`~ironic_virt.standby.lease.Lock`."""
+        try:
+            if not self._started:
+                # One that could not be started can't be started again.
+                self._coordinator = self._made()
+                self._coordinator.start()
+                self._started = True
+            self._lock = self._coordinator.get_lock(f"ironic-virt-{host.lower()}".encode())
+            if self._scheme in _ETCD and self._tokens_in_etcd():
+                # To try costs etcd two writes.
+                return False
+            return bool(self._lock.acquire(blocking=False))
+        except Exception as exc:
+            raise _failed(exc) from exc
+
+    def renew(self) -> bool:
+        """See :class:`~ironic_virt.standby.lease.Lock`."""
+        from tooz import coordination
+
+        try:
+            if self._scheme in _ETCD:
+                # Neither name is public in tooz, and nothing else says whose the key is.
+                token = base64.b64decode(self._lock._uuid)
+                return bool(self._lock.heartbeat()) and token in self._tokens_in_etcd()
+            if self._scheme == "file":
+                return bool(self._lock.acquired)
+            return bool(self._lock.heartbeat())
+        except coordination.ToozConnectionError as exc:
+            raise _failed(exc) from exc
+        except Exception as exc:
+            if self._is_not_ours():
+                return False
+            raise _failed(exc) from exc
+
+    def release(self) -> None:
+        """See :class:`~ironic_virt.standby.lease.Lock`."""
+        try:
+            self._lock.release()
+        except Exception as exc:
+            raise _failed(exc) from exc
+
+    def _tokens_in_etcd(self) -> list[bytes]:
+        """That of the holder, if there is one."""
+        found: list[bytes] = self._coordinator.client.get(self._lock._key)
+        return found
+
+    def _is_not_ours(self) -> bool:
+        """Whether the backend itself says so."""
+        if self._scheme in _ETCD:
+            return False
+        try:
+            return not self._lock.is_still_owner()
+        except Exception:
+            return False
+
+
+def _failed(error: Exception) -> exceptions.StandbyBackendFailed:
+    return exceptions.StandbyBackendFailed(logs.one_line(str(error)) or type(error).__name__)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""How long each part of a lease lasts.
+
+A process may send changes for ``valid`` seconds after it *began* the last renewal that
+succeeded, while the lock in the backend lives for ``lock`` seconds after that.  The margin
+between the two is for changes that are on their way.
+
+* etcd keeps a lock through restarts and failures of its members, so a lock that is free has
+  expired or was released, and whoever gets it may begin at once.
+* Redis may lose a lock: it restarts without it, or a replica takes over that has not got it
+  yet.  The former holder then learns of it only with its next renewal.  So whoever gets the
+  lock waits (``settle``) until the former one can't have been allowed to send anything for as
+  long as the margin.  For the same time to take over, the lock lives half as long.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+LEAST_TTL = 5
+"""Seconds; below it a margin would be shorter than a request."""
+
+_LOSES_LOCKS = frozenset({"redis"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Timing:
+    """All in seconds.
+
+    :ivar lock: how long the lock lives in the backend without being renewed.
+    :ivar valid: how long changes may be sent after a renewal was begun.
+    :ivar settle: how long a new holder waits.
+    :ivar renew: between two renewals.
+    """
+
+    lock: int
+    valid: float
+    settle: float
+    renew: float
+
+    @property
+    def margin(self) -> float:
+        """Between the last change that may be sent and the first one of the next holder."""
+        return self.lock - self.valid
+
+    @classmethod
+    def of(cls, scheme: str, ttl: int) -> Timing:
+        """That of a backend.
+
+        :param scheme: of its URL.
+        :param ttl: seconds from the end of a process until another one may take over.
+        """
+        tenth = ttl / 10
+        lock = math.ceil(ttl / 2) if scheme in _LOSES_LOCKS else ttl
+        settle = float(lock) if scheme in _LOSES_LOCKS else 0.0
+        return cls(lock=lock, valid=lock - tenth, settle=settle, renew=tenth)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A Redis or an etcd of a test's own."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ironic_virt.testing.server_process import ServerProcess
+from real_ironic.ports import free_port
+from tests.nova_deployment.processes import listens
+
+_SECONDS = 60.0
+_PROGRAMS = {"redis": "redis-server", "etcd": "etcd"}
+
+
+class Backend:
+    """One server.
+
+    :ivar url: as tooz wants it.
+    """
+
+    def __init__(self, kind: str, program: str) -> None:
+        self._port, peers = free_port(), free_port()
+        self._directory = Path(tempfile.mkdtemp(prefix=f"ironic-virt-{kind}-"))
+        here, there = (f"http://127.0.0.1:{port}" for port in (self._port, peers))
+        if kind == "redis":
+            self.url = f"redis://127.0.0.1:{self._port}"
+            options = {"port": str(self._port), "bind": "127.0.0.1", "save": ""}
+        else:
+            self.url = f"etcd3+{here}"
+            options = {
+                "data-dir": str(self._directory / "data"),
+                "listen-client-urls": here,
+                "advertise-client-urls": here,
+                "listen-peer-urls": there,
+                "initial-advertise-peer-urls": there,
+                "initial-cluster": f"default={there}",
+            }
+        command = [program]
+        for name, value in options.items():
+            command += [f"--{name}", value]
+        self._process = ServerProcess(
+            command, directory=self._directory, log=self._directory / "log"
+        )
+        deadline = time.monotonic() + _SECONDS
+        while not listens(self._port):
+            assert time.monotonic() < deadline, self._process.log_tail()
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self._process.kill()
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._process.stop()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def backend(kind: str) -> Iterator[Backend]:
+    """A server of a kind; the test is skipped where its program is not installed."""
+    program = shutil.which(_PROGRAMS[kind])
+    if program is None:
+        pytest.skip(f"{_PROGRAMS[kind]} is not installed")
+    made = Backend(kind, program)
+    try:
+        yield made
+    finally:
+        made.stop()

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the locks of real backends do, on which a lease is built."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.standby import Timing, ToozLock
+from tests.backends.servers import Backend, backend
+
+TTL = 5
+
+
+@pytest.fixture(params=["redis", "etcd"])
+def server(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    with backend(request.param) as made:
+        yield made
+
+
+def lock(server: Backend) -> ToozLock:
+    return ToozLock(server.url, Timing.of(server.url.partition(":")[0], TTL))
+
+
+def acquired_within(lock: ToozLock, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not lock.acquire("compute1"):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def test_a_lock_is_kept_by_renewing_it_and_free_soon_after_the_last_time(server: Backend) -> None:
+    first, second = lock(server), lock(server)
+    assert first.acquire("compute1")
+    # Longer than a lock lives.
+    for _ in range(2 * TTL):
+        time.sleep(0.6)
+        assert first.renew()
+        assert not second.acquire("compute1")
+    assert acquired_within(second, 2 * TTL)
+    assert not first.renew(), "it learns that it is another's"
+    assert second.renew()
+    second.release()
+    assert not second.renew()
+    assert first.acquire("compute1"), "at once"
+
+
+def test_a_key_that_somebody_has_deleted_is_lost(server: Backend) -> None:
+    one = lock(server)
+    assert one.acquire("compute1")
+    other = lock(server)
+    other.acquire("compute1")
+    other._lock.break_()
+    assert not one.renew()
+
+
+def test_an_etcd_that_is_gone_is_an_error_and_no_answer() -> None:
+    # tooz and redis-py together try a Redis for minutes, in which the lease expires.
+    with backend("etcd") as server:
+        one, other = lock(server), lock(server)
+        assert one.acquire("compute1")
+        server.kill()
+        for call in (one.renew, lambda: other.acquire("compute1"), one.release):
+            with pytest.raises(exceptions.StandbyBackendFailed):
+                call()

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What nova-compute was doing when it stopped, and what becomes of it at its next start."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from nova import context, objects
+from nova.compute import task_states, vm_states
+
+import real_ironic
+from ironic_virt import exceptions
+from ironic_virt.nova import release
+from tests.nova import figures
+from tests.nova.services import Services
+
+SHOWS_INSTANCES = "ComputeDriver.process_instances_at_startup" not in {
+    feature.name for feature in release.lacking()
+}
+
+# What a user asks for to bring a server into a task.
+ACTIONS = {task_states.RESCUING: "rescue", task_states.UNRESCUING: "unrescue"}
+
+
+class TestRestarts(Services):
+    """One compute service; its servers are put into the states that a restart finds."""
+
+    driver = figures.OURS
+
+    @pytest.fixture(autouse=True)
+    def _given(self, ironic: real_ironic.RealIronic) -> None:
+        self._real = ironic
+
+    def restart(self, servers: list[dict[str, Any]], vm_state: str, task_state: str) -> None:
+        """Start the service anew as if it had been stopped in a task of these servers."""
+        self.compute.stop()
+        for server in servers:
+            admin = context.get_admin_context()
+            if task_state in ACTIONS:
+                objects.InstanceAction.action_start(
+                    admin, server["id"], ACTIONS[task_state], want_result=False
+                )
+            record = objects.Instance.get_by_uuid(admin, server["id"])
+            record.vm_state, record.task_state = vm_state, task_state
+            record.save()
+        self.compute = self.start_compute("compute1")
+
+    def start(self, count: int) -> tuple[list[str], list[dict[str, Any]]]:
+        """So many servers, each on its node."""
+        self.start_nova(self._real)
+        nodes = self.make_nodes(count)
+        self.compute = self.start_compute("compute1")
+        return nodes, [self.boot_at("compute1", node, f"on-{node}") for node in nodes]
+
+    def event_results(self, server: dict[str, Any], action: str) -> list[Any]:
+        """How the parts of a server's action ended."""
+        (found,) = [
+            one for one in self.api.get_instance_actions(server["id"]) if one["action"] == action
+        ]
+        path = f"/servers/{server['id']}/os-instance-actions/{found['request_id']}"
+        return [one["result"] for one in self.api.api_get(path).body["instanceAction"]["events"]]
+
+    def test_builds(self) -> None:
+        nodes, (whole, never_begun, off_its_node) = self.start(3)
+        self.ironic("PUT", f"/nodes/{nodes[1]}/states/provision", {"target": "deleted"})
+        self.wait_for_node(nodes[1], "available")
+        self.set_on_node(nodes[1], instance_uuid=never_begun["id"])
+        self.ironic("PUT", f"/nodes/{nodes[2]}/states/provision", {"target": "deleted"})
+        self.wait_for_node(nodes[2], "available")
+        self.restart([whole, never_begun, off_its_node], vm_states.BUILDING, task_states.SPAWNING)
+        failed = [self.wait_for(server, "ERROR") for server in (never_begun, off_its_node)]
+        if SHOWS_INSTANCES:
+            self.wait_for(whole, "ACTIVE")
+            assert set(self.event_results(whole, "create")) == {"Success"}
+            assert "Error" in self.event_results(never_begun, "create")
+            assert "interrupted before the deployment" in failed[0]["fault"]["message"]
+            assert self.wait_for_node(nodes[1], "available")["instance_uuid"] is None
+            self.reboot(whole)
+        for server in (whole, never_begun, off_its_node):
+            self.delete(server)
+        for node in nodes:
+            assert self.wait_for_node(node, "available")["instance_uuid"] is None
+
+    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova leaves them in their task")
+    def test_rescue_and_unrescue(self) -> None:
+        (node, other), (server, untouched) = self.start(2)
+        self.ironic(
+            "PUT",
+            f"/nodes/{node}/states/provision",
+            {"target": "rescue", "rescue_password": "correct horse"},
+        )
+        self.restart([server, untouched], vm_states.ACTIVE, task_states.RESCUING)
+        self.wait_for(server, "RESCUE")
+        told = self.wait_for(untouched, "ERROR")
+        assert "interrupted before Ironic" in told["fault"]["message"]
+        assert self.wait_for_node(other, "active")["instance_uuid"] == untouched["id"]
+
+        self.restart([server], vm_states.RESCUED, task_states.UNRESCUING)
+        self.wait_for(server, "ACTIVE")
+        self.wait_for_node(node, "active")
+
+    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova leaves them in their task")
+    def test_a_delete_comes_while_a_rescue_is_finished(self) -> None:
+        ended = threading.Event()
+
+        def deleted_meanwhile(_driver: Any, instance: Any) -> None:
+            record = objects.Instance.get_by_uuid(context.get_admin_context(), instance.uuid)
+            record.task_state = task_states.DELETING
+            record.save()
+            # As while it waits for the node.
+            instance.refresh()
+            ended.set()
+            raise exceptions.BuildAborted(None, instance.uuid, "the server is being deleted")
+
+        _, (server,) = self.start(1)
+        self.stub_out("ironic_virt.driver.IronicDriver.finish_rescue", deleted_meanwhile)
+        self.restart([server], vm_states.ACTIVE, task_states.RESCUING)
+        assert ended.wait(300)
+        self.compute.stop()
+        seen = self.server(server)
+        assert (seen["status"], seen["OS-EXT-STS:task_state"]) == ("ACTIVE", "deleting")

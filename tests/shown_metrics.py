@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A driver to which everything that an alert is about happens, and what its metrics are for."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from ironic_virt import conf, exceptions, virt
+from ironic_virt.compute.engine.metrics import Metrics
+from ironic_virt.metrics import page
+from ironic_virt.testing.fake_ironic import FakeIronicServer
+from tests.ports import reserved_port
+
+ROOT = Path(__file__).parents[1]
+RULES = ROOT / "etc/prometheus/ironic-virt.rules.yaml"
+DASHBOARD = ROOT / "etc/grafana/ironic-virt.json"
+IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
+FLAVOR = virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100)
+
+
+def rules() -> list[dict[str, Any]]:
+    """The alerts."""
+    (group,) = yaml.safe_load(RULES.read_text())["groups"]
+    found: list[dict[str, Any]] = group["rules"]
+    return found
+
+
+def queries() -> Iterator[tuple[str, str]]:
+    """Each query of the alerts and the dashboard, and where it is."""
+    for rule in rules():
+        yield rule["alert"], rule["expr"]
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        for target in panel["targets"]:
+            query = target["expr"].replace("$instance", ".*").replace("$__rate_interval", "5m")
+            yield panel["title"], query
+
+
+class Service(virt.VirtAPI):
+    """The least of a compute service, which counts."""
+
+    host = "compute1"
+
+    def __init__(self, metrics: virt.Metrics) -> None:
+        self.metrics = metrics
+
+    def live_hosts(self) -> Collection[str]:
+        return [self.host]
+
+    def owned_instance_uuids(self) -> Collection[str]:
+        return ()
+
+    def abort_reason(self, instance: virt.InstanceLike) -> str | None:
+        return None
+
+
+def live(driver: virt.ComputeDriver, node: str) -> None:
+    """A server's whole life."""
+    instance = virt.Instance(str(uuid.uuid4()), "one", FLAVOR, host="compute1", node=node)
+    driver.prepare_for_spawn(instance)
+    driver.spawn(virt.DeployRequest(instance, IMAGE, [virt.Vif(str(uuid.uuid4()))]))
+    driver.destroy(instance)
+
+
+def happen(driver: virt.ComputeDriver, fake: Any) -> None:
+    """All that an alert is about."""
+    good, bad, taken, failed = fake.add_nodes(4, ports=1, resource_class="gold")
+    fake.set_node(taken, instance_uuid=str(uuid.uuid4()))
+    fake.set_node(failed, provision_state="clean failed")
+    driver.init_host("compute1")
+    live(driver, good)
+    fake.fail_next("deploy", "no", bad)
+    for node in (bad, taken):
+        with pytest.raises(exceptions.NodeError):
+            live(driver, node)
+    for status in (401, 403, 503):
+        fake.faults.status(status, count=1)
+        with pytest.raises(exceptions.IronicError):
+            driver.node_is_available(str(uuid.uuid4()))
+    driver.get_available_nodes(refresh=True)
+
+
+@contextlib.contextmanager
+def shown(directory: Path) -> Iterator[str]:
+    """The URL of its page after that.
+
+    :param directory: for a file of options.
+    """
+    metrics = Metrics("compute1", "1.2.3")
+    metrics.refreshed(compared=1, deleted=0)
+    metrics.task_began("spawning")
+    metrics.task_ended("spawning", "done", 1.0)
+    with metrics.refresh_part("ironic"):
+        pass
+    with FakeIronicServer() as server, reserved_port() as port:
+        config = directory / "compute1.conf"
+        config.write_text(
+            "[DEFAULT]\nhost = compute1\n[ironic]\nauth_type = none\napi_max_retries = 0\n"
+            f"endpoint_override = {server.url}\nmetrics_port = {port}\n"
+        )
+        options = conf.load([str(config)])
+        driver = virt.load_compute_driver(options, Service(metrics))
+        metrics.counts = driver.node_counts
+        happen(driver, server.fake)
+        # A real one ends this process when it is late.
+        leased: Any = driver
+        leased.lease = SimpleNamespace(holds=True, age=lambda: 0.5, release=lambda: None)
+        with page.served(options, page.application(metrics.registry)):
+            yield f"http://127.0.0.1:{port}"
+        driver.cleanup_host()

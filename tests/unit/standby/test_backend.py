@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which backends hold a lease, and how long its parts last with each."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from oslo_config import cfg
+
+from ironic_virt import conf as options
+from ironic_virt import exceptions, standby
+from ironic_virt.standby import Timing, ToozLock
+
+FILE = Timing.of("file", 15)
+
+
+def test_a_lock_in_a_file_is_one_process_s_until_it_gives_it_back(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/locks"
+    first, second, other = (ToozLock(url, FILE) for _ in range(3))
+    assert first.acquire("Compute1")
+    assert not second.acquire("compute1")
+    assert other.acquire("compute2")
+    assert first.renew()
+    first.release()
+    assert not first.renew()
+    assert second.acquire("compute1")
+    for lock in (second, other):
+        lock.release()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://nova@db/nova",
+        "postgresql://nova@db/nova",
+        "memcached://m",
+        "zake://",
+        "etcd1:2379",
+    ],
+)
+def test_what_can_not_hold_a_lease_is_refused(url: str) -> None:
+    conf = cfg.ConfigOpts()
+    options.register_opts(conf)
+    conf([])
+    conf.set_override("standby_backend_url", url, "ironic")
+    with pytest.raises(exceptions.InvalidConfiguration, match=r"redis, file") as caught:
+        standby.from_conf(conf)
+    assert "standby_backend_url" in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["etcd3+http", "redis", "file"])
+@pytest.mark.parametrize("ttl", [5, 15, 16, 60])
+def test_a_standby_takes_over_after_about_the_ttl_and_a_margin(scheme: str, ttl: int) -> None:
+    timing = Timing.of(scheme, ttl)
+    assert ttl <= timing.lock + timing.settle <= ttl + 1
+    assert timing.valid + timing.margin == pytest.approx(timing.lock)
+    assert timing.margin >= ttl / 10 - 1e-9
+    assert timing.renew < timing.valid / 3
+
+
+def test_without_the_option_nothing_of_it_is_loaded() -> None:
+    script = """
+import sys, threading
+from oslo_config import cfg
+from ironic_virt import conf as options, driver, virt
+class VirtAPI(virt.VirtAPI):
+    host = "compute1"
+    live_hosts = owned_instance_uuids = lambda self: []
+    instance_places = lambda self: {}
+    make_config_drive = report_progress = abort_reason = lambda self, *args: None
+VirtAPI.__abstractmethods__ = frozenset()
+conf = cfg.ConfigOpts()
+options.register_opts(conf)
+conf([])
+conf.set_override("auth_type", "none", "ironic")
+conf.set_override("endpoint_override", "http://127.0.0.1:1", "ironic")
+made = driver.IronicDriver(conf, VirtAPI())
+assert made.lease is None
+made.let_go()
+print([name for name in sys.modules if "tooz" in name or "ironic_virt.standby" in name])
+print(threading.active_count())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["[]", "1"], done.stderr

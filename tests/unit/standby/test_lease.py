@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Who may change anything, and when: on a clock that a test moves."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.standby import EXIT_CODE, Lease, Timing
+
+ETCD, REDIS = Timing.of("etcd3+http", 15), Timing.of("redis", 15)
+
+
+class Backend:
+    """Holds one lock, as Redis or etcd would."""
+
+    def __init__(self, timing: Timing) -> None:
+        self.now = 1000.0
+        self.timing = timing
+        self.holder: object = None
+        self.expires = 0.0
+        self.away = False
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def of(self, who: object) -> bool:
+        if self.away:
+            raise exceptions.StandbyBackendFailed("no answer")
+        return who is not None and self.holder is who and self.now < self.expires
+
+    def give(self, who: object) -> bool:
+        self.holder, self.expires = who, self.now + self.timing.lock
+        return True
+
+
+class Process:
+    """One process and its lease.
+
+    :ivar slow: seconds from a renewal to its answer.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.slow = 0.0
+        self.exits: list[int] = []
+        self.lease = Lease(
+            self, backend.timing, clock=backend, leave=self.exits.append, sleep=backend.sleep
+        )
+
+    def acquire(self, host: str) -> bool:
+        held = self.backend.of(self.backend.holder)
+        return not held and self.backend.give(self)
+
+    def renew(self) -> bool:
+        renewed = self.backend.of(self) and self.backend.give(self)
+        self.backend.now += self.slow
+        return renewed
+
+    def release(self) -> None:
+        if self.backend.of(self):
+            self.backend.holder = None
+
+    def may_change(self) -> bool:
+        try:
+            return self.lease.may_change() > 0
+        except exceptions.LeaseLost:
+            return False
+
+
+def active(backend: Backend) -> Process:
+    process = Process(backend)
+    assert process.lease.take("compute1")
+    while not process.lease.holds:
+        backend.now += backend.timing.renew
+        process.lease.renew()
+    return process
+
+
+def test_the_active_one_may_change_and_the_standby_may_not() -> None:
+    backend = Backend(ETCD)
+    first, second = active(backend), Process(backend)
+    assert not second.lease.take("compute1")
+    assert (first.lease.holds, first.lease.age()) == (True, 0.0)
+    assert (second.lease.holds, second.lease.age()) == (False, None)
+    with pytest.raises(exceptions.LeaseLost, match="does not hold it yet"):
+        second.lease.may_change()
+    assert second.exits == [], "it waits"
+
+
+@pytest.mark.parametrize("timing", [ETCD, REDIS], ids=["etcd", "redis"])
+def test_a_process_that_was_stopped_changes_nothing_and_ends(timing: Timing) -> None:
+    backend = Backend(timing)
+    process = active(backend)
+    backend.now += 2 * 15
+    with pytest.raises(exceptions.LeaseLost, match="not be renewed in time"):
+        process.lease.may_change()
+    assert process.exits == [EXIT_CODE]
+    process.lease.renew()
+    process.lease.watch()
+    assert not process.may_change()
+    assert process.exits == [EXIT_CODE], "once, and for good"
+
+
+def test_a_renewal_whose_answer_comes_too_late_does_not_count() -> None:
+    backend = Backend(ETCD)
+    process = active(backend)
+    process.slow = ETCD.valid
+    process.lease.renew()
+    assert process.exits == [EXIT_CODE]
+
+
+def test_a_lock_that_is_another_s_in_the_backend_ends_the_process() -> None:
+    backend = Backend(REDIS)
+    process = active(backend)
+    backend.give("somebody else")
+    process.lease.renew()
+    assert process.exits == [EXIT_CODE]
+    assert not process.lease.holds
+
+
+def test_a_backend_that_is_away_for_a_while_is_survived(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ironic_virt.standby.lease")
+    backend = Backend(ETCD)
+    process = active(backend)
+    backend.away = True
+    for _ in range(5):
+        backend.now += ETCD.renew
+        process.lease.renew()
+    assert process.lease.holds
+    backend.away = False
+    process.lease.renew()
+    assert process.lease.age() == 0.0
+    told = [record.message for record in caplog.records if "backend" in record.message]
+    assert len(told) == 2, told
+
+
+def test_a_lease_that_was_given_back_is_the_next_one_s_at_once() -> None:
+    backend = Backend(ETCD)
+    first, second = active(backend), Process(backend)
+    first.lease.release()
+    assert second.lease.take("compute1")
+    assert second.may_change()
+    assert not first.may_change()
+    assert first.exits == [], "it ends in order"
+
+
+def test_waiting_ends_when_the_active_one_has_gone(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ironic_virt.standby.lease")
+    backend = Backend(REDIS)
+    active(backend)
+    began = backend.now
+    signs: list[float] = []
+    second = Process(backend)
+
+    def waiting() -> None:
+        signs.append(backend.now)
+        if second.lease.age() is not None:
+            second.lease.renew()
+
+    second.lease.wait("compute1", waiting)
+    assert second.may_change()
+    assert backend.now - began <= 15 + 2
+    assert len(signs) >= 15
+    assert [record.message for record in caplog.records] == [
+        "Asking for the lease of compute1",
+        "Standby: waiting for the lease of compute1",
+        "This process holds the lease of compute1 and is active",
+    ]
+    second.lease.release()
+    for thread in threading.enumerate():
+        if thread.name.startswith("ironic-virt-lease"):
+            thread.join(10)
+
+
+EVENTS = ("look 0", "look 1", "renew 0", "renew 1", "stop 0", "stop 1", "away", "lose the lock")
+
+
+@pytest.mark.parametrize("timing", [ETCD, REDIS], ids=["etcd", "redis"])
+@pytest.mark.parametrize("seed", range(150))
+def test_in_no_history_two_may_change_within_the_margin(timing: Timing, seed: int) -> None:
+    draw = random.Random(seed)
+    backend = Backend(timing)
+    processes = [Process(backend), Process(backend)]
+    last: tuple[int, float] | None = None
+    for _ in range(60):
+        event = draw.choice(EVENTS)
+        backend.now += draw.choice((0.0, 0.5, 1.5, 3.0, 9.0))
+        word, _, which = event.partition(" ")
+        if word == "away":
+            backend.away = not backend.away
+        elif word == "lose" and timing is REDIS:
+            backend.holder = None
+        elif word == "stop":
+            processes[int(which)] = Process(backend)
+        elif word == "renew" and processes[int(which)].lease.age() is not None:
+            processes[int(which)].lease.renew()
+        elif word == "look" and processes[int(which)].lease.age() is None:
+            processes[int(which)].lease.take("compute1")
+        for number, process in enumerate(processes):
+            if process.lease.holds:
+                if last is not None and last[0] != number:
+                    assert backend.now - last[1] >= 1.5, "a tenth of the time to live"
+                last = number, backend.now
+                assert process.may_change()
