@@ -136,6 +136,17 @@ def _keep(benchmark: registry.Benchmark, content: dict[str, Any], directory: pat
     path.write_text(table.as_csv(lines))
     for plot in benchmark.plots:
         plots.draw(plot, content, directory)
+    if benchmark.name in registry.NODE_SELECTION.values():
+        _draw_overview(directory)
+
+
+def _draw_overview(directory: pathlib.Path) -> None:
+    """Draw both ways to pick a node beside the peer, once both are recorded."""
+    paths = [directory / f"{name}.json" for name in registry.NODE_SELECTION.values()]
+    if all(path.exists() for path in paths):
+        nodes, pools = (json.loads(path.read_text()) for path in paths)
+        content = {key: nodes[key] for key in ("ours", "peer", "units")}
+        plots.draw(registry.OVERVIEW, content | {"pools": pools["ours"]}, directory)
 
 
 def _redraw(benchmark: registry.Benchmark, directory: pathlib.Path) -> None:

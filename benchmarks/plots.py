@@ -19,11 +19,12 @@ SIDES = {
     "ours": "ironic_virt",
     "peer": "Nova's in-tree driver",
     "tuned": "Nova's in-tree driver, tuned",
+    "pools": "ironic_virt, pools",
 }
 # Of the palette of Okabe and Ito, which colour-blind readers can tell apart too.
-_COLOURS = {"ours": "#0072B2", "peer": "#D55E00", "tuned": "#E69F00"}
+_COLOURS = {"ours": "#0072B2", "peer": "#D55E00", "tuned": "#E69F00", "pools": "#009E73"}
 _STYLES = ("-", "--", ":")
-_MARKERS = {"ours": "o", "peer": "s", "tuned": "D"}
+_MARKERS = {"ours": "o", "peer": "s", "tuned": "D", "pools": "^"}
 _BARS = 0.76
 """How much of the place of a figure its bars take together."""
 
@@ -52,6 +53,8 @@ class Plot:
     :param x: ``log``; ``list``, for a few values at equal distances; or ``linear``.
     :param y: the same, without ``list``.
     :param peer: what the peer is called in the legend.
+    :param ours: what our own side is called there.
+    :param width: of a panel, in inches; the narrower, the larger is the text on a page.
     """
 
     name: str
@@ -61,6 +64,8 @@ class Plot:
     x: str = "linear"
     y: str = "log"
     peer: str = SIDES["peer"]
+    ours: str = SIDES["ours"]
+    width: float = 4.2
 
     def sides(self, records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         """The sides that were measured, and what they are called.
@@ -68,7 +73,7 @@ class Plot:
         :param records: what was found of them, by side.
         """
         measured = {side for record in records for side in SIDES if record.get(side)}
-        names = SIDES | {"peer": self.peer}
+        names = SIDES | {"peer": self.peer, "ours": self.ours}
         return {side: name for side, name in names.items() if side in measured}
 
 
@@ -93,7 +98,7 @@ def draw(plot: Plot, content: Mapping[str, Any], directory: pathlib.Path) -> lis
     }
     with matplotlib.rc_context(settings):
         columns = len(plot.panels)
-        figure = Figure(figsize=(1.0 + 4.2 * columns, 4.4), layout="constrained")
+        figure = Figure(figsize=(1.0 + plot.width * columns, 4.4), layout="constrained")
         figure.suptitle(f"{plot.title}\n", fontsize=12)
         for number, panel in enumerate(plot.panels, 1):
             axes = figure.add_subplot(1, columns, number)

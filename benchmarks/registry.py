@@ -65,6 +65,19 @@ class Benchmark:
         return outcome
 
 
+OVERVIEW = Plot(
+    "overview",
+    "A real nova-compute with 1,000 nodes:\ntime on the wall",
+    (
+        Panel("First start", {"start_wall": ""}),
+        Panel("Periodic task, each minute", {"steady_wall": ""}),
+    ),
+    y="linear",
+    ours="ironic_virt, a record a node",
+    width=2.6,
+)
+"""Of the records of ``nova`` and ``nova-ironic`` together, for readers in a hurry."""
+
 NODE_SELECTION = {"scheduler": "nova", "ironic": "nova-ironic"}
 """By who picks the node: which benchmark ``nova`` is."""
 

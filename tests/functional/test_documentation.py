@@ -3,6 +3,7 @@
 """The documentation's examples run as they are printed."""
 
 import pathlib
+import re
 import runpy
 import shutil
 import sys
@@ -15,9 +16,11 @@ from ironic_virt.driver import hooks
 from ironic_virt.scheduler.filters import BaseHostFilter
 from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
 from tests import entry_points
+from tests.functional import typed
 from tests.functional.driver.conftest import Records, Service
 
-EXAMPLES = pathlib.Path(__file__).parents[2] / "doc" / "source" / "examples"
+EXAMPLES = typed.ROOT / "doc" / "source" / "examples"
+README = typed.ROOT / "README.rst"
 
 
 @pytest.mark.parametrize("name", ["fake_in_process.py", "fake_over_http.py", "fault_proxy.py"])
@@ -125,6 +128,31 @@ def test_the_example_of_a_hook(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
         }
     ]
     assert len({network["link"] for network in told["networks"]}) == 2
+
+
+def test_what_readme_has_for_tests_runs() -> None:
+    (example,) = typed.blocks(README.read_text(), "python")
+    exec(compile(example, str(README), "exec"), {})
+
+
+def test_readme_names_targets_and_releases_that_there_are() -> None:
+    makefile = (typed.ROOT / "Makefile").read_text()
+    for command in typed.commands(typed.section(README, "See it run")):
+        assert f"\n{command.split()[1]}: " in makefile
+    supported = (typed.ROOT / "doc" / "source" / "project" / "support.rst").read_text()
+    rows = re.findall(r"   \* - (\S+)\n     - (\d+)\n     - (.+)\n", supported)
+    table = typed.section(README, "Supported")
+    assert re.findall(r"^(20\S+) +(\d+) +(.+)$", table, re.MULTILINE) == rows
+
+
+def test_readme_is_rendered_by_a_package_index() -> None:
+    core = pytest.importorskip("docutils.core")
+    # What an index allows, and no more; a warning is an error.
+    settings = {"halt_level": 2, "raw_enabled": False, "file_insertion_enabled": False}
+    tree = core.publish_doctree(README.read_text(), settings_overrides=settings)
+    assert tree["title"] == "ironic-virt"
+    images = re.findall(r"^\.\. image:: (.+)$", README.read_text(), re.MULTILINE)
+    assert [(typed.ROOT / image).is_file() for image in images] == [True]
 
 
 def test_every_example_is_run_here_and_printed_there() -> None:
