@@ -20,6 +20,7 @@ version = ".".join(release.split(".")[:2])
 
 extensions = [
     "fleet_findings",
+    "log_messages",
     "provision_state_tables",
     "oslo_config.sphinxext",
     "reno.sphinxext",

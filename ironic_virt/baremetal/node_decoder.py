@@ -260,7 +260,7 @@ class NodeDecoder:
 
     def _warn(self, uuid: str, cause: str) -> None:
         if self._told.is_news((uuid, cause)):
-            LOG.warning("Node %s: %s", uuid, cause)
+            LOG.warning("[node-malformed] Node %s: %s", uuid, cause)
 
 
 def _hide(wire: _WireNode) -> tuple[str, ...]:

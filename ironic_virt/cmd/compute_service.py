@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None, hung_up: Callable[[], bool]) -> int:
         logging.setup(conf, PROJECT, version)
         logs.tell_errors_once()
         for warning in warnings:
-            LOG.warning("%s", warning)
+            LOG.warning("[option-questionable] %s", warning)
     except exceptions.InvalidConfiguration as error:
         return _fail(str(error), 2)
     except (logging.LogConfigError, OSError) as error:
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None, hung_up: Callable[[], bool]) -> int:
         process.run(conf, version, hung_up=hung_up)
         return 0
     except exceptions.IronicVirtError as error:
-        logging.getLogger("ironic_virt.cmd.compute").error("%s", error)
+        logging.getLogger("ironic_virt.cmd.compute").error("[service-ends] %s", error)
         if elsewhere:
             _fail(str(error))
         return process.exit_code(error, has_standby=process.has_standby(conf))

@@ -173,7 +173,8 @@ class Build:
         if node is None:
             return Result.ABORTED
         LOG.warning(
-            "%s. Instance %s is now to be built on node %s of host %s, attempt %d of %d",
+            "[build-retried] %s. Instance %s is now to be built on node %s of host %s, attempt "
+            "%d of %d",
             *(one_line(error), instance.uuid, node.uuid, node.host),
             instance.attempts - instance.refusals + (not refused),
             self._conf.scheduler.max_attempts,
@@ -200,7 +201,7 @@ class Build:
         )
         if not failed:
             return Result.ABORTED
-        LOG.error("Instance %s was not built: %s", instance.uuid, message)
+        LOG.error("[build-failed] Instance %s was not built: %s", instance.uuid, message)
         return Result.FAILED
 
 

@@ -179,7 +179,10 @@ class Tracker:
         for uuid, owner in conflicts.items():
             if self._conflicts.get(uuid) != owner:
                 LOG.warning(
-                    "The record of node %s belongs to host %s and is left as it is", uuid, owner
+                    "[node-of-another-host] The record of node %s belongs to host %s and is left "
+                    "as it is",
+                    uuid,
+                    owner,
                 )
         self._conflicts = dict(conflicts)
 
@@ -206,8 +209,8 @@ class Tracker:
                 self._written.pop(uuid, None)
             if withdrawn := self._nodes.withdraw(self._host, new):
                 LOG.warning(
-                    "%d nodes are not among this host's nodes any more, and no new instance gets "
-                    "them; a record stays until Ironic has no such node: %s%s",
+                    "[nodes-withdrawn] %d nodes are not among this host's nodes any more, and no "
+                    "new instance gets them; a record stays until Ironic has no such node: %s%s",
                     *(withdrawn, ", ".join(new[:_NAMED]), ", ..." if len(new) > _NAMED else ""),
                 )
         self._missing = set(missing)
@@ -228,7 +231,7 @@ class Tracker:
         except ComputeNodeInUse as error:
             if uuid not in self._in_use:
                 self._in_use.add(uuid)
-                LOG.warning("Node %s is gone from Ironic. %s", uuid, error)
+                LOG.warning("[node-gone-in-use] Node %s is gone from Ironic. %s", uuid, error)
             return False
         LOG.info("Node %s is gone from Ironic; its record is deleted", uuid)
         return True
@@ -243,4 +246,4 @@ class Tracker:
         self._nodes.withdraw(self._host)
         self._pools.withdraw()
         self._withdrawn = True
-        LOG.error("No node of this host is offered any more: %s", error)
+        LOG.error("[nodes-withdrawn] No node of this host is offered any more: %s", error)

@@ -81,7 +81,9 @@ class ComputeNodes:
             # Some proxy's 404 doesn't count: Ironic names the node.
             return nodename in exc.message
         except exceptions.IronicError as exc:
-            LOG.warning("Can't find out whether node %s is deleted: %s", nodename, exc)
+            LOG.warning(
+                "[node-unread] Can't find out whether node %s is deleted: %s", nodename, exc
+            )
         return False
 
     def versions(self) -> Mapping[str, object]:

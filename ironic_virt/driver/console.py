@@ -107,9 +107,10 @@ class Console:
             raise
         except (exceptions.NodeError, exceptions.IronicError) as exc:
             LOG.warning(
-                "Instance %s, node %s: its console can't be switched off before the instance "
-                "goes, so who has it may have that of the node's next instance: %s. Switch it "
-                "off in Ironic: openstack baremetal node console disable %s",
+                "[console-left-on] Instance %s, node %s: its console can't be switched off "
+                "before the instance goes, so who has it may have that of the node's next "
+                "instance: %s. Switch it off in Ironic: openstack baremetal node console disable "
+                "%s",
                 *(instance.uuid, node.uuid, exc, node.uuid),
             )
             return
@@ -183,7 +184,8 @@ class Console:
         except (exceptions.NodeError, exceptions.IronicError) as exc:
             why = str(exc)
         LOG.warning(
-            "Instance %s, node %s: its console may be left on, for it can't be switched off: %s",
+            "[console-left-on] Instance %s, node %s: its console may be left on, for it can't be "
+            "switched off: %s",
             *(found.instance.uuid, found.node.uuid, why),
         )
         error.add_note("It may be left on")

@@ -299,7 +299,7 @@ class Calls:
         except Exception as exc:
             # Its text is somebody else's: for the operator, and not for the instance's user.
             LOG.exception(
-                "Hook %r failed in %s for instance %s, node %s",
+                "[hook-failed] Hook %r failed in %s for instance %s, node %s",
                 *(name, method, deployment.instance.uuid, deployment.node.uuid),
             )
             raise self._failed(

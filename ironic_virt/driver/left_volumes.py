@@ -55,7 +55,11 @@ class LeftVolumes:
                 if node is not None and owner(target) and may_be_free(node):
                     self._delete(target, node.uuid)
         except exceptions.IronicVirtError as exc:
-            LOG.warning("Volume targets that instances have left can't be looked for: %s", exc)
+            LOG.warning(
+                "[volume-target-left] Volume targets that instances have left can't be looked "
+                "for: %s",
+                exc,
+            )
         finally:
             self._looking.release()
 
@@ -97,7 +101,7 @@ class LeftVolumes:
             LOG.debug("Volume target %s stays for now: %s", target.uuid, exc)
         except exceptions.IronicError as exc:
             LOG.warning(
-                "Node %s still has volume target %s of instance %s, which is gone: %s. The next "
-                "try is in %.0f s",
+                "[volume-target-left] Node %s still has volume target %s of instance %s, which "
+                "is gone: %s. The next try is in %.0f s",
                 *(uuid, target.uuid, instance, exc, self._period),
             )

@@ -223,7 +223,7 @@ class Network:
                 told = f"Node {node.uuid} had VIF {vif} all the same; it was taken off again"
                 LOG.info("Instance %s: %s", instance.uuid, told)
                 return False, told
-        LOG.warning("Instance %s: %s", instance.uuid, told)
+        LOG.warning("[vif-left] Instance %s: %s", instance.uuid, told)
         return left, told
 
     def _detach(self, node: Node, instance: InstanceLike, vif: str) -> None:

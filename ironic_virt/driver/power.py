@@ -63,7 +63,7 @@ class Power:
             except exceptions.PowerOffDisabled:
                 raise
             except (exceptions.PowerFailed, exceptions.WaitTimeout) as exc:
-                LOG.warning("%s. Cutting the power instead", exc)
+                LOG.warning("[power-retried] %s. Cutting the power instead", exc)
         self._change(instance, states.POWER_OFF)
 
     def reboot(self, instance: InstanceLike, *, soft: bool) -> None:
@@ -77,7 +77,7 @@ class Power:
                 self._change(instance, states.SOFT_REBOOT)
                 return
             except exceptions.PowerFailed as exc:
-                LOG.warning("%s. Rebooting it hard instead", exc)
+                LOG.warning("[power-retried] %s. Rebooting it hard instead", exc)
         self._change(instance, states.REBOOT)
 
     def inject_nmi(self, instance: InstanceLike) -> None:
@@ -102,8 +102,8 @@ class Power:
             self._site.access.note(self._site.access.of_instance(instance))
         except (exceptions.InstanceNotFound, exceptions.IronicError) as exc:
             LOG.warning(
-                "Instance %s: its node can't be read after its power state has changed: %s. The "
-                "next refresh does it",
+                "[node-unread] Instance %s: its node can't be read after its power state has "
+                "changed: %s. The next refresh does it",
                 *(instance.uuid, exc),
             )
 
@@ -130,7 +130,7 @@ class Power:
         try:
             return self._settled(change, target, timeout)
         except exceptions.PowerFailed as exc:
-            LOG.warning("%s. Asking for it again", exc)
+            LOG.warning("[power-retried] %s. Asking for it again", exc)
             return None
 
     def _request(self, change: Change, target: str, timeout: int) -> None:
@@ -164,7 +164,9 @@ class Power:
             if target != states.SOFT_REBOOT:
                 raise
             # Ironic gives a deaf system about as long as this, and takes no other request.
-            LOG.warning("%s. Ironic is still at it, so it is waited for once more", exc)
+            LOG.warning(
+                "[power-retried] %s. Ironic is still at it, so it is waited for once more", exc
+            )
         return self._wait(change, target, timeout)
 
     def _wait(self, change: Change, target: str, timeout: int) -> Node:

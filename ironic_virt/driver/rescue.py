@@ -100,7 +100,7 @@ class Rescue:
         try:
             done = self._unrescued(change)
         except exceptions.RescueFailed as exc:
-            LOG.warning("%s. Trying once more", exc)
+            LOG.warning("[unrescue-retried] %s. Trying once more", exc)
             done = self._second_try(instance, exc)
         change.note(done)
         LOG.info("Instance %s, node %s: it is unrescued", instance.uuid, done.uuid)

@@ -49,10 +49,10 @@ class NodeSelection:
                 self._by_ironic = self._client.has(Feature.ALLOCATIONS)
                 if not self._by_ironic:
                     LOG.warning(
-                        "[ironic] node_selection is 'ironic', but Ironic speaks API version %s "
-                        "and has allocations only from %s on: the scheduler picks the nodes, as "
-                        "with node_selection = scheduler. Upgrade Ironic, then restart this "
-                        "service",
+                        "[ironic-too-old] [ironic] node_selection is 'ironic', but Ironic speaks "
+                        "API version %s and has allocations only from %s on: the scheduler picks "
+                        "the nodes, as with node_selection = scheduler. Upgrade Ironic, then "
+                        "restart this service",
                         self._client.versions.maximum,
                         Feature.ALLOCATIONS.version,
                     )

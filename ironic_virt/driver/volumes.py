@@ -213,8 +213,8 @@ class Volumes:
             left = self._targets_of(node, instance)
         except exceptions.IronicError as exc:
             LOG.warning(
-                "Node %s: can't ask Ironic for volume targets of instance %s: %s. They are "
-                "looked for again from time to time",
+                "[volume-target-left] Node %s: can't ask Ironic for volume targets of instance "
+                "%s: %s. They are looked for again from time to time",
                 *(node.uuid, instance.uuid, exc),
             )
             return
@@ -223,8 +223,8 @@ class Volumes:
                 self._site.client.volumes.delete_target(target.uuid, node.uuid, again=again)
             except (exceptions.IronicError, exceptions.NodeError) as exc:
                 LOG.warning(
-                    "Node %s still has volume target %s of instance %s: %s. It is deleted when "
-                    "the node is free",
+                    "[volume-target-left] Node %s still has volume target %s of instance %s: %s. "
+                    "It is deleted when the node is free",
                     node.uuid,
                     target.uuid,
                     instance.uuid,
@@ -245,8 +245,8 @@ class Volumes:
             LOG.debug("Instance %s has left no volumes: %s", instance.uuid, exc)
         except exceptions.IronicError as exc:
             LOG.warning(
-                "Can't ask Ironic whether instance %s has left volume targets on node %s: %s. "
-                "They are looked for again from time to time",
+                "[volume-target-left] Can't ask Ironic whether instance %s has left volume "
+                "targets on node %s: %s. They are looked for again from time to time",
                 *(instance.uuid, name, exc),
             )
 
@@ -265,8 +265,8 @@ class Volumes:
             change.again()
             if (whose := owner(target)) != instance.uuid:
                 LOG.warning(
-                    "Node %s has a volume target that is not of instance %s but of %s: volume %s, "
-                    "boot index %s. Deleting it",
+                    "[volume-target-foreign] Node %s has a volume target that is not of instance "
+                    "%s but of %s: volume %s, boot index %s. Deleting it",
                     node.uuid,
                     instance.uuid,
                     whose or "somebody else",

@@ -134,7 +134,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
             ):
                 raise
             # Nova starts without it; nothing is listed before the check is made up for.
-            LOG.warning("Ironic does not answer yet. Starting without it")
+            LOG.warning("[ironic-unreachable] Ironic does not answer yet. Starting without it")
             self._answered = False
         self._records.rename_former_pools()
 

@@ -264,13 +264,13 @@ def translated(doing: Doing, instance: Any = None) -> Iterator[None]:
         raise translate(error, doing, instance) from error
     except (exceptions.NodeNotAvailable, exceptions.ReservationFailed) as error:
         if doing is not Doing.PREPARE:
-            LOG.error("Failed %s: %s", doing.value, error, instance=instance)
+            LOG.error("[task-failed] Failed %s: %s", doing.value, error, instance=instance)
         else:
             # Others take nodes, too.
             LOG.info("No node was reserved: %s. Nova tries another host", error, instance=instance)
         raise translate(error, doing, instance) from error
     except exceptions.IronicVirtError as error:
-        LOG.error("Failed %s: %s", doing.value, error, instance=instance)
+        LOG.error("[task-failed] Failed %s: %s", doing.value, error, instance=instance)
         raise translate(error, doing, instance) from error
 
 

@@ -37,8 +37,8 @@ class Offered:
             from ironic_virt.metrics import prometheus
         except ImportError as error:
             LOG.error(
-                "[ironic] metrics_port is set, but %s: no metrics are offered. Install "
-                "'ironic-virt[metrics]' and restart this service",
+                "[metrics-missing] [ironic] metrics_port is set, but %s: no metrics are offered. "
+                "Install 'ironic-virt[metrics]' and restart this service",
                 error,
             )
             return
@@ -66,7 +66,7 @@ class Offered:
                 page.served(self._conf, page.application(self._kept.registry))
             )
         except exceptions.InvalidConfiguration as error:
-            LOG.error("No metrics are offered: %s", error)
+            LOG.error("[metrics-missing] No metrics are offered: %s", error)
             return
         group = self._conf[ironic.GROUP]
         LOG.info(

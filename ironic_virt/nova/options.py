@@ -69,7 +69,7 @@ def settle(conf: cfg.ConfigOpts) -> None:
             f"is {ours!r}, but shard is {novas!r}: they are the same option; set one of them",
         )
     for warning in unread(conf):
-        LOG.warning("%s", warning)
+        LOG.warning("[option-questionable] %s", warning)
 
 
 def unread(conf: cfg.ConfigOpts) -> list[str]:

@@ -175,7 +175,9 @@ class NovaVirtAPI(virt.VirtAPI):
             return "the server was deleted meanwhile"
         except Exception as exc:
             LOG.warning(
-                "Can't ask Nova whether it is still wanted: %s. Going on", exc, instance=instance
+                "[nova-not-asked] Can't ask Nova whether it is still wanted: %s. Going on",
+                exc,
+                instance=instance,
             )
             return None
         if instance.task_state in _OF_SERVERS_IN_ERROR_TOO:
@@ -203,7 +205,11 @@ class NovaVirtAPI(virt.VirtAPI):
         except Exception as other:
             # What Nova does next depends on the error itself, whatever becomes of the note.
             if other is not error:
-                LOG.warning("Why instance %s failed was not noted: %s", instance.uuid, other)
+                LOG.warning(
+                    "[nova-not-asked] Why instance %s failed was not noted: %s",
+                    instance.uuid,
+                    other,
+                )
 
     def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive | None:
         """Nova's own config drive, if the server is to have one."""

@@ -109,14 +109,14 @@ class Ownership:
                 if former is not None:
                     LOG.info("The options have changed: %s", policy)
                 for warning in policy.warnings:
-                    LOG.warning("%s.", warning)
+                    LOG.warning("[option-questionable] %s.", warning)
                 self._policy = policy
             return policy
 
     def _refuse(self, former: Policy, reason: str) -> None:
         if reason != self._refused:
             self._refused = reason
-            LOG.error("%s. The former values stay in force: %s", reason, former)
+            LOG.error("[option-refused] %s. The former values stay in force: %s", reason, former)
 
     # -- the nodes ------------------------------------------------------------
 

@@ -42,15 +42,17 @@ class OwnershipLog:
         self._members = members
         if members:
             LOG.warning(
-                "The hash ring has changed: the nodes of %s are now shared by %s; those without "
-                "an instance move accordingly. The hash ring ([ironic] peer_list) is deprecated.",
+                "[hash-ring-changed] The hash ring has changed: the nodes of %s are now shared "
+                "by %s; those without an instance move accordingly. The hash ring ([ironic] "
+                "peer_list) is deprecated.",
                 target,
                 ", ".join(sorted(members)),
             )
         else:
             LOG.warning(
-                "The hash ring is at rest: no peer of [ironic] peer_list but this host is up, so "
-                "nodes stay with the hosts that the records name. The hash ring is deprecated."
+                "[hash-ring-alone] The hash ring is at rest: no peer of [ironic] peer_list but "
+                "this host is up, so nodes stay with the hosts that the records name. The hash "
+                "ring is deprecated."
             )
 
     def left(
@@ -79,8 +81,8 @@ class OwnershipLog:
         for owner, uuids in carrying.items():
             one = len(uuids) == 1
             LOG.warning(
-                "Node%s %s %s in %s and %s no record, but %s of host %s; %s left alone. Start "
-                "that host's service, so that it reports %s",
+                "[node-of-another-host] Node%s %s %s in %s and %s no record, but %s of host %s; "
+                "%s left alone. Start that host's service, so that it reports %s",
                 *("" if one else "s", _first(uuids), "is" if one else "are", target),
                 *("has" if one else "have", "carries an instance" if one else "carry instances"),
                 *(owner, "it is" if one else "they are", "it" if one else "them"),
@@ -96,8 +98,8 @@ class OwnershipLog:
     def _recorded(self, owner: str, uuids: list[str], target: TargetSet) -> None:
         one = len(uuids) == 1
         LOG.warning(
-            "Node%s %s %s in %s, but the records give %s to host %s; %s left alone. To move %s "
-            "here: %s",
+            "[node-of-another-host] Node%s %s %s in %s, but the records give %s to host %s; %s "
+            "left alone. To move %s here: %s",
             *("" if one else "s", _first(uuids), "is" if one else "are", target),
             *("it" if one else "them", owner),
             *("it is" if one else "they are", "it" if one else "one"),
@@ -117,8 +119,8 @@ def no_nodes(target: TargetSet, shards: Collection[str] | None) -> None:
     """
     known = f" Shards with nodes: {', '.join(shards) or 'none'}." if shards is not None else ""
     LOG.warning(
-        "Ironic has no node in %s, so this service offers none.%s Check [ironic] shard_key, or "
-        "put nodes into the shard: openstack baremetal node set --shard %s <node>",
+        "[shard-empty] Ironic has no node in %s, so this service offers none.%s Check [ironic] "
+        "shard_key, or put nodes into the shard: openstack baremetal node set --shard %s <node>",
         *(target, known, target.shard_key),
     )
 
@@ -129,9 +131,9 @@ def spellings(target: TargetSet, shards: Collection[str]) -> None:
     others = [name for name in shards if name != key and same_shard(name, key)]
     if others:
         LOG.warning(
-            "[ironic] shard_key is %r, and Ironic has nodes in %s: upper and lower case are the "
-            "same to this service, and to an Ironic on MariaDB; to one on PostgreSQL or SQLite "
-            "they are two shards. Spell it alike on every node: openstack baremetal node set "
-            "--shard %s <node>",
+            "[shard-spelled-twice] [ironic] shard_key is %r, and Ironic has nodes in %s: upper "
+            "and lower case are the same to this service, and to an Ironic on MariaDB; to one on "
+            "PostgreSQL or SQLite they are two shards. Spell it alike on every node: openstack "
+            "baremetal node set --shard %s <node>",
             *(key, ", ".join(map(repr, others)), key),
         )

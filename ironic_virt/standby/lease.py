@@ -235,7 +235,11 @@ class Lease:
             self._lock.release()
             LOG.info("Gave the lease of %s back", self._host)
         except exceptions.StandbyBackendFailed as error:
-            LOG.warning("The lease of %s was not given back and expires: %s", self._host, error)
+            LOG.warning(
+                "[lease-backend-failed] The lease of %s was not given back and expires: %s",
+                self._host,
+                error,
+            )
 
     def _lose(self, why: str) -> None:
         with self._mutex:
@@ -244,8 +248,8 @@ class Lease:
             self._over = why
         self._stopped.set()
         LOG.error(
-            "The lease of %s is lost: %s. Nothing more is sent to Ironic, and this process ends "
-            "with exit code %d; started again, it is a standby",
+            "[lease-lost] The lease of %s is lost: %s. Nothing more is sent to Ironic, and this "
+            "process ends with exit code %d; started again, it is a standby",
             *(self._host, why, EXIT_CODE),
         )
         self._leave(EXIT_CODE)
@@ -255,7 +259,11 @@ class Lease:
     def _failed(self, error: Exception, what_now: str) -> None:
         if not self._in_trouble:
             self._in_trouble = True
-            LOG.warning("The backend of the lease can't be used: %s. %s", error, what_now)
+            LOG.warning(
+                "[lease-backend-failed] The backend of the lease can't be used: %s. %s",
+                error,
+                what_now,
+            )
 
     def _recovered(self) -> None:
         if self._in_trouble:

@@ -71,7 +71,12 @@ class ReportingChannel:
         if lasted is None:
             return
         since = f"has not answered for {lasted:.0f} s" if lasted else "does not answer"
-        LOG.warning("Ironic at %s %s. It is asked again. %s", self._where, since, error)
+        LOG.warning(
+            "[ironic-unreachable] Ironic at %s %s. It is asked again. %s",
+            self._where,
+            since,
+            error,
+        )
 
     def _tell_of_refusal(self, error: str) -> None:
         lasted = self._refused.failed()
@@ -81,7 +86,8 @@ class ReportingChannel:
             f"has refused this service for {lasted:.0f} s" if lasted else "refuses this service"
         )
         LOG.error(
-            "Ironic at %s %s. See the credentials in [ironic], and the roles of that user. %s",
+            "[ironic-refuses] Ironic at %s %s. See the credentials in [ironic], and the roles of "
+            "that user. %s",
             self._where,
             since,
             error,

@@ -217,11 +217,17 @@ class Inventory:
         level = logging.ERROR if refused else logging.WARNING
         lasts = f" for {failed_for:.0f} s now" if failed_for else ""
         if former.taken_at is None:
-            LOG.log(level, "The nodes could not be listed%s; none is known yet: %s", lasts, error)
+            LOG.log(
+                level,
+                "[nodes-not-listed] The nodes could not be listed%s; none is known yet: %s",
+                lasts,
+                error,
+            )
         else:
             LOG.log(
                 level,
-                "The nodes could not be listed%s; the %d nodes of %.0f s ago stay in force: %s",
+                "[nodes-not-listed] The nodes could not be listed%s; the %d nodes of %.0f s ago "
+                "stay in force: %s",
                 lasts,
                 len(former),
                 now - former.taken_at,

@@ -161,8 +161,8 @@ class CircuitBreaker:
             return
         LOG.log(
             logging.ERROR if isinstance(error, _REFUSALS) else logging.WARNING,
-            "The request for %s, for which %d wait, has failed%s; it is repeated in %.1f s "
-            "and then at longer intervals: %s",
+            "[wait-disturbed] The request for %s, for which %d wait, has failed%s; it is "
+            "repeated in %.1f s and then at longer intervals: %s",
             request.what,
             count,
             f" for {lasted:.0f} s" if lasted else "",
@@ -174,7 +174,7 @@ class CircuitBreaker:
     def log_end(request: PollRequest, count: int, error: Exception) -> None:
         """Log that waits end."""
         LOG.error(
-            "%d waits end, because the request for %s fails: %s",
+            "[wait-disturbed] %d waits end, because the request for %s fails: %s",
             count,
             request.what,
             logs.said(error),

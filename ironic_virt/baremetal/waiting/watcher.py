@@ -228,7 +228,7 @@ class Watcher:
         try:
             self._start_poller()
         except RuntimeError as exc:
-            LOG.warning("Only %d threads poll nodes: %s", self._pollers, exc)
+            LOG.warning("[threads-short] Only %d threads poll nodes: %s", self._pollers, exc)
 
     def _run(self) -> None:
         while (request := self._next_request()) is not None:
@@ -236,7 +236,7 @@ class Watcher:
                 self._poll.land(request, self._poll.ask(request))
             except Exception as exc:
                 # A bug of ours: no waiter must wait for a poll that has stopped.
-                LOG.exception("The watcher failed; all waits end")
+                LOG.exception("[unexpected-error] The watcher failed; all waits end")
                 self._poll.end_all(exc)
 
     def _next_request(self) -> PollRequest | None:

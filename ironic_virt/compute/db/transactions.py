@@ -121,7 +121,11 @@ class Transactions:
             if left == 0:
                 raise failure
             left -= 1
-            LOG.warning("%s; trying again in %d s", failure, self._options.retry_interval)
+            LOG.warning(
+                "[database-unreachable] %s; trying again in %d s",
+                failure,
+                self._options.retry_interval,
+            )
             self._sleep(self._options.retry_interval)
 
     def _unreachable(self) -> errors.DatabaseUnreachable | None:

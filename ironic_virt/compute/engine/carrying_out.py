@@ -64,7 +64,9 @@ class CarryingOut:
             raise TryLater(one_line(error)) from error
         except Exception as error:
             if not isinstance(error, exceptions.IronicVirtError):
-                LOG.exception("Instance %s: the driver broke off", instance.uuid)
+                LOG.exception(
+                    "[unexpected-error] Instance %s: the driver broke off", instance.uuid
+                )
             if verb is CREATE:
                 return self._build.failed(task, error)
             return self._failed(verb, task, error)
@@ -93,7 +95,7 @@ class CarryingOut:
 
     def _failed(self, verb: Verb, task: Task, error: Exception) -> Result:
         instance = task.instance
-        LOG.error("Instance %s, %s: %s", instance.uuid, verb.task, one_line(error))
+        LOG.error("[task-failed] Instance %s, %s: %s", instance.uuid, verb.task, one_line(error))
         left = verb.failed(task, error)
         failed = self._instances.fail(
             instance.uuid,

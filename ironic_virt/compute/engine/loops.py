@@ -78,7 +78,9 @@ class Loop:
                 self._on_fatal(error)
                 return
             except Exception:
-                LOG.exception("%s: a round failed; the next one comes", self._thread.name)
+                LOG.exception(
+                    "[unexpected-error] %s: a round failed; the next one comes", self._thread.name
+                )
             self._woken.wait(self._seconds())
 
     def _seconds(self) -> float | None:
@@ -86,5 +88,7 @@ class Loop:
             self._last_interval = self._interval()
         except ValueError as error:
             # A file that was changed while we run may hold anything.
-            LOG.error("%s: the former interval stays: %s", self._thread.name, error)
+            LOG.error(
+                "[option-refused] %s: the former interval stays: %s", self._thread.name, error
+            )
         return self._last_interval or None

@@ -42,7 +42,7 @@ class Outage:
             if first:
                 self._since = self._clock()
         if first:
-            LOG.error("%s: %s. %s", self._what, error, self._meanwhile)
+            LOG.error("[database-unreachable] %s: %s. %s", self._what, error, self._meanwhile)
         else:
             LOG.debug("%s, still: %s", self._what, error)
 

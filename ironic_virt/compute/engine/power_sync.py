@@ -63,13 +63,15 @@ class PowerSync:
                 self._gone(instance, error)
             except exceptions.IronicError as error:
                 LOG.warning(
-                    "The power states could not be compared any further: %s. The next round "
-                    "does it",
+                    "[power-not-compared] The power states could not be compared any further: "
+                    "%s. The next round does it",
                     error,
                 )
                 return
             except exceptions.IronicVirtError as error:
-                LOG.warning("The power state of instance %s: %s", instance.uuid, error)
+                LOG.warning(
+                    "[power-not-compared] The power state of instance %s: %s", instance.uuid, error
+                )
             else:
                 self._compare(instance, power_state)
 
@@ -83,7 +85,8 @@ class PowerSync:
         strangers = carried.difference(self._instances.names(carried))
         if news := sorted(strangers - self._strangers):
             LOG.warning(
-                "%d nodes carry instances that the records don't know; they are left alone: %s%s",
+                "[instance-unknown] %d nodes carry instances that the records don't know; they "
+                "are left alone: %s%s",
                 *(len(news), ", ".join(news[:_SHOWN]), ", ..." if len(news) > _SHOWN else ""),
             )
         self._strangers = strangers
@@ -100,7 +103,8 @@ class PowerSync:
         if not self._instances.power_seen(instance, power_state, vm_state=vm_state):
             return
         LOG.warning(
-            "Instance %s, node %s: its power state has changed from %s to %s; it is now %s",
+            "[power-state-changed] Instance %s, node %s: its power state has changed from %s to "
+            "%s; it is now %s",
             *(instance.uuid, instance.node, virt.PowerState(instance.power_state).name),
             *(power_state.name, vm_state),
         )
@@ -112,8 +116,8 @@ class PowerSync:
         task = TaskState.POWERING_ON if on else TaskState.POWERING_OFF
         if self._instances.switch_back(instance, power_state, vm_state, task):
             LOG.warning(
-                "Instance %s, node %s: somebody has switched the node %s; it is switched %s "
-                "again ([compute] power_sync_action)",
+                "[power-state-changed] Instance %s, node %s: somebody has switched the node %s; "
+                "it is switched %s again ([compute] power_sync_action)",
                 *(instance.uuid, instance.node, *(("off", "on") if on else ("on", "off"))),
             )
 
@@ -123,4 +127,4 @@ class PowerSync:
             "Delete it"
         )
         if self._instances.fail(instance.uuid, None, FaultReport.of(error, message)):
-            LOG.error("Instance %s: %s", instance.uuid, message)
+            LOG.error("[instance-off-its-node] Instance %s: %s", instance.uuid, message)

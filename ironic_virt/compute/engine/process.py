@@ -103,7 +103,7 @@ def run(
             elif isinstance(note, Failed):
                 supervisor.stopping()
                 if service.stop(0):
-                    LOG.error("%s", note.error)
+                    LOG.error("[service-ends] %s", note.error)
                     leave(exit_code(note.error, has_standby=has_standby(conf)))
                 raise note.error
 

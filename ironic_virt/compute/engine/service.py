@@ -190,9 +190,9 @@ class Service:
         try:
             changed = self._conf.mutate_config_files()
             for warning in options.check(self._conf):
-                LOG.warning("%s", warning)
+                LOG.warning("[option-questionable] %s", warning)
         except (cfg.Error, ValueError, exceptions.InvalidConfiguration) as error:
-            LOG.error("The changed options can't all be used: %s", error)
+            LOG.error("[option-refused] The changed options can't all be used: %s", error)
         else:
             names = sorted(f"[{group or 'DEFAULT'}] {name}" for group, name in changed)
             LOG.info("Read the files again; changed: %s", ", ".join(names) or "nothing")
@@ -225,7 +225,8 @@ class Service:
             left = self._in_flight.wait(timeout - CANCEL_SECONDS)
         if begun:
             LOG.warning(
-                "The tasks of %d instances go on when this service is started again: %s",
+                "[tasks-left] The tasks of %d instances go on when this service is started "
+                "again: %s",
                 *(len(begun), ", ".join(begun)),
             )
         for loop in self._loops.values():

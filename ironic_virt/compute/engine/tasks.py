@@ -112,7 +112,8 @@ class Tasks:
             return True
         if self._strange.is_news(wanted):
             LOG.error(
-                "Instance %s: %r is wanted of it, which this version can't do; it is left alone",
+                "[task-unknown] Instance %s: %r is wanted of it, which this version can't do; it "
+                "is left alone",
                 *(wanted.uuid, wanted.task_state),
             )
         return False
@@ -191,7 +192,7 @@ class Tasks:
             self._outage.failed(error)
             self._put_off(wanted, "the database can't be used")
         except Exception:
-            LOG.exception("Instance %s: %s broke off", instance.uuid, task)
+            LOG.exception("[unexpected-error] Instance %s: %s broke off", instance.uuid, task)
             self._put_off(wanted, "of an unexpected error")
         return Result.PUT_OFF
 

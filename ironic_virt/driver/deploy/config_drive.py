@@ -99,7 +99,9 @@ class ConfigDrives:
             ) from exc
         except Exception as exc:
             # The text may have secrets in it: only the log gets more.
-            LOG.exception("The config drive of instance %s can't be made", instance.uuid)
+            LOG.exception(
+                "[unexpected-error] The config drive of instance %s can't be made", instance.uuid
+            )
             raise exceptions.ConfigDriveFailed(
                 node.uuid,
                 instance.uuid,

@@ -167,8 +167,8 @@ class _Attempt:
                 self._refused(exc, former)
                 return
             LOG.warning(
-                "Node %s: Ironic could not find out what kind of image %s is; it is taken for "
-                "one of a whole disk",
+                "[image-kind-unknown] Node %s: Ironic could not find out what kind of image %s "
+                "is; it is taken for one of a whole disk",
                 *(node.uuid, info.get("image_source")),
             )
             self._configure(info, {**info, "image_type": kind}, with_drive=drive is not None)
@@ -226,8 +226,8 @@ class _Attempt:
                 self._change.patch(changes)
         except (exceptions.IronicError, exceptions.NodeError) as exc:
             LOG.warning(
-                "Node %s: its instance_info tells of the image of a rebuild that did not happen, "
-                "and could not be put back: %s",
+                "[node-keeps-data] Node %s: its instance_info tells of the image of a rebuild "
+                "that did not happen, and could not be put back: %s",
                 *(node.uuid, exc),
             )
 

@@ -199,7 +199,7 @@ class Spawn:
             try:
                 return self._site.access.guarded(instance)
             except (exceptions.IronicUnreachable, exceptions.IronicUnavailable) as exc:
-                LOG.warning("Can't ask for the node of instance %s: %s", instance.uuid, exc)
+                LOG.warning("[node-unread] Node of instance %s: %s", instance.uuid, exc)
                 if self._site.pause(self._site.conf.ironic.api_retry_interval):
                     raise exceptions.WaitCancelled(None, instance.uuid, "it stops") from exc
 
@@ -211,7 +211,7 @@ class Spawn:
             raise
         except Exception as exc:
             if not isinstance(exc, exceptions.BuildAborted):
-                LOG.error("Deploying instance %s failed: %s", instance.uuid, exc)
+                LOG.error("[deploy-failed] Deploying instance %s failed: %s", instance.uuid, exc)
             if isinstance(exc, exceptions.NodeError):
                 # Undoing it may write more into it.
                 history.explain(self._site.client, exc)
@@ -249,8 +249,8 @@ class Spawn:
             LOG.info("Instance %s is active on node %s", instance.uuid, done.uuid)
             return
         LOG.warning(
-            "Instance %s is deployed on node %s, which somebody has brought to %r since; it is "
-            "left as it is. The instance runs again when the node is back in %r",
+            "[node-out-of-active] Instance %s is deployed on node %s, which somebody has brought "
+            "to %r since; it is left alone. The instance runs again when the node is back in %r",
             *(instance.uuid, done.uuid, done.provision_state, states.ACTIVE),
         )
 
@@ -288,7 +288,7 @@ class Spawn:
         names = self._site.conf.ironic.project_fields
         for name in project_fields.left_alone(node, instance, names):
             LOG.warning(
-                "Node %s: its %s is not instance %s's project but another one; it is left alone",
+                "[project-differs] Node %s: its %s is not instance %s's project; it is left alone",
                 *(node.uuid, name, instance.uuid),
             )
         former = node.instance_info or {}
@@ -391,8 +391,8 @@ class Spawn:
             self.undo(instance, has_volumes=has_volumes)
         except Exception as exc:
             LOG.error(
-                "Instance %s could not be taken off its node after the failure: %s. Destroying "
-                "the instance tries it again",
+                "[instance-left-on-node] Instance %s could not be taken off its node after the "
+                "failure: %s. Destroying the instance tries it again",
                 instance.uuid,
                 logs.said(exc),
                 exc_info=not isinstance(exc, exceptions.IronicVirtError),

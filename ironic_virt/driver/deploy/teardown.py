@@ -220,8 +220,8 @@ class TearDown:
             raise
         except (exceptions.BadRequest, exceptions.Conflict) as exc:
             LOG.warning(
-                "Node %s keeps the project of its instance until it gets another one, or until "
-                "an operator changes its lessee and owner: %s",
+                "[node-keeps-data] Node %s keeps the project of its instance until it gets "
+                "another one, or until an operator changes its lessee and owner: %s",
                 *(node.uuid, exc),
             )
 

@@ -95,9 +95,15 @@ class Reconciliation:
             self._unwanted = frozenset(unwanted)
             self._told &= unwanted.keys()
         except exceptions.IronicVirtError as exc:
-            LOG.warning("Allocations could not be compared with the records: %s", exc)
+            LOG.warning(
+                "[allocations-not-compared] Allocations could not be compared with the records: "
+                "%s",
+                exc,
+            )
         except Exception:
-            LOG.exception("Allocations could not be compared with the records")
+            LOG.exception(
+                "[allocations-not-compared] Allocations could not be compared with the records"
+            )
         finally:
             self._looking.release()
 
@@ -133,8 +139,8 @@ class Reconciliation:
             self._tell(allocation, str(exc))
             return
         LOG.warning(
-            "The allocation of instance %s is given up: the records have had no such "
-            "instance twice. Its node was %s, its state %s",
+            "[allocation-given-up] The allocation of instance %s is given up: the records have "
+            "had no such instance twice. Its node was %s, its state %s",
             *(allocation.uuid, node or "none", allocation.state),
         )
 
@@ -142,7 +148,8 @@ class Reconciliation:
         if allocation.uuid not in self._told:
             self._told.add(allocation.uuid)
             LOG.warning(
-                "The allocation of instance %s, which the records don't have, stays: %s",
+                "[allocation-stays] The allocation of instance %s, which the records don't have, "
+                "stays: %s",
                 *(allocation.uuid, why),
             )
 

@@ -248,8 +248,8 @@ class Reservation:
             return
         except (exceptions.NodeError, exceptions.IronicError) as exc:
             LOG.warning(
-                "The node that was reserved for instance %s keeps the traits of that in its "
-                "instance_info: %s",
+                "[node-keeps-data] The node that was reserved for instance %s keeps the traits "
+                "of that in its instance_info: %s",
                 *(instance.uuid, exc),
             )
 
@@ -269,8 +269,8 @@ class Reservation:
             self._give_up(instance)
         except Exception as exc:
             LOG.error(
-                "The allocation of instance %s could not be given up after the failure: %s. "
-                "Destroying the instance tries it again",
+                "[instance-left-on-node] The allocation of instance %s could not be given up "
+                "after the failure: %s. Destroying the instance tries it again",
                 instance.uuid,
                 logs.said(exc),
                 exc_info=not isinstance(exc, exceptions.IronicVirtError),

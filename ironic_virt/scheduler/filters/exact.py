@@ -60,8 +60,8 @@ class ExactCoreFilter(BaseHostFilter):
         if not host.vcpus_total:
             if self._told.is_news(host.nodename):
                 LOG.warning(
-                    "Compute node %s of %s doesn't say how many cores it has: ExactCoreFilter "
-                    "rejects it. Set the node's properties/cpus in Ironic",
+                    "[node-without-cpus] Compute node %s of %s doesn't say how many cores it "
+                    "has: ExactCoreFilter rejects it. Set the node's properties/cpus in Ironic",
                     host.nodename,
                     host.host,
                 )

@@ -140,8 +140,8 @@ def test_one_line_when_it_becomes_stale_and_one_when_it_recovers(
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         (
             "WARNING",
-            "The nodes could not be listed; the 2 nodes of 60 s ago stay in force: "
-            "Ironic: connection refused",
+            "[nodes-not-listed] The nodes could not be listed; the 2 nodes of 60 s ago stay in "
+            "force: Ironic: connection refused",
         ),
         ("INFO", "The nodes could be listed again after 180 s: 1 nodes"),
     ]

@@ -442,7 +442,7 @@ def test_a_hook_that_raises_fails_the_build_and_the_node_is_given_back(
     # Why something fails by mistake is for the operator to read.
     tracebacks = [one for one in caplog.records if one.exc_info]
     assert [one.getMessage() for one in tracebacks] == (
-        [f"Hook 'first' failed in {method} for instance {INSTANCE}, node {node}"]
+        [f"[hook-failed] Hook 'first' failed in {method} for instance {INSTANCE}, node {node}"]
         if act is fail
         else []
     )

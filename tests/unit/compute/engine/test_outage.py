@@ -23,6 +23,7 @@ def test_it_is_said_once_and_that_it_is_over_once(caplog: pytest.LogCaptureFixtu
         outage.worked()
         assert not outage.lasts
     assert caplog.messages == [
-        "The database can't be used: connection refused. Nothing new begins.",
+        "[database-unreachable] The database can't be used: connection refused. "
+        "Nothing new begins.",
         "The database can't be used: that is over after 30 s",
     ]

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Each line of WARNING or above has a code, and each code a place in the documentation."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+
+import pytest
+
+pytest.importorskip("sphinx")
+
+SOURCE = pathlib.Path(__file__).parents[2] / "doc" / "extensions" / "log_messages.py"
+SPEC = importlib.util.spec_from_file_location("log_messages", SOURCE)
+assert SPEC is not None
+assert SPEC.loader is not None
+log_messages = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(log_messages)
+
+
+def test_each_line_has_a_code() -> None:
+    """As the first thing in the text, which is a literal."""
+    assert [(where, text) for where, _, code, text in log_messages.lines() if not code] == []
+
+
+def test_the_documentation_has_the_codes_of_the_code() -> None:
+    assert set(log_messages.meanings()) == {code for _, _, code, _ in log_messages.lines()}
+
+
+def test_each_code_says_what_it_means_and_what_to_do() -> None:
+    for code, row in log_messages.meanings().items():
+        assert row.keys() == {"means", "do"}, code
+        assert all(text.endswith(".") for text in row.values()), code
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ('LOG.warning("[too-late] It is %s", 1)', "too-late"),
+        ('LOG.log(level, "[too-late] It is %s", 1)', "too-late"),
+        ('logging.getLogger("x").error("It is %s", 1)', ""),
+        ('self._logger.exception("[ironic] is wrong")', ""),
+        ("LOG.critical(text)", ""),
+    ],
+)
+def test_lines_are_found(line: str, code: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "module.py").write_text(f'LOG.info("Fine")\nparser.error("No")\n{line}\n')
+    ((where, _, found, _),) = log_messages.lines(tmp_path)
+    assert (where, found) == ("module.py:3", code)
