@@ -1,14 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Kinds of arguments that several commands take; a wrong one ends with exit code 2."""
+"""Kinds of arguments that several commands take, and what is said of a wrong command line.
+
+That ends with exit code 2.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
+import difflib
+import sys
 import uuid
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+from ironic_virt.exit_codes import ExitCode
+
+
+@contextlib.contextmanager
+def complaining(argv: Sequence[str] | None) -> Iterator[None]:
+    """Have parsers complain in one line, without the usage, and name the nearest option.
+
+    It holds for all parsers of the process, also for those that libraries make.
+
+    :param argv: the command line; ``None``: that of the process.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+
+    def error(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+        told = unknown_option(parser, words) or message
+        parser.exit(
+            ExitCode.REFUSED, f"{parser.prog}: {told} ('{parser.prog} --help' tells more)\n"
+        )
+
+    before = argparse.ArgumentParser.error
+    argparse.ArgumentParser.error = error  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        argparse.ArgumentParser.error = before  # type: ignore[method-assign]
+
+
+def unknown_option(parser: argparse.ArgumentParser, argv: Sequence[str]) -> str | None:
+    """What is to be said of the first option in ``argv`` that a parser does not have.
+
+    :returns: ``None``: it has all of them.
+    """
+    known = list(parser._option_string_actions)
+    for word in argv:
+        name = word.partition("=")[0]
+        if name == "--":
+            break
+        if name.startswith("--") and not any(one.startswith(name) for one in known):
+            near = difflib.get_close_matches(name, known, 1)
+            return f"unknown option '{name}'" + (f"; did you mean {near[0]}?" if near else "")
+    return None
 
 
 class KeyValue(argparse.Action):

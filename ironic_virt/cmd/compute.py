@@ -6,10 +6,7 @@ This module only keeps the process alive when it gets SIGHUP while the rest is b
 which takes up to a second: :mod:`ironic_virt.cmd.compute_service` does everything else.  So
 nothing but the standard library is imported here at first.
 
-Exit codes: 0 it was told to end; 1 it could not start or go on; 2 the command line or the
-configuration is wrong; 3 another process has taken over its name, so it must not be started
-again; 4 it has lost its lease, and is a standby when it is started again.  A second SIGTERM or
-SIGINT gives 143 or 130.
+Exit codes are those of :mod:`ironic_virt.exit_codes`; a second signal ends it at once.
 """
 
 from __future__ import annotations

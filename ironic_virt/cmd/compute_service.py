@@ -12,14 +12,16 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import conf as options
-from ironic_virt import exceptions, logs
+from ironic_virt import exceptions, exit_codes, logs
+from ironic_virt.cmd import arguments
+from ironic_virt.exit_codes import ExitCode
 
 LOG = logging.getLogger(__name__)
 
 PROG = "ironic-virt-compute"
 PROJECT = "ironic-virt"
 _DESCRIPTION = """\
-Deploy instances on bare metal through OpenStack Ironic: the reference compute
+Deploy servers on bare metal through OpenStack Ironic: the reference compute
 service. It carries out what 'ironic-virt server create' and the like write into
 the database, until SIGTERM ends it. SIGHUP has it read its files again.
 """
@@ -47,15 +49,17 @@ def main(argv: Sequence[str] | None, hung_up: Callable[[], bool]) -> int:
     # What it says of itself at each start is of no use.
     logging.set_defaults(default_log_levels=[*logging.get_default_log_levels(), "alembic=WARNING"])
     try:
-        options.read(
-            conf,
-            cfg.find_config_files(project=PROJECT, prog=PROG),
-            sys.argv[1:] if argv is None else argv,
-            prog=PROG,
-            version=f"{PROG} {version}",
-            usage=f"{PROG} [--config-file FILE]... [option]...",
-            description=_DESCRIPTION,
-        )
+        with arguments.complaining(argv):
+            options.read(
+                conf,
+                cfg.find_config_files(project=PROJECT, prog=PROG),
+                sys.argv[1:] if argv is None else argv,
+                prog=PROG,
+                version=f"{PROG} {version}",
+                usage=f"{PROG} [--config-file FILE]... [option]...",
+                description=_DESCRIPTION,
+                epilog=exit_codes.epilog(service=True),
+            )
         warnings = options.check(conf)
         database.check(conf)
         elsewhere = _logs_elsewhere(conf)
@@ -66,12 +70,12 @@ def main(argv: Sequence[str] | None, hung_up: Callable[[], bool]) -> int:
         for warning in warnings:
             LOG.warning("[option-questionable] %s", warning)
     except exceptions.InvalidConfiguration as error:
-        return _fail(str(error), 2)
+        return _fail(str(error), ExitCode.REFUSED)
     except (logging.LogConfigError, OSError) as error:
-        return _fail(f"the log can't be set up: {error}", 2)
+        return _fail(f"the log can't be set up: {error}", ExitCode.REFUSED)
     try:
         process.run(conf, version, hung_up=hung_up)
-        return 0
+        return ExitCode.DONE
     except exceptions.IronicVirtError as error:
         logging.getLogger("ironic_virt.cmd.compute").error("[service-ends] %s", error)
         if elsewhere:
@@ -90,6 +94,6 @@ def _logs_elsewhere(conf: cfg.ConfigOpts) -> bool:
     )
 
 
-def _fail(message: str, code: int = 1) -> int:
+def _fail(message: str, code: int = ExitCode.FAILED) -> int:
     print(f"{PROG}: {' '.join(message.split())}", file=sys.stderr)
     return code

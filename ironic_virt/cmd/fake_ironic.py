@@ -15,6 +15,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from ironic_virt import exit_codes
+from ironic_virt.cmd import arguments
+
 _EPILOG = """\
 examples:
   ironic-virt-fake-ironic --nodes 100 --shards 4
@@ -75,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="ironic-virt-fake-ironic",
         description="Serve a fake of OpenStack Ironic's API from memory, with nodes that are"
         " deployed and cleaned in no time or in as much as you say.",
-        epilog=_EPILOG,
+        epilog=f"{_EPILOG}\n{exit_codes.epilog()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     where = parser.add_argument_group("where it listens")
@@ -238,6 +241,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: its arguments; those of the process by default.
     :returns: the exit status.
     """
+    with arguments.complaining(argv):
+        return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     try:
         # Even the options' defaults are the fake's own.
         from ironic_virt.testing.fake_ironic import FakeIronicServer

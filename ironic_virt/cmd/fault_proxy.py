@@ -16,6 +16,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ironic_virt import exit_codes
+from ironic_virt.cmd import arguments
 from ironic_virt.cmd.fake_ironic import log_request
 
 if TYPE_CHECKING:
@@ -125,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ironic-virt-fault-proxy",
         description="Stand before an Ironic, pass requests on, and let some of them go wrong.",
-        epilog=_EPILOG,
+        epilog=f"{_EPILOG}\n{exit_codes.epilog()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -152,6 +154,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: its arguments; those of the process by default.
     :returns: the exit status.
     """
+    with arguments.complaining(argv):
+        return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     try:
         from ironic_virt.testing.fault_proxy import FaultProxy
     except ModuleNotFoundError as exc:

@@ -4,9 +4,6 @@
 
 Everything about how it starts and ends is :mod:`ironic_virt.cmd.shell`'s; commands are found
 in the entry point namespace ``ironic_virt.fleet_cli``.
-
-Exit codes: 0 all is well, 1 it could not be done or was asked for in a wrong way, 2 it was
-done and something was found.
 """
 
 from __future__ import annotations
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
     from ironic_virt.fleet.options import ServiceOptions
     from ironic_virt.fleet.reading import Reader
 
-FOUND = 2
-
 
 class NovaMissing(exceptions.IronicVirtError):
     """The command runs where Nova is not installed."""
@@ -47,7 +42,7 @@ class Fleet(shell.Shell):
     NAME = "ironic-virt-fleet"
     DESCRIPTION = "Look after the bare metal nodes of a Nova deployment."
     COMMAND_NAMESPACE = "ironic_virt.fleet_cli"
-    REFUSED = 1
+    FINDS = True
 
     def add_config_option(self, parser: argparse.ArgumentParser) -> None:
         """Add the option that names Nova's files."""

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt.cmd import arguments, output
-from ironic_virt.cmd.fleet import FOUND, FleetCommand
+from ironic_virt.cmd.fleet import FleetCommand
+from ironic_virt.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -126,7 +127,7 @@ class _Carried(FleetCommand):
         if counts[Outcome.FAILED]:
             self.code = 1
         elif counts[Outcome.WAITS] or counts[Outcome.REFUSED]:
-            self.code = FOUND
+            self.code = ExitCode.FOUND
 
 
 class Apply(_Carried):
@@ -185,7 +186,7 @@ class Apply(_Carried):
         for one in found:
             self.say(f"{one.kind.code}: {one.about}: {one.words}")
         if found:
-            self.code = FOUND
+            self.code = ExitCode.FOUND
         self.say(f"Checked the nodes that were changed: {len(found)} findings")
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exceptions
 from ironic_virt.cmd import output
-from ironic_virt.cmd.fleet import FOUND, FleetCommand
+from ironic_virt.cmd.fleet import FleetCommand
+from ironic_virt.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from ironic_virt.fleet.deployment import Deployment
@@ -90,10 +91,10 @@ class Check(FleetCommand):
         if parsed_args.fix:
             rows = [self._mended(one, reader.conf, apply=parsed_args.apply) for one in found]
             if found and not parsed_args.apply:
-                self.code = FOUND
+                self.code = ExitCode.FOUND
             return output.table(_FIX_COLUMNS, rows)
         self._sum_up(deployment, found)
-        self.code = FOUND if found else 0
+        self.code = ExitCode.FOUND if found else 0
         return output.table(_COLUMNS, (_row(one) for one in found))
 
     def _mended(self, finding: Finding, conf: Any, *, apply: bool) -> tuple[str, str, str, str]:

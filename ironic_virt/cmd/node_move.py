@@ -22,7 +22,7 @@ _COLUMNS = ("Node", "Outcome", "From", "To", "Instance", "Guard", "Reason")
 
 
 class Move(output.Lister):
-    """Move nodes, each with its instance, from services that are out of use to another one.
+    """Move nodes, each with its server, from services that are out of use to another one.
 
     A service is out of use when it is forced down, or down and disabled. Each node
     is checked against the records and against Ironic; what is moved already stays as

@@ -45,7 +45,7 @@ class List(output.Lister):
 
 
 class Set(configured.Configured):
-    """Say which compute service gets new instances, and which is down.
+    """Say which compute service gets new servers, and which is down.
 
     Force one down only when its process is gone for good or its host is fenced: its
     nodes can be moved to another service then.
@@ -57,10 +57,10 @@ class Set(configured.Configured):
         parser.add_argument("host", metavar="<host>", help="The service's name.")
         enabled = parser.add_mutually_exclusive_group()
         enabled.add_argument(
-            "--enable", action="store_true", help="It gets new instances, as is usual."
+            "--enable", action="store_true", help="It gets new servers, as is usual."
         )
         enabled.add_argument(
-            "--disable", action="store_true", help="Maintenance: it gets no new instances."
+            "--disable", action="store_true", help="Maintenance: it gets no new servers."
         )
         parser.add_argument(
             "--disable-reason",

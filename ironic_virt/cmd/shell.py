@@ -8,8 +8,7 @@ subclass (:mod:`ironic_virt.cmd.manage`).  It promises what they share: ``--help
 ``--version``, where log lines go, and how a run ends.  An error is one line
 on standard error, with a traceback only under ``--debug``.
 
-Exit codes: 0 it worked, 1 it was tried and failed, 2 it was asked for
-wrongly.  An interrupt gives 130 and a closed pipe 141, as shells expect.
+Exit codes are those of :mod:`ironic_virt.exit_codes`.
 """
 
 import argparse
@@ -20,15 +19,16 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
-from typing import Any, NoReturn
+from typing import Any
 
 from cliff import app, commandmanager
 from cliff.command import Command
 from cliff.help import HelpCommand, HelpExit
 
-from ironic_virt import exceptions
-from ironic_virt.cmd import configured
+from ironic_virt import exceptions, exit_codes
+from ironic_virt.cmd import arguments, configured
 from ironic_virt.compute.errors import InvalidRequest
+from ironic_virt.exit_codes import ExitCode
 
 LOG = logging.getLogger(__name__)
 
@@ -41,11 +41,11 @@ class Shell(app.App):
     """The application: global options, logging, and one way to fail."""
 
     NAME = "ironic-virt"
-    DESCRIPTION = "Deploy instances on bare metal through OpenStack Ironic."
+    DESCRIPTION = "Deploy servers on bare metal through OpenStack Ironic."
     COMMAND_NAMESPACE = "ironic_virt.cli"
     DEFAULT_VERBOSE_LEVEL = 1
-    REFUSED = 2
-    """The exit code of a command line that is wrong."""
+    FINDS = False
+    """Whether commands find something, which has an exit code of its own."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -65,11 +65,11 @@ class Shell(app.App):
         parser = argparse.ArgumentParser(
             prog=self.NAME,
             description=description,
+            epilog=exit_codes.epilog(finds=self.FINDS),
             add_help=False,
             allow_abbrev=False,
             **(argparse_kwargs or {}),
         )
-        _complain_on_one_line(parser, self.REFUSED)
         parser.add_argument(
             "-h",
             "--help",
@@ -160,12 +160,14 @@ class Shell(app.App):
             if not argument.isascii() and not _is_text(argument):
                 # Neither a database nor Ironic could take it.
                 self.stderr.write(f"{self.NAME}: argument {argument!r} is no text in UTF-8\n")
-                return self.REFUSED
-        return super().run(argv)
+                return ExitCode.REFUSED
+        with arguments.complaining(argv):
+            return super().run(argv)
 
     def run_subcommand(self, argv: list[str]) -> int:
         """Find the command at the head of ``argv``, run it, return its exit code."""
         if argv[0].startswith("-"):
+            # The parser names the option that is nearest.
             self.parser.error(f"unknown option '{argv[0]}'")
         try:
             factory, name, rest = self.command_manager.find_command(argv)
@@ -173,7 +175,6 @@ class Shell(app.App):
             return self._unknown_command(argv)
         command = factory(self, self.options, cmd_name=name)
         parser = command.get_parser(f"{self.NAME} {name}")
-        _complain_on_one_line(parser, self.REFUSED)
         parsed = parser.parse_args(rest)
         try:
             return command.run(parsed) or 0
@@ -185,17 +186,18 @@ class Shell(app.App):
             if isinstance(command, HelpCommand) and isinstance(error, ValueError):
                 return self._unknown_command(parsed.cmd)
             self._report(error)
-            return self.REFUSED if isinstance(error, InvalidRequest) else 1
+            return ExitCode.REFUSED if isinstance(error, InvalidRequest) else ExitCode.FAILED
 
     def _unknown_command(self, argv: Sequence[str]) -> int:
         known = sorted(name for name, _ in self.command_manager)
         words = [word for word in argv if not word.startswith("-")]
         near = [name for name in known if name.startswith(words[0])]
         asked = " ".join(words[: max(len(name.split()) for name in near or known)])
+        near = difflib.get_close_matches(asked, near or known, cutoff=0.8) or near
         near = near or difflib.get_close_matches(asked, known)
         hint = f"did you mean {' or '.join(near)}?" if near else f"'{self.NAME} --help' lists them"
         self.stderr.write(f"{self.NAME}: no command '{asked}'; {hint}\n")
-        return self.REFUSED
+        return ExitCode.REFUSED
 
     def _report(self, error: Exception) -> None:
         # Ours are written for people; anything else needs at least its kind.
@@ -203,15 +205,6 @@ class Shell(app.App):
         if not isinstance(error, exceptions.IronicVirtError):
             message = f"{type(error).__name__}: {message}"
         LOG.error("%s", message, exc_info=self.options.debug)
-
-
-def _complain_on_one_line(parser: argparse.ArgumentParser, code: int) -> None:
-    """Keep the usage out of a parser's errors: it is in the help."""
-
-    def error(message: str) -> NoReturn:
-        parser.exit(code, f"{parser.prog}: {message} ('{parser.prog} --help' tells more)\n")
-
-    parser.error = error  # type: ignore[method-assign]
 
 
 def _is_text(argument: str) -> bool:
@@ -235,7 +228,7 @@ def run(application: type[Shell], argv: Sequence[str] | None = None) -> int:
     try:
         return application().run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
-        return 130
+        return ExitCode.INTERRUPTED
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -27,6 +27,7 @@ from ironic_virt import conf as our_conf
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.versions import BASE
+from ironic_virt.cmd import arguments
 from ironic_virt.sharding.policy import Policy
 
 _DEFAULT_FILES = ("/etc/nova/nova.conf", "/etc/ironic-virt/ironic-virt.conf")
@@ -189,10 +190,10 @@ def _commands(conf: cfg.ConfigOpts, checks: Sequence[tuple[str, Check]], library
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``ironic-virt-status`` with ``argv``, the process's own by default."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    words = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--config-file", action="append", dest="files", default=[])
-    named = parser.parse_known_args(arguments)[0].files
+    named = parser.parse_known_args(words)[0].files
     files = named or [path for path in _DEFAULT_FILES if pathlib.Path(path).is_file()][:1]
     try:
         library = importlib.import_module("oslo_upgradecheck.upgradecheck")
@@ -204,13 +205,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except exceptions.InvalidConfiguration as exc:
         sys.stderr.write(f"ironic-virt-status: {exc}\n")
         return _NOT_CHECKED
-    result: int = library.main(
-        conf,
-        project="nova" if novas else "ironic-virt",
-        upgrade_command=_commands(conf, checks, library),
-        argv=arguments,
-        default_config_files=files,
-    )
+    with arguments.complaining(words):
+        result: int = library.main(
+            conf,
+            project="nova" if novas else "ironic-virt",
+            upgrade_command=_commands(conf, checks, library),
+            argv=words,
+            default_config_files=files,
+        )
     return result
 
 

@@ -62,11 +62,12 @@ def read(
     version: str | None = None,
     usage: str | None = None,
     description: str | None = None,
+    epilog: str | None = None,
 ) -> None:
     """Read ini files into a configuration whose options are registered, and check nothing.
 
-    :param prog: the command that ``args`` belong to; ``version``, ``usage`` and
-        ``description`` are for its help.
+    :param prog: the command that ``args`` belong to; ``version``, ``usage``,
+        ``description`` and ``epilog`` are for its help.
     :raises InvalidConfiguration: a file can't be read.
     """
     try:
@@ -79,6 +80,7 @@ def read(
             version=version,
             usage=usage,
             description=description,
+            epilog=epilog,
         )
     except (cfg.ConfigFilesNotFoundError, cfg.ConfigFilesPermissionDeniedError) as exc:
         raise exceptions.InvalidConfiguration("--config-file", str(exc)) from exc

@@ -90,6 +90,11 @@ def check_adapter(conf: cfg.ConfigOpts) -> None:
             raise exceptions.InvalidConfiguration(
                 f"[{GROUP}] {name}", "API versions are negotiated with Ironic: remove the option"
             )
+    endpoint = group.endpoint_override
+    if endpoint is not None and not endpoint.startswith(("http://", "https://")):
+        raise exceptions.InvalidConfiguration(
+            f"[{GROUP}] endpoint_override", f"{endpoint!r} is no http:// or https:// URL"
+        )
     try:
         loading.adapter.process_conf_options(group, {})
     except TypeError as exc:

@@ -4,7 +4,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+
+# oslo.config names the place of a value by a repr; of it, people need the file.
+_LOCATION = re.compile(r"LocationInfo\(location=.*?, detail='(.*?)'\)")
 
 
 class IronicVirtError(Exception):
@@ -23,8 +27,8 @@ class InvalidConfiguration(IronicVirtError):
 
     def __init__(self, option: str, reason: str) -> None:
         self.option = option
-        self.reason = reason
-        super().__init__(f"Invalid configuration: {option}: {reason}")
+        self.reason = _LOCATION.sub(r"\1", reason)
+        super().__init__(f"Invalid configuration: {option}: {self.reason}")
 
 
 class ComputeDriverNotFound(IronicVirtError):

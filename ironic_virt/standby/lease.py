@@ -6,9 +6,9 @@
 lease, and a second one watches that this succeeds in time, because a request to the backend
 may hang.  :meth:`Lease.may_change` is asked before each change that is sent.
 
-A lease that was lost is lost for good: the process exits at once with :data:`EXIT_CODE`, by
-``os._exit``, since nothing else ends waits and threads of others for sure.  Whoever
-supervises it starts it again, and it waits as any other standby.
+A lease that was lost is lost for good: the process exits at once with
+:attr:`.ExitCode.LEASE_LOST`, by ``os._exit``, since nothing else ends waits and threads of
+others for sure.  Whoever supervises it starts it again, and it waits as any other standby.
 
 Time is that of ``CLOCK_BOOTTIME``, which also goes on while a process is stopped or a host is
 suspended.
@@ -27,12 +27,10 @@ from typing import Protocol
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
+from ironic_virt.exit_codes import ExitCode
 from ironic_virt.standby.timing import Timing
 
 LOG = logging.getLogger(__name__)
-
-EXIT_CODE = 4
-"""Of a process that has lost its lease: it is to be started again."""
 
 LOOK_SECONDS = 1.0
 """Between two attempts to get the lease."""
@@ -250,9 +248,9 @@ class Lease:
         LOG.error(
             "[lease-lost] The lease of %s is lost: %s. Nothing more is sent to Ironic, and this "
             "process ends with exit code %d; started again, it is a standby",
-            *(self._host, why, EXIT_CODE),
+            *(self._host, why, ExitCode.LEASE_LOST),
         )
-        self._leave(EXIT_CODE)
+        self._leave(ExitCode.LEASE_LOST)
 
     # -- the backend ----------------------------------------------------------
 

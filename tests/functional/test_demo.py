@@ -64,7 +64,7 @@ def test_it_goes_all_the_way_and_shows_every_command(demo: Demo, node_selection:
 
 
 def test_json_is_all_there_is_on_standard_output(demo: Demo) -> None:
-    result = demo.run(*QUICK, "--json", "--nodes", "2", "--instances", "1")
+    result = demo.run(*QUICK, "--json", "--nodes", "2", "--servers", "1")
     assert result.returncode == 0
     report = json.loads(result.stdout)
     assert report["result"] == "ok"
@@ -187,7 +187,7 @@ def test_a_service_that_ends_is_the_end_and_its_last_words_are_shown(demo: Demo)
 
 
 def test_a_wrong_command_line_starts_nothing(demo: Demo) -> None:
-    result = demo.run("--nodes", "2", "--instances", "3")
+    result = demo.run("--nodes", "2", "--servers", "3")
     assert (result.returncode, result.stdout) == (2, "")
     assert "3 don't fit on 2 nodes" in result.stderr
     assert len(result.stderr.splitlines()) == 1

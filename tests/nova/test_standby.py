@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import real_ironic
-from ironic_virt.standby import EXIT_CODE, Timing, ToozLock
+from ironic_virt.exit_codes import ExitCode
+from ironic_virt.standby import Timing, ToozLock
 from tests.nova.services import Services
 
 HOST = "compute1"
@@ -78,4 +79,4 @@ class TestStandby(Services):
         self.until(lambda: exits, bool)
         self.until(lambda: self.server(server), lambda seen: not seen["OS-EXT-STS:task_state"])
         assert self.changes(node) == before
-        assert exits == [EXIT_CODE]
+        assert exits == [ExitCode.LEASE_LOST]

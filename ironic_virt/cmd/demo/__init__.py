@@ -30,7 +30,7 @@ class Demo(command.Command):
 examples:
   ironic-virt demo                            on the fake Ironic, in a quarter of a minute
   ironic-virt demo --ironic real              on a real one, from a checkout; installs it
-  ironic-virt demo --nodes 20 --instances 12  more of everything
+  ironic-virt demo --nodes 20 --servers 12    more of everything
   ironic-virt demo --json 2>/dev/null         for programs: the result as JSON
   ironic-virt demo -v                         with the service's log on standard error
 
@@ -56,7 +56,8 @@ exit codes:
             help="How many nodes it has (default: %(default)s).",
         )
         parser.add_argument(
-            "--instances",
+            "--servers",
+            dest="instances",
             type=_positive_int,
             default=3,
             metavar="N",
@@ -87,7 +88,7 @@ exit codes:
         """Run the demo and return its exit code."""
         if parsed_args.instances > parsed_args.nodes:
             self._parser.error(
-                f"argument --instances: {parsed_args.instances} don't fit on "
+                f"argument --servers: {parsed_args.instances} don't fit on "
                 f"{parsed_args.nodes} nodes (--nodes)"
             )
         try:

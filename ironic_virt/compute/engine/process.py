@@ -18,33 +18,25 @@ from ironic_virt.compute.engine.service import Service
 from ironic_virt.compute.engine.signals import Failed, Reload, Signals, Stop, Stopped
 from ironic_virt.compute.engine.supervisor import Supervisor
 from ironic_virt.compute.errors import ServiceSuperseded
+from ironic_virt.exit_codes import ExitCode
 from ironic_virt.metrics import page
 
 LOG = logging.getLogger(__name__)
 
 
-SUPERSEDED = 3
-"""The exit code of a process whose name another one has taken over.
-
-It must stay down: started again, it would take the name back, and so on for ever.
-"""
-
-
-LEASE_LOST = 4
-"""The exit code of a process that is to be started again, as a standby."""
-
-
-def exit_code(error: Exception, *, has_standby: bool = False) -> int:
+def exit_code(error: Exception, *, has_standby: bool = False) -> ExitCode:
     """The exit code of a process that ends because of an error.
 
     :param has_standby: another process of this name waits until this one has gone, or this
         one until the other has.
     """
     if isinstance(error, exceptions.LeaseLost):
-        return LEASE_LOST
+        return ExitCode.LEASE_LOST
     if isinstance(error, ServiceSuperseded):
-        return LEASE_LOST if has_standby else SUPERSEDED
-    return 2 if isinstance(error, exceptions.InvalidConfiguration) else 1
+        # Started again, it would take the name back, and so on for ever.
+        return ExitCode.LEASE_LOST if has_standby else ExitCode.SUPERSEDED
+    is_ours = isinstance(error, exceptions.InvalidConfiguration)
+    return ExitCode.REFUSED if is_ours else ExitCode.FAILED
 
 
 def run(

@@ -37,7 +37,7 @@ def test_what_is_not_said_has_a_default(asked: list[demo.Settings]) -> None:
 
 
 def test_all_that_is_said_arrives(asked: list[demo.Settings]) -> None:
-    options = "--ironic real --nodes 9 --instances 8 --deploy-time 1.5 --node-selection ironic"
+    options = "--ironic real --nodes 9 --servers 8 --deploy-time 1.5 --node-selection ironic"
     assert run(*options.split(), "--json") == 7
     assert asked == [demo.Settings(demo.REAL, 9, 8, 1.5, demo.IRONIC, json=True)]
 
@@ -47,9 +47,9 @@ def test_all_that_is_said_arrives(asked: list[demo.Settings]) -> None:
     [
         (["--nodes", "0"], "argument --nodes: '0' is not a number from 1"),
         (["--nodes", "many"], "argument --nodes: 'many' is not a number from 1"),
-        (["--instances", "-1"], "argument --instances: '-1' is not a number from 1"),
-        (["--nodes", "2"], "argument --instances: 3 don't fit on 2 nodes (--nodes)"),
-        (["--instances", "6"], "argument --instances: 6 don't fit on 5 nodes (--nodes)"),
+        (["--servers", "-1"], "argument --servers: '-1' is not a number from 1"),
+        (["--nodes", "2"], "argument --servers: 3 don't fit on 2 nodes (--nodes)"),
+        (["--servers", "6"], "argument --servers: 6 don't fit on 5 nodes (--nodes)"),
         (["--deploy-time", "-1"], "--deploy-time: '-1' is not a number of seconds, 0 to 3600"),
         (["--deploy-time", "nan"], "--deploy-time: 'nan' is not a number of seconds, 0 to 3600"),
         (["--ironic", "plastic"], "argument --ironic: invalid choice: 'plastic'"),

@@ -31,7 +31,7 @@ def test_the_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
         (["--port", "70000"], "'70000' is not a port"),
         (["--auth", "magic"], "'magic' is neither none nor token"),
         (["--threads", "0"], "at least 1"),
-        (["--surprise"], "unrecognized arguments: --surprise"),
+        (["--surprise"], "unknown option '--surprise'"),
     ],
 )
 def test_bad_arguments_exit_2_and_say_why(

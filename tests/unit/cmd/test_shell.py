@@ -100,7 +100,7 @@ def test_an_interrupt_and_a_closed_pipe_end_as_shells_expect(
         (["thing", "rise", "it"], "no command 'thing rise'; did you mean thing raise?"),
         (["xyz"], "no command 'xyz'; 'ironic-virt --help' lists them"),
         (["thing", "raise"], "arguments are required: kind"),
-        (["thing", "raise", "nothing", "--nonsense"], "unrecognized arguments: --nonsense"),
+        (["thing", "raise", "nothing", "--nonsense"], "raise: unknown option '--nonsense'"),
         (["thing", "raise", "anything"], "invalid choice: 'anything'"),
         (["--log-file", "/nowhere/at/all", "thing", "raise", "nothing"], "No such file"),
         (["thing", "raise", "\udcff"], "argument '\\udcff' is no text in UTF-8"),

@@ -10,7 +10,8 @@ import threading
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.standby import EXIT_CODE, Lease, Timing
+from ironic_virt.exit_codes import ExitCode
+from ironic_virt.standby import Lease, Timing
 
 ETCD, REDIS = Timing.of("etcd3+http", 15), Timing.of("redis", 15)
 
@@ -102,11 +103,11 @@ def test_a_process_that_was_stopped_changes_nothing_and_ends(timing: Timing) -> 
     backend.now += 2 * 15
     with pytest.raises(exceptions.LeaseLost, match="not be renewed in time"):
         process.lease.may_change()
-    assert process.exits == [EXIT_CODE]
+    assert process.exits == [ExitCode.LEASE_LOST]
     process.lease.renew()
     process.lease.watch()
     assert not process.may_change()
-    assert process.exits == [EXIT_CODE], "once, and for good"
+    assert process.exits == [ExitCode.LEASE_LOST], "once, and for good"
 
 
 def test_a_renewal_whose_answer_comes_too_late_does_not_count() -> None:
@@ -114,7 +115,7 @@ def test_a_renewal_whose_answer_comes_too_late_does_not_count() -> None:
     process = active(backend)
     process.slow = ETCD.valid
     process.lease.renew()
-    assert process.exits == [EXIT_CODE]
+    assert process.exits == [ExitCode.LEASE_LOST]
 
 
 def test_a_lock_that_is_another_s_in_the_backend_ends_the_process() -> None:
@@ -122,7 +123,7 @@ def test_a_lock_that_is_another_s_in_the_backend_ends_the_process() -> None:
     process = active(backend)
     backend.give("somebody else")
     process.lease.renew()
-    assert process.exits == [EXIT_CODE]
+    assert process.exits == [ExitCode.LEASE_LOST]
     assert not process.lease.holds
 
 

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Exit codes are one list, which the help and the documentation show."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from ironic_virt.cmd import compute, fake_ironic, fault_proxy, fleet, manage, shell, status
+from ironic_virt.exit_codes import ExitCode
+from tests import root_logger
+
+PAGE = pathlib.Path(__file__).parents[2] / "doc" / "source" / "user" / "commands.rst"
+
+
+def test_the_documentation_has_all() -> None:
+    rows = "".join(f"   * - {code:d}\n     - {code.meaning}\n" for code in ExitCode)
+    assert PAGE.read_text().count(rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "own"),
+    [
+        (compute, {ExitCode.SUPERSEDED, ExitCode.LEASE_LOST, ExitCode.TERMINATED}),
+        (fake_ironic, set()),
+        (fault_proxy, set()),
+        (fleet, {ExitCode.FOUND}),
+        (manage, set()),
+        (shell, set()),
+    ],
+)
+def test_the_help_has_those_that_a_command_has(
+    module, own: set[ExitCode], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with root_logger.kept(), pytest.raises(SystemExit) as end:
+        raise SystemExit(module.main(["--help"]))
+    said = " ".join(capsys.readouterr().out.split())
+    assert not end.value.code
+    told = {code for code in ExitCode if f"{code:d} {code.meaning}" in said}
+    common = {ExitCode.DONE, ExitCode.FAILED, ExitCode.REFUSED, ExitCode.INTERRUPTED}
+    assert told - {ExitCode.PIPE_CLOSED} == common | own
+
+
+@pytest.mark.parametrize(
+    ("module", "argv", "near"),
+    [
+        (compute, ["--config-fil", "x", "--use-sylog"], "--use-syslog"),
+        (fake_ironic, ["--nods", "3"], "--nodes"),
+        (fault_proxy, ["--tarjet", "x"], "--target"),
+        (fleet, ["check", "--fx"], "--fix"),
+        (manage, ["db", "purge", "--bfore", "2026-01-01"], "--before"),
+        (shell, ["server", "create", "--flavr", "gold", "web"], "--flavor"),
+        (shell, ["--debg"], "--debug"),
+        (status, ["upgrade", "check", "--confg-file", "x"], "--config-file"),
+    ],
+)
+def test_an_unknown_option_is_one_line_with_the_nearest(
+    module, argv: list[str], near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with root_logger.kept(), pytest.raises(SystemExit) as end:
+        raise SystemExit(module.main(argv))
+    said = capsys.readouterr().err
+    assert (end.value.code, said.count("\n")) == (ExitCode.REFUSED, 1)
+    assert f"did you mean {near}?" in said
