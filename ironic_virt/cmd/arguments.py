@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Kinds of arguments that several commands take, and what is said of a wrong command line.
-
-That ends with exit code 2.
-"""
+"""Kinds of arguments that several commands take, and what is said of a wrong command line."""
 
 from __future__ import annotations
 
@@ -20,20 +17,19 @@ from ironic_virt.exit_codes import ExitCode
 
 
 @contextlib.contextmanager
-def complaining(argv: Sequence[str] | None) -> Iterator[None]:
+def complaining(argv: Sequence[str] | None, code: int = ExitCode.REFUSED) -> Iterator[None]:
     """Have parsers complain in one line, without the usage, and name the nearest option.
 
     It holds for all parsers of the process, also for those that libraries make.
 
     :param argv: the command line; ``None``: that of the process.
+    :param code: the exit code that they end with.
     """
     words = list(sys.argv[1:] if argv is None else argv)
 
     def error(parser: argparse.ArgumentParser, message: str) -> NoReturn:
         told = unknown_option(parser, words) or message
-        parser.exit(
-            ExitCode.REFUSED, f"{parser.prog}: {told} ('{parser.prog} --help' tells more)\n"
-        )
+        parser.exit(code, f"{parser.prog}: {told} ('{parser.prog} --help' tells more)\n")
 
     before = argparse.ArgumentParser.error
     argparse.ArgumentParser.error = error  # type: ignore[assignment, method-assign]

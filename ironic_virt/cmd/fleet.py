@@ -19,6 +19,7 @@ from cliff import lister
 
 from ironic_virt import exceptions
 from ironic_virt.cmd import output, shell
+from ironic_virt.exit_codes import FleetExitCode
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -43,6 +44,7 @@ class Fleet(shell.Shell):
     DESCRIPTION = "Look after the bare metal nodes of a Nova deployment."
     COMMAND_NAMESPACE = "ironic_virt.fleet_cli"
     FINDS = True
+    REFUSED = FleetExitCode.FAILED
 
     def add_config_option(self, parser: argparse.ArgumentParser) -> None:
         """Add the option that names Nova's files."""

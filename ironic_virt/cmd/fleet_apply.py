@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ironic_virt.cmd import arguments, output
 from ironic_virt.cmd.fleet import FleetCommand
-from ironic_virt.exit_codes import ExitCode
+from ironic_virt.exit_codes import FleetExitCode
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -127,7 +127,7 @@ class _Carried(FleetCommand):
         if counts[Outcome.FAILED]:
             self.code = 1
         elif counts[Outcome.WAITS] or counts[Outcome.REFUSED]:
-            self.code = ExitCode.FOUND
+            self.code = FleetExitCode.FOUND
 
 
 class Apply(_Carried):
@@ -186,7 +186,7 @@ class Apply(_Carried):
         for one in found:
             self.say(f"{one.kind.code}: {one.about}: {one.words}")
         if found:
-            self.code = ExitCode.FOUND
+            self.code = FleetExitCode.FOUND
         self.say(f"Checked the nodes that were changed: {len(found)} findings")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ironic_virt import exceptions
 from ironic_virt.cmd import output
 from ironic_virt.cmd.fleet import FleetCommand
-from ironic_virt.exit_codes import ExitCode
+from ironic_virt.exit_codes import FleetExitCode
 
 if TYPE_CHECKING:
     from ironic_virt.fleet.deployment import Deployment
@@ -91,10 +91,10 @@ class Check(FleetCommand):
         if parsed_args.fix:
             rows = [self._mended(one, reader.conf, apply=parsed_args.apply) for one in found]
             if found and not parsed_args.apply:
-                self.code = ExitCode.FOUND
+                self.code = FleetExitCode.FOUND
             return output.table(_FIX_COLUMNS, rows)
         self._sum_up(deployment, found)
-        self.code = ExitCode.FOUND if found else 0
+        self.code = FleetExitCode.FOUND if found else 0
         return output.table(_COLUMNS, (_row(one) for one in found))
 
     def _mended(self, finding: Finding, conf: Any, *, apply: bool) -> tuple[str, str, str, str]:

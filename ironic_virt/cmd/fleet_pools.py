@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ironic_virt.cmd import output
 from ironic_virt.cmd.fleet import FleetCommand
-from ironic_virt.exit_codes import ExitCode
+from ironic_virt.exit_codes import FleetExitCode
 
 if TYPE_CHECKING:
     from ironic_virt.fleet.pools.conversion import Conversion
@@ -84,7 +84,7 @@ class _Converted(FleetCommand):
         if Outcome.FAILED in outcomes:
             self.code = 1
         elif plan.blocked or outcomes & {Outcome.WAITS, Outcome.REFUSED}:
-            self.code = self.code or ExitCode.FOUND
+            self.code = self.code or FleetExitCode.FOUND
         if plan.blocked:
             self.say(f"{host}: it can't be done yet: {plan.blocked}")
         elif not dry_run and outcomes <= {Outcome.DONE}:

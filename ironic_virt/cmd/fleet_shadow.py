@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ironic_virt import exceptions
 from ironic_virt.cmd import arguments, output
 from ironic_virt.cmd.fleet import FleetCommand
-from ironic_virt.exit_codes import ExitCode
+from ironic_virt.exit_codes import FleetExitCode
 
 if TYPE_CHECKING:
     from ironic_virt.fleet.shadow import Difference, Side
@@ -80,7 +80,7 @@ class Shadow(FleetCommand):
         )
         found = shadow.compare(theirs, ours, known)
         unexplained = sum(one.row is None for one in found)
-        self.code = ExitCode.FOUND if unexplained else 0
+        self.code = FleetExitCode.FOUND if unexplained else 0
         for name, side in (("Nova's own driver", theirs), ("This driver", ours)):
             self.say(_words(name, side))
         self.say(f"{len(found):,} differences, {unexplained:,} of them unexplained")

@@ -45,7 +45,9 @@ class Shell(app.App):
     COMMAND_NAMESPACE = "ironic_virt.cli"
     DEFAULT_VERBOSE_LEVEL = 1
     FINDS = False
-    """Whether commands find something, which has an exit code of its own."""
+    """Whether commands find something, which has exit codes of its own."""
+    REFUSED: int = ExitCode.REFUSED
+    """The exit code of a command line that is wrong."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -160,8 +162,8 @@ class Shell(app.App):
             if not argument.isascii() and not _is_text(argument):
                 # Neither a database nor Ironic could take it.
                 self.stderr.write(f"{self.NAME}: argument {argument!r} is no text in UTF-8\n")
-                return ExitCode.REFUSED
-        with arguments.complaining(argv):
+                return self.REFUSED
+        with arguments.complaining(argv, self.REFUSED):
             return super().run(argv)
 
     def run_subcommand(self, argv: list[str]) -> int:
@@ -186,7 +188,7 @@ class Shell(app.App):
             if isinstance(command, HelpCommand) and isinstance(error, ValueError):
                 return self._unknown_command(parsed.cmd)
             self._report(error)
-            return ExitCode.REFUSED if isinstance(error, InvalidRequest) else ExitCode.FAILED
+            return self.REFUSED if isinstance(error, InvalidRequest) else ExitCode.FAILED
 
     def _unknown_command(self, argv: Sequence[str]) -> int:
         known = sorted(name for name, _ in self.command_manager)
@@ -197,7 +199,7 @@ class Shell(app.App):
         near = near or difflib.get_close_matches(asked, known)
         hint = f"did you mean {' or '.join(near)}?" if near else f"'{self.NAME} --help' lists them"
         self.stderr.write(f"{self.NAME}: no command '{asked}'; {hint}\n")
-        return ExitCode.REFUSED
+        return self.REFUSED
 
     def _report(self, error: Exception) -> None:
         # Ours are written for people; anything else needs at least its kind.

@@ -17,7 +17,7 @@ from nova.db.main import api as main_db
 from nova.db.main import models
 
 from ironic_virt.cmd import fleet
-from ironic_virt.exit_codes import ExitCode
+from ironic_virt.exit_codes import FleetExitCode
 from ironic_virt.fleet import nova_conf
 from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer, RealClock
 from tests import root_logger
@@ -103,7 +103,7 @@ class Fleet(Services):
             code = fleet.main(["check", *self.service_files, "-f", "json"])
         self.rows = json.loads(printed.getvalue())
         self.said = said.getvalue()
-        assert code == (ExitCode.FOUND if self.rows else ExitCode.DONE), (
+        assert code == (FleetExitCode.FOUND if self.rows else FleetExitCode.SOUND), (
             code,
             self.rows,
             self.said,

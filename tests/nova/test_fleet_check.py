@@ -7,7 +7,7 @@ from __future__ import annotations
 from nova.cmd import manage
 from nova.db.main import models
 
-from ironic_virt.exit_codes import ExitCode
+from ironic_virt.exit_codes import FleetExitCode
 from tests.nova.fleets import Fleet
 
 NOBODY = "5c0d0f6e-0000-4000-8000-000000000009"
@@ -41,7 +41,7 @@ class TestCheck(Fleet):
         call("put", f"/allocations/{NOBODY}", {**held, **owner})
         assert self.check() == {"allocation-of-nobody": self.free}
         fix = ("check", *self.service_files, "--fix")
-        (dry,) = self.fleet(*fix, "allocation-of-nobody", code=ExitCode.FOUND)
+        (dry,) = self.fleet(*fix, "allocation-of-nobody", code=FleetExitCode.FOUND)
         assert "would be mended" in dry["Outcome"]
         assert self.check() == {"allocation-of-nobody": self.free}
         (done,) = self.fleet(*fix, "allocation-of-nobody", "--apply")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_virt.exit_codes import ExitCode
+from ironic_virt.exit_codes import FleetExitCode
 from tests.nova.fleets import Fleet
 
 RING = "compute-a,compute-b"
@@ -69,7 +69,7 @@ class TestPlans(Fleet):
 
         drain = self.plan("drain.yaml", "drain", "compute-a")
         assert "1. Stop nova-compute on compute-a" in self.said
-        waiting = self.fleet("apply", drain, code=ExitCode.FOUND)
+        waiting = self.fleet("apply", drain, code=FleetExitCode.FOUND)
         assert {row["Outcome"] for row in waiting} == {"waits"}
         assert self.hosts() == hosts
         self.stop("compute-a")

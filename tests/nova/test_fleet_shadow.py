@@ -8,7 +8,7 @@ import itertools
 import shlex
 
 from ironic_virt.baremetal import states
-from ironic_virt.exit_codes import ExitCode
+from ironic_virt.exit_codes import FleetExitCode
 from ironic_virt.fleet import shadow
 from tests.functional import typed
 from tests.nova.fleets import Fleet
@@ -78,7 +78,7 @@ class TestShadow(Fleet):
             "ironic_virt.fleet.shadow.EXPLANATIONS",
             [one for one in real if one[0] != shadow.SIZES],
         )
-        rows = self.fleet("shadow", code=ExitCode.FOUND)
+        rows = self.fleet("shadow", code=FleetExitCode.FOUND)
         assert {row["What"] for row in rows if row["Explained By"] is None} == {"sizes in stats"}
 
     def test_what_readme_and_the_start_page_say_to_run_before_a_switch(self) -> None:

@@ -9,7 +9,7 @@ import pathlib
 import pytest
 
 from ironic_virt.cmd import compute, fake_ironic, fault_proxy, fleet, manage, shell, status
-from ironic_virt.exit_codes import ExitCode
+from ironic_virt.exit_codes import ExitCode, FleetExitCode
 from tests import root_logger
 
 PAGE = pathlib.Path(__file__).parents[2] / "doc" / "source" / "user" / "commands.rst"
@@ -26,7 +26,6 @@ def test_the_documentation_has_all() -> None:
         (compute, {ExitCode.SUPERSEDED, ExitCode.LEASE_LOST, ExitCode.TERMINATED}),
         (fake_ironic, set()),
         (fault_proxy, set()),
-        (fleet, {ExitCode.FOUND}),
         (manage, set()),
         (shell, set()),
     ],
@@ -41,6 +40,15 @@ def test_the_help_has_those_that_a_command_has(
     told = {code for code in ExitCode if f"{code:d} {code.meaning}" in said}
     common = {ExitCode.DONE, ExitCode.FAILED, ExitCode.REFUSED, ExitCode.INTERRUPTED}
     assert told - {ExitCode.PIPE_CLOSED} == common | own
+
+
+def test_the_help_of_the_fleet_tools_has_theirs(capsys: pytest.CaptureFixture[str]) -> None:
+    with root_logger.kept(), pytest.raises(SystemExit) as end:
+        raise SystemExit(fleet.main(["--help"]))
+    said = " ".join(capsys.readouterr().out.split())
+    assert not end.value.code
+    listed = "; ".join(f"{code:d} {code.meaning}" for code in FleetExitCode)
+    assert f"Exit codes: {listed}." in said
 
 
 @pytest.mark.parametrize(
@@ -62,5 +70,6 @@ def test_an_unknown_option_is_one_line_with_the_nearest(
     with root_logger.kept(), pytest.raises(SystemExit) as end:
         raise SystemExit(module.main(argv))
     said = capsys.readouterr().err
-    assert (end.value.code, said.count("\n")) == (ExitCode.REFUSED, 1)
+    wanted = FleetExitCode.FAILED if module is fleet else ExitCode.REFUSED
+    assert (end.value.code, said.count("\n")) == (wanted, 1)
     assert f"did you mean {near}?" in said

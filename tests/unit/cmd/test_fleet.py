@@ -28,12 +28,12 @@ class _Terminal(io.StringIO):
         [],
     ],
 )
-def test_a_wrong_command_line_ends_with_2(
+def test_a_wrong_command_line_ends_with_1(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         raise SystemExit(fleet.main(arguments))
-    assert ended.value.code == 2
+    assert ended.value.code == 1
     assert capsys.readouterr().err.startswith("ironic-virt-fleet")
 
 
