@@ -9,6 +9,7 @@ in the entry point namespace ``ironic_virt.fleet_cli``.
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -125,8 +126,9 @@ class FleetCommand(output.Columns, lister.Lister):
         self.code = 0
         return super().run(parsed_args) or self.code
 
+    @functools.cached_property
     def conf(self) -> cfg.ConfigOpts:
-        """Nova's configuration, opened.
+        """Nova's configuration, opened; a process can't open it again.
 
         :raises NovaMissing: Nova is not installed here.
         """
@@ -151,7 +153,7 @@ class FleetCommand(output.Columns, lister.Lister):
     def reader(self, parsed_args: argparse.Namespace) -> Reader:
         """What reads the deployment."""
         options = self.service_options(parsed_args)
-        conf = self.conf()
+        conf = self.conf
         from ironic_virt.fleet.reading import Reader
 
         return Reader(conf, cells=parsed_args.cells, options=options, progress=self.progress())

@@ -62,7 +62,7 @@ class _Carried(FleetCommand):
         from ironic_virt.fleet.plans import plan as plans
 
         plan = plans.read(parsed_args.plan)
-        conf = self.conf()
+        conf = self.conf
         with self._journal(parsed_args) as (journal, known):
             chosen = self.chosen(plan, known, parsed_args)
             reports = self._run(conf, chosen, journal, parsed_args.limit)

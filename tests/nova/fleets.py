@@ -34,10 +34,17 @@ class Fleet(Services):
     def setUp(self) -> None:
         super().setUp()
         self.start_nova(self.provide_ironic())
-        self.stub_out("ironic_virt.fleet.nova_conf.load", lambda files: deployment.CONF)
+        self._loads = 0
+        self.stub_out("ironic_virt.fleet.nova_conf.load", self._load)
         assert nova_conf
         self._files = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self._hosts: list[str] = []
+
+    def _load(self, files: Any) -> Any:
+        # Nova's configuration can't be loaded again in a process.
+        self._loads += 1
+        assert self._loads == 1
+        return deployment.CONF
 
     def provide_ironic(self) -> Any:
         """The Ironic of the scenario."""
@@ -79,6 +86,7 @@ class Fleet(Services):
 
         :param code: the exit code that it must have.
         """
+        self._loads = 0
         printed, said = io.StringIO(), io.StringIO()
         with (
             root_logger.kept(),
@@ -94,6 +102,7 @@ class Fleet(Services):
 
     def check(self) -> dict[str, str]:
         """What the doctor finds: the objects by code; ``rows`` has all of it."""
+        self._loads = 0
         printed, said = io.StringIO(), io.StringIO()
         with (
             root_logger.kept(),
