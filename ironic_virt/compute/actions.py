@@ -224,8 +224,15 @@ def rescue_failed(task: Task, error: Exception) -> Settled:
         system = exceptions.System.UNKNOWN
     if system is exceptions.System.UNKNOWN:
         return Settled(VmState.ERROR)
-    if system is exceptions.System.UNTOUCHED or before is VmState.ERROR:
+    if before is VmState.ERROR:
         return Settled(before)
+    if system is exceptions.System.UNTOUCHED:
+        # A process before this one may have done what the record does not show yet.
+        runs_its_own = _is_deployed(task)
+        if runs_its_own is (before is not VmState.RESCUED):
+            return Settled(before)
+        if not runs_its_own:
+            return Settled(VmState.ERROR)
     # One that was off may have been powered on to get out of the rescue system.
     return Settled(VM_STATES.get(task.power_state(), before))
 

@@ -156,6 +156,18 @@ def test_what_ironic_refuses_leaves_it_as_it_was(
     assert stage.state(uuid) == ("rescued", None)
 
 
+def test_what_a_dead_process_has_rescued_is_not_said_to_run_its_own_system(
+    stage: ServiceStage, node: str, uuid: str
+) -> None:
+    requests(stage).ask("rescue", uuid, password=PASSWORD)
+    stage.fake.set_node(node, provision_state="rescue", maintenance=True)
+    stage.look()
+    assert stage.state(uuid) == ("error", None)
+    stage.fake.set_node(node, maintenance=False)
+    unrescue(stage, uuid)
+    assert stage.state(uuid) == ("active", None)
+
+
 def test_a_node_that_cannot_be_rescued_leaves_a_stopped_instance_stopped(
     stage: ServiceStage, node: str, uuid: str
 ) -> None:
