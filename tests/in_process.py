@@ -8,6 +8,7 @@ keystoneauth1 and requests do has tests of its own, and tests over HTTP.
 
 from __future__ import annotations
 
+import functools
 import json as encoding
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -52,7 +53,7 @@ class InProcessChannel:
         reply = self._fake.handle(
             method,
             unquote(f"/v1{path}"),
-            urlencode(params or {}, doseq=True),
+            _query(tuple((params or {}).items())),
             headers,
             b"" if json is None else encoding.dumps(json).encode(),
             self._url,
@@ -61,3 +62,8 @@ class InProcessChannel:
         if kind in _NO_ANSWER:
             raise exceptions.IronicUnreachable(_NO_ANSWER[kind], method=method, path=path)
         return Answer(reply.status, CaseInsensitiveDict(reply.headers), reply.body)
+
+
+@functools.lru_cache
+def _query(params: tuple[tuple[str, str | Sequence[str]], ...]) -> str:
+    return urlencode(params, doseq=True)

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What must never happen, whatever the weather: checked at each request and each change.
+
+The numbers are those of the invariants in the contributor's guide (architecture).
+"""
+
+from __future__ import annotations
+
+import json as encoding
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import greenlet
+
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.http.connection import Answer
+from ironic_virt.compute.db.records import Instance
+from ironic_virt.compute.states import TaskState
+from ironic_virt.testing.fake_ironic.records import Node
+from tests.simulation.records import Offer
+from tests.simulation.scheduler import Task
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+_LEAVING = (TaskState.DELETING, TaskState.SPAWNING)
+_ASKED_FOR = {
+    "deleted": _LEAVING,
+    "active": _LEAVING,
+    "rebuild": (TaskState.REBUILDING, TaskState.DELETING),
+    "rescue": (TaskState.RESCUING, TaskState.DELETING),
+    "unrescue": (TaskState.UNRESCUING, TaskState.RESCUING, TaskState.DELETING),
+}
+"""What may be wanted of an instance whose node is told to do this."""
+
+MOST_FINDINGS = 5
+
+SEEN_LATE = 900.0
+"""Seconds after which a host has listed a node that was moved, whatever the weather."""
+
+
+class Laws:
+    """Watches a world.
+
+    :ivar findings: what was broken, in sentences.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.findings: list[str] = []
+        # Node to the last time at which it was free.
+        self._free_until: dict[str, float] = {}
+        self._reported: dict[str, frozenset[str]] = {}
+        self._rebuilds: set[tuple[str, str]] = set()
+
+    def found(self, law: str, what: str) -> None:
+        """Take note of a broken law."""
+        if len(self.findings) < MOST_FINDINGS:
+            self.findings.append(f"{law}: {what}")
+            self._world.log(f"FOUND {law}: {what}")
+
+    # -- requests -------------------------------------------------------------
+
+    def sent(self, host: str, method: str, path: str, json: Any) -> None:
+        """A mutating request follows a look that allows it (2, 7)."""
+        if method == "GET" or not path.startswith("/nodes/"):
+            return
+        node = path.split("/")[2]
+        task = greenlet.getcurrent()
+        assert isinstance(task, Task)
+        seen = task.seen.get(node)
+        if seen is None:
+            self.found("2 guard", f"{host} {method} {path} without a look at the node")
+            return
+        carried = seen.get("instance_uuid")
+        if reason := self._world.why_outside(host, seen.get("shard"), seen.get("conductor_group")):
+            # Of the ring, a node stays with the host of its instance.
+            stays = self._world.is_ring and self._world.host_of(carried) == host
+            if not stays:
+                self.found("2 guard", f"{host} {method} {path} though {reason}")
+        if "/states/" in path and task.about is not None and carried != task.about:
+            self.found("7 foreign", f"{host} {method} {path} for {task.about}, it has {carried}")
+
+    def shown(self, host: str, method: str, path: str, answer: Answer) -> None:
+        """Remember what a task has been shown."""
+        task = greenlet.getcurrent()
+        if not isinstance(task, Task) or answer.status != 200 or not path.startswith("/nodes"):
+            return
+        parts = path.split("/")
+        if len(parts) > 3 or (len(parts) == 2 and task.about is None):
+            return
+        try:
+            shown = encoding.loads(answer.body)
+        except ValueError:
+            return
+        for row in shown.get("nodes", [shown]):
+            if isinstance(row.get("uuid"), str):
+                task.seen[row["uuid"]] = row
+
+    def arrives(self, host: str, method: str, path: str, json: Any) -> None:
+        """What Ironic is told is what somebody wants (1, 6, 7)."""
+        if method == "GET":
+            return
+        parts = path.split("/")
+        if parts[1] == "allocations":
+            if method == "DELETE":
+                self._is_leaving(host, parts[2], f"{method} {path}")
+            else:
+                self._are_own(host, json)
+            return
+        node = self._world.fake.bm.store.nodes.get(parts[2]) if len(parts) > 2 else None
+        if parts[1] != "nodes" or node is None:
+            return
+        carried = node.instance_uuid
+        if path.endswith("/states/provision") and carried is not None:
+            row = self._world.instances.rows.get(carried)
+            wanted = _ASKED_FOR.get(json["target"], ())
+            expected = row is not None and (row.task_state in wanted or row.is_deleted)
+            if json["target"] == "deleted":
+                expected = row is not None and self._may_go(row)
+            if not expected:
+                what = f"nobody wants it of {_of(carried, row)}"
+                self.found("7 foreign", f"{host} {method} {path} {json['target']}: {what}")
+        elif path.endswith("/states/power") and self._world.instances.rows.get(carried) is None:
+            self.found("7 foreign", f"{host} {method} {path}: the node has {carried}")
+        elif method == "PATCH" and carried is not None:
+            paths = [one["path"] for one in json if one["op"] == "remove"]
+            if "/instance_uuid" in paths:
+                self._is_leaving(host, carried, f"{method} {path} removes it")
+
+    def _are_own(self, host: str, json: Any) -> None:
+        """Ironic may pick only nodes that are the host's (2); who asks is known by uuid (10)."""
+        if json["uuid"] not in self._world.instances.rows:
+            self.found("10 reservation", f"{host} reserves for {json['uuid']}, which is nobody")
+        for uuid in json["candidate_nodes"]:
+            node = self._world.fake.bm.store.nodes.get(uuid)
+            if node and self._world.why_outside(host, node.shard, node.conductor_group):
+                since = self._world.moved_at.get(uuid, -math.inf)
+                if self._world.scheduler.now - since > SEEN_LATE:
+                    self.found("2 guard", f"{host} has Ironic choose {uuid}, which is not its own")
+
+    def _is_leaving(self, host: str, instance: str, what: str) -> None:
+        row = self._world.instances.rows.get(instance)
+        if row is None or not self._may_go(row):
+            self.found("7 foreign", f"{host} {what}: nobody wants that of {_of(instance, row)}")
+
+    def _may_go(self, row: Instance) -> bool:
+        """Whether its user does not expect it to be there."""
+        return row.task_state in _LEAVING or row.uuid in self._world.users.given_up
+
+    # -- changes in Ironic ----------------------------------------------------
+
+    def changed(self, node: Node, before: str | None) -> None:
+        """A node has changed in Ironic (1, 3).
+
+        :param before: the instance that it had.
+        """
+        self._free_until[node.uuid] = math.inf if is_free(node) else self._last_free(node.uuid)
+        after = node.instance_uuid
+        if after is not None and after != before:
+            carriers = [
+                one for one in self._world.fake.bm.store.nodes if one.instance_uuid == after
+            ]
+            if len(carriers) > 1:
+                self.found("1 one node", f"{after} is on {len(carriers)} nodes")
+        if before is None or before == after or self._world.by_hand:
+            return
+        row = self._world.instances.rows.get(before)
+        if row is None or not self._may_go(row):
+            self.found("1 lost", f"node {node.uuid} has lost {_of(before, row)}")
+
+    def deploys(self, node: Node, before: str) -> None:
+        """A deployment begins (4).
+
+        :param before: the provision state that the node was in.
+        """
+        row = self._world.instances.rows.get(node.instance_uuid or "")
+        if row is None:
+            if not self._world.by_hand:
+                self.found("1 foreign", f"{node.uuid} is deployed for {node.instance_uuid}")
+        elif row.task_state not in (*_LEAVING, TaskState.REBUILDING) and not row.is_deleted:
+            self.found("4 twice", f"{node.uuid} is deployed again, with {_of(row.uuid, row)}")
+        elif row.task_state == TaskState.REBUILDING and before == states.ACTIVE:
+            request = (row.uuid, self._world.requests[row.uuid])
+            if request in self._rebuilds:
+                self.found("4 twice", f"{node.uuid} is rebuilt again for one request")
+            self._rebuilds.add(request)
+
+    def _last_free(self, node: str) -> float:
+        free_until = self._free_until.get(node, -math.inf)
+        return self._world.scheduler.now if free_until == math.inf else free_until
+
+    # -- what a host says -----------------------------------------------------
+
+    def reported(
+        self,
+        host: str,
+        names: Collection[str],
+        offers: Mapping[str, Offer],
+        began: float,
+        failed: str | None,
+    ) -> None:
+        """What a host reports is so (3, 5, 8)."""
+        if not self._world.is_ring:
+            for name in names:
+                owner = self._world.owners.get(name, host)
+                if owner != host and self._world.owned_since.get(name, began) < began:
+                    self.found("11 owner", f"{host} reports {name}, which {owner} has")
+        if failed is None:
+            for name, offer in offers.items():
+                if offer.free and self._free_until.get(name, -math.inf) < began - 1:
+                    self.found("8 available", f"{host} offers {name}, which is not free")
+        for node in self._world.fake.bm.store.nodes:
+            if node.uuid in names or self._world.owners.get(node.uuid) != host:
+                continue
+            since = self._world.moved_at.get(node.uuid, -math.inf)
+            if since > began or self._world.why_outside(host, node.shard, node.conductor_group):
+                continue
+            known = failed is None or node.uuid in self._reported.get(host, ())
+            if known and not self._world.is_ring:
+                self.found("3 vanished", f"{host} does not report {node.uuid} any more")
+        self._reported[host] = frozenset(names)
+
+    def given_up(self, row: Instance) -> None:
+        """An instance that is said to be gone is (3)."""
+        if self._world.fake.bm.store.node_by_instance(row.uuid) is not None:
+            self.found("3 vanished", f"{_of(row.uuid, row)} is said to be gone")
+
+    def said_to_be_gone(self, host: str, name: str) -> None:
+        """A node that is said to be gone is (3)."""
+        if self._world.fake.bm.store.nodes.get(name) is not None:
+            self.found("3 vanished", f"{host} says that {name} is deleted")
+
+    # -- at the end -----------------------------------------------------------
+
+    def settled(self) -> None:
+        """Each server is where its user was told, and as (1, 3, 4)."""
+        store = self._world.fake.bm.store
+        for row in self._world.instances.live():
+            if row.task_state is not None:
+                self.found("13 liveness", f"{_of(row.uuid, row)} is still wanted")
+                continue
+            if row.vm_state == "error":
+                # What several hosts count in common may be gone when it is asked for.
+                if self._world.is_calm and not self._world.layout.pools:
+                    fault = self._world.instances.faults.get(row.uuid)
+                    self.found("4 converges", f"{_of(row.uuid, row)} without a fault: {fault}")
+                continue
+            node = store.node_by_instance(row.uuid)
+            wanted = states.RESCUE if row.vm_state == "rescued" else states.ACTIVE
+            if node is None:
+                self.found("1 lost", f"no node has {_of(row.uuid, row)}")
+            elif node.provision_state != wanted or node.uuid != row.node:
+                where = f"{node.uuid} {node.provision_state}"
+                self.found(
+                    "4 converges", f"{_of(row.uuid, row)}, its record says {row.node}: {where}"
+                )
+
+    def nothing_is_left(self, pristine: Mapping[str, Any]) -> None:
+        """All servers are deleted: nothing of them is left (4, 6, 7, 12)."""
+        for row in self._world.instances.live():
+            fault = self._world.instances.faults.get(row.uuid)
+            self.found("13 liveness", f"{_of(row.uuid, row)} can't be deleted: {fault}")
+        for uuid, before in pristine.items():
+            after = self._world.trace(uuid)
+            if set(after["instance_info"]) == {"traits"}:
+                # Ironic writes them with a reservation; the driver logs that they stay.
+                after["instance_info"] = {}
+            if after != before:
+                left = {key: value for key, value in after.items() if value != before[key]}
+                self.found("4 leaked", f"node {uuid} has kept {left}")
+        if left := self._world.fake.allocations():
+            self.found("4 leaked", f"allocations of {[one['uuid'] for one in left]}")
+
+    def all_offered(self, pools: bool) -> None:
+        """Each free node is offered again, by one host (3)."""
+        free = sum(offer.free for offer in self._world.offers.values())
+        count = len(self._world.fake.bm.store.nodes)
+        if (pools and not free) or (not pools and free != count):
+            self.found("3 vanished", f"{free} of {count} free nodes are offered in the end")
+
+
+def is_free(node: Node) -> bool:
+    """Whether a node could be given an instance."""
+    return (
+        node.instance_uuid is None
+        and node.provision_state == states.AVAILABLE
+        and not node.maintenance
+        and not node.retired
+    )
+
+
+def _of(uuid: str, row: Instance | None) -> str:
+    if row is None:
+        return f"somebody else's {uuid}"
+    return f"{row.name} {uuid} ({row.vm_state}, {row.task_state}, host {row.host})"
+
+
+__all__: Sequence[str] = ("Laws", "is_free")

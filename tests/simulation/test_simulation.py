@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The simulation itself: it repeats itself, finds nothing, and finds what is planted."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.depth import choose
+from tests.simulation import planted
+from tests.simulation.world import simulate
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """What a driver says in a storm is not for whoever watches the logs of tests."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("seed", range(choose(9, 90)))
+def test_nothing_is_found(seed: int) -> None:
+    outcome = simulate(seed)
+    assert outcome.findings == ()
+    assert outcome.operations
+
+
+def test_a_seed_gives_the_same_history_in_any_process() -> None:
+    code = "from tests.simulation.world import simulate; print(simulate({}).digest)"
+
+    def digests(hash_seed: str) -> list[str]:
+        shown = []
+        for seed in (3, 8):
+            done = subprocess.run(
+                [sys.executable, "-c", code.format(seed)],
+                env=os.environ | {"PYTHONHASHSEED": hash_seed},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            shown.append(done.stdout.strip())
+        return shown
+
+    here = [simulate(3).digest, simulate(8).digest]
+    assert digests("1") == digests("2") == here
+    assert here[0] != here[1]
+
+
+@pytest.mark.parametrize("name", ["foreign instance", "silence is absence", "no undo"])
+def test_a_planted_fault_is_found(name: str) -> None:
+    (fault,) = (one for one in planted.FAULTS if one.name == name)
+    assert planted.found_at(fault, 40) is not None

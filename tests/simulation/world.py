@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A deployment in a seed's weather, from its first minute until nothing is left to do."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import random
+import traceback
+import types
+import uuid as uuids
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+from ironic_virt.baremetal.http import negotiation, single_flight
+from ironic_virt.baremetal.inventory import cache
+from ironic_virt.baremetal.waiting import watcher
+from ironic_virt.compute.db.records import Instance
+from ironic_virt.driver import left_volumes, selection
+from ironic_virt.driver.pools import reconciliation
+from ironic_virt.sharding import ownership
+from ironic_virt.testing.fake_ironic import Conductor, Durations, FakeIronic, node_view
+from ironic_virt.testing.fake_ironic.records import Node
+from tests.in_process import InProcessChannel
+from tests.simulation.chaos import Chaos, storms
+from tests.simulation.history import History, Operation
+from tests.simulation.host import HostProcess
+from tests.simulation.laws import Laws
+from tests.simulation.layouts import LAYOUTS, Layout, options
+from tests.simulation.records import Instances, Offer
+from tests.simulation.scheduler import Scheduler, futures_of, threading_of
+from tests.simulation.users import Users
+from tests.simulation.wire import Weather
+
+CALM = 1800.0
+"""Seconds after which no fault comes any more."""
+
+BOUND = 4 * 3600.0
+"""Seconds in which everything then settles."""
+
+_STEP = 30.0
+_THREADED = (
+    *(watcher, cache, single_flight, negotiation, ownership, selection),
+    *(left_volumes, reconciliation),
+)
+"""The modules in which threads wait for each other, or might."""
+_UNMASKED = types.SimpleNamespace(mask_dict_password=lambda info, mask: dict(info))
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a run has shown.
+
+    :ivar findings: what was broken, in sentences.
+    :ivar seconds: of the virtual clock.
+    :ivar faults: how many of each kind there were.
+    """
+
+    seed: int
+    layout: str
+    findings: tuple[str, ...]
+    seconds: float
+    requests: int
+    operations: int
+    faults: dict[str, int]
+    digest: str
+    lines: tuple[str, ...]
+
+
+class World:
+    """All that there is in one run."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.rng = random.Random(f"world {seed}")
+        self.layout: Layout = LAYOUTS[seed % len(LAYOUTS)]
+        self.history = History()
+        self.is_calm = self.rng.random() < 0.1
+        self.is_ring = self.layout.by_ring
+        self.by_hand = False
+        self.moved_at: dict[str, float] = {}
+        self.owners: dict[str, str] = {}
+        self.owned_since: dict[str, float] = {}
+        self.offers: dict[str, Offer] = {}
+        self.requests: dict[str, str] = {}
+        self.disks: dict[str, str | None] = {}
+        # Nothing reads a fault's list but a message.
+        self.faults = types.SimpleNamespace(list=lambda uuid: [])
+        self.fake = self._ironic()
+        self.ironic = InProcessChannel(self.fake, "http://ironic.test")
+        self.scheduler = Scheduler(random.Random(f"scheduler {seed}"), self.fake.advance)
+        self.laws = Laws(self)
+        self.instances = Instances(self._told)
+        self.users = Users(self)
+        self.chaos = Chaos(self)
+        weather = random.Random(f"weather {seed}")
+        names = [f"compute{index + 1}" for index in range(len(self.layout.hosts))]
+        self.weather = Weather(weather, [] if self.is_calm else storms(weather, names, CALM))
+        nodes = self.fake.nodes()
+        self.pristine = {node["uuid"]: self.trace(node["uuid"]) for node in nodes}
+        for node in self.fake.bm.store.nodes:
+            self.laws.changed(node, None)
+        self._store_update = self.fake.bm.store.update
+        self.fake.bm.store.update = self._updated  # type: ignore[method-assign]
+        self.hosts: dict[str, HostProcess] = {}
+        self._ended: list[HostProcess] = []
+        self._names = names
+        self._processes = 0
+
+    def _ironic(self) -> FakeIronic:
+        rng = self.rng
+        slow = Durations(
+            deploy=(30, 400),
+            undeploy=(2, 30),
+            clean=(10, 300),
+            power=(1, 8),
+            rescue=(20, 90),
+            unrescue=(20, 90),
+            allocate=(0, 1),
+        )
+        groups = sorted({group for _, group in self.layout.homes})
+        fake = FakeIronic(
+            durations=slow,
+            conductors=tuple(Conductor(f"conductor-{one or 'default'}", one) for one in groups),
+            wait_states=rng.random() < 0.5,
+            power_follows_deploy=True,
+            seed=self.seed,
+            journal_size=1,
+        )
+        for index in range(rng.randint(2, 6)):
+            shard, group = self.layout.homes[index % len(self.layout.homes)]
+            fake.add_node(resource_class="gold", shard=shard, conductor_group=group, ports=2)
+        return fake
+
+    # -- hosts ----------------------------------------------------------------
+
+    def start_host(self, name: str) -> None:
+        """Start a process of a host; a former one is dead."""
+        self._processes += 1
+        if name in self.hosts:
+            self._ended.append(self.hosts[name])
+        index = int(name.removeprefix("compute")) - 1
+        conf = options(self.layout, index)
+        self.hosts[name] = service = HostProcess(self, name, conf, self._processes)
+        self.log(f"{service.process.name} starts")
+        service.start()
+
+    def is_up(self, host: str) -> bool:
+        """Whether a host's process lives."""
+        return not self.hosts[host].process.dead
+
+    def why_outside(self, host: str, shard: str | None, group: str | None) -> str | None:
+        """Why a node is not one of a host's."""
+        wanted = self.layout.hosts[int(host.removeprefix("compute")) - 1]
+        if "shard_key" in wanted and shard != wanted["shard_key"]:
+            return f"its shard is {shard}"
+        if "conductor_group" in wanted and (group or "") != wanted["conductor_group"]:
+            return f"its group is {group}"
+        return None
+
+    def host_of(self, instance: str | None) -> str | None:
+        """The host that has an instance."""
+        row = self.instances.rows.get(instance or "")
+        return row.host if row is not None else None
+
+    def withdraw(self, host: str) -> None:
+        """Offer nothing of a host any more."""
+        self.offers = {name: one for name, one in self.offers.items() if one.host != host}
+
+    @property
+    def requests_sent(self) -> int:
+        """How many requests processes have sent."""
+        return sum(service.wire.sent for service in (*self.hosts.values(), *self._ended))
+
+    # -- places ---------------------------------------------------------------
+
+    def choose(self, tried: set[str | None] | frozenset[str | None] = frozenset()) -> str | None:
+        """A free node, or a pool with a free place, as last reported."""
+        claimed = {one.node for one in self.instances.live()}
+        free = [
+            name
+            for name, offer in sorted(self.offers.items())
+            if offer.free and name not in claimed and name not in tried and self.is_up(offer.host)
+        ]
+        return self.rng.choice(free) if free else None
+
+    def place(self, chosen: str) -> dict[str, Any]:
+        """What the record of an instance gets with it."""
+        offer = self.offers[chosen]
+        if self.layout.pools:
+            offer.free -= 1
+            return {"host": offer.host, "node": None, "pool": chosen}
+        return {"host": offer.host, "node": chosen, "pool": None}
+
+    def new_uuid(self) -> str:
+        """A random one, of this seed."""
+        return str(uuids.UUID(int=self.rng.getrandbits(128), version=4))
+
+    # -- what happens ---------------------------------------------------------
+
+    def log(self, line: str) -> None:
+        """Add a line to the history."""
+        self.history.add(self.scheduler.now, line)
+
+    @contextlib.contextmanager
+    def a_hand(self, what: str) -> Iterator[None]:
+        """Somebody else changes something in Ironic."""
+        self.log(f"somebody: {what}")
+        self.by_hand = True
+        try:
+            yield
+        finally:
+            self.by_hand = False
+
+    def _updated(self, row: Any, **changes: Any) -> None:
+        if not isinstance(row, Node):
+            self._store_update(row, **changes)
+            return
+        had, was, power = row.instance_uuid, row.provision_state, row.power_state
+        self._store_update(row, **changes)
+        now = (row.instance_uuid, row.provision_state, row.power_state)
+        self.laws.changed(row, had)
+        if now == (had, was, power):
+            return
+        self.log(f"Ironic: {row.uuid} has {now[0]}, {now[1]}, {now[2]}")
+        if now[1] == "deploying" and was in ("available", "active", "deploy failed", "error"):
+            self.laws.deploys(row, was)
+            self.disks[row.uuid] = None
+        elif now[1] == "active" and was in ("deploying", "wait call-back"):
+            self.disks[row.uuid] = row.instance_info.get("image_source")
+        elif now[1] == "deleting":
+            self.disks[row.uuid] = None
+
+    def _told(self, before: Instance, how: str, vm_state: str) -> None:
+        if before.task_state is None:
+            self.laws.given_up(before)
+        else:
+            self.users.told(before, how, vm_state)
+
+    def own(self, name: str, host: str) -> None:
+        """Write down that a node's record is a host's."""
+        if self.owners.get(name) != host:
+            self.owners[name] = host
+            self.owned_since[name] = self.scheduler.now
+
+    def look(self, row: Instance) -> None:
+        """Compare what a user was told with what Ironic has."""
+        # After what was told just now.
+        now = self.scheduler.now + 1e-6
+        if row.is_deleted or row.vm_state not in ("active", "stopped", "rescued"):
+            return
+        node = self.fake.bm.store.node_by_instance(row.uuid)
+        if node is None:
+            self.laws.found("1 lost", f"no node has {row.name} {row.uuid} as {row.vm_state}")
+            return
+        if node.provision_state not in ("active", "rescue"):
+            return
+        if (node.provision_state == "rescue") != (row.vm_state == "rescued"):
+            what = f"{row.name} {row.uuid} is told to be {row.vm_state}"
+            self.laws.found("4 told", f"{what}, its node is {node.provision_state}")
+        seen = {
+            "image": self.disks.get(node.uuid),
+            "rescued": node.provision_state == "rescue",
+        }
+        if node.target_power_state is None or self.is_calm:
+            seen["power"] = str(node.power_state).removeprefix("power ")
+        self.history.ended(Operation("look", row.uuid, now, now, value=seen))
+        self.history.held(node.uuid, Operation("look", row.uuid, now, now, value=row.uuid))
+
+    def trace(self, uuid: str) -> dict[str, Any]:
+        """All that an instance may leave on a node."""
+        node = self.fake.node(uuid)
+        kept = (
+            *("provision_state", "instance_uuid", "instance_info", "instance_name"),
+            *("maintenance", "reservation", "allocation_uuid", "lessee", "owner"),
+        )
+        return {key: node[key] for key in kept} | {"vifs": self.fake.vifs(uuid)}
+
+    # -- the run --------------------------------------------------------------
+
+    def run(self) -> None:
+        """Let all of it happen."""
+        for name in self._names:
+            self.start_host(name)
+        self.chaos.begin(CALM)
+        self.users.begin(CALM)
+        self.scheduler.run(CALM)
+        self.chaos.end()
+        self._settle("after the last fault")
+        self.laws.settled()
+        for _ in range(3):
+            self.chaos.repair()
+            if not self.users.delete_all():
+                break
+            self._settle("after all were deleted")
+        self.chaos.repair()
+        self.scheduler.run(self.scheduler.now + 300)
+        self.laws.nothing_is_left(self.pristine)
+        self.laws.all_offered(self.layout.pools)
+        for one in self.history.unexplained():
+            self.laws.found("history", one)
+
+    def _settle(self, when: str) -> None:
+        bound = self.scheduler.now + BOUND
+        while not self._is_quiet():
+            self.scheduler.run(self.scheduler.now + _STEP)
+            if self.scheduler.now > bound:
+                busy = [str(one.name) for one in self.instances.live() if one.task_state]
+                self.laws.found("13 liveness", f"{when} not all has settled: {busy}")
+                return
+
+    def _is_quiet(self) -> bool:
+        busy = any(one.task_state for one in self.instances.live())
+        in_flight = any(service.in_flight for service in self.hosts.values())
+        return not busy and not in_flight and self.fake.bm.timeline.next_due() is None
+
+
+def simulate(seed: int) -> Outcome:
+    """Run one seed.  Nothing but the seed decides what happens."""
+    world = World(seed)
+    threading, futures = threading_of(world.scheduler), futures_of(world.scheduler)
+    with contextlib.ExitStack() as stack:
+        for module in _THREADED:
+            stack.enter_context(mock.patch.object(module, "threading", threading))
+        stack.enter_context(mock.patch.object(single_flight, "futures", futures))
+        # A third of all the time, and nothing here depends on it.
+        stack.enter_context(mock.patch.object(node_view, "strutils", _UNMASKED))
+        try:
+            world.run()
+        except Exception as error:
+            # In a task, or of ours.
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            world.laws.found("error", f"{error!r} at {where.filename}:{where.lineno}")
+        finally:
+            world.scheduler.close()
+    return Outcome(
+        seed,
+        world.layout.name,
+        tuple(world.laws.findings),
+        world.scheduler.now,
+        world.requests_sent,
+        sum(map(len, world.history.operations.values())),
+        dict(world.weather.met + world.chaos.met),
+        world.history.digest,
+        tuple(world.history.lines),
+    )
