@@ -26,6 +26,10 @@ BENCH_ARGS ?=
 # The releases of OpenStack to try, all if empty, and what else to hand to that.
 RELEASE ?=
 RELEASES_ARGS ?=
+# How many seeds are simulated, or the one whose history is shown, and what else to hand to that.
+SEEDS ?= 1000
+SEED ?=
+SIMULATE_ARGS ?=
 # The Ironic that the demo talks to: fake or real.
 IRONIC ?= fake
 
@@ -53,7 +57,12 @@ demo: $(DEMO)/.made-$(DIGEST) ## Build three servers on a fake Ironic; IRONIC=re
 .PHONY: test
 test: $(DEV)/.made-$(DIGEST) ## Run the unit and functional tests
 	$(DEV)/bin/python -m pytest -n $(JOBS) --dist worksteal tests/unit tests/functional \
-		$(PYTEST_ARGS)
+		tests/simulation $(PYTEST_ARGS)
+
+.PHONY: simulate
+simulate: $(DEV)/.made-$(DIGEST) ## Simulate SEEDS=1000 deployments in storms; SEED=7: replay one
+	$(DEV)/bin/python -m tests.simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) \
+		$(SIMULATE_ARGS)
 
 .PHONY: conformance
 conformance: $(DEV)/.made-$(DIGEST) ## Ask the fake and the real Ironic the same questions
@@ -111,7 +120,7 @@ pythons: $(UV)/.made-$(DIGEST) ## Run the unit tests with each Python that is th
 .PHONY: nightly
 nightly: export IRONIC_VIRT_TEST_DEPTH := nightly
 nightly: ## Run every lane whole, with long histories and all databases: hours
-	$(MAKE) --keep-going lint docs test databases conformance integration nova \
+	$(MAKE) --keep-going lint docs test simulate databases conformance integration nova \
 		nova-deployment dist-check floors pythons releases
 
 # What people read; tests misspell things on purpose.

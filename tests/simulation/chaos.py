@@ -179,7 +179,7 @@ class Chaos:
         self._world.users.switched(row, power)
 
     def _move(self, node: Node) -> None:
-        """An operator gives a free node to another shard and group, and its record too."""
+        """An operator gives a free node to another shard and group; its record may follow late."""
         homes = self._world.layout.homes
         if not is_free(node) or len(homes) < 2:
             return
@@ -189,7 +189,8 @@ class Chaos:
         self._world.moved_at[node.uuid] = self._world.scheduler.now
         world = self._world
         to = [one for one in world.hosts if not world.why_outside(one, shard, group)]
-        world.own(node.uuid, to[0])
+        late = self._rng.choice([0.0, 600.0])
+        self._later(late, lambda: world.own(node.uuid, to[0]))
 
     # -- the end --------------------------------------------------------------
 

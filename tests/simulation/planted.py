@@ -94,8 +94,12 @@ def _foreign_shard(stack: contextlib.ExitStack) -> None:
 
 @_fault("the guard does not look which instance the node has")
 def _foreign_instance(stack: contextlib.ExitStack) -> None:
-    _instead(stack, Ownership, "check", _nothing)
-    _instead(stack, TearDown, "_unused", lambda self, node, instance: node)
+    check = Ownership.check
+
+    def of_place_only(self: Ownership, node: Any, *, instance: str, carries: str | None) -> None:
+        check(self, node, instance=instance, carries=node.instance_uuid)
+
+    _instead(stack, Ownership, "check", of_place_only)
 
 
 @_fault("nodes whose record another host has are reported, too")
@@ -141,8 +145,6 @@ def _silence_is_deleted(stack: contextlib.ExitStack) -> None:
         return False
 
     _instead(stack, ComputeNodes, "is_deleted", is_deleted)
-    # So that nodes are asked for at all.
-    _silence_is_no_nodes(stack)
 
 
 @_fault("a power state that can't be read means that the instance is gone")
