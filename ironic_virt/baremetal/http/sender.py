@@ -238,7 +238,7 @@ class Sender:
             self._guard()
         start = time.monotonic()
         line = f"{method} {path or '/v1'}"
-        if params:
+        if params and LOG.isEnabledFor(logging.DEBUG):
             line += "?" + urllib.parse.unquote(urllib.parse.urlencode(params))
         try:
             answer = self._channel.send(
