@@ -31,7 +31,6 @@ from ironic_virt.driver.deploy import instance_info, rebuild_info
 from ironic_virt.driver.deploy.spawn import Spawn
 from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.network import Network
-from ironic_virt.driver.pools.reconciliation import Reconciliation
 from ironic_virt.driver.power import Power
 from ironic_virt.sharding.ownership import Ownership
 from ironic_virt.sharding.selector import TargetSet
@@ -224,14 +223,6 @@ def _another_reservation(stack: contextlib.ExitStack) -> None:
         return create(self, f"{uuid[:-4]}0000", **more)
 
     _instead(stack, Allocations, "create", another)
-
-
-@_fault("allocations of instances that exist are given up")
-def _reservations_go(stack: contextlib.ExitStack) -> None:
-    def find(self: Reconciliation) -> dict[str, Any]:
-        return {one.uuid: one for one in self._site.client.allocations.listed()}
-
-    _instead(stack, Reconciliation, "_find", find)
 
 
 # -- done before it is done ---------------------------------------------------

@@ -26,6 +26,7 @@ LATEST = 20.0
 _LOCKED = (
     "Node {} is locked by host conductor-9, please retry after the current operation is completed."
 )
+_IMPORTANT = ("instance_uuid", "provision_state", "power_state", "shard", "conductor_group")
 _STATUSES = {"401": 401, "403": 403, "409": 409, "500": 500, "502": 502, "503": 503}
 
 KINDS = (
@@ -236,7 +237,8 @@ class Wire:
         rows = [row for row in rows if isinstance(row, dict) and row]
         if rows:
             row = self._rng.choice(rows)
-            field = self._rng.choice(sorted(row))
+            important = [field for field in _IMPORTANT if field in row]
+            field = self._rng.choice(self._rng.choice([important, []]) or sorted(row))
             if self._rng.random() < 0.5:
                 del row[field]
             else:
