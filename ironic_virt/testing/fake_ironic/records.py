@@ -90,6 +90,16 @@ class Node:
 
 
 @dataclasses.dataclass(slots=True, eq=False)
+class Chassis:
+    id: int
+    uuid: str
+    created_at: str
+    description: str | None = None
+    extra: Json = dataclasses.field(default_factory=lambda: EMPTY)
+    updated_at: str | None = None
+
+
+@dataclasses.dataclass(slots=True, eq=False)
 class Port:
     id: int
     uuid: str

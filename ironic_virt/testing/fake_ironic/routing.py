@@ -12,6 +12,7 @@ import werkzeug.routing
 from ironic_virt.testing.fake_ironic import errors
 from ironic_virt.testing.fake_ironic.api import (
     allocations,
+    chassis,
     node_parts,
     node_patch,
     node_states,
@@ -36,6 +37,7 @@ _MODULES: tuple[Any, ...] = (
     portgroups,
     volumes,
     allocations,
+    chassis,
     services,
 )
 

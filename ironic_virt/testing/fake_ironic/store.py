@@ -20,6 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ironic_virt.testing.fake_ironic import clock as _clock
 from ironic_virt.testing.fake_ironic.records import (
     Allocation,
+    Chassis,
     HistoryEvent,
     Node,
     Port,
@@ -96,6 +97,7 @@ class Store:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self.nodes: Table[Node] = Table()
+        self.chassis: Table[Chassis] = Table()
         self.ports: Table[Port] = Table()
         self.portgroups: Table[Portgroup] = Table()
         self.connectors: Table[VolumeConnector] = Table()

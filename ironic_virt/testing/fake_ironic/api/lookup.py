@@ -5,7 +5,7 @@
 from typing import Any
 
 from ironic_virt.testing.fake_ironic import checks, errors, versions
-from ironic_virt.testing.fake_ironic.records import Allocation, Node, Port, Portgroup
+from ironic_virt.testing.fake_ironic.records import Allocation, Chassis, Node, Port, Portgroup
 from ironic_virt.testing.fake_ironic.web import Request
 
 
@@ -37,6 +37,13 @@ def find_parent(request: Request, ident: str) -> Node:
     if node is None:
         raise errors.not_found("Portgroup None could not be found.")
     return node
+
+
+def find_chassis(request: Request, uuid: str, missing: int = 404) -> Chassis:
+    chassis = request.bm.store.chassis.get(uuid)
+    if chassis is None:
+        raise errors.ApiError(missing, f"Chassis {uuid} could not be found.")
+    return chassis
 
 
 def _find(table: Any, ident: str) -> Any:

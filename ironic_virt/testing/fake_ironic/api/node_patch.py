@@ -6,7 +6,7 @@ from typing import Any
 
 from ironic_virt.testing.fake_ironic import checks, errors, patching, states, versions
 from ironic_virt.testing.fake_ironic.api import node_schema
-from ironic_virt.testing.fake_ironic.api.lookup import find_node
+from ironic_virt.testing.fake_ironic.api.lookup import find_chassis, find_node
 from ironic_virt.testing.fake_ironic.api.nodes import check_unique
 from ironic_virt.testing.fake_ironic.node_view import renderer
 from ironic_virt.testing.fake_ironic.patching import Patch
@@ -114,8 +114,10 @@ def _changes(node: Node, patch: Patch) -> dict[str, Any]:
 
 def _check_links(request: Request, node: Node, ident: str, changes: dict[str, Any]) -> None:
     """Checks that Ironic's API does itself, before it asks a conductor."""
+    if node.chassis_uuid and "chassis_uuid" in changes and not changes["chassis_uuid"]:
+        request.require(versions.UNSET_CHASSIS, errors.not_acceptable())
     if changes.get("chassis_uuid"):
-        raise errors.invalid(f"Chassis {changes['chassis_uuid']} could not be found.")
+        find_chassis(request, changes["chassis_uuid"], 400)
     request.bm.check_served(
         changes.get("driver", node.driver),
         changes.get("conductor_group", node.conductor_group),

@@ -6,7 +6,7 @@ from typing import Any
 
 from ironic_virt.testing.fake_ironic import checks, errors, node_query, paging, states, versions
 from ironic_virt.testing.fake_ironic.api import node_schema
-from ironic_virt.testing.fake_ironic.api.lookup import find_node
+from ironic_virt.testing.fake_ironic.api.lookup import find_chassis, find_node
 from ironic_virt.testing.fake_ironic.node_view import (
     DEFAULT_FIELDS,
     check_list_fields,
@@ -26,7 +26,7 @@ _SORTABLE = fields_of(Node) - {
 }
 
 
-def list_nodes(request: Request) -> Answer:
+def list_nodes(request: Request, chassis: str | None = None) -> Answer:
     given = request.arguments(
         {
             **node_query.FILTERS,
@@ -35,6 +35,8 @@ def list_nodes(request: Request) -> Answer:
             "detail": checks.boolean,
         }
     )
+    if chassis is not None:
+        given["chassis_uuid"] = checks.uuid("chassis_uuid", chassis)
     fields, detail = given["fields"], given["detail"]
     if fields is not None:
         request.require(versions.FIELDS, errors.not_acceptable())
@@ -79,6 +81,8 @@ def _list(
         check_list_fields(fields)
     if sort_key not in _SORTABLE:
         raise errors.invalid(f'The sort_key value "{sort_key}" is an invalid field for sorting')
+    if given["chassis_uuid"]:
+        find_chassis(request, given["chassis_uuid"])
     nodes = paging.page(
         bm.store.nodes,
         node_query.matcher(given),
@@ -150,7 +154,7 @@ def create_node(request: Request) -> Answer:
         )
     values["conductor_group"] = values.get("conductor_group", "").lower()
     if values.get("chassis_uuid"):
-        raise errors.invalid(f"Chassis {values['chassis_uuid']} could not be found.")
+        find_chassis(request, values["chassis_uuid"], 400)
     bm.check_served(values["driver"], values["conductor_group"], 400)
     if values.get("parent_node"):
         node_schema.find_linked(request, values["parent_node"], values.get("owner"))

@@ -236,13 +236,7 @@ def show_shard(request: Request, name: str) -> Answer:
     raise errors.not_found("The resource could not be found.")
 
 
-def list_chassis(request: Request) -> Answer:
-    """There are none."""
-    return Answer(body={"chassis": []})
-
-
 ROUTES = (
-    ("/chassis", {"GET": list_chassis}),
     ("/shards/<name>", {"GET": show_shard}),
     ("/conductors", {"GET": list_conductors}),
     ("/conductors/<hostname>", {"GET": show_conductor}),

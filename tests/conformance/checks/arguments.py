@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Arguments in the query that a request does not have, and values that are empty."""
+
+from typing import Any
+
+from tests.conformance.registry import check, check_each
+from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
+
+MAC = "02:00:00:00:00:01"
+
+# Method, path, body.
+ASKED: tuple[tuple[str, str, Any], ...] = (
+    ("GET", "/", None),
+    ("GET", "/v1", None),
+    ("GET", "/v1/nodes/{node}", None),
+    ("GET", "/v1/nodes/{node}/states", None),
+    ("GET", "/v1/nodes/{node}/states/console", None),
+    ("GET", "/v1/nodes/{node}/vifs", None),
+    ("GET", "/v1/nodes/{node}/traits", None),
+    ("GET", "/v1/nodes/{node}/validate", None),
+    ("GET", "/v1/nodes/{node}/history", None),
+    ("GET", "/v1/nodes/{node}/inventory", None),
+    ("GET", "/v1/nodes/{node}/children", None),
+    ("GET", "/v1/nodes/{node}/ports", None),
+    ("GET", "/v1/nodes/{node}/portgroups", None),
+    ("GET", "/v1/nodes/{node}/volume", None),
+    ("GET", "/v1/nodes/{node}/volume/targets", None),
+    ("GET", "/v1/nodes/{node}/allocation", None),
+    ("GET", "/v1/nodes/{node}/bios", None),
+    ("GET", "/v1/nodes/{node}/firmware", None),
+    ("GET", "/v1/nodes/{node}/management/boot_device", None),
+    ("GET", "/v1/nodes/{node}/management/boot_device/supported", None),
+    ("GET", "/v1/ports/{port}", None),
+    ("GET", "/v1/portgroups", None),
+    ("GET", "/v1/volume", None),
+    ("GET", "/v1/volume/connectors", None),
+    ("GET", "/v1/conductors/conductor-1", None),
+    ("GET", "/v1/drivers", None),
+    ("GET", "/v1/drivers/fake-hardware", None),
+    ("POST", "/v1/nodes", {"driver": "fake-hardware"}),
+    ("POST", "/v1/ports", {"node_uuid": "{node}", "address": "02:00:00:00:00:02"}),
+    ("POST", "/v1/portgroups", {"node_uuid": "{node}"}),
+    ("POST", "/v1/allocations", {"resource_class": "x"}),
+    ("POST", "/v1/nodes/{node}/vifs", {"id": "11111111-2222-4333-8444-555555555555"}),
+    ("PATCH", "/v1/nodes/{node}", [{"op": "add", "path": "/extra/a", "value": 1}]),
+    ("PATCH", "/v1/ports/{port}", [{"op": "add", "path": "/extra/a", "value": 1}]),
+    ("PUT", "/v1/nodes/{node}/states/power", {"target": "power on"}),
+    ("PUT", "/v1/nodes/{node}/states/provision", {"target": "manage"}),
+    ("PUT", "/v1/nodes/{node}/states/console", {"enabled": False}),
+    ("PUT", "/v1/nodes/{node}/states/boot_mode", {"target": "uefi"}),
+    ("PUT", "/v1/nodes/{node}/states/secure_boot", {"target": True}),
+    ("PUT", "/v1/nodes/{node}/traits", {"traits": []}),
+    ("PUT", "/v1/nodes/{node}/traits/CUSTOM_A", None),
+    ("PUT", "/v1/nodes/{node}/maintenance", {"reason": "x"}),
+    ("PUT", "/v1/nodes/{node}/management/boot_device", {"boot_device": "pxe"}),
+    ("DELETE", "/v1/nodes/{node}/maintenance", None),
+    ("DELETE", "/v1/nodes/{node}/traits", None),
+    ("DELETE", "/v1/nodes/{node}/traits/CUSTOM_B", None),
+    ("DELETE", "/v1/nodes/{node}/vifs/11111111-2222-4333-8444-555555555555", None),
+    ("DELETE", "/v1/ports/{port}", None),
+    ("DELETE", "/v1/portgroups/{group}", None),
+    ("DELETE", "/v1/allocations/{node}", None),
+    ("DELETE", "/v1/volume/targets/{node}", None),
+    ("DELETE", "/v1/nodes/{node}", None),
+)
+
+
+@check_each(*((f"{method} {path}", method, path, body) for method, path, body in ASKED))
+def _(ironic: IronicUnderTest, what: str, method: str, path: str, body: Any) -> None:
+    """what {} says to an argument that it does not have"""
+    node = ironic.node(traits=["CUSTOM_B"])
+    port = ironic.port(node, MAC)
+    with ironic.unrecorded():
+        group = ironic.post("/v1/portgroups", {"node_uuid": node, "name": "g"}).body["uuid"]
+    names = {"node": node, "port": port, "group": group}
+    if isinstance(body, dict):
+        body = {
+            key: value.format(**names) if isinstance(value, str) else value
+            for key, value in body.items()
+        }
+    ironic.request(method, f"{path.format(**names)}?colour=red", body, expect=ANY)
+    ironic.get(f"/v1/nodes/{node}", expect=ANY)
+    ironic.get("/v1/ports", expect=ANY)
+
+
+NODE_FIELDS = (
+    *("name", "instance_uuid", "owner", "lessee", "resource_class", "conductor_group", "shard"),
+    *("description", "parent_node", "chassis_uuid", "driver", "properties", "extra"),
+    *("driver_info", "instance_info", "network_data", "automated_clean", "maintenance"),
+    *("retired", "retired_reason", "protected_reason", "network_interface", "power_interface"),
+    *("instance_name", "disable_power_off", "bios_interface", "uuid"),
+)
+
+
+@check_each(*NODE_FIELDS)
+def _(ironic: IronicUnderTest, field: str) -> None:
+    """a node whose {} is null or empty"""
+    node = ironic.node()
+    for value in (None, "", {}, " "):
+        change = {"op": "replace", "path": f"/{field}", "value": value}
+        ironic.patch(f"/v1/nodes/{node}", change, expect=ANY)
+        values = {"uuid": ironic.uuid(), "driver": "fake-hardware", field: value}
+        ironic.post("/v1/nodes", values, expect=ANY)
+
+
+@check_each(
+    *("instance_uuid", "provision_state", "driver", "resource_class", "fault", "owner", "lessee"),
+    *("conductor_group", "conductor", "project", "description_contains", "shard", "parent_node"),
+    *("chassis_uuid", "associated", "maintenance", "sharded", "marker", "limit", "sort_key"),
+    *("sort_dir", "fields", "detail", "instance_name", "include_children", "retired"),
+)
+def _(ironic: IronicUnderTest, name: str) -> None:
+    """a list of nodes whose argument {} is empty"""
+    ironic.node(owner="o", shard="s")
+    ironic.get(f"/v1/nodes?{name}=", expect=ANY)
+    ironic.get(f"/v1/nodes?{name}=&{name}=", expect=ANY)
+
+
+@check_each("node", "node_uuid", "address", "portgroup", "shard", "marker", "sort_key", "fields")
+def _(ironic: IronicUnderTest, name: str) -> None:
+    """a list of ports whose argument {} is empty"""
+    ironic.port(ironic.node())
+    ironic.get(f"/v1/ports?{name}=", expect=ANY)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """ports and port groups are sorted by their node"""
+    for number in (1, 2):
+        node = ironic.node()
+        ironic.port(node, f"02:00:00:00:00:0{number}")
+        ironic.post("/v1/portgroups", {"uuid": ironic.uuid(), "node_uuid": node})
+    for kind in ("ports", "portgroups", "volume/connectors", "volume/targets", "allocations"):
+        ironic.get(f"/v1/{kind}?sort_key=node_uuid&sort_dir=desc", expect=ANY)
+        ironic.get(f"/v1/{kind}?sort_key=node_id", expect=ANY)
+
+
+@check_each("clean", "service")
+def _(ironic: IronicUnderTest, kind: str) -> None:
+    """{} steps that do not exist"""
+    node = ironic.active_node() if kind == "service" else ironic.node(provision_state="manageable")
+    for step in (
+        {"interface": "deploy", "step": "nothing"},
+        {"interface": "nothing", "step": "nothing"},
+        {"interface": "deploy", "step": ""},
+        {"interface": "deploy"},
+        {},
+    ):
+        steps = {f"{kind}_steps": [step]}
+        ironic.provision(node, kind, expect=ANY, **steps)
+        ironic.get(f"/v1/nodes/{node}", expect=ANY)
+        ironic.set_node(node, provision_state="active" if kind == "service" else "manageable")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a port is not patched by its MAC address"""
+    ironic.port(ironic.node(), MAC)
+    change = {"op": "add", "path": "/extra/a", "value": 1}
+    for name in (MAC, "malformed:uuid", "unknown"):
+        ironic.patch(f"/v1/ports/{name}", change, expect=ANY)
+        ironic.get(f"/v1/ports/{name}", expect=ANY)
+        ironic.delete(f"/v1/ports/{name}", expect=ANY)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """the ports of a port group have one physical network"""
+    node = ironic.node()
+    with ironic.unrecorded():
+        group = ironic.post("/v1/portgroups", {"node_uuid": node, "name": "g"}).body["uuid"]
+    port = ironic.port(node, MAC, portgroup_uuid=group, physical_network="a")
+    new = {"node_uuid": node, "address": "02:00:00:00:00:02", "portgroup_uuid": group}
+    ironic.post("/v1/ports", {**new, "physical_network": "b"}, expect=ANY)
+    ironic.post("/v1/ports", new, expect=ANY)
+    second = ironic.port(node, "02:00:00:00:00:03", physical_network="b")
+    ironic.patch(
+        f"/v1/ports/{second}",
+        {"op": "add", "path": "/portgroup_uuid", "value": group},
+        expect=ANY,
+    )
+    ironic.set_node(node, provision_state="manageable")
+    ironic.patch(
+        f"/v1/ports/{second}",
+        {"op": "add", "path": "/portgroup_uuid", "value": group},
+        expect=ANY,
+    )
+    third = ironic.port(node, "02:00:00:00:00:04", physical_network="a", portgroup_uuid=group)
+    other = {"op": "replace", "path": "/physical_network", "value": "b"}
+    ironic.patch(f"/v1/ports/{third}", other, expect=ANY)
+    ironic.patch(f"/v1/ports/{third}", {"op": "remove", "path": "/physical_network"}, expect=ANY)
+    ironic.delete(f"/v1/ports/{third}")
+    ironic.patch(f"/v1/ports/{port}", other, expect=ANY)
+
+
+@check_each("1.23", "1.24")
+def _(ironic: IronicUnderTest, version: str) -> None:
+    """the port groups of a node, in detail, at version {}"""
+    node = ironic.node()
+    for path in ("", "/detail"):
+        ironic.get(f"/v1/nodes/{node}/portgroups{path}", version=version, expect=ANY)
+        ironic.get(f"/v1/nodes/nothing/portgroups{path}", version=version, expect=ANY)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """the ways to a console: the new one and the one that tempest knows"""
+    node = ironic.node(instance_info=IMAGE)
+    for path in ("console", "states/console"):
+        for version in ("1.1", "1.115"):
+            ironic.get(f"/v1/nodes/{node}/{path}", version=version, expect=ANY)
