@@ -14,6 +14,7 @@ DIGEST := $(shell cat setup.py setup.cfg pyproject.toml | cksum | cut -d' ' -f1)
 DEV := $(ENVS)/dev
 DEMO := $(ENVS)/demo
 NOVA := $(ENVS)/nova
+TEMPEST := $(ENVS)/tempest
 DEPLOYMENT := $(ENVS)/nova-deployment
 UV := $(ENVS)/uv
 IN_DEV := PATH="$(CURDIR)/$(DEV)/bin:$$PATH"
@@ -30,7 +31,7 @@ RELEASES_ARGS ?=
 SEEDS ?= 1000
 SEED ?=
 SIMULATE_ARGS ?=
-# The Ironic that the demo talks to: fake or real.
+# The Ironic that the demo and tempest talk to: fake or real.
 IRONIC ?= fake
 
 .PHONY: help
@@ -38,7 +39,7 @@ help: ## Show this list
 	@printf 'Targets:\n'
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) \
 	| while IFS=$$'\t' read -r target text; do printf '  %-16s %s\n' "$$target" "$$text"; done
-	@printf '\nVariables: PYTHON (an interpreter), JOBS (test processes), PYTEST_ARGS,\n  BENCH_ARGS, IRONIC (of demo), RELEASE.\n'
+	@printf '\nVariables: PYTHON (an interpreter), JOBS (test processes), PYTEST_ARGS,\n  BENCH_ARGS, IRONIC (of demo, tempest), RELEASE.\n'
 
 # $(call copy_of_checkout,DIRECTORY): what git knows of it, as it is here, and git's own part.
 # What a build leaves beside its sources hides the installed metadata, for as long as it is
@@ -67,6 +68,10 @@ simulate: $(DEV)/.made-$(DIGEST) ## Simulate SEEDS=1000 deployments in storms; S
 .PHONY: conformance
 conformance: $(DEV)/.made-$(DIGEST) ## Ask the fake and the real Ironic the same questions
 	$(DEV)/bin/python -m pytest -n 2 -p no:randomly tests/conformance $(PYTEST_ARGS)
+
+.PHONY: tempest
+tempest: $(TEMPEST)/.made-$(DIGEST) ## Run OpenStack's own API tests on the fake; IRONIC=real: on a real one
+	$(TEMPEST)/bin/python -m tests.tempest --ironic $(IRONIC)
 
 .PHONY: integration
 integration: $(DEV)/.made-$(DIGEST) ## Run the tests that need the real Ironic and MariaDB
@@ -120,7 +125,7 @@ pythons: $(UV)/.made-$(DIGEST) ## Run the unit tests with each Python that is th
 .PHONY: nightly
 nightly: export IRONIC_VIRT_TEST_DEPTH := nightly
 nightly: ## Run every lane whole, with long histories and all databases: hours
-	$(MAKE) --keep-going lint docs test simulate databases conformance integration nova \
+	$(MAKE) --keep-going lint docs test simulate databases conformance tempest integration nova \
 		nova-deployment dist-check floors pythons releases
 
 # What people read; tests misspell things on purpose.
@@ -223,6 +228,9 @@ endef
 
 $(DEV)/.made-$(DIGEST):
 	$(call environment,$(strip test,lint,docs))
+
+$(TEMPEST)/.made-$(DIGEST):
+	$(call environment,tempest)
 
 $(DEMO)/.made-$(DIGEST):
 	$(call environment,demo)

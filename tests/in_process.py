@@ -20,6 +20,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.http.connection import Answer
 from ironic_virt.testing.fake_ironic import FakeIronic
 
+_JSON = "application/json"
 _NO_ANSWER = {
     "reset": "Connection reset by peer",
     "lost": "Connection reset by peer",
@@ -46,7 +47,7 @@ class InProcessChannel:
         timeout: float | None = None,
     ) -> Answer:
         """Have the fake answer a request."""
-        headers = CaseInsensitiveDict({"Accept": "application/json"})
+        headers = CaseInsensitiveDict({"Accept": _JSON, "Content-Type": _JSON})
         if version is not None:
             headers["X-OpenStack-Ironic-API-Version"] = version
             headers["OpenStack-API-Version"] = f"baremetal {version}"

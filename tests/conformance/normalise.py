@@ -5,7 +5,8 @@
 What differs by nature is replaced by a placeholder: identifiers, by the order
 in which they turn up, so that it still shows which are the same; times; the
 server's own address; durations; what a conductor notes down for itself; the
-order of names that come out of a set.  Nothing else is touched or left out.
+order of names that come out of a set.  Left out is what the fake does not have
+from the list of resources, and nothing else.
 """
 
 import re
@@ -22,6 +23,14 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?")
 _NOTES = "driver_internal_info"
 # How long something took in whole seconds: a busy machine takes longer.
 _DURATION = "duration_seconds"
+
+# Resources of Ironic that the fake does not have, and so does not name in ``/v1``.
+_NOT_OFFERED = frozenset(
+    {
+        *("continue_inspection", "deploy_templates", "events", "heartbeat", "inspection_rules"),
+        *("lookup", "runbooks"),
+    }
+)
 
 LEFT_OUT_HEADERS = frozenset(
     {
@@ -57,10 +66,12 @@ class Normaliser:
         if isinstance(value, list):
             return [self.value(item) for item in value]
         if isinstance(value, dict):
+            left_out = _NOT_OFFERED if "media_types" in value else ()
             return {
                 self.text(name): self._member(name, item)
                 # The order of members means nothing, so it may not decide on placeholders.
                 for name, item in sorted(value.items())
+                if name not in left_out
             }
         return value
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
-from werkzeug.datastructures import Headers
+from werkzeug.datastructures import Headers, MIMEAccept
+from werkzeug.http import parse_accept_header
 
-from ironic_virt.testing.fake_ironic import errors, routing, versions
+from ironic_virt.testing.fake_ironic import bodies, errors, routing, versions
 from ironic_virt.testing.fake_ironic.baremetal import Baremetal
 from ironic_virt.testing.fake_ironic.clock import Clock, VirtualClock
 from ironic_virt.testing.fake_ironic.controls import Controls
@@ -89,14 +90,14 @@ class FakeIronic(Controls):
             for key, value in environ.items()
             if key.startswith("HTTP_")
         )
-        length = int(environ.get("CONTENT_LENGTH") or 0)
+        headers["Content-Type"] = environ.get("CONTENT_TYPE", "")
         host = environ.get("HTTP_HOST") or f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}"
         reply = self.handle(
             environ["REQUEST_METHOD"],
             environ.get("PATH_INFO", "/").encode("latin-1").decode("utf-8", "replace"),
             environ.get("QUERY_STRING", ""),
             headers,
-            environ["wsgi.input"].read(length) if length else b"",
+            _read(environ),
             f"{environ['wsgi.url_scheme']}://{host}",
         )
         if reply.fault is not None:
@@ -178,13 +179,20 @@ class FakeIronic(Controls):
         if not public and headers.get("X-Auth-Token") != settings.token:
             out.append(("WWW-Authenticate", f'Keystone uri="{url}"'))
             return _with_body(Reply(401, out, b""), json.dumps(_NO_TOKEN).encode())
-        accepted = headers.get("Accept") or "*/*"
-        if "*" not in accepted and "json" not in accepted:
-            return _with_body(Reply(406, self._request_id(), b""), _unacceptable(accepted))
+        if method == "OPTIONS":
+            # Of browsers, for whom Ironic has an answer of its own.
+            return Reply(200, [*self._request_id(), ("Content-Length", "0")], b"")
+        content_type = headers.get("Content-Type") or ""
+        if (refused := bodies.refusal(path, content_type, body)) is not None:
+            return _with_body(Reply(refused[0], self._request_id(), b""), refused[1])
         try:
             version = versions.negotiate(headers, low, high)
             out.append((versions.HEADER, versions.text(version)))
-            handler, arguments = routing.find_handler(method, path)
+            path, suffix = routing.without_suffix(path, headers.get(versions.HEADER) or "")
+            handler, arguments = routing.find_handler(method, path, query)
+            accepted = headers.get("Accept") or "*/*"
+            if not _is_acceptable(accepted):
+                return _with_body(Reply(406, self._request_id(), b""), _unacceptable(accepted))
             request = Request(
                 method=method,
                 path=path,
@@ -194,7 +202,9 @@ class FakeIronic(Controls):
                 url=url,
                 minor=version[1],
                 bm=self.bm,
+                suffix=suffix,
             )
+            request.check_encoding()
             with self.lock:
                 self.bm.timeline.catch_up()
                 answer = handler(request, **arguments)
@@ -224,6 +234,25 @@ def _with_body(reply: Reply, body: bytes) -> Reply:
     return reply
 
 
+def _read(environ: dict[str, Any]) -> bytes:
+    """The body of a request, which may come in chunks."""
+    if environ.get("HTTP_TRANSFER_ENCODING", "").lower() == "chunked":
+        body: bytes = environ["wsgi.input"].read()
+        return body
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    return environ["wsgi.input"].read(length) if length else b""
+
+
+def _is_acceptable(accepted: str) -> bool:
+    """Whether JSON will do; what is no list of types counts for nothing."""
+    types = parse_accept_header(accepted, MIMEAccept)
+    return (
+        types.best_match(["application/json"]) is not None
+        or "/" not in accepted
+        or accepted.startswith("application/json")
+    )
+
+
 def _unacceptable(accepted: str) -> bytes:
     message = (
         "406 Not Acceptable\n\nThe resource could not be generated that was acceptable to your"
@@ -237,7 +266,7 @@ def _parsed(body: bytes) -> Any:
         return None
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return body.decode("utf-8", "replace")
 
 

@@ -39,6 +39,15 @@ def check_sort_dir(sort_dir: str | None) -> str:
     return sort_dir or "asc"
 
 
+def check_sorts_by_node(sort_key: str) -> None:
+    """Fail where Ironic 39.0.0 asks its database for what is in another table.
+
+    :raises ApiError: 500.
+    """
+    if sort_key == "node_uuid":
+        raise errors.ApiError(500, 'near "DESC": syntax error')
+
+
 def _beyond(marker: Row, key: str, descending: bool) -> Callable[[Row], bool]:
     """Whether a row comes after the marker, decided as SQL decides it."""
     edge = getattr(marker, key)

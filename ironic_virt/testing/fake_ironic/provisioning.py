@@ -26,6 +26,14 @@ _CLEAN_STEPS = frozenset(
         ("vendor", "log_passthrough"),
     }
 )
+#: And what else it can be told to do when it is serviced.
+_STEPS = _CLEAN_STEPS | {("deploy", "deploy"), ("vendor", "trigger_servicewait")}
+_HARDWARE = {
+    **{name: f"Fake{name.title()}" for name in ("power", "management", "firmware", "deploy")},
+    "vendor": "FakeVendorB",
+    "bios": "FakeBIOS",
+    "raid": "FakeRAID",
+}
 _FLOW_STEPS = frozenset({"power_on", "power_off", "reboot", "hold", "wait"})
 
 
@@ -104,6 +112,16 @@ def service(bm: Baremetal, node: Node, steps: Steps) -> None:
         raise errors.in_maintenance("service", node.uuid)
     check_event(node, "service", "service")
     start(bm, node, "service", states.ACTIVE)
+    for step in steps:
+        if step["step"] not in _FLOW_STEPS and (step["interface"], step["step"]) not in _STEPS:
+            error = (
+                f"Node {node.uuid} failed step {step}: '{_HARDWARE[step['interface']]}' object has"
+                f" no attribute '{step['step']}'"
+            )
+            bm.record_error(node, error, "servicing")
+            bm.update(node, maintenance=True, maintenance_reason=error, fault="service failure")
+            process_event(bm, node, "fail", states.ACTIVE)
+            return
     run(bm, node, "service", lambda: process_event(bm, node, "done"), steps)
 
 

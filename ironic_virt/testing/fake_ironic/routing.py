@@ -5,11 +5,12 @@
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qsl
 
 import werkzeug.exceptions
 import werkzeug.routing
 
-from ironic_virt.testing.fake_ironic import errors
+from ironic_virt.testing.fake_ironic import errors, versions
 from ironic_virt.testing.fake_ironic.api import (
     allocations,
     chassis,
@@ -54,6 +55,7 @@ def _table() -> dict[str, dict[str, Handler]]:
 
 
 _TABLE = _table()
+_SLASHES = re.compile(r"(?<=.)//+")
 
 _MAP = werkzeug.routing.Map(
     [
@@ -80,25 +82,106 @@ def _allowed(path: str) -> list[str]:
     )
 
 
-def find_handler(method: str, path: str) -> tuple[Handler, dict[str, Any]]:
+def without_suffix(path: str, version: str) -> tuple[str, str]:
+    """The path without ``.json``, as versions up to 1.90 take it; what was taken off.
+
+    :param version: as it was asked for: none at all takes nothing off.
+    """
+    stripped = path.rstrip("/")
+    minor = version.partition(".")[2]
+    if stripped.endswith(".json") and minor.isdigit() and int(minor) < versions.DOT_JSON:
+        return stripped.removesuffix(".json"), ".json"
+    return path, ""
+
+
+#: What refuses all arguments in the query, other than by :meth:`Request.arguments`: how Ironic
+#: 39.0.0 calls the method that trips over them; empty where it looks at them itself.
+_WITHOUT_ARGUMENTS: dict[str, str] = {
+    "GET /": "Controller.index",
+    "GET /nodes/<ident>/states": "",
+    "GET /nodes/<ident>/states/console": "",
+    "GET /nodes/<ident>/vifs": "NodeVIFController.get_all",
+    "GET /nodes/<ident>/traits": "NodeTraitsController.get_all",
+    "GET /nodes/<ident>/validate": "",
+    "GET /nodes/<ident>/inventory": "",
+    "GET /nodes/<ident>/children": "NodeChildrenController.get_all",
+    "GET /nodes/<ident>/volume": "VolumeController.get",
+    "GET /nodes/<ident>/bios": "",
+    "GET /nodes/<ident>/firmware": "",
+    "GET /nodes/<ident>/management/boot_device": "",
+    "GET /nodes/<ident>/management/boot_device/supported": "",
+    "GET /volume": "VolumeController.get",
+    "GET /drivers/<name>": "",
+    "POST /nodes": "",
+    "POST /ports": "",
+    "POST /portgroups": "",
+    "POST /chassis": "",
+    "POST /volume/<kind_name>": "",
+    "POST /allocations": "AllocationsController.post",
+    "POST /nodes/<ident>/vifs": "",
+    "PATCH /ports/<port_ident>": "",
+    "PATCH /chassis/<uuid>": "",
+    "PATCH /volume/<kind_name>/<uuid>": "",
+    "PUT /nodes/<ident>/traits": "",
+    "PUT /nodes/<ident>/traits/<trait>": "",
+    "DELETE /nodes/<ident>": "",
+    "DELETE /nodes/<ident>/maintenance": "",
+    "DELETE /nodes/<ident>/traits": "",
+    "DELETE /nodes/<ident>/traits/<trait>": "",
+    "DELETE /nodes/<ident>/vifs/<vif>": "",
+    "DELETE /ports/<port_ident>": "",
+    "DELETE /chassis/<uuid>": "",
+    "DELETE /portgroups/<group>": "PortgroupsController.delete",
+    "DELETE /allocations/<ident>": "AllocationsController.delete",
+    "DELETE /volume/<kind_name>/<uuid>": "",
+}
+
+
+def _names(query: str) -> list[str]:
+    return list(dict(parse_qsl(query, keep_blank_values=True)))
+
+
+def _check_arguments(where: str, query: str) -> None:
+    """Refuse arguments where none are taken.
+
+    :raises ApiError: 400, or 500 where Ironic trips over them.
+    """
+    method = _WITHOUT_ARGUMENTS.get(where)
+    if method is None or not (names := _names(query)):
+        return
+    if method:
+        raise errors.ApiError(500, f"{method}() got an unexpected keyword argument '{names[0]}'")
+    raise errors.invalid(f"Unexpected arguments: {', '.join(names)}")
+
+
+def find_handler(method: str, path: str, query: str = "") -> tuple[Handler, dict[str, Any]]:
     """The handler for a request, and the parts of the URL to call it with.
 
     Like Ironic, ``/nodes`` is taken for ``/v1/nodes``.
 
-    :raises RoutingError: 404 or 405.
+    :raises RoutingError: 404 or 405; 400 if the path is not UTF-8.
+    :raises ApiError: there are arguments in the query, where none are taken.
     """
+    if "\N{REPLACEMENT CHARACTER}" in path:
+        raise errors.RoutingError(400)
     if path in ("", "/"):
         if method not in ("GET", "HEAD"):
             raise errors.RoutingError(405)
+        if names := _names(query):
+            message = f"RootController.index() got an unexpected keyword argument '{names[0]}'"
+            raise errors.RoutingError(500, message)
         return services.show_root, {}
     if path == "/v1" or path.startswith("/v1/"):
         path = path[3:]
-    path = path.rstrip("/") or "/"
+    path = _SLASHES.sub("/", path.rstrip("/")) or "/"
+    if method == "HEAD" and path != "/":
+        raise errors.RoutingError(405, allow=[])
     try:
         endpoint, arguments = _MAP.bind("").match(path, method)
     except werkzeug.exceptions.MethodNotAllowed:
         raise errors.RoutingError(405, allow=_allowed(path)) from None
     except (werkzeug.exceptions.NotFound, werkzeug.routing.RequestRedirect):
         raise errors.RoutingError(404) from None
+    _check_arguments(f"{method} {endpoint}", query)
     methods = _TABLE[endpoint]
     return methods["GET" if method == "HEAD" else method], dict(arguments)

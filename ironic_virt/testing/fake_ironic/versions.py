@@ -62,6 +62,7 @@ CHILD_NODES: Final = 83
 UNHOLD: Final = 85
 FIRMWARE: Final = 86
 SERVICE: Final = 87
+DOT_JSON: Final = 91
 PORT_NODE_NAME: Final = 94
 PORTGROUP_PHYSICAL_NETWORK: Final = 102
 INSTANCE_NAME: Final = 104
@@ -158,20 +159,13 @@ VERBS: Final[Mapping[str, int]] = {
     "delete": 73,
 }
 
-#: Collection -> the version that brought it, in the order of ``/v1``.
+#: Collection -> the version that brought it, in the order of ``/v1``: those that are offered.
 COLLECTIONS: Final[Mapping[str, int]] = {
     "portgroups": PORTGROUPS,
     "volume": VOLUME,
-    "lookup": 22,
-    "heartbeat": 22,
     "conductors": CONDUCTORS,
     "allocations": ALLOCATIONS,
-    "events": 54,
-    "deploy_templates": 55,
     "shards": SHARD,
-    "runbooks": 92,
-    "inspection_rules": 96,
-    "continue_inspection": 84,
 }
 
 

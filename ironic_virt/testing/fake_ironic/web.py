@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from ironic_virt.testing.fake_ironic import checks, errors
 from ironic_virt.testing.fake_ironic.checks import Parser
@@ -22,6 +22,7 @@ class Request:
     :ivar url: scheme and host that the client used, for links.
     :ivar minor: the minor number of the agreed API version.
     :ivar bm: the bare metal to act on.
+    :ivar suffix: what old versions take off the path: ``.json``.
     """
 
     method: str
@@ -32,6 +33,7 @@ class Request:
     url: str
     minor: int
     bm: "Baremetal"
+    suffix: str = ""
 
     def json(self) -> Any:
         """The body; an empty one counts as an empty object.
@@ -57,9 +59,25 @@ class Request:
                 given[name].append(value)
             else:
                 given[name] = [given[name], value]
-        if self.method != "GET":
+        if self.method != "GET" and self._is_json:
             given.update(self._named_values())
         return checks.parse(given, parsers, required)
+
+    @property
+    def _is_json(self) -> bool:
+        return (self.headers.get("Content-Type") or "").startswith("application/json")
+
+    def check_encoding(self) -> None:
+        """Refuse what is not UTF-8.
+
+        :raises RoutingError: 400.
+        """
+        try:
+            unquote_to_bytes(self.query).decode()
+            if self.method not in ("GET", "HEAD") and self._is_json:
+                self.body.decode()
+        except UnicodeDecodeError:
+            raise errors.RoutingError(400) from None
 
     def _named_values(self) -> dict[str, Any]:
         """The values of a body that is an object; others are ignored, as Ironic does."""

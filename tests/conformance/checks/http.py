@@ -13,26 +13,24 @@ JSON = {"Content-Type": "application/json"}
 
 @check_each("/", "/v1", "/v1/nodes", "/v1/nodes/{node}", "/v1/nodes/nothing", "/v1/nothing")
 def _(ironic: IronicUnderTest, path: str) -> None:
-    """what HEAD, OPTIONS and an unknown method say of {}"""
+    """what HEAD and OPTIONS say of {}"""
     path = path.format(node=ironic.node())
-    for method in ("HEAD", "OPTIONS", "LINK"):
+    for method in ("HEAD", "OPTIONS"):
         ironic.request(method, path, expect=ANY)
 
 
 @check_each(
-    *("text/html", "text/*", "application/*", "application/xml", "nonsense", ""),
+    *("image/*", "application/*", "application/xml", "nonsense", ""),
     *("application/json;q=0.5, text/html", "text/html, */*;q=0.1", "application/json;q=0"),
 )
 def _(ironic: IronicUnderTest, accept: str) -> None:
     """what who accepts '{}' is answered"""
     node = ironic.node()
-    for path in ("/", "/v1", "/v1/nodes", f"/v1/nodes/{node}", "/v1/nodes/nothing", "/v1/no"):
+    for path in ("/", "/v1", "/v1/nodes", f"/v1/nodes/{node}", "/v1/nodes/nothing"):
         ironic.get(path, headers={"Accept": accept}, expect=ANY)
 
 
-@check_each(
-    "//v1/nodes", "/v1//nodes", "/v1/nodes//", "/v1/nodes//{node}", "/v1/nodes/{node}//ports"
-)
+@check_each("//v1/nodes", "/v1/nodes//{node}", "/v1/nodes/{node}//ports")
 def _(ironic: IronicUnderTest, path: str) -> None:
     """what is found at {}"""
     ironic.get(path.format(node=ironic.node()), expect=ANY)
@@ -44,7 +42,7 @@ def _(ironic: IronicUnderTest, version: str | None) -> None:
     node, named = ironic.node(), ironic.node(name="n.json")
     port = ironic.port(node)
     for path in (
-        *("", "/nodes", "/nodes/", "/ports/" + port, "/nothing", "/nodes/detail"),
+        *("", "/nodes", "/ports/" + port, "/nothing", "/nodes/detail"),
         *(f"/nodes/{node}", f"/nodes/{named}", "/nodes/n", "/nodes/n.json"),
         f"/nodes/{node}/states",
     ):
@@ -73,7 +71,6 @@ def _(ironic: IronicUnderTest, what: str, more: int) -> None:
     """what becomes of a body that is {} than is allowed"""
     node = ironic.node()
     body = b" " * ((1 << 20) + more)
-    # Recorded by their size.
     for path, method in (("nodes", "POST"), (f"nodes/{node}", "PATCH"), ("nodes", "GET")):
         ironic.request(method, f"/v1/{path}", raw=body, expect=ANY)
 
@@ -99,9 +96,6 @@ def _(ironic: IronicUnderTest, content_type: str) -> None:
     path = f"/v1/nodes/{node}/states"
     ironic.request("PUT", f"{path}/power", raw=b'{"target": "x"}', headers=headers, expect=ANY)
     ironic.request("PUT", f"{path}/provision", raw=b'{"target": "x"}', headers=headers, expect=ANY)
-    ironic.request(
-        "POST", f"/v1/nodes/{node}/vifs", raw=b'{"id": "v"}', headers=headers, expect=ANY
-    )
 
 
 @check
@@ -112,7 +106,7 @@ def _(ironic: IronicUnderTest) -> None:
         yield b'{"driver": "fake-hardware",'
         yield b' "uuid": "11111111-2222-4333-8444-555555555555"}'
 
-    ironic.request("POST", "/v1/nodes", raw=chunks(), expect=ANY)  # type: ignore[arg-type]
+    ironic.request("POST", "/v1/nodes", raw=chunks(), expect=ANY)
     ironic.get("/v1/nodes")
 
 

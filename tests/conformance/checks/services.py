@@ -48,6 +48,8 @@ def _(ironic: IronicUnderTest, minor: int) -> None:
 def _(ironic: IronicUnderTest) -> None:
     """a driver that no conductor has is not there"""
     ironic.get("/v1/drivers/steam", expect=404)
+    ironic.get("/v1/drivers/steam/properties", expect=404)
+    ironic.get("/v1/drivers/fake-hardware/properties")
     ironic.get("/v1/drivers?type=dynamic")
     ironic.get("/v1/drivers?type=classic")
     ironic.get("/v1/drivers?type=steam", expect=ANY)

@@ -120,7 +120,7 @@ def list_allocations(request: Request) -> Answer:
     sort_dir, sort_key = paging.check_sort_dir(given["sort_dir"]), given["sort_key"] or "id"
     if sort_key in _UNSORTABLE:
         raise errors.invalid(f"The sort_key value {sort_key} is an invalid field for sorting")
-    if sort_key not in (*_FIELDS, "id"):
+    if sort_key == "node_uuid" or sort_key not in (*_FIELDS, "id"):
         raise errors.invalid(f'The sort_key value "{sort_key}" is an invalid field for sorting')
     marker = find_allocation(request, given["marker"]) if given["marker"] else None
     node = find_node(request, given["node"], missing=400) if given["node"] else None

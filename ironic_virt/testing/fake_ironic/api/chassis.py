@@ -41,9 +41,7 @@ def _render(request: Request, row: Chassis, fields: list[str] | None = None) -> 
 
 
 def list_chassis(request: Request) -> Answer:
-    given = request.arguments(
-        {**_PAGING, "fields": checks.string_list, "detail": checks.boolean}
-    )
+    given = request.arguments({**_PAGING, "fields": checks.string_list, "detail": checks.boolean})
     fields, detail = given["fields"], given["detail"]
     if fields is not None:
         request.require(v.FIELDS, errors.not_acceptable())
@@ -137,7 +135,9 @@ def delete_chassis(request: Request, uuid: str) -> Answer:
     checks.uuid("chassis_uuid", uuid)
     row = find_chassis(request, uuid)
     if any(node.chassis_uuid == uuid for node in request.bm.store.nodes):
-        raise errors.invalid(f"Cannot complete the requested action because chassis {uuid} contains nodes.")
+        raise errors.invalid(
+            f"Cannot complete the requested action because chassis {uuid} contains nodes."
+        )
     request.bm.store.chassis.remove(row)
     return Answer(204)
 

@@ -37,7 +37,9 @@ def patch_node(request: Request, ident: str) -> Answer:
             "The reset_interfaces parameter can only be used when changing the node's driver."
         )
     for text in patching.values(patch, "/description"):
-        if text and len(text) > 4096:
+        if text is None:
+            raise errors.ApiError(500, "object of type 'NoneType' has no len()")
+        if len(text) > 4096:
             raise errors.invalid("Cannot update node with description exceeding 4096 characters")
     for data in patching.values(patch, "/network_data"):
         node_schema.check_network_data(data)
@@ -94,7 +96,7 @@ def _changes(node: Node, patch: Patch) -> dict[str, Any]:
         raise errors.ApiError(500, "'conductor_group'")
     if after["conductor_group"] is None:
         raise errors.ApiError(500, "'NoneType' object has no attribute 'lower'")
-    for flag in ("maintenance", "disable_power_off", "console_enabled"):
+    for flag in ("maintenance", "console_enabled"):
         if after.get(flag) is None:
             raise errors.ApiError(500, f"Field `{flag}' cannot be None")
     after["conductor_group"] = after["conductor_group"].lower()

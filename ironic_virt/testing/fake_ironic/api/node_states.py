@@ -140,6 +140,7 @@ NODE_ROUTES = (
     ("/nodes/<ident>/states", {"GET": show_states}),
     ("/nodes/<ident>/states/power", {"PUT": set_power_state}),
     ("/nodes/<ident>/states/console", {"GET": show_console, "PUT": set_console}),
+    ("/nodes/states/console/<ident>", {"GET": show_console}),
     ("/nodes/<ident>/states/boot_mode", {"PUT": set_boot_mode}),
     ("/nodes/<ident>/states/secure_boot", {"PUT": set_secure_boot}),
 )

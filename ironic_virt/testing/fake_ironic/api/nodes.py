@@ -137,7 +137,15 @@ def create_node(request: Request) -> Answer:
     if values is None:
         raise errors.ApiError(500, "'NoneType' object has no attribute 'get'")
     node_schema.check(values, "node", node_schema.CREATE)
-    values = {key: value for key, value in values.items() if value is not None}
+    if values.get("properties", values) is None:
+        raise errors.ApiError(500, "'NoneType' object has no attribute 'get'")
+    if values.get("maintenance", values) is None:
+        raise errors.ApiError(500, "Field `maintenance' cannot be None")
+    values = {
+        key: value
+        for key, value in values.items()
+        if value is not None and (value or key not in ("owner", "resource_class"))
+    }
     if values.get("owner") and bm.settings.token is None:
         # The fake knows no administrator of more than a project.
         raise errors.invalid(

@@ -119,6 +119,8 @@ def list_portgroups(request: Request, ident: str | None = None) -> Answer:
 
 def list_detail(request: Request, ident: str | None = None) -> Answer:
     _require(request)
+    if ident is not None:
+        request.require(v.PORTGROUPS_OF_NODE)
     return _list(request, request.arguments(_LIST), None, ident, {})
 
 
@@ -141,6 +143,7 @@ def _list(
     if sort_key in _UNSORTABLE:
         raise errors.invalid(f"The sort_key value {sort_key} is an invalid field for sorting")
     v.check_fields([sort_key], v.PORTGROUP_FIELDS, request.minor)
+    paging.check_sorts_by_node(sort_key)
     if sort_key not in (*_FIELDS, "id"):
         raise errors.invalid(f'The sort_key value "{sort_key}" is an invalid field for sorting')
     marker = find_portgroup(request, given["marker"]) if given["marker"] else None

@@ -14,6 +14,7 @@ from ironic_virt.testing.fake_ironic.api.lookup import (
     find_portgroup,
 )
 from ironic_virt.testing.fake_ironic.api.node_schema import find_linked
+from ironic_virt.testing.fake_ironic.baremetal import Baremetal
 from ironic_virt.testing.fake_ironic.records import EMPTY, Node, Port, Portgroup
 from ironic_virt.testing.fake_ironic.web import Answer, Request
 
@@ -137,6 +138,7 @@ def _list(
     if sort_key in _UNSORTABLE:
         raise errors.invalid(f"The sort_key value {sort_key} is an invalid field for sorting")
     v.check_fields([sort_key], v.PORT_FIELDS, request.minor)
+    paging.check_sorts_by_node(sort_key)
     if sort_key not in (*_FIELDS, "id"):
         raise errors.invalid(f'The sort_key value "{sort_key}" is an invalid field for sorting')
     text = given["description_contains"]
@@ -229,6 +231,7 @@ def create_port(request: Request) -> Answer:
     uuid = values.pop("uuid", None) or bm.new_uuid()
     if bm.store.ports.get(uuid) is not None:
         raise errors.conflict(f"A port with UUID {uuid} already exists.")
+    _check_physical_network(bm, group, None, values.get("physical_network"))
     _check_free(request, uuid, values)
     port = Port(
         id=bm.store.ports.next_id(),
@@ -242,12 +245,36 @@ def create_port(request: Request) -> Answer:
     return Answer(201, _render(request, port), f"ports/{port.uuid}")
 
 
+def _check_physical_network(
+    bm: Baremetal, group: Portgroup | None, port: Port | None, network: str | None
+) -> None:
+    """See to it that all ports of a port group are in one physical network.
+
+    :raises ApiError: 409.
+    """
+    if group is None:
+        return
+    others = [one for one in bm.store.ports_of(group.node) if one.portgroup is group]
+    networks = {one.physical_network for one in others if one is not port}
+    if not networks and group.physical_network is None:
+        if network is not None:
+            bm.update(group, physical_network=network)
+        return
+    if network not in (networks or {group.physical_network}):
+        current = min(map(str, networks)) if networks else group.physical_network
+        raise errors.conflict(
+            f"Port with physical network {network} cannot become a member of port group"
+            f" {group.uuid} which has ports in physical network {current}."
+        )
+
+
 #: Changing these needs a node that is not in use.
 _CONNECTIVITY = ("portgroup_uuid", "pxe_enabled", "local_link_connection", "physical_network")
 _FREE_STATES = (states.ENROLL, states.INSPECTING, states.INSPECTWAIT, states.MANAGEABLE)
 
 
 def patch_port(request: Request, port_ident: str) -> Answer:
+    checks.uuid_or_name("port_ident", port_ident)
     patch = patching.read(request, port_schema.PATCHABLE)
     for field in ("pxe_enabled", "local_link_connection", "portgroup_uuid", "physical_network"):
         if patching.touches(patch, field):
@@ -277,13 +304,23 @@ def patch_port(request: Request, port_ident: str) -> Answer:
         )
     if changes.get("physical_network") == "":
         raise errors.invalid("A non-empty value is required when setting physical_network")
+    if (
+        patching.touches(patch, "physical_network")
+        and after.get("portgroup_uuid")
+        and request.minor >= v.PORTGROUP_PHYSICAL_NETWORK
+    ):
+        raise errors.invalid(
+            "physical_network cannot be changed while the port belongs to a portgroup."
+        )
     _check_changes(request, port, changes)
     if node is not port.node:
         request.bm.store.move_port(port, node)
         request.bm.update(port)
-    if "portgroup_uuid" in changes:
-        uuid = changes.pop("portgroup_uuid")
-        changes["portgroup"] = _portgroup(request, port.node, uuid)
+    if changes.keys() & {"portgroup_uuid", "physical_network"}:
+        changes.pop("portgroup_uuid", None)
+        group = _portgroup(request, port.node, after.get("portgroup_uuid"))
+        _check_physical_network(request.bm, group, port, after.get("physical_network"))
+        changes["portgroup"] = group
     _check_free(request, port.uuid, changes)
     if changes:
         request.bm.update(port, **changes)

@@ -215,6 +215,12 @@ def show_driver(request: Request, name: str) -> Answer:
     return Answer(body=_render_driver(request, name, found[name], True))
 
 
+def show_driver_properties(request: Request, name: str) -> Answer:
+    if name not in _drivers(request):
+        raise errors.not_found(f"The driver '{name}' is unknown.")
+    return Answer(body={f"B{n}": f"B{n} description. Required." for n in (1, 2)})
+
+
 # Shards
 
 
@@ -242,5 +248,6 @@ ROUTES = (
     ("/conductors/<hostname>", {"GET": show_conductor}),
     ("/drivers", {"GET": list_drivers}),
     ("/drivers/<name>", {"GET": show_driver}),
+    ("/drivers/<name>/properties", {"GET": show_driver_properties}),
     ("/shards", {"GET": list_shards}),
 )

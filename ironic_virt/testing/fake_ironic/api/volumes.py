@@ -161,7 +161,7 @@ def list_volumes(request: Request, kind_name: str, ident: str | None = None) -> 
     marker = _find(request, kind, given["marker"]) if given["marker"] else None
     if sort_key in kind.unsortable:
         raise errors.invalid(f"The sort_key value {sort_key} is an invalid field for sorting")
-    if sort_key not in (*kind.fields, "id"):
+    if sort_key == "node_uuid" or sort_key not in (*kind.fields, "id"):
         raise errors.invalid(f'The sort_key value "{sort_key}" is an invalid field for sorting')
     node = find_node(request, given["node"]) if given["node"] else None
     if ident:
