@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
+from ironic_virt.compute.networks import Network
 from ironic_virt.exit_codes import ExitCode
 
 
@@ -50,7 +51,7 @@ def unknown_option(parser: argparse.ArgumentParser, argv: Sequence[str]) -> str 
         if name == "--":
             break
         if name.startswith("--") and not any(one.startswith(name) for one in known):
-            near = difflib.get_close_matches(name, known, 1)
+            near = difflib.get_close_matches(name, known, 1, cutoff=0.7)
             return f"unknown option '{name}'" + (f"; did you mean {near[0]}?" if near else "")
     return None
 
@@ -109,6 +110,23 @@ def node_uuid(text: str) -> str:
         return str(uuid.UUID(text))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no UUID") from None
+
+
+def network(text: str) -> Network:
+    """``address=192.0.2.10/24,gateway=192.0.2.1,dns=192.0.2.53``; several ``dns`` may be."""
+    said: dict[str, list[str]] = {"address": [], "gateway": [], "dns": []}
+    try:
+        for part in text.split(","):
+            key, _, value = part.partition("=")
+            said[key].append(value)
+        if len(said["address"]) == 1 and len(said["gateway"]) <= 1:
+            return Network(said["address"][0], next(iter(said["gateway"]), None), (*said["dns"],))
+        reason = "it takes one address, and one gateway at most"
+    except KeyError as error:
+        reason = f"{error.args[0]!r} is none of {', '.join(said)}"
+    except ValueError as error:
+        reason = str(error)
+    raise argparse.ArgumentTypeError(f"{text!r}: {reason}")
 
 
 def name(text: str) -> str:

@@ -46,6 +46,8 @@ examples:
       --image https://images.example.org/debian.raw --image-checksum 8b1f...e0 \\
       --port 5e4f2c7a-6a4f-4a60-9a38-0a4d6a5d2f11 --key ~/.ssh/id_ed25519.pub
   ironic-virt server create --flavor gold --image file:///images/debian.raw --max 3 web
+  ironic-virt server create --flavor gold --image file:///images/debian.raw --wait web \\
+      --network address=192.0.2.10/24,gateway=192.0.2.1,dns=192.0.2.53
   ironic-virt server create --flavor gold --wait web -f value -c id \\
       --image 3f0c7c1e-4a3a-4d52-a0f6-0b7d1b0a4f0e
 
@@ -86,6 +88,16 @@ exit codes:
             metavar="<vif-id>",
             type=arguments.name,
             help="The id of a VIF to attach, as of a port in Neutron (may be repeated).",
+        )
+        instance.add_argument(
+            "--network",
+            action="append",
+            default=[],
+            dest="networks",
+            metavar="address=<ip>/<prefix>[,gateway=<ip>][,dns=<ip>]...",
+            type=arguments.network,
+            help="Where there is no Neutron: the address of the node's next free network port,"
+            " for the config drive (may be repeated).",
         )
         instance.add_argument(
             "--user-data",
@@ -149,6 +161,7 @@ exit codes:
                 flavor=database.flavors.get(parsed_args.flavor),
                 image=image,
                 ports=tuple(virt.Vif(port) for port in parsed_args.ports),
+                networks=tuple(parsed_args.networks),
                 user_data=user_data,
                 key_name=_key_name(parsed_args) if public_key else None,
                 public_key=public_key,
@@ -195,6 +208,8 @@ exit codes:
             self.refuse(f"argument --max: {most} is less than --min {parsed_args.min}")
         if most > 1 and parsed_args.formatter == "shell":
             self.refuse("argument -f: shell is for one server; use json, yaml or value")
+        if parsed_args.networks and parsed_args.ports:
+            self.refuse("argument --network: it does not go with --port")
         if parsed_args.timeout is not None and not parsed_args.wait:
             self.refuse("argument --timeout: it goes with --wait")
         if parsed_args.key_name is not None and parsed_args.key is None:

@@ -364,6 +364,10 @@ def _check(wanted: records.NewInstance, least: int, most: int) -> None:
         raise InvalidRequest(f"the name is too long: at most {LONGEST_NAME} characters")
     if wanted.ports and most > 1:
         raise InvalidRequest("several instances can't share ports: create them one by one")
+    if wanted.networks and most > 1:
+        raise InvalidRequest("several instances can't share addresses: create them one by one")
+    if wanted.networks and wanted.ports:
+        raise InvalidRequest("an instance has networks or ports, not both")
     if wanted.requested_node is not None and most > 1:
         raise InvalidRequest("several instances can't have the same node: create one")
     ids = [port.id for port in wanted.ports]

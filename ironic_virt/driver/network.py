@@ -84,6 +84,11 @@ class Network:
         bonded = any(port.portgroup_uuid for port in ports)
         return links(ports, self._site.client.ports.groups(node) if bonded else ())
 
+    def free(self, node: str) -> list[str | None]:
+        """The addresses of a node's ports that have no VIF and are in no port group."""
+        ports = self._site.client.ports.listed(node)
+        return [one.address for one in ports if not one.vif and not one.portgroup_uuid]
+
     def detach_all(self, node: Node, instance: InstanceLike) -> None:
         """Detach every VIF from a node that carries the instance.
 

@@ -80,6 +80,31 @@ def network_data(network_info: NetworkInfo, links: Mapping[str, Link]) -> Networ
     return with_links(plain, links)
 
 
+def with_ports(data: Mapping[str, Any], addresses: Iterable[str | None]) -> NetworkData:
+    """Network data whose links that name no VIF are on a node's ports, one after the other.
+
+    :param addresses: of the ports that are free.
+    :raises ValueError: there are too few.
+    """
+    free = [address for address in addresses if address]
+    wanted = sum(map(is_on_any_port, data["links"]))
+    if wanted > len(free):
+        raise ValueError(f"{wanted} networks are wanted, and the node has {len(free)} free ports")
+    left = iter(free)
+    return {
+        **data,
+        "links": [
+            {**link, **_address(next(left))} if is_on_any_port(link) else link
+            for link in data["links"]
+        ],
+    }
+
+
+def is_on_any_port(link: Mapping[str, Any]) -> bool:
+    """Whether a link names neither a VIF nor an address."""
+    return link.get("type") == "phy" and not {"vif_id", "ethernet_mac_address"} & link.keys()
+
+
 def with_links(data: Mapping[str, Any], links: Mapping[str, Link]) -> NetworkData:
     """Network data with physical addresses, and with bonds spelled out.
 

@@ -8,6 +8,7 @@ its node and its action, or not at all.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -330,6 +331,7 @@ def _values(new: records.NewInstance) -> dict[str, Any]:
         "flavor": records.plain(new.flavor),
         "image": records.plain(new.image),
         "ports": [records.plain(port) for port in new.ports],
+        "networks": [dataclasses.asdict(one) for one in new.networks],
         "user_data": new.user_data,
         "key_name": new.key_name,
         "public_key": new.public_key,

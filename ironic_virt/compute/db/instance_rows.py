@@ -13,6 +13,7 @@ from ironic_virt import virt
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import models, records
 from ironic_virt.compute.db.transactions import Transactions, chunks
+from ironic_virt.compute.networks import Network
 
 _INSTANCE = models.Instance
 _COLUMNS: tuple[Any, ...] = (
@@ -28,6 +29,7 @@ _COLUMNS: tuple[Any, ...] = (
     _INSTANCE.flavor,
     _INSTANCE.image,
     _INSTANCE.ports,
+    _INSTANCE.networks,
     _INSTANCE.task_args.label("arguments"),
     _INSTANCE.user_data,
     _INSTANCE.key_name,
@@ -270,6 +272,9 @@ def record(row: sa.Row[*tuple[Any, ...]]) -> records.Instance:
     values["flavor"] = virt.Flavor(**values["flavor"])
     values["image"] = virt.ImageMeta(**values["image"])
     values["ports"] = tuple(virt.Vif(**port) for port in values["ports"])
+    values["networks"] = tuple(
+        Network(**one | {"dns": tuple(one["dns"])}) for one in values["networks"] or ()
+    )
     values["arguments"] = values["arguments"] or {}
     values["tried_nodes"] = tuple(values["tried_nodes"])
     return records.Instance(**values)

@@ -178,6 +178,7 @@ class Instance(SoftDeleted, Base):
     # The arguments of what is wanted, a password perhaps; only while it is wanted.
     task_args: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
     ports: orm.Mapped[Any] = orm.mapped_column(types.Json)
+    networks: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
     user_data: orm.Mapped[Any] = orm.mapped_column(types.TextOrBytes, nullable=True)
     key_name: orm.Mapped[str | None] = orm.mapped_column(_NAME)
     public_key: orm.Mapped[str | None] = orm.mapped_column(types.long_text())

@@ -15,6 +15,7 @@ from typing import Any
 
 from ironic_virt import virt
 from ironic_virt.compute.errors import one_line
+from ironic_virt.compute.networks import Network
 from ironic_virt.compute.states import VmState
 
 IRONIC = "ironic"
@@ -236,6 +237,7 @@ class NewInstance:
     image: virt.ImageMeta
     display_name: str | None = None
     ports: tuple[virt.Vif, ...] = ()
+    networks: tuple[Network, ...] = ()
     user_data: str | bytes | None = dataclasses.field(default=None, repr=False)
     key_name: str | None = None
     public_key: str | None = dataclasses.field(default=None, repr=False)
@@ -301,6 +303,7 @@ class Instance:
     flavor: virt.Flavor
     image: virt.ImageMeta
     ports: tuple[virt.Vif, ...]
+    networks: tuple[Network, ...]
     arguments: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)
     user_data: str | bytes | None = dataclasses.field(repr=False)
     key_name: str | None

@@ -19,6 +19,7 @@ from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Instance
 from ironic_virt.compute.engine.in_flight import InFlight
 from ironic_virt.compute.engine.metrics import Metrics
+from ironic_virt.compute.networks import network_data
 
 _FEW = 500
 
@@ -130,7 +131,10 @@ class ServiceVirtAPI(virt.VirtAPI):
         if request.admin_password:
             meta_data["admin_pass"] = request.admin_password
         return virt.ConfigDrive(
-            meta_data=meta_data, user_data=record.user_data, files=request.injected_files
+            meta_data=meta_data,
+            user_data=record.user_data,
+            network_data=network_data(record.networks),
+            files=request.injected_files,
         )
 
     def instance_metadata(self, instance: virt.InstanceLike) -> Mapping[str, str]:

@@ -31,9 +31,14 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.deploy import iso_image
 from ironic_virt.driver.hooks import Calls
 from ironic_virt.driver.network import Network
-from ironic_virt.driver.network_data import network_data, with_links
+from ironic_virt.driver.network_data import (
+    is_on_any_port,
+    network_data,
+    with_links,
+    with_ports,
+)
 from ironic_virt.driver.site import Site
-from ironic_virt.virt import ConfigDrive, DeployRequest, NetworkInfo
+from ironic_virt.virt import ConfigDrive, DeployRequest
 
 LOG = logging.getLogger(__name__)
 
@@ -86,7 +91,7 @@ class ConfigDrives:
             if drive is None:
                 return None
             form = in_form(
-                hooks.config_drive(self._with_networks(drive, node.uuid, request.network_info)),
+                hooks.config_drive(self._with_networks(drive, node.uuid, request)),
                 instance.uuid,
                 self._site.client.versions,
                 no_json=self._why_no_json(node),
@@ -118,16 +123,19 @@ class ConfigDrives:
             return f"the node's deploy interface is {node.deploy_interface}"
         return None
 
-    def _with_networks(
-        self, drive: ConfigDrive, node: str, network_info: NetworkInfo
-    ) -> ConfigDrive:
+    def _with_networks(self, drive: ConfigDrive, node: str, request: DeployRequest) -> ConfigDrive:
         """A config drive whose network data has the addresses of the node's ports."""
-        said = drive.network_data
+        said, network_info = drive.network_data, request.network_info
         if drive.iso_gzip_base64 is not None:
             return drive
         if not (network_info if said is None else said.get("links")):
             # Nothing has an address.
             return drive
+        if said is not None and any(map(is_on_any_port, said["links"])):
+            try:
+                said = with_ports(said, self._network.free(node))
+            except ValueError as exc:
+                raise exceptions.ConfigDriveFailed(node, request.instance.uuid, str(exc)) from exc
         links = self._network.links(node)
         told = network_data(network_info, links) if said is None else with_links(said, links)
         return dataclasses.replace(drive, network_data=told)

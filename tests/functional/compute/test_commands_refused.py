@@ -72,7 +72,7 @@ def state(db: Database) -> list[object]:
         (f"{NEW} web", 2, "the following arguments are required: --image"),
         (f"server create --flavor none {IMAGE} web", 1, "There is no flavor 'none'"),
         (f"{NEW} {IMAGE} web x", 2, "unrecognized arguments: x"),
-        (f"{NEW} {IMAGE} web --nonsense", 2, "unrecognized arguments: --nonsense"),
+        (f"{NEW} {IMAGE} web --nonsense", 2, "create: unknown option '--nonsense' ("),
         (f"{NEW} {IMAGE} web -f xml", 2, "argument -f/--format: invalid choice: 'xml'"),
         (f"{NEW} {IMAGE} web -c nonsense", 2, "--column nonsense: the columns are OS-EXT-SRV-A"),
         (f"{NEW} {IMAGE} web --min 2 -c fault", 2, "--column fault: the columns are ID, Name, "),
@@ -142,6 +142,12 @@ def state(db: Database) -> list[object]:
         ("server dump create none --timeout 5", 2, "--timeout: it goes with --wait"),
         ("server diagnostics show none", 1, "There is no instance 'none'"),
         ("server diagnostics show", 2, "the following arguments are required: <server>"),
+        (
+            "server create web --flavor gold --image file:///a.raw --port p"
+            " --network address=192.0.2.10/24",
+            2,
+            "argument --network: it does not go with --port",
+        ),
         ("server diagnostics show none -c id", 2, "--column id: the columns are config_drive, dr"),
         ("server console url show none", 1, "There is no instance 'none'"),
         ("server console url show", 2, "the following arguments are required: <server>"),

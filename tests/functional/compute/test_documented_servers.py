@@ -56,14 +56,16 @@ def test_its_commands_lead_to_a_server_and_back(reader: typed.Reader, port: int)
     shown = said["ironic-virt server show web"]
     assert re.search(r"\| status +\| ACTIVE ", shown)
     listed = said["ironic-virt server list --deleted"]
-    assert listed.count("| DELETED |") == 4
-    for name in ("web", "more-1", "more-2", "more-3"):
+    assert listed.count("| DELETED |") == 5
+    for name in ("web", "static", "more-1", "more-2", "more-3"):
         assert re.search(rf"\| {name} +\| DELETED", listed)
     history = said["ironic-virt server event list --long web"]
     assert history.count("| Success |") == 10
     assert "| Error " not in history
     ports = said["ironic-virt server show web -c ports -f json"]
     assert json.loads(ports) == {"ports": ["5e4f2c7a-6a4f-4a60-9a38-0a4d6a5d2f11"]}
+    addresses = said["ironic-virt server show static -c addresses -f json"]
+    assert json.loads(addresses) == {"addresses": ["192.0.2.10"]}
     assert "/vnc" in said["ironic-virt server console url show --vnc web -f value -c url"]
     assert re.search(r"\| state +\| running ", said["ironic-virt server diagnostics show web"])
     assert "| adminPass " in said["ironic-virt server rescue --wait web"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_virt.cmd import arguments
+from ironic_virt.compute.networks import Network
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,12 @@ from ironic_virt.cmd import arguments
         (arguments.positive, "1", 1),
         (arguments.seconds, "0.5", 0.5),
         (arguments.name, "a name", "a name"),
+        (arguments.network, "address=192.0.2.10/24", Network("192.0.2.10/24")),
+        (
+            arguments.network,
+            "address=2001:db8::a/64,gateway=2001:db8::1,dns=2001:db8::2,dns=192.0.2.53",
+            Network("2001:db8::a/64", "2001:db8::1", ("2001:db8::2", "192.0.2.53")),
+        ),
     ],
 )
 def test_what_is_right_is_taken(kind: Callable[[str], Any], text: str, value: object) -> None:
@@ -33,6 +40,12 @@ def test_what_is_right_is_taken(kind: Callable[[str], Any], text: str, value: ob
         (arguments.positive, "0"),
         *((arguments.seconds, text) for text in ("0", "-1", "nan", "inf", "soon")),
         *((arguments.name, text) for text in ("", " ", "a\nb", "x" * 256)),
+        *((arguments.network, f"address={text}") for text in ("", "192.0.2.10", "192.0.2.300/24")),
+        (arguments.network, "gateway=192.0.2.1"),
+        (arguments.network, "address=192.0.2.10/24,gateway=192.0.3.1"),
+        (arguments.network, "address=192.0.2.10/24,address=192.0.2.11/24"),
+        (arguments.network, "address=192.0.2.10/24,dns=one"),
+        (arguments.network, "address=192.0.2.10/24,vlan=5"),
     ],
 )
 def test_what_is_wrong_is_not(kind: Callable[[str], Any], text: str) -> None:

@@ -11,6 +11,7 @@ from oslo_context import context as oslo_context
 
 from ironic_virt import exceptions, virt
 from ironic_virt.compute.db import records
+from ironic_virt.compute.networks import Network
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
@@ -74,6 +75,59 @@ def test_its_config_drive_has_what_was_given(
         "public_keys": {"ada": "ssh-ed25519 AAAA ada"},
         "keys": [{"name": "ada", "type": "ssh", "data": "ssh-ed25519 AAAA ada"}],
     }
+
+
+def test_networks_are_on_the_free_ports_of_its_node(set_stage: SetStage, fake: FakeIronic) -> None:
+    node = fake.add_node(resource_class="gold", ports=2)
+    networks = (
+        Network("192.0.2.10/24", "192.0.2.1", ("192.0.2.53",)),
+        Network("2001:db8::a/64"),
+    )
+    stage = set_stage().begin()
+    uuid = stage.create(node, networks=networks)
+    stage.look()
+    assert stage.instance(uuid).networks == networks
+    (request,) = [
+        entry for entry in fake.requests.matching("PUT", "/provision$") if entry.status == 202
+    ]
+    dns = [{"type": "dns", "address": "192.0.2.53"}]
+    route = {"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "192.0.2.1"}
+    assert request.body["configdrive"]["network_data"] == {
+        "links": [
+            {"id": f"link{number}", "type": "phy", "ethernet_mac_address": port.address}
+            for number, port in enumerate(fake.bm.store.ports)
+        ],
+        "networks": [
+            {
+                "id": "network0",
+                "link": "link0",
+                "type": "ipv4",
+                "ip_address": "192.0.2.10",
+                "netmask": "255.255.255.0",
+                "routes": [route],
+                "services": dns,
+            },
+            {
+                "id": "network1",
+                "link": "link1",
+                "type": "ipv6",
+                "ip_address": "2001:db8::a",
+                "netmask": "ffff:ffff:ffff:ffff::",
+                "routes": [],
+                "services": [],
+            },
+        ],
+        "services": dns,
+    }
+
+
+def test_networks_need_as_many_ports(stage: ServiceStage, nodes: list[str]) -> None:
+    networks = tuple(Network(f"192.0.2.{number}/24") for number in range(1, 10))
+    uuid = stage.create(nodes[0], networks=networks)
+    stage.look()
+    fault = stage.db.faults.latest(uuid)
+    assert fault is not None
+    assert "9 networks are wanted, and the node has " in fault.message
 
 
 def test_progress_is_written_down_on_the_way(
