@@ -179,9 +179,9 @@ class FakeIronic(Controls):
         if not public and headers.get("X-Auth-Token") != settings.token:
             out.append(("WWW-Authenticate", f'Keystone uri="{url}"'))
             return _with_body(Reply(401, out, b""), json.dumps(_NO_TOKEN).encode())
-        if method == "OPTIONS":
-            # Of browsers, for whom Ironic has an answer of its own.
-            return Reply(200, [*self._request_id(), ("Content-Length", "0")], b"")
+        if method == "OPTIONS" and path.strip("/"):
+            # What browsers ask is answered before it comes to the API.
+            return Reply(200, [("Content-Length", "0")], b"")
         content_type = headers.get("Content-Type") or ""
         if (refused := bodies.refusal(path, content_type, body)) is not None:
             return _with_body(Reply(refused[0], self._request_id(), b""), refused[1])

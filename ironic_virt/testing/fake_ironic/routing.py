@@ -165,7 +165,7 @@ def find_handler(method: str, path: str, query: str = "") -> tuple[Handler, dict
     if "\N{REPLACEMENT CHARACTER}" in path:
         raise errors.RoutingError(400)
     if path in ("", "/"):
-        if method not in ("GET", "HEAD"):
+        if method not in ("GET", "HEAD", "OPTIONS"):
             raise errors.RoutingError(405)
         if names := _names(query):
             message = f"RootController.index() got an unexpected keyword argument '{names[0]}'"
@@ -174,14 +174,14 @@ def find_handler(method: str, path: str, query: str = "") -> tuple[Handler, dict
     if path == "/v1" or path.startswith("/v1/"):
         path = path[3:]
     path = _SLASHES.sub("/", path.rstrip("/")) or "/"
-    if method == "HEAD" and path != "/":
-        raise errors.RoutingError(405, allow=[])
     try:
         endpoint, arguments = _MAP.bind("").match(path, method)
     except werkzeug.exceptions.MethodNotAllowed:
         raise errors.RoutingError(405, allow=_allowed(path)) from None
     except (werkzeug.exceptions.NotFound, werkzeug.routing.RequestRedirect):
         raise errors.RoutingError(404) from None
+    if method == "HEAD" and path != "/":
+        raise errors.RoutingError(405, allow=[])
     _check_arguments(f"{method} {endpoint}", query)
     methods = _TABLE[endpoint]
     return methods["GET" if method == "HEAD" else method], dict(arguments)

@@ -21,8 +21,9 @@ def find_node(request: Request, ident: str, missing: int = 404) -> Node:
     node = store.nodes.get(ident)
     if node is None and not checks.is_uuid(ident) and request.minor >= versions.NODE_NAMES:
         node = store.node_by_name(ident)
-    if node is None and request.suffix and request.minor >= versions.NODE_NAMES:
-        node = store.node_by_name(ident := f"{ident}.json")
+    if node is None and request.suffix:
+        ident += request.suffix
+        node = store.node_by_name(ident) if request.minor >= versions.NODE_NAMES else None
     if node is None:
         raise errors.node_not_found(ident, missing)
     return node
