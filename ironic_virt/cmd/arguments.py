@@ -51,7 +51,7 @@ def unknown_option(parser: argparse.ArgumentParser, argv: Sequence[str]) -> str 
         if name == "--":
             break
         if name.startswith("--") and not any(one.startswith(name) for one in known):
-            near = difflib.get_close_matches(name, known, 1, cutoff=0.7)
+            near = difflib.get_close_matches(name, known, 1, cutoff=0.75)
             return f"unknown option '{name}'" + (f"; did you mean {near[0]}?" if near else "")
     return None
 

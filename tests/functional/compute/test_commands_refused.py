@@ -151,7 +151,7 @@ def state(db: Database) -> list[object]:
         ("server diagnostics show none -c id", 2, "--column id: the columns are config_drive, dr"),
         ("server console url show none", 1, "There is no instance 'none'"),
         ("server console url show", 2, "the following arguments are required: <server>"),
-        ("server console url show none --rdp", 2, "unrecognized arguments: --rdp"),
+        ("server console url show none --rdp", 2, "unknown option '--rdp'"),
         ("console url show none --vnc --serial", 2, "not allowed with argument --vnc"),
         ("server start twin", 1, "2 instances are named 'twin': say which by uuid ("),
         ("server stop none", 1, "There is no instance 'none'"),
