@@ -27,7 +27,7 @@ from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.http.connection import Answer, Channel, KeystoneChannel, ObservedChannel
 from ironic_virt.baremetal.http.reachability import ReportingChannel, where
 from ironic_virt.baremetal.http.retry import RetryPolicy
-from ironic_virt.baremetal.http.sender import Guard, Sender, path_of
+from ironic_virt.baremetal.http.sender import Fence, Guard, Sender, path_of
 from ironic_virt.baremetal.http.versions import Feature, ServerVersions
 from ironic_virt.baremetal.management import Management
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
@@ -82,11 +82,11 @@ class IronicClient:
 
     :param channel: sends single requests.
     :param retry: when to send them again.
-    :param guard: called before each change that is sent: see :class:`Sender`.
+    :param guard: around each request: see :class:`Sender`.
     """
 
     def __init__(
-        self, channel: Channel, retry: RetryPolicy | None = None, guard: Guard = lambda: None
+        self, channel: Channel, retry: RetryPolicy | None = None, guard: Guard | None = None
     ) -> None:
         self._sender = Sender(channel, retry or RetryPolicy(), guard)
         self._decoder = NodeDecoder()
@@ -96,17 +96,18 @@ class IronicClient:
         cls,
         conf: cfg.ConfigOpts,
         observe: Callable[[str, str, str, float], None] | None = None,
-        guard: Callable[[], float] | None = None,
+        fence: Fence | None = None,
     ) -> IronicClient:
         """A client by the ``[ironic]`` options.
 
         :param observe: called after each request: see :class:`ObservedChannel`.
-        :param guard: see :class:`Sender` and :func:`.transport.guarded`.
+        :param fence: asked around and within each request.
         """
-        channel: Channel = ReportingChannel(KeystoneChannel.from_conf(conf, guard), where(conf))
+        last = fence.may_change if fence else None
+        channel: Channel = ReportingChannel(KeystoneChannel.from_conf(conf, last), where(conf))
         if observe is not None:
             channel = ObservedChannel(channel, observe)
-        return cls(channel, RetryPolicy.from_conf(conf), guard or (lambda: None))
+        return cls(channel, RetryPolicy.from_conf(conf), fence.sending if fence else None)
 
     def single_try(self) -> IronicClient:
         """The same client without retries, for callers that repeat requests by themselves."""

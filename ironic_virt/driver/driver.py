@@ -71,9 +71,7 @@ class IronicDriver(virt.ComputeDriver):
     ) -> None:
         super().__init__(conf, virtapi)
         self.lease = _lease(conf)
-        client = client or IronicClient.from_conf(
-            conf, virtapi.metrics.request, self.lease.may_change if self.lease else None
-        )
+        client = client or IronicClient.from_conf(conf, virtapi.metrics.request, self.lease)
         self._stopping = threading.Event()
         self._site = site = Site.survey(
             conf,

@@ -139,12 +139,14 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
         self._records.rename_former_pools()
 
     def cleanup_host(self, host: str) -> None:
-        """End no wait.
+        """End no wait; let a standby take over.
 
         Nova 34 calls this while actions go on that have used up the time to end in order.
         One that failed now would put its server into ERROR, or tear its node down.  As it is
         it ends by itself, or with the process; Nova sees to the server at the next start.
         """
+        if self._driver.lease is not None:
+            self._driver.lease.hand_over()
         self._metrics.end()
 
     # -- nodes ----------------------------------------------------------------

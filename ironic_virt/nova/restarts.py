@@ -171,8 +171,9 @@ class _Build:
                     instance, has_volumes=any(one.is_volume for one in volumes)
                 )
             self._become_active()
-        except (exception.InstanceNotFound, exception.UnexpectedDeletingTaskStateError) as exc:
-            LOG.info("It was deleted while its build was finished", instance=instance)
+        except (exception.InstanceNotFound, exception.UnexpectedTaskStateError) as exc:
+            # By a user's delete, or by a process that had this host's lease before.
+            LOG.info("Its build was ended meanwhile: %s", exc, instance=instance)
             _end_event(self._context, instance, _BUILD, exc)
         except Exception as exc:
             self._fail(exc)

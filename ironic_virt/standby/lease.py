@@ -4,7 +4,8 @@
 
 :meth:`Lease.wait` returns when this process is active.  From then on a thread renews the
 lease, and a second one watches that this succeeds in time, because a request to the backend
-may hang.  :meth:`Lease.may_change` is asked before each change that is sent.
+may hang.  :meth:`Lease.sending` is around each request to Ironic, and :meth:`Lease.may_change`
+is asked before each change that is sent.
 
 A lease that was lost is lost for good: the process exits at once with
 :attr:`.ExitCode.LEASE_LOST`, by ``os._exit``, since nothing else ends waits and threads of
@@ -18,10 +19,11 @@ Thread-safe, but for :meth:`Lease.wait`, which is called once.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from oslo_log import log as logging
@@ -74,6 +76,7 @@ class Lease:
     :param clock: seconds; also goes on while the process is stopped.
     :param leave: ends the process with an exit code.
     :param sleep: waits for so many seconds.
+    :param halt: does not return.
     :ivar was_standby: this process has waited for another one, which may have left much behind.
     """
 
@@ -85,18 +88,23 @@ class Lease:
         clock: Callable[[], float] = boottime,
         leave: Callable[[int], object] = os._exit,
         sleep: Callable[[float], object] = time.sleep,
+        halt: Callable[[], object] = lambda: threading.Event().wait(),
     ) -> None:
         self._lock = lock
         self._timing = timing
         self._clock = clock
         self._leave = leave
         self._sleep = sleep
+        self._halt = halt
         self._host = ""
         self._over = ""
         self._renewed_at: float | None = None
         self._settled_at = 0.0
         self.was_standby = False
         self._mutex = threading.Lock()
+        self._handing_over = False
+        self._under_way = 0
+        self._idle = threading.Condition(self._mutex)
         self._stopped = threading.Event()
         self._in_trouble = False
 
@@ -124,6 +132,30 @@ class Lease:
         if left <= 0 and self._renewed_at is not None:
             self._lose(_TOO_LATE)
         raise exceptions.LeaseLost(self._over or "this process does not hold it yet")
+
+    @contextlib.contextmanager
+    def sending(self, change: bool) -> Iterator[None]:
+        """Hold the lease for the time of one request to Ironic.
+
+        Once it is being handed over this does not return: an action that failed instead would
+        put its server into an error.
+
+        :param change: the request changes something.
+        :raises LeaseLost: see :meth:`may_change`.
+        """
+        with self._mutex:
+            ending = self._handing_over
+            self._under_way += not ending
+        if ending:
+            self._halt()
+        try:
+            if change:
+                self.may_change()
+            yield
+        finally:
+            with self._mutex:
+                self._under_way -= not ending
+                self._idle.notify_all()
 
     def _left(self) -> float:
         """Seconds until the lease counts as lost if it isn't renewed."""
@@ -218,17 +250,28 @@ class Lease:
 
     def release(self) -> None:
         """Give the lease to the next process; called when nothing of this one sends any more."""
-        with self._mutex:
-            if self._over or self._renewed_at is None:
-                return
-            self._over = "this process has given it back"
-        self._stopped.set()
         # A backend that is away may be tried for minutes.
         ending = threading.Thread(target=self._release, name="ironic-virt-lease-end", daemon=True)
         ending.start()
         ending.join(RELEASE_SECONDS)
 
+    def hand_over(self) -> None:
+        """Give the lease to the next process, although actions of this one go on.
+
+        They come to a halt at their next request to Ironic, and end with the process.  The
+        lease is kept while a request is under way.
+        """
+        with self._mutex:
+            self._handing_over = True
+        self.release()
+
     def _release(self) -> None:
+        with self._mutex:
+            self._idle.wait_for(lambda: not (self._handing_over and self._under_way))
+            if self._over or self._renewed_at is None:
+                return
+            self._over = "this process has given it back"
+        self._stopped.set()
         try:
             self._lock.release()
             LOG.info("Gave the lease of %s back", self._host)

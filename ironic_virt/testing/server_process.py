@@ -6,6 +6,7 @@ The program runs under ``supervise.py``, which watches a pipe that only
 this process holds open.  So it ends also when this process is killed.
 """
 
+import os
 import signal
 import subprocess
 import sys
@@ -68,6 +69,12 @@ class ServerProcess:
         except FileNotFoundError:
             return ""
         return "\n".join(text.splitlines()[-lines:])
+
+    def signal(self, signum: int) -> None:
+        """Send the program itself a signal (Linux)."""
+        supervisor = self._supervisor.pid
+        children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text()
+        os.kill(int(children), signum)
 
     def kill(self) -> None:
         """End the program and all that it started as a power cut would; its directory stays."""

@@ -44,11 +44,15 @@ class Backend:
                 "initial-advertise-peer-urls": there,
                 "initial-cluster": f"default={there}",
             }
-        command = [program]
+        self._command = [program]
         for name, value in options.items():
-            command += [f"--{name}", value]
+            self._command += [f"--{name}", value]
+        self.start()
+
+    def start(self) -> None:
+        """Start it, with what it had stored on disk before."""
         self._process = ServerProcess(
-            command, directory=self._directory, log=self._directory / "log"
+            self._command, directory=self._directory, log=self._directory / "log"
         )
         deadline = time.monotonic() + _SECONDS
         while not listens(self._port):

@@ -83,8 +83,8 @@ def compute(endpoints: Endpoints, directory: Path, host: str, **ironic: Any) -> 
         # What was deleted while this service was down; no period begins with a random delay.
         "periodic_fuzzy_delay": 0,
         "running_deleted_instance_poll_interval": 5,
-        # When it is stopped it ends at once what is to end by then, and itself soon after.
-        "manager_shutdown_timeout": 20,
+        # When it is stopped it waits for nothing that is under way, and ends soon after.
+        "manager_shutdown_timeout": SHUTDOWN - 3,
         "graceful_shutdown_timeout": SHUTDOWN,
     }
     sections["ironic"] = {

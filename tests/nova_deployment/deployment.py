@@ -48,6 +48,7 @@ class Deployment:
     :param progress: told what is being done while the user waits.
     :ivar nodes: their uuids, by shard.
     :ivar computes: the ``nova-compute`` of each host.
+    :ivar ironic: its URL.
     :ivar user: asks Nova for servers.
     :ivar operator: looks at Ironic and Placement.
     """
@@ -117,6 +118,7 @@ class Deployment:
             glance=enter(StandInGlance()).url,
             neutron=enter(StandInNeutron()).url,
         )
+        self.ironic = ironic.url
         self.operator = Operator(ironic.url, placement, self.steps.own)
         self.user = User(f"http://127.0.0.1:{ports['nova-api']}")
         self._write_files()
@@ -136,10 +138,8 @@ class Deployment:
         }
         for name, program in served.items():
             self._wait_for_port(program, ports[name])
-        for host in SHARDS:
-            self.computes[host] = self._run(
-                "nova-compute", "--config-file", str(self._etc / f"{host}.conf"), name=host
-            )
+        for host, shard in SHARDS.items():
+            self.computes[host] = self.start_compute(host, host, shard=shard)
         self._wait_for_services()
         self._manage("cell_v2", "discover_hosts", "--by-service")
         self.user.create_flavor(RESOURCE_CLASS)
@@ -159,13 +159,6 @@ class Deployment:
             (
                 "cell0.conf",
                 controller | {"database": {"connection": endpoints.databases["cell0"]}},
-            ),
-            *(
-                (
-                    f"{host}.conf",
-                    configuration.compute(endpoints, state / host, host, shard=shard),
-                )
-                for host, shard in SHARDS.items()
             ),
         ):
             configuration.write(self._etc / name, sections)
@@ -199,6 +192,16 @@ class Deployment:
 
     def _run(self, program: str, *arguments: str, name: str | None = None) -> Program:
         return self._started(name or program, [str(_BIN / program), *arguments], {})
+
+    def start_compute(self, name: str, host: str, **ironic: Any) -> Program:
+        """Start a ``nova-compute`` with a state directory of its own.
+
+        :param ironic: options of ``[ironic]`` of this one alone.
+        """
+        path = self._etc / f"{name}.conf"
+        sections = configuration.compute(self._endpoints, self._directory / name, host, **ironic)
+        configuration.write(path, sections)
+        return self._run("nova-compute", "--config-file", str(path), name=name)
 
     def _serve(self, name: str, module: str, port: int) -> Program:
         # Without -P the script's neighbours would hide modules of the same name.

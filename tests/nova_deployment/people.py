@@ -131,8 +131,15 @@ class User:
 
     def hard_reboot(self, servers: Iterable[Server]) -> None:
         """Ask for it."""
+        self._act(servers, {"reboot": {"type": "HARD"}})
+
+    def stop(self, servers: Iterable[Server]) -> None:
+        """Ask for it."""
+        self._act(servers, {"os-stop": None})
+
+    def _act(self, servers: Iterable[Server], action: dict[str, Any]) -> None:
         for server in servers:
-            self._nova("POST", f"/servers/{server.uuid}/action", {"reboot": {"type": "HARD"}})
+            self._nova("POST", f"/servers/{server.uuid}/action", action)
 
     def delete(self, servers: Iterable[Server]) -> None:
         """Ask for it."""
@@ -150,6 +157,10 @@ class User:
             return found if found and all(found) else None
 
         return wait_for(f"the end of {action!r} of {server.uuid}", ended)
+
+    def has_begun(self, server: Server, action: str) -> bool:
+        """Whether the ``nova-compute`` of a server has begun an action of this name."""
+        return bool(self._results(server, action))
 
     def _results(self, server: Server, action: str) -> list[str | None]:
         path = f"/servers/{server.uuid}/os-instance-actions"

@@ -88,6 +88,16 @@ class Program:
         """Fail if it has ended."""
         assert self.running, f"{self.name} has ended:\n{self.tail()}"
 
+    @property
+    def exit_status(self) -> int | None:
+        """``None`` while it runs."""
+        return None if self._process is None else self._process.exit_status
+
+    def signal(self, signum: int) -> None:
+        """Send the program itself a signal."""
+        assert self._process is not None
+        self._process.signal(signum)
+
     def kill(self) -> None:
         """End it and all that it started as a power cut would."""
         assert self._process is not None

@@ -11,13 +11,14 @@ Thread-safe.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import functools
 import time
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from oslo_log import log as logging
@@ -35,8 +36,19 @@ T = TypeVar("T")
 
 NOT_ACCEPTABLE = 406
 
-Guard = Callable[[], object]
-"""Raises if this process may change nothing."""
+Guard = Callable[[bool], contextlib.AbstractContextManager[object]]
+"""Around each request; told whether it changes something, and raises if that may not be."""
+
+
+class Fence(Protocol):
+    """Keeps a process from changing anything whose place another one has taken."""
+
+    def sending(self, change: bool) -> contextlib.AbstractContextManager[object]:
+        """See :data:`Guard`."""
+
+    def may_change(self) -> float:
+        """See :func:`.transport.guarded`."""
+
 
 NOTHING: Mapping[str, Feature] = {}
 
@@ -46,13 +58,13 @@ class Sender:
 
     :param channel: carries single requests.
     :param retry: when to send them again.
-    :param guard: called before each request that changes something.
+    :param guard: around each request.
     """
 
-    def __init__(self, channel: Channel, retry: RetryPolicy, guard: Guard = lambda: None) -> None:
+    def __init__(self, channel: Channel, retry: RetryPolicy, guard: Guard | None = None) -> None:
         self._channel = channel
         self._retry = retry
-        self._guard = guard
+        self._guard: Guard = guard or (lambda _: contextlib.nullcontext())
         self._negotiation = Negotiation(self._ask_versions, retry.clock)
         self._limits: Mapping[str, float] = {}
 
@@ -234,16 +246,15 @@ class Sender:
         json: Any = None,
         node: str | None = None,
     ) -> Answer:
-        if method != "GET":
-            self._guard()
         start = time.monotonic()
         line = f"{method} {path or '/v1'}"
         if params and LOG.isEnabledFor(logging.DEBUG):
             line += "?" + urllib.parse.unquote(urllib.parse.urlencode(params))
         try:
-            answer = self._channel.send(
-                method, path, params=params, json=json, version=version, **self._limits
-            )
+            with self._guard(method != "GET"):
+                answer = self._channel.send(
+                    method, path, params=params, json=json, version=version, **self._limits
+                )
         except exceptions.IronicError as exc:
             exc.node = exc.node or node
             LOG.debug(

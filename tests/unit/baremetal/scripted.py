@@ -14,7 +14,7 @@ import dataclasses
 import json as jsonlib
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 from unittest import mock
@@ -104,15 +104,13 @@ class Clock:
         self.now += seconds
 
 
-def client_of(
-    channel: ScriptedChannel, *, retries: int = 3, guard: Callable[[], None] = lambda: None
-) -> IronicClient:
+def client_of(channel: ScriptedChannel, *, retries: int = 3, **more: Any) -> IronicClient:
     """A client whose waiting takes no time."""
     clock = Clock()
     policy = RetryPolicy(
         max_retries=retries, interval=1.0, clock=clock, sleep=clock.sleep, rng=random.Random(1)
     )
-    return IronicClient(channel, policy, guard)
+    return IronicClient(channel, policy, **more)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -180,12 +182,14 @@ def test_no_request_s_contents_are_logged(caplog: pytest.LogCaptureFixture) -> N
     assert secret not in caplog.text
 
 
-def test_a_guard_is_asked_before_each_change_and_before_no_look() -> None:
+def test_a_guard_is_around_each_request_and_told_whether_it_is_a_change() -> None:
     allowed = [True, False]
 
-    def guard() -> None:
-        if not allowed.pop(0):
+    @contextlib.contextmanager
+    def guard(change: bool) -> Iterator[None]:
+        if change and not allowed.pop(0):
             raise exceptions.LeaseLost("it could not be renewed in time")
+        yield
 
     channel = ScriptedChannel(scripted.node_answer(), scripted.lost(), scripted.node_answer())
     client = client_of(channel, guard=guard)

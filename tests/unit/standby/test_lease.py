@@ -11,7 +11,7 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.exit_codes import ExitCode
-from ironic_virt.standby import Lease, Timing
+from ironic_virt.standby import Lease, Timing, lease
 
 ETCD, REDIS = Timing.of("etcd3+http", 15), Timing.of("redis", 15)
 
@@ -151,6 +151,36 @@ def test_a_lease_that_was_given_back_is_the_next_one_s_at_once() -> None:
     assert second.may_change()
     assert not first.may_change()
     assert first.exits == [], "it ends in order"
+
+
+def test_who_hands_over_sends_nothing_more_and_first_ends_what_is_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backend = Backend(ETCD)
+    first, second = active(backend), Process(backend)
+    monkeypatch.setattr(lease, "RELEASE_SECONDS", 0.0)
+
+    class Ended(Exception):
+        """In the place of the process."""
+
+    def halt() -> None:
+        raise Ended
+
+    first.lease._halt = halt
+    with first.lease.sending(change=True):
+        first.lease.hand_over()
+        assert not second.lease.take("compute1")
+        assert first.lease.may_change() > 0, "its bytes may still leave"
+        for change in (True, False):
+            with pytest.raises(Ended), first.lease.sending(change):
+                pass
+    for thread in threading.enumerate():
+        if thread.name == "ironic-virt-lease-end":
+            thread.join(10)
+    assert second.lease.take("compute1")
+    with pytest.raises(Ended), first.lease.sending(change=False):
+        pass
+    assert first.exits == []
 
 
 def test_waiting_ends_when_the_active_one_has_gone(caplog: pytest.LogCaptureFixture) -> None:
