@@ -48,7 +48,7 @@ class Deployment:
     :param progress: told what is being done while the user waits.
     :ivar nodes: their uuids, by shard.
     :ivar computes: the ``nova-compute`` of each host.
-    :ivar ironic: its URL.
+    :ivar ironic: the real one.
     :ivar user: asks Nova for servers.
     :ivar operator: looks at Ironic and Placement.
     """
@@ -118,7 +118,7 @@ class Deployment:
             glance=enter(StandInGlance()).url,
             neutron=enter(StandInNeutron()).url,
         )
-        self.ironic = ironic.url
+        self.ironic = ironic
         self.operator = Operator(ironic.url, placement, self.steps.own)
         self.user = User(f"http://127.0.0.1:{ports['nova-api']}")
         self._write_files()
@@ -141,7 +141,7 @@ class Deployment:
         for host, shard in SHARDS.items():
             self.computes[host] = self.start_compute(host, host, shard=shard)
         self._wait_for_services()
-        self._manage("cell_v2", "discover_hosts", "--by-service")
+        self.discover_hosts()
         self.user.create_flavor(RESOURCE_CLASS)
         self.wait_until_nodes_are_free()
         self.steps.logs = {
@@ -164,6 +164,10 @@ class Deployment:
             configuration.write(self._etc / name, sections)
         installed = (Path(sys.prefix) / "etc/nova/api-paste.ini").read_text()
         (self._etc / "api-paste.ini").write_text(configuration.paste(installed))
+
+    def discover_hosts(self) -> None:
+        """Let the scheduler know of each ``nova-compute`` that has been started."""
+        self._manage("cell_v2", "discover_hosts", "--by-service")
 
     def _make_schemas(self) -> None:
         with ThreadPoolExecutor() as pool:

@@ -158,10 +158,6 @@ class User:
 
         return wait_for(f"the end of {action!r} of {server.uuid}", ended)
 
-    def has_begun(self, server: Server, action: str) -> bool:
-        """Whether the ``nova-compute`` of a server has begun an action of this name."""
-        return bool(self._results(server, action))
-
     def _results(self, server: Server, action: str) -> list[str | None]:
         path = f"/servers/{server.uuid}/os-instance-actions"
         found = self._nova("GET", path)["instanceActions"]

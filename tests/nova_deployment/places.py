@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from ironic_virt.testing.fault_proxy import FaultProxy
 from tests.nova_deployment.deployment import SHARDS, Deployment
@@ -15,24 +17,37 @@ HOST = "compute-a"
 ACTIVE, WAITING = "is active", "Standby: waiting"
 TTL = 10
 
+_NUMBERS = itertools.count(1)
+
 
 class Place:
     """A machine with one of them, whose requests to Ironic are recorded.
 
+    :param name: of its log, before a number.
     :param backend: the way from there to the backend of the lease, with its scheme.
+    :param more: further options of ``[ironic]``.
     """
 
     def __init__(
-        self, deployment: Deployment, name: str, ironic: FaultProxy, backend: str
+        self,
+        deployment: Deployment,
+        name: str,
+        ironic: FaultProxy,
+        backend: str,
+        *,
+        host: str = HOST,
+        **more: Any,
     ) -> None:
         self.ironic = ironic
         self._seen = 0
+        options = {
+            "shard": SHARDS.get(host),
+            "endpoint_override": ironic.url,
+            "standby_backend_url": backend,
+            "standby_ttl": TTL,
+        }
         self.program = deployment.start_compute(
-            *(name, HOST),
-            shard=SHARDS[HOST],
-            endpoint_override=ironic.url,
-            standby_backend_url=backend,
-            standby_ttl=TTL,
+            f"{name}-{next(_NUMBERS)}", host, **{**options, **more}
         )
 
     def start(self) -> None:

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""How long nobody serves after the active ``nova-compute`` was killed: ``takeover.py [NODES]``.
+
+``python -m tests.nova_deployment.takeover``, in the environment of ``make nova-deployment``
+and with etcd, prints the seconds from the kill to the moment at which the standby has got the
+lease, and to the one at which it begins what a user has asked for meanwhile.  Once with a
+record for each node, and once with pools.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import real_ironic
+from ironic_virt.testing.fault_proxy import FaultProxy
+from tests.backends.servers import backend
+from tests.nova_deployment.deployment import RESOURCE_CLASS, Deployment
+from tests.nova_deployment.figures import Steps
+from tests.nova_deployment.places import ACTIVE, WAITING, Place
+from tests.nova_deployment.processes import wait_for
+
+_SECONDS = 3600.0
+
+
+def measure(deployment: Deployment, nodes: int, selection: str, url: str) -> tuple[float, float]:
+    """Seconds to the lease, and to the first request that is served."""
+    host, user = f"compute-{selection}", deployment.user
+    deployment.operator.create_nodes(
+        deployment.ironic, nodes, RESOURCE_CLASS, shard=host, seed=nodes
+    )
+    more = {"host": host, "shard": host, "node_selection": selection}
+    with FaultProxy(deployment.ironic.url) as one, FaultProxy(deployment.ironic.url) as other:
+        first = Place(deployment, f"{host}-1", one, url, **more)
+        first.wait_for(ACTIVE)
+        up = ("nova-compute", host)
+        wait_for(f"{host} up", lambda: up in user.services_up(), _SECONDS)
+        deployment.discover_hosts()
+        user.boot(1, host=host)
+        servers = user.wait_for_servers("a server", lambda one: one.idle)
+        assert [server.status for server in servers] == ["ACTIVE"], servers
+        second = Place(deployment, f"{host}-2", other, url, **more)
+        second.wait_for(WAITING)
+        first.program.kill()
+        began = time.monotonic()
+        user.boot(1, host=host)
+        second.wait_for(ACTIVE)
+        leased = time.monotonic() - began
+        wait_for("the build", lambda: all(one.host for one in user.servers()), _SECONDS)
+        served = time.monotonic() - began
+        user.delete(user.wait_for_servers("the server", lambda one: one.idle))
+        wait_for("no server", lambda: not user.servers())
+        second.program.kill()
+    return leased, served
+
+
+def tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main(nodes: int = 1000) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="ironic-virt-takeover-") as directory,
+        backend("etcd") as etcd,
+        Deployment(
+            Path(directory), real_ironic.Options(), nodes=1, steps=Steps(), progress=tell
+        ) as deployment,
+    ):
+        for selection in ("ironic", "scheduler"):
+            leased, served = measure(deployment, nodes, selection, etcd.url)
+            tell(f"{nodes} nodes, {selection}: lease {leased:.1f} s, served {served:.1f} s")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
