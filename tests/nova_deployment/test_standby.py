@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ironic_virt.exit_codes import ExitCode
 from ironic_virt.testing.fault_proxy import FaultProxy, Hang
 from tests.backends.servers import Backend, backend
 from tests.depth import choose
@@ -141,7 +142,7 @@ def test_who_was_stopped_sends_no_change_when_it_goes_on(
     second.wait_for(ACTIVE)
     time.sleep(TTL)
     first.program.signal(signal.SIGCONT)
-    assert first.wait_for_exit() == 4
+    assert first.wait_for_exit() == ExitCode.LEASE_LOST
     assert first.changes() == sent
     first.start()
     first.wait_for(WAITING)
@@ -166,7 +167,7 @@ def test_who_is_cut_off_from_the_backend_ends_and_the_other_one_serves(
             second.wait_for(WAITING)
             boot_slowly(deployment, places, FEW)
             cut.add(Hang())
-            assert first.wait_for_exit() == 4
+            assert first.wait_for_exit() == ExitCode.LEASE_LOST
             sent = first.changes()
             second.wait_for(ACTIVE)
             servers = all_active(deployment)
@@ -186,7 +187,7 @@ def test_without_the_backend_nobody_is_active_until_it_is_back(
     first, second = places
     boot_slowly(deployment, places, FEW)
     leases.kill()
-    assert first.wait_for_exit() == 4
+    assert first.wait_for_exit() == ExitCode.LEASE_LOST
     sent = first.changes()
     first.start()
     for place in places:
@@ -250,7 +251,7 @@ class History:
         """Start again what has ended, as a process manager does."""
         for place in self._places:
             if not place.program.running:
-                assert place.program.exit_status in (0, 1, 4, 128 + signal.SIGKILL)
+                assert place.program.exit_status in (0, 1, ExitCode.LEASE_LOST, 137)
                 place.start()
 
     def settled(self) -> list[Server]:
