@@ -11,6 +11,9 @@ import pytest
 
 from tests import flaky, log_watch
 
+# Also where the installed metadata is older than its entry point.
+pytest_plugins = ["ironic_virt.testing.pytest_plugin"]
+
 _TABLE = "table"
 
 

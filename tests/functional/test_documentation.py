@@ -7,6 +7,7 @@ import re
 import runpy
 import shutil
 import sys
+from typing import Any
 
 import pytest
 import requests
@@ -14,7 +15,7 @@ import requests
 from ironic_virt import exceptions, virt
 from ironic_virt.driver import hooks
 from ironic_virt.scheduler.filters import BaseHostFilter
-from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
 from tests import entry_points
 from tests.functional import typed
 from tests.functional.driver.conftest import Records, Service
@@ -130,9 +131,15 @@ def test_the_example_of_a_hook(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
     assert len({network["link"] for network in told["networks"]}) == 2
 
 
-def test_what_readme_has_for_tests_runs() -> None:
-    (example,) = typed.blocks(README.read_text(), "python")
-    exec(compile(example, str(README), "exec"), {})
+@pytest.mark.parametrize("page", [README, EXAMPLES.parent / "testing" / "index.rst"])
+def test_the_test_that_is_printed_passes(
+    page: pathlib.Path, fake_ironic: FakeIronic, fake_ironic_url: str
+) -> None:
+    (example,) = typed.blocks(page.read_text(), "python")
+    printed: dict[str, Any] = {}
+    exec(compile(example, str(page), "exec"), printed)
+    printed["test_my_client"](fake_ironic, fake_ironic_url)
+    assert len(fake_ironic.requests) == 1
 
 
 def test_readme_names_targets_and_releases_that_there_are() -> None:

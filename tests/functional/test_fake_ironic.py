@@ -20,8 +20,6 @@ SECONDS = 60
 
 HEADERS = {"X-OpenStack-Ironic-API-Version": "1.82"}
 
-pytest_plugins = ["ironic_virt.testing.fixtures"]
-
 
 @pytest.fixture
 def client() -> Iterator[requests.Session]:

@@ -45,8 +45,6 @@ SECONDS = 60
 VERSION = "X-OpenStack-Ironic-API-Version"
 MAX_VERSION = "X-OpenStack-Ironic-API-Maximum-Version"
 
-pytest_plugins = ["ironic_virt.testing.fixtures"]
-
 
 def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "fault-proxy"]

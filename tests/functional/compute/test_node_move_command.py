@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from ironic_virt.cmd import manage
 from ironic_virt.compute.db import Database
 from ironic_virt.conf import database as options
-from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer
+from ironic_virt.testing.fake_ironic import FakeIronicServer
 from tests.functional.compute import stage
 from tests.functional.compute.commands import Commands
 
@@ -22,9 +22,8 @@ MOVE = "ironic-compute-node-move"
 
 
 @pytest.fixture
-def ironic() -> Iterator[FakeIronicServer]:
-    with FakeIronicServer(FakeIronic()) as server:
-        yield server
+def ironic(fake_ironic_server: FakeIronicServer) -> FakeIronicServer:
+    return fake_ironic_server
 
 
 @pytest.fixture

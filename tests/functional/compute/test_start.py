@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,8 @@ from tests.functional.compute.processes import SECONDS, ComputeProcess, wait_for
 
 
 @pytest.fixture
-def server() -> Iterator[FakeIronicServer]:
-    with FakeIronicServer() as running:
-        yield running
+def server(fake_ironic_server: FakeIronicServer) -> FakeIronicServer:
+    return fake_ironic_server
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:

@@ -4,20 +4,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ironic_virt.cmd import manage, status
-from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer, RealClock
+from ironic_virt.testing.fake_ironic import FakeIronicServer
 from tests import root_logger, upgrade_checks
 
 
 @pytest.fixture
-def ironic() -> Iterator[str]:
-    with FakeIronicServer(FakeIronic(clock=RealClock())) as server:
-        yield server.url
+def ironic(fake_ironic_server: FakeIronicServer) -> str:
+    return fake_ironic_server.url
 
 
 @pytest.mark.parametrize(("options", "code", "check", "words"), upgrade_checks.CASES)

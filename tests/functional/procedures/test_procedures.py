@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer
+from ironic_virt.testing.fake_ironic import FakeIronicServer
 from tests.functional.procedures import pages, stories
 from tests.functional.procedures.site import Site
 
@@ -19,9 +19,8 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
-def ironic() -> Iterator[FakeIronicServer]:
-    with FakeIronicServer(FakeIronic()) as server:
-        yield server
+def ironic(fake_ironic_server: FakeIronicServer) -> FakeIronicServer:
+    return fake_ironic_server
 
 
 @pytest.fixture
