@@ -24,6 +24,8 @@ JOBS ?= auto
 PYTEST_ARGS ?=
 # What else to hand to the benchmarks: names, --rounds, --results, --quick.
 BENCH_ARGS ?=
+# Malformed answers of each kind that make fuzz tries.
+EXAMPLES ?= 4000
 # The releases of OpenStack to try, all if empty, and what else to hand to that.
 RELEASE ?=
 RELEASES_ARGS ?=
@@ -39,7 +41,7 @@ help: ## Show this list
 	@printf 'Targets:\n'
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) \
 	| while IFS=$$'\t' read -r target text; do printf '  %-16s %s\n' "$$target" "$$text"; done
-	@printf '\nVariables: PYTHON (an interpreter), JOBS (test processes), PYTEST_ARGS,\n  BENCH_ARGS, IRONIC (of demo, tempest), RELEASE.\n'
+	@printf '\nVariables: PYTHON (an interpreter), JOBS (test processes), PYTEST_ARGS,\n  BENCH_ARGS, EXAMPLES (of fuzz), IRONIC (of demo, tempest), RELEASE.\n'
 
 # $(call copy_of_checkout,DIRECTORY): what git knows of it, as it is here, and git's own part.
 # What a build leaves beside its sources hides the installed metadata, for as long as it is
@@ -64,6 +66,11 @@ test: $(DEV)/.made-$(DIGEST) ## Run the unit and functional tests
 simulate: $(DEV)/.made-$(DIGEST) ## Simulate SEEDS=1000 deployments in storms; SEED=7: replay one
 	$(DEV)/bin/python -m tests.simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) \
 		$(SIMULATE_ARGS)
+
+.PHONY: fuzz
+fuzz: export IRONIC_VIRT_FUZZ_EXAMPLES := $(EXAMPLES)
+fuzz: $(DEV)/.made-$(DIGEST) ## Feed malformed answers and files to the decoders, EXAMPLES of each
+	$(DEV)/bin/python -m pytest -q -n $(JOBS) --show-capture=no tests/unit/fuzz $(PYTEST_ARGS)
 
 .PHONY: conformance
 conformance: $(DEV)/.made-$(DIGEST) ## Ask the fake and the real Ironic the same questions
@@ -125,7 +132,7 @@ pythons: $(UV)/.made-$(DIGEST) ## Run the unit tests with each Python that is th
 .PHONY: nightly
 nightly: export IRONIC_VIRT_TEST_DEPTH := nightly
 nightly: ## Run every lane whole, with long histories and all databases: hours
-	$(MAKE) --keep-going lint docs test simulate databases conformance tempest integration nova \
+	$(MAKE) --keep-going lint docs test fuzz simulate databases conformance tempest integration nova \
 		nova-deployment dist-check floors pythons releases
 
 # What people read; tests misspell things on purpose.

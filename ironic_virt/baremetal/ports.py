@@ -37,7 +37,9 @@ class _WithVif(msgspec.Struct, frozen=True):
     def vif(self) -> str | None:
         """The VIF attached to it; where older servers noted it counts too."""
         internal, extra = self.internal_info or {}, self.extra or {}
-        return internal.get("tenant_vif_port_id") or extra.get("vif_port_id")
+        vif = internal.get("tenant_vif_port_id") or extra.get("vif_port_id")
+        # Anything can be written there.
+        return vif if isinstance(vif, str) else None
 
 
 class Port(_WithVif, frozen=True):
@@ -100,13 +102,13 @@ class NetworkPorts:
         :param node: its uuid, as everywhere here.
         """
         answer = self._of_node("/ports", node, PORT_FIELDS)
-        return answers.content(answer, _PORTS.decode, "ports", path="/ports", node=node).ports
+        return answers.content(answer, _ports_in, "ports", path="/ports", node=node).ports
 
     def groups(self, node: str) -> list[Portgroup]:
         """A node's port groups."""
         path = "/portgroups"
         answer = self._of_node(path, node, PORTGROUP_FIELDS)
-        found = answers.content(answer, _PORTGROUPS.decode, "port groups", path=path, node=node)
+        found = answers.content(answer, _portgroups_in, "port groups", path=path, node=node)
         return found.portgroups
 
     def _of_node(self, path: str, node: str, fields: Iterable[str]) -> Answer:
@@ -169,6 +171,14 @@ class NetworkPorts:
             result=lambda _: True,
             again=again,
         )
+
+
+def _ports_in(body: bytes) -> _Ports:
+    return answers.decode_leniently(_PORTS, body, "ports")
+
+
+def _portgroups_in(body: bytes) -> _Portgroups:
+    return answers.decode_leniently(_PORTGROUPS, body, "port groups")
 
 
 def _vif_ids(answer: Answer, path: str, node: str) -> list[str]:

@@ -266,6 +266,6 @@ def seconds_ahead(date: str | None, now: Callable[[], float] = time.time) -> flo
         return None
     try:
         ahead = email.utils.parsedate_to_datetime(date).timestamp() - now()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return 0.0 if abs(ahead) < 1.0 else ahead

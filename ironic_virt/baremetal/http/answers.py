@@ -79,7 +79,7 @@ def retry_after(answer: Answer, now: float) -> float | None:
         return float(said[:10])
     try:
         return max(0.0, utils.parsedate_to_datetime(said).timestamp() - now)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
@@ -131,7 +131,12 @@ def decode_leniently(decoder: msgspec.json.Decoder[T], body: bytes, what: str) -
     except (ValueError, RecursionError):
         pass
     try:
-        data = json.loads(body.decode("utf-8", "replace"), parse_constant=str, parse_float=_finite)
+        data = json.loads(
+            body.decode("utf-8", "replace"),
+            parse_constant=str,
+            parse_float=_finite,
+            parse_int=_readable,
+        )
         text = json.dumps(data, ensure_ascii=False)
         return decoder.decode(text.encode("utf-8", "replace"))
     except (ValueError, RecursionError) as exc:
@@ -141,6 +146,13 @@ def decode_leniently(decoder: msgspec.json.Decoder[T], body: bytes, what: str) -
 def _finite(text: str) -> float | str:
     number = float(text)
     return number if math.isfinite(number) else text
+
+
+def _readable(text: str) -> int | str:
+    try:
+        return int(text)
+    except ValueError:  # thousands of digits
+        return text
 
 
 def error_of(

@@ -50,14 +50,8 @@ _VERSION = "1"
 _PATH = f"/v{_VERSION}"
 
 # What keystoneauth1 raises for a document that is none, whatever it holds.
-_NO_VERSIONS = (
-    ksa_exceptions.DiscoveryFailure,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
+_GARBLED = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_NO_VERSIONS = (ksa_exceptions.DiscoveryFailure, *_GARBLED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -240,6 +234,19 @@ class KeystoneChannel:
             raise self._error_of(exc, where, method, path, seconds) from exc
 
     def _find_way(self) -> _Way:
+        try:
+            return self._way()
+        except OSError:  # some of requests' are errors of values as well
+            raise
+        except _GARBLED as exc:
+            # All is asked again at the next try.  keystoneauth1 keeps what it could not read.
+            self._adapter.session.invalidate(self._auth)
+            for keeper in (self._adapter.session, self._auth):
+                getattr(keeper, "_discovery_cache", {}).clear()
+            said = logs.one_line(repr(exc))
+            raise exceptions.IronicUnreachable(f"Keystone's answer can't be read: {said}") from exc
+
+    def _way(self) -> _Way:
         self._look_up_again()
         token = self._token
         headers = self._adapter.session.get_auth_headers(self._auth) or {}
@@ -289,7 +296,7 @@ class KeystoneChannel:
         self._looked_up_at = self._clock()
         try:
             auth.auth_ref = auth.get_auth_ref(self._adapter.session)
-        except (ksa_exceptions.ClientException, OSError) as exc:
+        except (ksa_exceptions.ClientException, OSError, *_GARBLED) as exc:
             # The token at hand may still do.
             LOG.debug("Where Ironic is can't be looked up again: %s", logs.one_line(str(exc)))
             return

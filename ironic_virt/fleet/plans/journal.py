@@ -99,17 +99,15 @@ def _read(path: Path) -> tuple[str | None, dict[str, str], int]:
         return None, states, 0
     with path.open("rb") as file:
         for line in file:
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                if not line.endswith(b"\n"):
-                    break
-                raise PlanRefused(f"{path} is no journal") from None
             if not line.endswith(b"\n"):
                 break
+            try:
+                entry = json.loads(line)
+                if "plan" in entry:
+                    digest = str(entry["plan"])
+                else:
+                    states[str(entry["node"])] = str(entry["state"])
+            except (LookupError, RecursionError, TypeError, ValueError):
+                raise PlanRefused(f"{path} is no journal") from None
             length += len(line)
-            if "plan" in entry:
-                digest = entry["plan"]
-            else:
-                states[entry["node"]] = entry["state"]
     return digest, states, length

@@ -167,7 +167,7 @@ def read(path: Path) -> Plan:
             document = yaml.load(file, Loader=loader)
     except OSError as exc:
         raise PlanRefused(f"{path}: {exc.strerror}") from exc
-    except (yaml.YAMLError, UnicodeDecodeError) as exc:
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise PlanRefused(f"{path} is no YAML: {exc}") from exc
     if not isinstance(document, dict) or "version" not in document:
         raise PlanRefused(f"{path} is no plan")

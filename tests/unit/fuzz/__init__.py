@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests with input that nobody foresaw: ``make fuzz`` runs more of them."""

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Whatever Ironic answers, the client raises errors of ours only, and offers no node unread."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.http.connection import Answer
+from ironic_virt.baremetal.inventory.snapshot import may_be_free
+from ironic_virt.baremetal.node_decoder import NodeDecoder
+from ironic_virt.baremetal.node_filter import NodeFilter
+from ironic_virt.driver import network_data
+from ironic_virt.driver.resources import why_not_free
+from tests.unit.baremetal import scripted
+from tests.unit.baremetal.scripted import INSTANCE, NODE, OTHER_NODE, VIF
+from tests.unit.fuzz import malformed
+
+PORT = {
+    "uuid": VIF,
+    "address": "02:00:00:00:00:01",
+    "portgroup_uuid": OTHER_NODE,
+    "physical_network": "physnet",
+    "internal_info": {"tenant_vif_port_id": INSTANCE},
+    "extra": {"vif_port_id": INSTANCE},
+}
+GROUP = PORT | {"uuid": OTHER_NODE, "mode": "802.3ad", "properties": {"miimon": "100"}}
+VOLUME = {
+    "uuid": VIF,
+    "node_uuid": NODE,
+    "volume_type": "iscsi",
+    "boot_index": 0,
+    "volume_id": INSTANCE,
+    "properties": {"target_iqn": "iqn"},
+    "type": "iqn",
+    "connector_id": "iqn.1",
+    "extra": {},
+}
+ALLOCATION = {
+    "uuid": INSTANCE,
+    "state": "active",
+    "node_uuid": NODE,
+    "resource_class": "gold",
+    "candidate_nodes": [NODE],
+    "last_error": None,
+    "extra": {"a": 1},
+}
+NODES = {
+    "nodes": [scripted.whole_json(), scripted.whole_json(OTHER_NODE, traits=["A", "B"])],
+}
+LISTED = {"nodes": [one | {"updated_at": "2026-01-01T00:00:00+00:00"} for one in NODES["nodes"]]}
+ALLOCATION_LIST = {"allocations": [ALLOCATION, ALLOCATION | {"uuid": VIF}]}
+EVENT = {"uuid": VIF, "created_at": "2026-01-01T00:00:00", "severity": "ERROR", "event": "x"}
+POWER = {"driver_internal_info": {"last_power_state_change": "2026-01-01T00:00:00.000000"}}
+VERSIONS = {"id": "v1", "version": {"id": "v1", "min_version": "1.1", "version": "1.115"}}
+ALL = NodeFilter()
+
+Ask = Callable[[IronicClient], Any]
+
+
+def links(client: IronicClient) -> Any:
+    """The network data of a node's ports."""
+    found = network_data.links(client.ports.listed(NODE), client.ports.groups(NODE))
+    return network_data.with_links({"links": [{"id": "a", "vif_id": INSTANCE}]}, found)
+
+
+def patched(client: IronicClient) -> Any:
+    return client.patch_node(NODE, [{"op": "add", "path": "/extra/a/b", "value": 1}])
+
+
+ASKED: Mapping[str, tuple[Ask, list[Any]]] = {
+    "versions": (lambda client: client.versions, []),
+    "nodes": (lambda client: client.list_nodes(), [NODES]),
+    "in a shard": (lambda client: client.list_nodes(NodeFilter(shard="a")), [NODES]),
+    "node": (lambda client: client.get_node(NODE), [scripted.whole_json()]),
+    "node of an instance": (lambda client: client.node_of_instance(INSTANCE), [NODES]),
+    "sweep": (lambda client: client.lists.sweep(ALL), [NODES]),
+    "in detail": (lambda client: client.lists.last_updated_in_detail(ALL, 9), [LISTED]),
+    "updated": (lambda client: client.lists.updated_at(NODE), [LISTED["nodes"][0]]),
+    "newest": (lambda client: client.lists.newest_update(ALL), [LISTED]),
+    "shards": (lambda client: client.lists.shards(), [{"shards": [{"name": "a"}]}]),
+    "patch": (patched, [scripted.whole_json()]),
+    "validate": (
+        lambda client: client.validate_node(NODE),
+        [{"power": {"result": False, "reason": "no BMC"}}],
+    ),
+    "allocation": (lambda client: client.allocations.get(INSTANCE), [ALLOCATION]),
+    "allocations": (lambda client: client.allocations.listed(), [ALLOCATION_LIST]),
+    "links": (links, [{"ports": [PORT]}, {"portgroups": [GROUP]}]),
+    "vifs": (lambda client: client.ports.vifs(NODE), [{"vifs": [{"id": VIF}]}]),
+    "connectors": (lambda client: client.volumes.connectors(NODE), [{"connectors": [VOLUME]}]),
+    "targets": (lambda client: client.volumes.targets(NODE), [{"targets": [VOLUME]}]),
+    "history": (lambda client: client.history.newest(NODE, 3), [{"history": [EVENT]}]),
+    "power": (lambda client: client.management.power_changed_at(NODE), [POWER]),
+    "console": (
+        lambda client: client.consoles.get(NODE),
+        [{"console_enabled": True, "console_info": {"type": "vnc", "url": "http://a"}}],
+    ),
+    "vnc": (
+        lambda client: client.consoles.vnc_address(NODE),
+        [{"driver_internal_info": {"vnc_host": "h", "vnc_port": 5900}}],
+    ),
+}
+
+DEEP = b"[" * 1000
+STATUSES = st.sampled_from([200, 200, 200, 200, 201, 204, 400, 401, 404, 406, 409, 500, 503])
+DATES = st.sampled_from(
+    [
+        "Mon, 01 Jan 2026 00:00:00 GMT",
+        "Mon, 01 Jan 99999999999999 00:00:00 GMT",
+        "Mon, 01 Jan 0001 00:00:00 -0000",
+        "Mon, 01 Jan 0001 00:00:00 +2359",
+        "Mon, 01 Jan 2026 00:00:00 +9999999999999",
+        "1" * 400,
+        "-1",
+    ]
+)
+HEADERS = st.dictionaries(
+    st.sampled_from(["Retry-After", "openstack-request-id"]),
+    DATES | st.text(st.characters(max_codepoint=255), max_size=20),
+)
+FAULT = {"error_message": '{"faultcode": "Client", "faultstring": "no"}'}
+
+
+class Replaying(scripted.ScriptedChannel):
+    """Gives the same last answer for ever, as a server does that is broken."""
+
+    def send(self, *args: Any, **kwargs: Any) -> Answer:
+        if len(self.script) == 1:
+            self.script = self.script * 2
+        return super().send(*args, **kwargs)
+
+
+@pytest.mark.parametrize("name", ASKED)
+@malformed.settings
+@given(data=st.data())
+def test_no_answer_raises_what_is_not_ours(name: str, data: st.DataObject) -> None:
+    ask, wholes = ASKED[name]
+    bodies = [json.dumps(whole).encode() for whole in wholes]
+    status, versions = 200, None
+    if not wholes or data.draw(st.integers(0, 9), "which") == 0:
+        versions = data.draw(malformed.documents(VERSIONS), "versions")
+    else:
+        index = data.draw(st.integers(0, len(wholes) - 1), "which answer")
+        status = data.draw(STATUSES, "status")
+        whole = FAULT if status >= 400 else wholes[index]
+        bodies[index] = data.draw(malformed.documents(whole), "body")
+        del bodies[index + 1 :]
+        bodies += [json.dumps(whole).encode() for whole in wholes[index + 1 :]]
+    headers = data.draw(HEADERS, "headers")
+    script = [Answer(status, headers, body) for body in bodies]
+    spoken = scripted.answer(200, VERSIONS if versions is None else versions)
+    channel = Replaying(spoken, *script, versions=None)
+    client = scripted.client_of(channel, retries=1)
+    with malformed.in_time(), contextlib.suppress(exceptions.IronicVirtError):
+        ask(client)
+
+
+def is_text(value: Any) -> bool:
+    """Whether a field for a text may have it: a number without end is read as one."""
+    return value is None or (isinstance(value, str) and value not in {"@digits", "@deep", "@open"})
+
+
+FREE: Mapping[str, Callable[[Any], bool]] = dict.fromkeys(scripted.whole_json(), is_text) | {
+    "instance_uuid": lambda value: value is None,
+    "provision_state": lambda value: value in (None, "available"),
+    "power_state": lambda value: value in ("power off", "power on"),
+    "maintenance": lambda value: value is None or value is False,
+    "retired": lambda value: value is None or value is False,
+    "traits": lambda value: (
+        value is None or (isinstance(value, list) and all(map(is_text, value)))
+    ),
+}
+"""What each field of a node that is free may be."""
+for name in ("links", "properties", "instance_info", "extra"):
+    del FREE[name]
+for name in ("console_enabled", "protected", "disable_power_off"):
+    FREE[name] = lambda value: value is None or isinstance(value, bool)
+
+
+@malformed.settings
+@given(data=st.data())
+def test_a_node_with_a_field_that_is_wrong_is_not_free_and_costs_no_other_node(
+    data: st.DataObject,
+) -> None:
+    name = data.draw(st.sampled_from(sorted(FREE)), "field")
+    wrong = data.draw(malformed.VALUES.filter(lambda value: not FREE[name](value)), "value")
+    body = malformed.encoded(
+        {"nodes": [scripted.whole_json() | {name: wrong}, scripted.whole_json(OTHER_NODE)]}
+    )
+    try:
+        nodes, _ = NodeDecoder().page(body, FREE)
+    except exceptions.UnexpectedAnswer:
+        # Ironic could not write what is so deep.
+        assert name == "uuid" or DEEP in body
+        return
+    assert [one.uuid for one in nodes if may_be_free(one)] == [OTHER_NODE]
+    assert [one.uuid for one in nodes if why_not_free(one) is None] == [OTHER_NODE]
+
+
+@malformed.settings
+@given(properties=malformed.VALUES)
+def test_properties_of_any_kind_cost_no_node(properties: Any) -> None:
+    body = malformed.encoded(
+        {"nodes": [scripted.node_json(properties=properties), scripted.node_json(OTHER_NODE)]}
+    )
+    try:
+        nodes, _ = NodeDecoder().page(body)
+    except exceptions.UnexpectedAnswer:
+        assert DEEP in body
+        return
+    assert [one.uuid for one in nodes] == [NODE, OTHER_NODE]
+
+
+def test_what_is_remembered_of_answers_has_a_bound() -> None:
+    decoder = NodeDecoder()
+    for number in range(decoder._TABLE_LIMIT + 100):
+        text = f"text-{number}"
+        row = scripted.node_json(
+            resource_class=text, name=text, traits=[text], properties={"cpu_arch": text}
+        )
+        decoder.page(malformed.encoded({"nodes": [row]}))
+    tables = (decoder._texts, decoder._traits, decoder._properties)
+    assert [len(table) for table in tables] == [decoder._TABLE_LIMIT] * 3
