@@ -153,6 +153,7 @@ def test_a_message_is_cut_to_a_readable_length(body: object) -> None:
         ("9" * 5000, 9_999_999_999),
         ("-3", None),
         ("soon", None),
+        ("Thu, 01 Jan 99999999999999 00:00:00 GMT", None),
         ("", None),
     ],
 )

@@ -748,3 +748,17 @@ def test_a_client_for_hasty_requests_waits_no_longer_than_usual(
             one.get_node("n1")
     timeouts = [request.timeout for request in http.request_history if "n1" in request.path]
     assert timeouts == [waited, 4.0]
+
+
+def test_an_answer_of_keystones_that_can_not_be_read_is_forgotten(
+    connect: Connect, http: requests_mock.Mocker
+) -> None:
+    token = catalog("public")
+    serve_keystone(http, token)
+    http.get(KEYSTONE, json={"version": {"id": "v3.14", "status": [], "links": []}})
+    http.get(f"{IRONIC}/v1/nodes", json={"nodes": []})
+    channel = connect(PASSWORD)
+    with pytest.raises(exceptions.IronicUnreachable, match="Keystone's answer can't be read"):
+        channel.send("GET", "/nodes")
+    serve_keystone(http, token)
+    assert channel.send("GET", "/nodes").status == 200

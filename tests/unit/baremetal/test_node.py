@@ -189,6 +189,13 @@ def test_malformed_and_unreadable_at_once_still_leave_the_others() -> None:
     assert good.malformed == ()
 
 
+def test_a_number_of_thousands_of_digits_costs_its_own_node_alone() -> None:
+    text = json.dumps(node_json(properties={"cpus": "@"})).replace('"@"', "9" * 5000)
+    bad, good = decode(text, GOOD)
+    assert (bad.properties.cpus, good.properties.malformed) == (0, ())
+    assert "cpus is not a whole number" in bad.properties.malformed[0]
+
+
 def test_a_link_survives_a_malformed_node() -> None:
     body = json.dumps({"nodes": [node_json(traits=7)], "next": "http://x/v1/nodes?marker=m"})
     nodes, following = NodeDecoder().page(body.encode())

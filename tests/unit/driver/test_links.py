@@ -50,3 +50,7 @@ def test_where_older_servers_noted_a_vif_counts_too() -> None:
     assert links([Port("a", "02:00:00:00:00:02", None, {"vif_port_id": "vif"})], []) == {
         "vif": Link("02:00:00:00:00:02")
     }
+
+
+def test_what_is_no_text_is_no_vif() -> None:
+    assert links([Port("a", "02:00:00:00:00:02", None, {"vif_port_id": ["vif"]})], []) == {}

@@ -382,6 +382,7 @@ def test_a_plan_that_was_changed_is_not_gone_on_with(tmp_path: Path) -> None:
     path.write_text("y")
     with pytest.raises(PlanRefused, match="was changed"), journal.opened(path):
         pass
-    journal.path_of(path).write_text("what is this\n")
-    with pytest.raises(PlanRefused, match="is no journal"), journal.opened(path):
-        pass
+    for line in ("what is this", "null", '{"node": "n1"}', "[" * 3000):
+        journal.path_of(path).write_text(f"{line}\n")
+        with pytest.raises(PlanRefused, match="is no journal"), journal.opened(path):
+            pass

@@ -242,6 +242,7 @@ def test_a_file_is_read_as_it_was_written(
     ("text", "why"),
     [
         ("{", "no YAML"),
+        ("9" * 5000, "no YAML"),
         ("[]", "no plan"),
         ("version: 7", "version 7"),
         ("version: 1", "no plan: KeyError"),
