@@ -122,8 +122,8 @@ def server_step(state: Server, one: Operation) -> Sequence[Server]:
     if not there:
         return []
     if one.verb == "rebuild":
-        # A stopped one is powered off again.
-        return [Server(one.value, "on"), Server(one.value, state.power)]
+        # One that the records have as stopped is powered off again.
+        return [Server(one.value, power) for power in ("on", "off")]
     if one.verb in ("start", "stop", "hand"):
         return [dataclasses.replace(state, power=one.value)]
     if one.verb in ("reboot", "hard_reboot"):

@@ -25,7 +25,9 @@ from ironic_virt.baremetal.http.sender import Sender
 from ironic_virt.baremetal.inventory.cache import Inventory
 from ironic_virt.baremetal.node_lists import NodeLists
 from ironic_virt.baremetal.waiting.circuit_breaker import CircuitBreaker
-from ironic_virt.driver import instances, rescue, resources
+from ironic_virt.compute import actions
+from ironic_virt.compute.states import VmState
+from ironic_virt.driver import instances, resources
 from ironic_virt.driver.compute_nodes import ComputeNodes
 from ironic_virt.driver.deploy import instance_info, rebuild_info
 from ironic_virt.driver.deploy.spawn import Spawn
@@ -259,14 +261,12 @@ def _rebuilt_twice(stack: contextlib.ExitStack) -> None:
     _instead(stack, rebuild_info, "is_marked", lambda node, wish: False)
 
 
-@_fault("a rescue that a dead process began counts as not begun, if it can't be gone on with")
+@_fault("a rescue that a dead process began, and that is then refused, counts as not begun")
 def _rescue_untouched(stack: contextlib.ExitStack) -> None:
-    def check(change: Any, allowed: Any, what: str) -> None:
-        if resources.why_in_maintenance(change.node):
-            system = exceptions.System.UNTOUCHED
-            raise change.error(exceptions.RescueFailed, "in maintenance", system=system)
+    def as_recorded(task: Any) -> bool:
+        return task.vm_state is not VmState.RESCUED
 
-    _instead(stack, rescue, "_check", check)
+    _instead(stack, actions, "_is_deployed", as_recorded)
 
 
 # -- threads ------------------------------------------------------------------

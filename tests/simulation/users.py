@@ -115,15 +115,15 @@ class Users:
             if verb in _LISTED:
                 operation = Operation(verb, uuid, when, now, outcome, value)
                 self._world.history.ended(operation)
-            if verb in ("create", "delete") and outcome == "done":
-                self._hold(before, verb, when)
+            if verb in ("create", "delete"):
+                self._hold(before, verb, when, outcome)
         self._world.look(self._world.instances.rows[uuid])
 
-    def _hold(self, before: Instance, verb: str, asked: float) -> None:
+    def _hold(self, before: Instance, verb: str, asked: float, outcome: str) -> None:
         now = self._world.scheduler.now
         if before.node is not None and not (verb == "delete" and before.vm_state == "building"):
             kind = {"create": "acquire", "delete": "release"}[verb]
-            operation = Operation(kind, before.uuid, asked, now)
+            operation = Operation(kind, before.uuid, asked, now, outcome)
             self._world.history.held(before.node, operation)
 
     def switched(self, row: Instance, power: str) -> None:

@@ -40,6 +40,9 @@ CALM = 1800.0
 BOUND = 4 * 3600.0
 """Seconds in which everything then settles."""
 
+RECONCILED = 1500.0
+"""Seconds in which reservations that nobody wants are given up."""
+
 _STEP = 30.0
 _THREADED = (
     *(watcher, cache, single_flight, negotiation, ownership, selection),
@@ -296,7 +299,9 @@ class World:
                 break
             self._settle("after all were deleted")
         self.chaos.repair()
-        self.scheduler.run(self.scheduler.now + 300)
+        # What is reserved for nobody is given up when it was seen twice.
+        longer = RECONCILED if self.layout.pools else 0.0
+        self.scheduler.run(self.scheduler.now + 300 + longer)
         self.laws.nothing_is_left(self.pristine)
         self.laws.all_offered(self.layout.pools)
         for one in self.history.unexplained():
