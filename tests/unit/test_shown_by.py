@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import functools
 import re
 from collections.abc import Iterator
@@ -77,6 +78,10 @@ DIFFERENCES = rows_of("nova/differences*.rst")
 FAULTS = rows_of("admin/faults.rst")
 
 
+with (PAGES / "nova" / "field_bugs.csv").open(newline="") as file:
+    FIELD_BUGS = list(csv.DictReader(file))
+
+
 def test_there_are_as_many_rows_as_one_would_think() -> None:
     assert len(FEATURES) > 40
     assert len(DIFFERENCES) > 30
@@ -106,6 +111,15 @@ def test_a_difference_is_shown_by_a_test(row: list[str]) -> None:
     shown_by = row[-1]
     assert QUOTED.search(shown_by)
     assert missing_by_words(shown_by) == []
+
+
+@pytest.mark.parametrize("row", FIELD_BUGS, ids=lambda row: row["Bug"])
+def test_a_field_bug_is_shown_by_a_test(row: dict[str, str]) -> None:
+    assert all(row.values())
+    (shown_by,) = QUOTED.findall(row["Shown by"])
+    for name in shown_by.removeprefix("tests/").split("::")[1:]:
+        path = shown_by.removeprefix("tests/").partition("::")[0]
+        assert missing(f"``{path}::{name}``") == []
 
 
 def test_what_does_not_exist_is_found() -> None:
