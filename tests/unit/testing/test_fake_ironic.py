@@ -410,3 +410,36 @@ def test_the_mock_serves_its_host_only(fake: FakeIronic) -> None:
     fake.add_node()
     with fake.mock("http://one.test"), pytest.raises(BaseException, match="may not use the net"):
         requests.get("http://127.0.0.1:9/v1/nodes", timeout=1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("continue_inspection", "deploy_templates", "events", "heartbeat", "inspection_rules"),
+        *("lookup", "runbooks"),
+    ],
+)
+def test_what_it_does_not_offer_is_neither_named_nor_found(api: Client, name: str) -> None:
+    assert name not in api.get("")
+    assert api.refused("GET", f"/{name}") == (404, "")
+
+
+def test_a_delete_with_an_argument_deletes_nothing(fake: FakeIronic, api: Client) -> None:
+    node = fake.add_node()
+    assert api.refused("DELETE", f"/nodes/{node}?a=1") == (400, "Unexpected arguments: a")
+    assert fake.node(node)["uuid"] == node
+
+
+@pytest.mark.parametrize(
+    ("path", "size", "status"),
+    [
+        ("/nodes", 1 << 20, 400),
+        ("/nodes", (1 << 20) + 1, 413),
+        ("/nodes/n/states/provision", (1 << 20) + 1, 404),
+    ],
+)
+def test_bodies_have_a_largest_size(
+    fake: FakeIronic, api: Client, path: str, size: int, status: int
+) -> None:
+    body = {"target": "x" * (size - len(b'{"target": ""}'))}
+    assert api.send("POST" if path == "/nodes" else "PUT", path, body).status_code == status
