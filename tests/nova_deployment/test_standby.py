@@ -27,6 +27,8 @@ pytestmark = pytest.mark.timeout(2400)
 BUILDING = 10
 FEW = 4
 SEEDS = choose(3, 20)
+# In order, after Nova's time for that, without the lease, while it was loaded, and killed.
+ENDS = (0, 1, ExitCode.LEASE_LOST, 128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -246,12 +248,14 @@ class History:
         place.program.signal(signal.SIGSTOP)
         time.sleep(TTL + self._draw.uniform(0, TTL))
         place.program.signal(signal.SIGCONT)
+        if place.has_said(ACTIVE):
+            place.wait_for_exit()
 
     def _supervise(self) -> None:
         """Start again what has ended, as a process manager does."""
         for place in self._places:
             if not place.program.running:
-                assert place.program.exit_status in (0, 1, ExitCode.LEASE_LOST, 137)
+                assert place.program.exit_status in ENDS, place.program.tail()
                 place.start()
 
     def settled(self) -> list[Server]:
