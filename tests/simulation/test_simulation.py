@@ -53,7 +53,7 @@ def test_a_seed_gives_the_same_history_in_any_process() -> None:
     assert here[0] != here[1]
 
 
-@pytest.mark.parametrize("name", ["foreign instance", "silence is absence", "no undo"])
+@pytest.mark.parametrize("name", ["silence is no nodes", "silence is absence", "no undo"])
 def test_a_planted_fault_is_found(name: str) -> None:
     (fault,) = (one for one in planted.FAULTS if one.name == name)
     assert planted.found_at(fault, 40) is not None
