@@ -22,6 +22,8 @@ ADMIN = "admin"
 _LONG = 600
 """Seconds; longer than anything takes here, also on a busy machine."""
 
+DRIVER = "ironic_virt.IronicDriver"
+
 SHUTDOWN = 8
 """Seconds that a ``nova-compute`` has to end when it is stopped."""
 
@@ -58,7 +60,8 @@ def placement(endpoints: Endpoints) -> Sections:
 def controller(endpoints: Endpoints, directory: Path) -> Sections:
     """``nova.conf`` of the API, the scheduler, the conductor and ``nova-manage``."""
     sections = _nova(endpoints, directory, "controller")
-    sections["DEFAULT"]["compute_driver"] = "ironic_virt.IronicDriver"
+    sections["DEFAULT"]["compute_driver"] = DRIVER
+    sections["ironic"] = _ironic(endpoints)
     sections["api_database"] = {"connection": endpoints.databases["api"]}
     sections["database"] = {"connection": endpoints.databases["cell1"]}
     sections["api"] = {"max_limit": 1000}
@@ -68,16 +71,24 @@ def controller(endpoints: Endpoints, directory: Path) -> Sections:
     return sections
 
 
-def compute(endpoints: Endpoints, directory: Path, host: str, **ironic: Any) -> Sections:
+def compute(
+    endpoints: Endpoints,
+    directory: Path,
+    host: str,
+    driver: str = DRIVER,
+    refresh: int = 10,
+    **ironic: Any,
+) -> Sections:
     """``nova.conf`` of one ``nova-compute``.
 
+    :param refresh: seconds; a node is free for Placement so long after it is clean, at most.
+    :param driver: its ``compute_driver``.
     :param ironic: options of ``[ironic]`` of this one alone.
     """
     sections = _nova(endpoints, directory, host)
     sections["DEFAULT"] |= {
-        "compute_driver": "ironic_virt.IronicDriver",
-        # A node is free for Placement as soon as it is clean.
-        "update_resources_interval": 10,
+        "compute_driver": driver,
+        "update_resources_interval": refresh,
         # Fake hardware is off when it has been deployed to: Nova would stop the server.
         "sync_power_state_interval": -1,
         # What was deleted while this service was down; no period begins with a random delay.
@@ -87,13 +98,16 @@ def compute(endpoints: Endpoints, directory: Path, host: str, **ironic: Any) -> 
         "manager_shutdown_timeout": SHUTDOWN - 3,
         "graceful_shutdown_timeout": SHUTDOWN,
     }
-    sections["ironic"] = {
+    sections["ironic"] = {**_ironic(endpoints), **ironic}
+    return sections
+
+
+def _ironic(endpoints: Endpoints) -> dict[str, Any]:
+    return {
         "auth_type": "none",
         "endpoint_override": endpoints.ironic,
         "api_retry_interval": 1,
-        **ironic,
     }
-    return sections
 
 
 def _nova(endpoints: Endpoints, directory: Path, host: str) -> Sections:

@@ -17,7 +17,7 @@ import pytest
 
 import real_ironic
 from tests.nova_deployment import figures
-from tests.nova_deployment.deployment import Deployment
+from tests.nova_deployment.deployment import Deployment, over_real_ironic
 
 NODES = 12
 """In each shard."""
@@ -58,10 +58,16 @@ def deployment(tmp_path_factory, progress) -> Iterator[Deployment]:
     options = real_ironic.Options(delays={"deploy": "5", "power": "2"})
     directory = tmp_path_factory.mktemp("nova")
     progress(f"Logs are kept in {directory / 'logs'}")
-    with Deployment(
+    with over_real_ironic(
         directory, options, nodes=NODES, steps=_STEPS, progress=progress
     ) as deployment:
         yield deployment
+
+
+@pytest.fixture
+def steps() -> figures.Steps:
+    """What measures the steps of any deployment."""
+    return _STEPS
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A whole Nova, a process for each service, over the real Ironic: two computes, a shard each.
+"""A whole Nova, a process for each service, over a real or a fake Ironic.
 
 The programs are those that ``pip install`` has put into this environment.  Whatever is
 started is gone in the end, and so are its databases and messages.
@@ -22,16 +22,17 @@ from real_ironic.neutron import StandInNeutron
 from tests import databases
 from tests.nova_deployment import configuration, figures
 from tests.nova_deployment.broker import broker
+from tests.nova_deployment.fake_ironic import FakeIronicProcess
 from tests.nova_deployment.figures import Steps
 from tests.nova_deployment.people import Operator, User
 from tests.nova_deployment.processes import Program, listens, wait_for
 from tests.nova_deployment.stand_ins import StandInGlance
 from tests.ports import reserved_port
 
-SHARDS = {"compute-a": "a", "compute-b": "b"}
-"""Each compute service and its shard."""
-
 RESOURCE_CLASS = "baremetal-gold"
+SHARDS = {"compute-a": "a", "compute-b": "b"}
+"""Each compute service over the real Ironic, and its shard."""
+
 _SOME = 3
 _BIN = Path(sys.prefix) / "bin"
 _APPLICATIONS = {"placement": "placement.wsgi.api", "nova-api": "nova.wsgi.osapi_compute"}
@@ -42,13 +43,16 @@ class Deployment:
     """A context manager that runs it.
 
     :param directory: for its files; the logs stay there.
-    :param ironic: how Ironic is to behave.
-    :param nodes: how many there are in each shard.
+    :param ironic: an Ironic that is not started yet.
+    :param computes: the hosts with a ``nova-compute`` from the start, and their ``[ironic]``.
+    :param make_nodes: called when Ironic runs.
+    :param refresh: seconds between two refreshes of a ``nova-compute``.
     :param steps: measures what is done with it.
     :param progress: told what is being done while the user waits.
-    :ivar nodes: their uuids, by shard.
+    :ivar nodes: the uuids of the nodes that there were at the start, by shard.
     :ivar computes: the ``nova-compute`` of each host.
-    :ivar ironic: the real one.
+    :ivar ironic: the Ironic.
+    :ivar databases: URLs by name: ``api``, ``cell0``, ``cell1`` and ``placement``.
     :ivar user: asks Nova for servers.
     :ivar operator: looks at Ironic and Placement.
     """
@@ -56,15 +60,19 @@ class Deployment:
     def __init__(
         self,
         directory: Path,
-        ironic: real_ironic.Options,
+        ironic: real_ironic.RealIronic | FakeIronicProcess,
         *,
-        nodes: int,
+        computes: Mapping[str, Mapping[str, Any]],
+        make_nodes: Callable[[Operator], None] = lambda operator: None,
+        refresh: int = 10,
         steps: Steps,
         progress: Callable[[str], None],
     ) -> None:
         self._directory = directory
-        self._ironic_options = ironic
-        self._nodes = nodes
+        self.ironic = ironic
+        self._options = dict(computes)
+        self._make_nodes = make_nodes
+        self._refresh = refresh
         self.steps = steps
         self._progress = progress
         self._stack = contextlib.ExitStack()
@@ -98,28 +106,25 @@ class Deployment:
         for directory in (self._logs, self._etc):
             directory.mkdir()
         self._progress("Starting RabbitMQ, Ironic and what else Nova needs")
-        ironic = real_ironic.RealIronic(
-            self._ironic_options, database=real_ironic.MARIADB, progress=self._progress
-        )
         enter = self._stack.enter_context
         server = enter(databases.server(databases.MARIADB))
         with ThreadPoolExecutor() as pool:
             rabbitmq = pool.submit(enter, broker(self._logs))
-            started = pool.submit(enter, ironic)
-            urls = {name: enter(server.fresh(self._directory)) for name in _DATABASES}
+            started = pool.submit(enter, self.ironic)
+            self.databases = {name: enter(server.fresh(self._directory)) for name in _DATABASES}
+            started.result()
         # Until they are listened at, the schemas are made.
         ports = {name: enter(reserved_port()) for name in _APPLICATIONS}
         placement = f"http://127.0.0.1:{ports['placement']}"
         self._endpoints = configuration.Endpoints(
             broker=rabbitmq.result(),
-            databases=urls,
-            ironic=started.result().url,
+            databases=self.databases,
+            ironic=self.ironic.url,
             placement=placement,
             glance=enter(StandInGlance()).url,
             neutron=enter(StandInNeutron()).url,
         )
-        self.ironic = ironic
-        self.operator = Operator(ironic.url, placement, self.steps.own)
+        self.operator = Operator(self.ironic.url, placement, self.steps.own)
         self.user = User(f"http://127.0.0.1:{ports['nova-api']}")
         self._write_files()
         self._progress("Making the schemas of Nova and Placement")
@@ -130,22 +135,20 @@ class Deployment:
         }
         for name in ("nova-scheduler", "nova-conductor"):
             self._run(name, "--config-file", str(self._etc / "nova.conf"))
-        self.nodes = {
-            shard: self.operator.create_nodes(
-                ironic, self._nodes, RESOURCE_CLASS, shard=shard, seed=seed
-            )
-            for seed, shard in enumerate(SHARDS.values())
-        }
+        self._make_nodes(self.operator)
+        self.nodes: dict[str, list[str]] = {}
+        for uuid, node in self.operator.nodes().items():
+            self.nodes.setdefault(node["shard"] or "", []).append(uuid)
         for name, program in served.items():
             self._wait_for_port(program, ports[name])
-        for host, shard in SHARDS.items():
-            self.computes[host] = self.start_compute(host, host, shard=shard)
+        for host, options in self._options.items():
+            self.computes[host] = self.start_compute(host, host, **options)
         self._wait_for_services()
         self.discover_hosts()
         self.user.create_flavor(RESOURCE_CLASS)
         self.wait_until_nodes_are_free()
         self.steps.logs = {
-            figures.IRONIC: ironic.process.log,
+            figures.IRONIC: self.ironic.process.log,
             figures.PLACEMENT: self._logs / "placement.log",
         }
         self._progress("Nova is up")
@@ -167,22 +170,22 @@ class Deployment:
 
     def discover_hosts(self) -> None:
         """Let the scheduler know of each ``nova-compute`` that has been started."""
-        self._manage("cell_v2", "discover_hosts", "--by-service")
+        self.manage("cell_v2", "discover_hosts", "--by-service")
 
     def _make_schemas(self) -> None:
         with ThreadPoolExecutor() as pool:
             made = [
-                pool.submit(self._manage, "api_db", "sync"),
-                pool.submit(self._manage, "db", "sync", "--local_cell"),
-                pool.submit(self._manage, "db", "sync", "--local_cell", file="cell0.conf"),
+                pool.submit(self.manage, "api_db", "sync"),
+                pool.submit(self.manage, "db", "sync", "--local_cell"),
+                pool.submit(self.manage, "db", "sync", "--local_cell", file="cell0.conf"),
             ]
         for one in made:
             one.result()
         cell0 = self._endpoints.databases["cell0"]
-        self._manage("cell_v2", "map_cell0", "--database_connection", cell0)
-        self._manage("cell_v2", "create_cell", "--name", "cell1")
+        self.manage("cell_v2", "map_cell0", "--database_connection", cell0)
+        self.manage("cell_v2", "create_cell", "--name", "cell1")
 
-    def _manage(self, *arguments: str, file: str = "nova.conf") -> None:
+    def manage(self, *arguments: str, file: str = "nova.conf") -> None:
         """Run ``nova-manage``."""
         command = [str(_BIN / "nova-manage"), "--config-file", str(self._etc / file)]
         done = subprocess.run(
@@ -194,6 +197,30 @@ class Deployment:
         )
         assert done.returncode == 0, f"nova-manage {arguments}:\n{done.stdout}{done.stderr}"
 
+    def start_again(self, host: str) -> None:
+        """Start a ``nova-compute`` by its file, and return when it reports: it has its nodes."""
+        before = self.user.reported_at(host)
+        if host in self.computes:
+            self.computes[host].start()
+        else:
+            self.computes[host] = self._run_compute(host)
+
+        def reports() -> bool:
+            self.computes[host].see_to_it()
+            return self.user.reported_at(host) not in (before, None)
+
+        wait_for(f"a report of {host}", reports)
+
+    def fleet(self, *arguments: str) -> list[str]:
+        """The command line of ``ironic-virt-fleet``, which reads the controller's file."""
+        program = [str(_BIN / "ironic-virt-fleet"), "--config-file", str(self._etc / "nova.conf")]
+        return [*program, *arguments]
+
+    @property
+    def service_files(self) -> list[str]:
+        """The arguments that name the file of each ``nova-compute``."""
+        return [f"--service-conf={host}={self._etc / host}.conf" for host in self.computes]
+
     def _run(self, program: str, *arguments: str, name: str | None = None) -> Program:
         return self._started(name or program, [str(_BIN / program), *arguments], {})
 
@@ -202,10 +229,22 @@ class Deployment:
 
         :param ironic: options of ``[ironic]`` of this one alone.
         """
-        path = self._etc / f"{name}.conf"
-        sections = configuration.compute(self._endpoints, self._directory / name, host, **ironic)
-        configuration.write(path, sections)
-        return self._run("nova-compute", "--config-file", str(path), name=name)
+        self.configure(name, host, **ironic)
+        return self._run_compute(name)
+
+    def configure(
+        self, name: str, host: str, driver: str = configuration.DRIVER, **ironic: Any
+    ) -> None:
+        """Write the file of a ``nova-compute``, which reads it when it is started."""
+        state = self._directory / name
+        sections = configuration.compute(
+            self._endpoints, state, host, driver, self._refresh, **ironic
+        )
+        configuration.write(self._etc / f"{name}.conf", sections)
+
+    def _run_compute(self, name: str) -> Program:
+        path = str(self._etc / f"{name}.conf")
+        return self._run("nova-compute", "--config-file", path, name=name)
 
     def _serve(self, name: str, module: str, port: int) -> Program:
         # Without -P the script's neighbours would hide modules of the same name.
@@ -239,7 +278,7 @@ class Deployment:
         wait_for(program.name, there)
 
     def _wait_for_services(self) -> None:
-        wanted = {("nova-compute", host) for host in SHARDS}
+        wanted = {("nova-compute", host) for host in self.computes}
         wanted |= {(name, "controller") for name in ("nova-scheduler", "nova-conductor")}
 
         def up() -> bool:
@@ -253,7 +292,7 @@ class Deployment:
 
     @property
     def all_nodes(self) -> list[str]:
-        """The nodes of both shards."""
+        """The nodes of all shards."""
         return [node for nodes in self.nodes.values() for node in nodes]
 
     def wait_until_nodes_are_free(self) -> None:
@@ -316,3 +355,31 @@ class Deployment:
             return all(seen[uuid]["target_power_state"] == "rebooting" for uuid in nodes)
 
         wait_for("reboots", begun)
+
+
+def over_real_ironic(
+    directory: Path,
+    options: real_ironic.Options,
+    *,
+    nodes: int,
+    steps: Steps,
+    progress: Callable[[str], None],
+) -> Deployment:
+    """Nova with :data:`SHARDS` over the real Ironic.
+
+    :param nodes: how many there are in each shard.
+    """
+    ironic = real_ironic.RealIronic(options, database=real_ironic.MARIADB, progress=progress)
+
+    def make_nodes(operator: Operator) -> None:
+        for seed, shard in enumerate(SHARDS.values()):
+            operator.create_nodes(ironic, nodes, RESOURCE_CLASS, shard=shard, seed=seed)
+
+    return Deployment(
+        directory,
+        ironic,
+        computes={host: {"shard": shard} for host, shard in SHARDS.items()},
+        make_nodes=make_nodes,
+        steps=steps,
+        progress=progress,
+    )

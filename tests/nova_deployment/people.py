@@ -74,6 +74,11 @@ class User:
         services = self._nova("GET", "/os-services")["services"]
         return {(one["binary"], one["host"]) for one in services if one["state"] == "up"}
 
+    def reported_at(self, host: str) -> str | None:
+        """When a ``nova-compute`` has reported last; ``None``: there is none yet."""
+        found = self._nova("GET", f"/os-services?binary=nova-compute&host={host}")["services"]
+        return found[0]["updated_at"] if found else None
+
     def set_down(self, host: str, down: bool) -> None:
         """Say that a ``nova-compute`` is down, as an operator does who knows; or no more."""
         found = self._nova("GET", f"/os-services?binary=nova-compute&host={host}")["services"]

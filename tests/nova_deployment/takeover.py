@@ -18,7 +18,7 @@ from pathlib import Path
 import real_ironic
 from ironic_virt.testing.fault_proxy import FaultProxy
 from tests.backends.servers import backend
-from tests.nova_deployment.deployment import RESOURCE_CLASS, Deployment
+from tests.nova_deployment.deployment import RESOURCE_CLASS, Deployment, over_real_ironic
 from tests.nova_deployment.figures import Steps
 from tests.nova_deployment.places import ACTIVE, WAITING, Place
 from tests.nova_deployment.processes import wait_for
@@ -68,7 +68,7 @@ def main(nodes: int = 1000) -> None:
     with (
         tempfile.TemporaryDirectory(prefix="ironic-virt-takeover-") as directory,
         backend("etcd") as etcd,
-        Deployment(
+        over_real_ironic(
             Path(directory), real_ironic.Options(), nodes=1, steps=Steps(), progress=tell
         ) as deployment,
     ):
