@@ -37,14 +37,18 @@ class Instances:
     """The instances of all hosts.
 
     :param told: called when a request has ended, with what its user is told.
+    :param left: called with a node that an instance has left.
     :ivar incarnations: the process that is a host now.
     """
 
-    def __init__(self, told: Callable[[Instance, str, str], None]) -> None:
+    def __init__(
+        self, told: Callable[[Instance, str, str], None], left: Callable[[str], None]
+    ) -> None:
         self.rows: dict[str, Instance] = {}
         self.incarnations: dict[str, str] = {}
         self.faults: dict[str, str] = {}
         self._told = told
+        self._left = left
 
     # -- what users do --------------------------------------------------------
 
@@ -210,4 +214,7 @@ class Instances:
         self._told(before, how, self.rows[uuid].vm_state)
 
     def _set(self, uuid: str, **changes: Any) -> None:
-        self.rows[uuid] = dataclasses.replace(self.rows[uuid], **changes)
+        before = self.rows[uuid]
+        after = self.rows[uuid] = dataclasses.replace(before, **changes)
+        if before.node is not None and (after.node != before.node or after.is_deleted):
+            self._left(before.node)

@@ -95,7 +95,7 @@ class World:
         self.ironic = InProcessChannel(self.fake, "http://ironic.test")
         self.scheduler = Scheduler(random.Random(f"scheduler {seed}"), self.fake.advance)
         self.laws = Laws(self)
-        self.instances = Instances(self._told)
+        self.instances = Instances(self._told, self._left)
         self.users = Users(self)
         self.chaos = Chaos(self)
         weather = random.Random(f"weather {seed}")
@@ -196,6 +196,11 @@ class World:
             offer.free -= 1
             return {"host": offer.host, "node": None, "pool": chosen}
         return {"host": offer.host, "node": chosen, "pool": None}
+
+    def _left(self, node: str) -> None:
+        """Ironic cleans it: it is free when its host says so again."""
+        if node in self.offers:
+            self.offers[node].free = 0
 
     def new_uuid(self) -> str:
         """A random one, of this seed."""
