@@ -187,10 +187,13 @@ class Chaos:
         shard, group = self._rng.choice(homes)
         self._set(node, "moves", shard=shard, conductor_group=group)
         self._world.moved_at[node.uuid] = self._world.scheduler.now
-        world = self._world
-        to = [one for one in world.hosts if not world.why_outside(one, shard, group)]
         late = self._rng.choice([0.0, 600.0])
-        self._later(late, lambda: world.own(node.uuid, to[0]))
+        self._later(late, lambda: self._give_record(node))
+
+    def _give_record(self, node: Node) -> None:
+        """Move a node's record to where the node is by then."""
+        world, home = self._world, (node.shard, node.conductor_group)
+        world.own(node.uuid, next(one for one in world.hosts if not world.why_outside(one, *home)))
 
     # -- the end --------------------------------------------------------------
 
