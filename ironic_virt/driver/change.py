@@ -14,12 +14,16 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from oslo_log import log as logging
+
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.patches import JsonPatch
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -45,6 +49,10 @@ def has_moved(before: Node, now: Node) -> bool:
         now.provision_state,
         now.provision_updated_at,
     )
+
+
+class _Moved(Exception):
+    """A request that was refused has been taken all the same: a proxy had sent it twice."""
 
 
 class Change:
@@ -124,13 +132,24 @@ class Change:
             taken; by default whether it is in another state since :attr:`node` was read.
         :param given: see :meth:`IronicClient.set_provision_state`, for errors, too.
         """
-        self._site.client.set_provision_state(
-            self.node.uuid,
-            verb,
-            applied=applied or functools.partial(has_moved, self.node),
-            again=self.again,
-            **given,
-        )
+        before = self.node
+
+        def again() -> None:
+            if has_moved(before, self._site.access.held(self.instance, before.uuid)):
+                raise _Moved
+
+        try:
+            self._site.client.set_provision_state(
+                before.uuid,
+                verb,
+                applied=applied or functools.partial(has_moved, before),
+                again=again,
+                **given,
+            )
+        except _Moved:
+            LOG.info(
+                "Node %s: %r was taken, though Ironic refused a copy of it", before.uuid, verb
+            )
 
     def patch(self, changes: JsonPatch) -> Node:
         """Write to the node, and return it as it is afterwards.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -85,3 +86,36 @@ def test_whichever_request_meets_a_passing_trouble_the_life_is_the_same(
         return fake.faults.status(status, nth=nth, count=2, body=body)
 
     assert survive(set_stage, LIVES["plain"], trouble) > 15
+
+
+def taken(fake: FakeIronic) -> list[str]:
+    """The changes of the provision state that Ironic took on."""
+    return [
+        entry.body["target"]
+        for entry in fake.requests
+        if entry.path.endswith("/states/provision") and entry.status == 202
+    ]
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_change_of_state_that_a_proxy_sends_twice_happens_once(
+    set_stage: SetStage, nth: int
+) -> None:
+    usual, _, fake = lived(set_stage, LIVES["plain"], lambda fake, _: fake)
+    seen, _, disturbed = lived(set_stage, LIVES["plain"], functools.partial(send_twice, nth))
+    assert seen[:-1] == usual[:-1]
+    assert taken(disturbed) == taken(fake) == ["active", "rebuild", "deleted"]
+
+
+def send_twice(nth: int, fake: FakeIronic, _: str) -> FakeIronic:
+    """Have the fake get the nth change of a state two times; the second answer counts."""
+    handle = fake.handle
+    count = itertools.count(1)
+
+    def twice(method: str, path: str, *more: Any) -> Any:
+        if path.endswith("/states/provision") and next(count) == nth:
+            handle(method, path, *more)
+        return handle(method, path, *more)
+
+    fake.handle = twice  # type: ignore[method-assign]
+    return fake
