@@ -147,9 +147,7 @@ class Change:
                 **given,
             )
         except _Moved:
-            LOG.info(
-                "Node %s: %r was taken, though Ironic refused a copy of it", before.uuid, verb
-            )
+            LOG.info("Node %s: %r was taken, and a copy of it refused", before.uuid, verb)
 
     def patch(self, changes: JsonPatch) -> Node:
         """Write to the node, and return it as it is afterwards.

@@ -306,6 +306,7 @@ def table(seeds: int) -> int:
     :returns: how many were not found.
     """
     missed = 0
+    print(".. SPDX-License-Identifier: Apache-2.0\n")
     print(".. list-table::\n   :header-rows: 1\n   :widths: 60 12 28\n")
     print("   * - What the product does wrong\n     - Seeds\n     - Law that it breaks")
     for planted in FAULTS:

@@ -103,7 +103,8 @@ class FakeIronic(Controls):
         if reply.fault is not None:
             environ[CONNECTION_FAULTS](reply)
         start_response(f"{reply.status} {_phrase(reply.status)}", reply.headers)
-        return [reply.body]
+        # Of HEAD, a client takes what follows for the next answer.
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [reply.body]
 
     def handle(
         self,

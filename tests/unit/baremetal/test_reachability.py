@@ -67,7 +67,9 @@ def test_an_absence_is_told_at_once_again_and_again_and_at_its_end(
     bench.send(outcome)
     [(level, text)] = lines()
     assert level == "WARNING"
-    assert text.startswith("Ironic at http://i ([ironic] x) does not answer. It is asked again.")
+    assert text.startswith(
+        "[ironic-unreachable] Ironic at http://i ([ironic] x) does not answer. It is asked again."
+    )
     bench.go_on(outcome, 3600)
     assert [level for level, _ in lines()] == ["WARNING"] * 12
     assert "has not answered for 3300 s" in lines()[-1][1]
