@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -166,7 +167,9 @@ def test_no_answer_raises_what_is_not_ours(name: str, data: st.DataObject) -> No
 
 
 def is_text(value: Any) -> bool:
-    """Whether a field for a text may have it: a number without end is read as one."""
+    """Whether a field for a text may have it: a number without end, or none, is read as one."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return True
     return value is None or (isinstance(value, str) and value not in {"@digits", "@deep", "@open"})
 
 

@@ -42,6 +42,7 @@ def test_no_answer_before_the_first_raises_what_is_not_ours(
     path = tmp_path / "ironic-virt.conf"
     path.write_text(f"[ironic]\n{usual.PASSWORD}\n")
     with requests_mock.Mocker() as http:
+        http.register_uri(requests_mock.ANY, requests_mock.ANY, status_code=404)
         http.get(usual.KEYSTONE, content=bodies["keystone"])
         tokens = f"{usual.KEYSTONE}/auth/tokens"
         http.post(tokens, content=bodies["token"], headers={"X-Subject-Token": "token"})
