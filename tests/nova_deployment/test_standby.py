@@ -34,6 +34,8 @@ ENDS = (0, 1, ExitCode.LEASE_LOST, 128 + signal.SIGTERM, 128 + signal.SIGKILL)
 @pytest.fixture(scope="module", autouse=True)
 def _instead(deployment: Deployment) -> Iterator[None]:
     """The places have the host name meanwhile."""
+    # Nobody would say afterwards that a node of its is free again.
+    deployment.wait_until_nodes_are_free()
     deployment.computes[HOST].stop()
     yield
     deployment.computes[HOST].start()
