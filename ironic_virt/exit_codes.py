@@ -34,7 +34,7 @@ class ExitCode(_Code):
     SUPERSEDED = 3, "another service has this host name; don't start it again"
     LEASE_LOST = 4, "the lease is lost; start it again, as a standby"
     INTERRUPTED = 130, "SIGINT"
-    PIPE_CLOSED = 141, "whoever read its output went away"
+    PIPE_CLOSED = 141, "the program that read its output has ended"
     TERMINATED = 143, "SIGTERM, the second one in a service"
 
 

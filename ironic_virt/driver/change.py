@@ -125,11 +125,11 @@ class Change:
 
     # -- a change of the provision state --------------------------------------
 
-    def ask(self, verb: str, applied: Callable[[Node], bool] | None = None, **given: Any) -> None:
+    def ask(self, verb: str, **given: Any) -> None:
         """Ask for a change of the provision state.
 
-        :param applied: says of the node, read after a lost answer, whether the request was
-            taken; by default whether it is in another state since :attr:`node` was read.
+        If the node is in another state since :attr:`node` was read, the request was taken.
+
         :param given: see :meth:`IronicClient.set_provision_state`, for errors, too.
         """
         before = self.node
@@ -142,7 +142,7 @@ class Change:
             self._site.client.set_provision_state(
                 before.uuid,
                 verb,
-                applied=applied or functools.partial(has_moved, before),
+                applied=functools.partial(has_moved, before),
                 again=again,
                 **given,
             )

@@ -7,10 +7,10 @@ succeeded, while the lock in the backend lives for ``lock`` seconds after that. 
 between the two is for changes that are on their way.
 
 * etcd keeps a lock through restarts and failures of its members, so a lock that is free has
-  expired or was released, and whoever gets it may begin at once.
+  expired or was released, and the next holder may begin at once.
 * Redis may lose a lock: it restarts without it, or a replica takes over that has not got it
-  yet.  The former holder then learns of it only with its next renewal.  So whoever gets the
-  lock waits (``settle``) until the former one can't have been allowed to send anything for as
+  yet.  The former holder then learns of it only with its next renewal.  So the next
+  holder waits (``settle``) until the former one can't have been allowed to send anything for as
   long as the margin.  For the same time to take over, the lock lives half as long.
 
 Pure.

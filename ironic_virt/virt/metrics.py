@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a driver tells of its work, to be counted by whoever exports metrics."""
+"""What a driver tells of its work, for the host to count and export."""
 
 from __future__ import annotations
 
