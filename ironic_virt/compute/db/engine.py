@@ -120,7 +120,26 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
     if engine.dialect.name == SQLITE:
         sa.event.listen(engine, "do_connect", _make_file)
     sa.event.listen(engine, "connect", _SETTINGS[url.get_backend_name()])
+    _let_lost_connections_go(engine.dialect)
     return engine
+
+
+def _let_lost_connections_go(dialect: Any) -> None:
+    """Take the rollback of a connection that is lost as done: the database has done it.
+
+    SQLAlchemy rolls back each connection that is given back, also after a commit, and logs a
+    traceback when it can't.  Whoever gets the connection next tries it first.
+    """
+    roll_back = dialect.do_rollback
+
+    def do_rollback(connection: Any) -> None:
+        try:
+            roll_back(connection)
+        except dialect.loaded_dbapi.Error as error:
+            if not dialect.is_disconnect(error, connection, None):
+                raise
+
+    dialect.do_rollback = do_rollback
 
 
 def _missing_driver(url: sa.URL, error: Exception) -> str:

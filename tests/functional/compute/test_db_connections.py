@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Connections that the database ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_virt.compute.db import Database
+from tests import databases
+
+
+def test_a_connection_that_ends_after_its_transaction_is_no_error(
+    db: Database, database_server: databases.Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    if database_server.kind == databases.SQLITE:
+        pytest.skip("nobody ends connections to a file")
+    ended = []
+
+    def end(connection: Any, _record: object, _state: object) -> None:
+        if not ended:
+            if database_server.kind == databases.MARIADB:
+                statement = f"KILL {connection.thread_id()}"
+            else:
+                statement = f"SELECT pg_terminate_backend({connection.info.backend_pid})"
+            ended.append(statement)
+            databases.execute(database_server.url, statement)
+
+    engine = db._transactions.engine
+    sa.event.listen(engine, "reset", end)
+    assert db.instances.list() == []
+    assert ended
+    assert db.instances.list() == []
+    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == []
