@@ -33,6 +33,8 @@ RELEASES_ARGS ?=
 SEEDS ?= 1000
 SEED ?=
 SIMULATE_ARGS ?=
+# What else to hand to chaos, whose first seed is SEED, too.
+CHAOS_ARGS ?=
 # The Ironic that the demo and tempest talk to: fake or real.
 IRONIC ?= fake
 
@@ -66,6 +68,10 @@ test: $(DEV)/.made-$(DIGEST) ## Run the unit and functional tests
 simulate: $(DEV)/.made-$(DIGEST) ## Simulate SEEDS=1000 deployments in storms; SEED=7: replay one
 	$(DEV)/bin/python -m tests.simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) \
 		$(SIMULATE_ARGS)
+
+.PHONY: chaos
+chaos: $(DEV)/.made-$(DIGEST) ## Run services on the real Ironic and MariaDB in a storm of SEED=0
+	$(DEV)/bin/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(CHAOS_ARGS)
 
 .PHONY: fuzz
 fuzz: export IRONIC_VIRT_FUZZ_EXAMPLES := $(EXAMPLES)
@@ -132,8 +138,8 @@ pythons: $(UV)/.made-$(DIGEST) ## Run the unit tests with each Python that is th
 .PHONY: nightly
 nightly: export IRONIC_VIRT_TEST_DEPTH := nightly
 nightly: ## Run every lane whole, with long histories and all databases: hours
-	$(MAKE) --keep-going lint docs test fuzz simulate databases conformance tempest integration nova \
-		nova-deployment dist-check floors pythons releases
+	$(MAKE) --keep-going lint docs test fuzz simulate chaos databases conformance tempest \
+		integration nova nova-deployment dist-check floors pythons releases
 
 # What people read; tests misspell things on purpose.
 SPELLED := *.rst *.md doc/source etc releasenotes/notes ironic_virt

@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The reference service as processes, on the real Ironic and MariaDB, in a storm."""

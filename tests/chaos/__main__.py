@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Run services on the real Ironic and MariaDB in a storm, and say which laws were broken.
+
+    python -m tests.chaos [--seed N] [--seeds N] [--for SECONDS] [--keep DIRECTORY]
+
+The exit status is 1 if anything was found.  A seed decides who does what, not when it arrives:
+the same seed gives the same storm, and a history much like it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import faulthandler
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.chaos.world import Outcome, run
+
+LONGEST = 3600.0
+"""Seconds after which a run is ended that has not come to its end, beside those of faults."""
+
+
+def main() -> int:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="the first one")
+    parser.add_argument("--seeds", type=int, default=1, help="how many")
+    parser.add_argument("--for", type=float, dest="seconds", default=120.0, help="of faults, each")
+    parser.add_argument("--keep", type=Path, help="where histories and logs go")
+    args = parser.parse_args()
+    kept = args.keep or Path(tempfile.mkdtemp(prefix="ironic-virt-chaos-"))
+    began = time.monotonic()
+    told: collections.Counter[str] = collections.Counter()
+    faults: collections.Counter[str] = collections.Counter()
+    outcomes: list[Outcome] = []
+    for seed in range(args.seed, args.seed + args.seeds):
+        directory = kept / f"seed-{seed}"
+        directory.mkdir(parents=True, exist_ok=True)
+        # Whatever hangs, of ours or of what we use, shows where.
+        faulthandler.dump_traceback_later(args.seconds + LONGEST, exit=True)
+        outcome = run(seed, args.seconds, directory)
+        outcomes.append(outcome)
+        told += outcome.told
+        faults += outcome.faults
+        for one in outcome.findings:
+            print(f"seed {seed}, {outcome.layout}: {one}")
+        print(
+            f"seed {seed}, {outcome.layout}: settled {outcome.settled:.0f} s after"
+            f" {outcome.seconds:.0f} s of faults",
+            flush=True,
+        )
+    failed = [str(one.seed) for one in outcomes if one.findings]
+    print("Faults: " + _counted(faults))
+    print("Told: " + _counted(told))
+    found = "nothing found"
+    if failed:
+        found = f"{len(failed)} FAILED: again with make chaos SEED={failed[0]} (of"
+        found += f" {', '.join(failed)}; histories and logs in {kept})"
+    print(
+        f"{len(outcomes)} seeds from {args.seed} on in {time.monotonic() - began:.0f} s,"
+        f" {told.total():,} requests of users, {sum(one.requests for one in outcomes):,} to"
+        f" Ironic, {sum(one.operations for one in outcomes):,} operations in histories,"
+        f" {faults.total():,} faults: {found}"
+    )
+    return bool(failed)
+
+
+def _counted(counter: collections.Counter[str]) -> str:
+    return ", ".join(f"{kind} {count}" for kind, count in counter.most_common()) or "none"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
