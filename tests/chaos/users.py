@@ -17,6 +17,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.compute import errors
 from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.verbs import BY_NAME
 from tests.chaos.nodes import Nodes
 from tests.functional.compute.processes import FLAVOR
 from tests.simulation.history import History, Operation
@@ -24,7 +25,7 @@ from tests.simulation.records import IMAGES
 
 _VERBS = (
     *("rebuild", "reboot", "hard_reboot", "stop", "start", "start", "rescue", "unrescue"),
-    *("unrescue", "delete", "delete", "attach_interface", "detach_interface"),
+    *("unrescue", "delete", "attach_interface", "detach_interface"),
 )
 _UNLISTED = frozenset({"attach_interface", "detach_interface"})
 _POWER = frozenset({"start", "stop", "reboot", "hard_reboot"})
@@ -52,6 +53,7 @@ class Asked:
 class Users:
     """Everybody who asks.
 
+    :param most: servers at a time.
     :param now: seconds since the beginning.
     :ivar given_up: the servers of which a delete was asked.
     :ivar created: all that were ever asked for and written down.
@@ -64,6 +66,7 @@ class Users:
         db: Database,
         nodes: Nodes,
         history: History,
+        most: int,
         now: Callable[[], float],
     ) -> None:
         self._rng = rng
@@ -71,6 +74,7 @@ class Users:
         self._db = db
         self._nodes = nodes
         self._history = history
+        self._most = most
         self._now = now
         self._next = 0.0
         self._pending: dict[str, list[Asked]] = {}
@@ -98,10 +102,14 @@ class Users:
             live = list(self._db.instances.list())
         except _LOST:
             return
-        if not live or self._rng.random() < 0.4:
+        if len(live) < self._most and self._rng.random() < 0.4:
             self._create()
-        else:
-            self._ask(self._rng.choice(live), self._rng.choice(_VERBS))
+        elif live:
+            row = self._rng.choice(live)
+            able = [one for one in _VERBS if _can_be_asked(one, row)]
+            # Of one that is busy nothing else can be asked, and most are given their time.
+            if able and (row.task_state is None or self._rng.random() < 0.05):
+                self._ask(row, self._rng.choice(able))
 
     def _create(self) -> None:
         image = self._rng.choice(IMAGES)
@@ -120,8 +128,6 @@ class Users:
         self._note(new.uuid, asked)
 
     def _ask(self, row: records.Instance, verb: str) -> None:
-        if verb != "delete" and row.host is None:
-            return
         if any(one.verb == "delete" for one in self._pending.get(row.uuid, ())):
             return
         arguments: dict[str, Any] = {}
@@ -244,3 +250,9 @@ class Users:
         for row in live:
             self._ask(row, "delete")
         return bool(live)
+
+
+def _can_be_asked(verb: str, row: records.Instance) -> bool:
+    if row.host is None and verb != "delete":
+        return False
+    return BY_NAME[verb].refusal(row.vm_state, row.task_state) is None

@@ -98,7 +98,9 @@ class World:
         killed = random.Random(f"connections {seed}")
         self.connections = Connections(killed, server, name, self.now)
         users = random.Random(f"users {seed}")
-        self.users = Users(users, conf, self.db, self.nodes, self.history, self.now)
+        self.users = Users(
+            users, conf, self.db, self.nodes, self.history, len(self.pristine), self.now
+        )
 
     def now(self) -> float:
         """Seconds since the beginning."""
