@@ -41,6 +41,17 @@ _PATIENCE = 60.0
 _SHORT = 1e-5
 
 
+@contextlib.contextmanager
+def crowded() -> Iterator[None]:
+    """Threads get into each other's way all the time, which makes all slow."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(_SHORT)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
+
+
 class Meeting:
     """Lets threads into the driver as many at a time as there are workers.
 
@@ -114,7 +125,8 @@ class Life(Deployment):
             self.ironic("PUT", f"/nodes/{node}/maintenance", {})
         self.ask_for(plain[1], "manage", "manageable")
         self.set_on_node(plain[1], retired=True)
-        compute = self.start_service("compute", HOST)
+        with crowded():
+            compute = self.start_service("compute", HOST)
         yield self.records()
 
         servers = [self.boot_on(node) for node in (plain[3], plain[4], gpu[1])]
@@ -188,7 +200,8 @@ class Life(Deployment):
 
     def refreshed(self, compute: Any) -> Records:
         """Nova's records after its periodic task."""
-        compute.manager.update_available_resource(context.get_admin_context())
+        with crowded():
+            compute.manager.update_available_resource(context.get_admin_context())
         return self.records()
 
     def records(self) -> Records:
@@ -218,15 +231,11 @@ class Life(Deployment):
 def life(ironic: real_ironic.RealIronic, workers: int, node_selection: str) -> Iterator[Life]:
     """A life from its beginning to its end."""
     one = Life(workers, node_selection)
-    usual = sys.getswitchinterval()
     try:
         one.setUp()
         one.start(ironic)
-        # Threads get into each other's way all the time.
-        sys.setswitchinterval(_SHORT)
         yield one
     finally:
-        sys.setswitchinterval(usual)
         one.doCleanups()
 
 
