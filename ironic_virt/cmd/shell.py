@@ -188,7 +188,8 @@ class Shell(app.App):
             if isinstance(command, HelpCommand) and isinstance(error, ValueError):
                 return self._unknown_command(parsed.cmd)
             self._report(error)
-            return self.REFUSED if isinstance(error, InvalidRequest) else ExitCode.FAILED
+            is_refused = isinstance(error, InvalidRequest | exceptions.InvalidConfiguration)
+            return self.REFUSED if is_refused else ExitCode.FAILED
 
     def _unknown_command(self, argv: Sequence[str]) -> int:
         known = sorted(name for name, _ in self.command_manager)
