@@ -39,6 +39,7 @@ class Result:
     :ivar skipped: how many did not run, by reason.
     :ivar processes: how many passed with Nova's programs as processes.
     :ivar questions: how many the fake and the real Ironic answered alike.
+    :ivar otherwise: how many they are known to answer otherwise, or are too new for it.
     """
 
     release: Release
@@ -50,6 +51,7 @@ class Result:
     skipped: dict[str, int] = dataclasses.field(default_factory=dict)
     processes: int = 0
     questions: int = 0
+    otherwise: int = 0
     failed: list[str] = dataclasses.field(default_factory=list)
 
     def __str__(self) -> str:
@@ -66,6 +68,12 @@ class Result:
             f"Ironic {self.release.ironic}, Python {self.python}: {', '.join(words)}"
         )
 
+    def _compared(self) -> str:
+        if not self.questions:
+            return ""
+        more = f", {self.otherwise} otherwise or not for it" if self.otherwise else ""
+        return f"{self.questions} alike{more}"
+
     def row(self, today: datetime.date) -> dict[str, str]:
         """Its row of the table."""
         passed = f"{self.scenarios} passed" if self.scenarios else ""
@@ -80,7 +88,7 @@ class Result:
             self.threading,
             passed,
             f"{self.processes} passed" if self.processes else "",
-            str(self.questions or ""),
+            self._compared(),
             today.isoformat(),
             ", ".join(f"``{name}``" if name.startswith("[") else name for name in self.lacks),
         )

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Where the Ironics of earlier releases answer otherwise than the one that the fake is like.
+
+A fake whose API is set to an earlier version leaves out what came later into the API; what
+changed without a new version it does as the newest does.  Each row was seen in ``make releases``.
+"""
+
+from fnmatch import fnmatchcase
+
+_ROWS = (
+    (
+        "arguments: servicing with a step that * does not have fails",
+        "a step of servicing that does not exist was refused before it began",
+    ),
+    (
+        "verbs: which verbs are possible in state service *",
+        "an abort of servicing left the node in service failed",
+    ),
+    ("history: *", "beginnings and ends of deployments were not in the history"),
+    (
+        "arguments: what * says to an argument that it does not have",
+        "unknown arguments were a bad request, and are an error of the server since",
+    ),
+    (
+        "arguments: * instance_name *",
+        "the instance name is a field of version 1.104",
+    ),
+    (
+        "verbs: which verbs are possible in state wait call-back, and where they lead",
+        "a verb of a later version was a bad request",
+    ),
+    ("http: how deep a body may be: *", "the depth of a body had no limit"),
+    ("http: what becomes of a body that is larger than is allowed", "bodies had no limit"),
+    (
+        "http: a body may be larger where it may hold a config drive",
+        "the decoder bore no body of that size",
+    ),
+    ("http: a body that comes in chunks is read", "a body in chunks was not read"),
+    (
+        "ports: a port group *",
+        "fields of port groups were hidden by other versions",
+    ),
+    ("arguments: the ports of a port group have one physical network", "it was not checked"),
+    (
+        "allocations: the uuid of an allocation is not looked at",
+        "it was looked at",
+    ),
+    (
+        "allocations: there are no allocations before version 1.52",
+        "the answer to a resource of a later version named no versions",
+    ),
+    (
+        "versions: allocations is not there before its version",
+        "the answer to a resource of a later version named no versions",
+    ),
+    ("malformed: there is no node called %2F", "the answer was the API's, not the framework's"),
+    ("provision: steps belong to the verbs that run them", "a step that is not whole was refused"),
+    (
+        "provision: a step that holds needs an interface, and is then passed over",
+        "a step that is not whole was refused",
+    ),
+    (
+        "vifs: a VIF that Neutron refuses in state available is there all the same",
+        "Neutron was not asked before the node is deployed",
+    ),
+    (
+        "volumes: a volume target of a node that is on goes in no state but those before it is *",
+        "it could not be removed from a node that is on",
+    ),
+)
+
+
+def reason(identity: str) -> str:
+    """Why an earlier Ironic may fail a check, in words; empty if it must pass it."""
+    return next((why for pattern, why in _ROWS if fnmatchcase(identity, pattern)), "")
