@@ -8,7 +8,15 @@ changed without a new version it does as the newest does.  Each row was seen in 
 
 from fnmatch import fnmatchcase
 
+_NEVER_ASKED = {
+    "http: how deep a body may be: more than the parser bears": "the service died of it",
+}
 _ROWS = (
+    (
+        "arguments: a node whose parent_node is null or empty",
+        "an empty parent was refused",
+    ),
+    ("ports: whether node_uuid of a port can be patched", "that was an error of the server"),
     (
         "arguments: servicing with a step that * does not have fails",
         "a step of servicing that does not exist was refused before it began",
@@ -68,7 +76,13 @@ _ROWS = (
         "volumes: a volume target of a node that is on goes in no state but those before it is *",
         "it could not be removed from a node that is on",
     ),
+    ("volumes: a volume target *", "the secret of a volume target was shown"),
 )
+
+
+def never_asked(identity: str) -> str:
+    """Why an earlier Ironic is not asked at all, in words; empty if it is."""
+    return _NEVER_ASKED.get(identity, "")
 
 
 def reason(identity: str) -> str:

@@ -16,6 +16,9 @@ from tests.conformance.subject import IronicUnderTest
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.identity)
 def test_both_answer_alike(check: Check, subjects, record_property) -> None:
+    is_older = {subject.newest for subject in subjects.values()} != {NEWEST_OF_FAKE}
+    if is_older and (why := older.never_asked(check.identity)):
+        pytest.skip(f"in earlier releases {why}")
     seen: dict[str, list[dict[str, Any]]] = {}
     errors: list[str] = []
     for name, subject in subjects.items():
@@ -29,7 +32,6 @@ def test_both_answer_alike(check: Check, subjects, record_property) -> None:
     asked = {name: len(exchanges) for name, exchanges in seen.items()}
     if not errors and len(set(asked.values())) > 1:
         errors.append(f"Not as much was asked of both, and the rest is not compared: {asked}")
-    is_older = {subject.newest for subject in subjects.values()} != {NEWEST_OF_FAKE}
     difference = ""
     if len(seen) == 2:
         difference = differences(seen[FAKE], seen[REAL], is_older=is_older)
