@@ -9,6 +9,7 @@ module that can't be collected fail the run as ever.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -17,13 +18,16 @@ from typing import Any
 import pytest
 
 OPTION = "--flaky"
+PROGRAM = "IRONIC_VIRT_TEST_PROGRAM"
+"""The environment variable with the module that runs pytest, if it isn't pytest's own."""
 MOST = 10
 """More failures than this have a cause that is not a single test's."""
 
 
 def run_by_itself(config: pytest.Config, test: str) -> bool:
     """Whether a test passes in a process of its own; its output is shown."""
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider"]
+    program = os.environ.get(PROGRAM, "pytest")
+    command = [sys.executable, "-m", program, "-n", "0", "-p", "no:cacheprovider"]
     # The same random numbers: what they bring about is no accident.
     if config.pluginmanager.hasplugin("randomly"):
         command.append(f"--randomly-seed={config.getoption('randomly_seed')}")
