@@ -244,6 +244,10 @@ class TestCutOff(Converted):
         shared = self.placement_call("post", path, {"name": "shared"})["uuid"]
         stock = {"resource_provider_generation": 0, "inventories": {"IPV4_ADDRESS": {"total": 9}}}
         self.placement_call("put", f"{path}/{shared}/inventories", stock)
+        # Earlier Placements refuse what is held already where all is reserved.
+        inventories = self.placement_call("get", f"{path}/{self.first}/inventories")
+        inventories["inventories"][GOLD]["reserved"] = 0
+        self.placement_call("put", f"{path}/{self.first}/inventories", inventories)
         held = self.placement_call("get", f"/allocations/{plain}")
         held["allocations"][shared] = {"resources": {"IPV4_ADDRESS": 1}}
         self.placement_call("put", f"/allocations/{plain}", held)
