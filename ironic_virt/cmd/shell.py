@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
+import stevedore
 from cliff import app, commandmanager
 from cliff.command import Command
 from cliff.help import HelpCommand, HelpExit
@@ -35,6 +36,17 @@ LOG = logging.getLogger(__name__)
 # Tells of each error that it passes on, with a traceback.
 _SAID_AGAIN = "oslo_db.sqlalchemy.exc_filters"
 _CONSOLE_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+
+
+class Commands(commandmanager.CommandManager):
+    """The commands of a namespace; a command's module is imported when it is run."""
+
+    def load_commands(self, namespace: str) -> None:
+        """See :class:`cliff.commandmanager.CommandManager`, which imports all of them."""
+        self.group_list.append(namespace)
+        # A manager of no names finds everything and loads nothing.
+        for found in stevedore.NamedExtensionManager(namespace, ()).list_entry_points():
+            self.commands[found.name.replace("_", " ")] = found
 
 
 class Shell(app.App):
@@ -53,7 +65,7 @@ class Shell(app.App):
         super().__init__(
             description=self.DESCRIPTION,
             version=metadata.version("ironic-virt"),
-            command_manager=commandmanager.CommandManager(self.COMMAND_NAMESPACE),
+            command_manager=Commands(self.COMMAND_NAMESPACE),
             deferred_help=True,
         )
 
