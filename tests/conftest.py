@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run what failed once more, by itself; what passes then is named, and is no failure",
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Take three processes for two cores: many a test waits for others to start or to end."""
+    cores = len(os.sched_getaffinity(0))
+    return cores + cores // 2
 
 
 def pytest_configure(config: pytest.Config) -> None:
