@@ -46,8 +46,8 @@ class Site:
     :ivar make_nodes: makes two free nodes of a resource class that nobody else has.
     :ivar directory: for files.
     :ivar deployments: how often nodes were told to deploy, where that can be known.
-    :ivar after_looks: also kill after requests that change nothing; Ironic can't tell that
-        from a death before the next one.
+    :ivar at_looks: also kill at requests that change nothing; Ironic can't tell a death there
+        from one after the change before it, but for the time that has passed.
     """
 
     url: str
@@ -55,11 +55,12 @@ class Site:
     make_nodes: Callable[[str], list[str]]
     directory: Path
     deployments: Callable[[Sequence[str]], int] | None = None
-    after_looks: bool = True
+    at_looks: bool = True
 
-    def is_looked_at(self, point: killed.Point) -> bool:
-        """Whether a death there is tried."""
-        return self.after_looks or not (point.after and point.request.startswith("GET "))
+    def tried(self, points: Sequence[killed.Point]) -> list[killed.Point]:
+        """Those of a life where it is ended: at all, or the first, the changes and the last."""
+        chosen = [one for one in points if self.at_looks or not one.request.startswith("GET ")]
+        return list(dict.fromkeys([points[0], *chosen, points[-2]]))
 
 
 class Place:
@@ -165,7 +166,7 @@ def _rows(
     site: Site, story: Callable[[Site, killed.Point], str | None], whole: killed.End
 ) -> list[str]:
     """A row for each request of a life that nothing ended, before it and after it."""
-    points = [one for one in whole.points() if site.is_looked_at(one)]
+    points = site.tried(whole.points())
     with ThreadPoolExecutor(AT_ONCE) as threads:
         rows = dict(zip(points, threads.map(lambda one: story(site, one), points), strict=True))
     # How often it looks while it waits is never quite the same.

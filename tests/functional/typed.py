@@ -62,10 +62,14 @@ class Reader:
         for name, module in _PROGRAMS.items():
             self._write(name, f'exec {sys.executable} -m {module} "$@"')
         # What is typed often; the others are seen to start as a reader starts them.
-        preloaded.write_script(self._bin / "ironic-virt", preloaded.COMMAND)
+        self.have_loaded("ironic-virt", preloaded.COMMAND)
         # All that would be installed is here.
         self._write("pip", "exit 0")
         self._process: subprocess.Popen[str] | None = None
+
+    def have_loaded(self, program: str, module: str) -> None:
+        """Start a program without its imports from now on, which take longer than its work."""
+        preloaded.write_script(self._bin / program, module)
 
     def _write(self, name: str, line: str) -> None:
         path = self._bin / name

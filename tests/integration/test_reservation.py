@@ -165,7 +165,7 @@ def site(
             ironic_on_mariadb, 2, template, name=f"dying-{seed}-{{}}", seed=seed
         )
 
-    return deaths.Site(ironic_on_mariadb.url, operator, make_nodes, tmp_path, after_looks=False)
+    return deaths.Site(ironic_on_mariadb.url, operator, make_nodes, tmp_path, at_looks=depth.choose(False, True))
 
 
 @pytest.mark.timeout(600)

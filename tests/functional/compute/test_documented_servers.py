@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import preloaded
 from tests.functional import typed
 from tests.ports import reserved_port
 
@@ -47,6 +48,7 @@ def test_its_commands_lead_to_a_server_and_back(reader: typed.Reader, port: int)
     text = PAGE.read_text()
     (config,) = typed.blocks(text, "ini")
     (reader.here / "ironic-virt.conf").write_text(config.replace("6385", str(port)) + QUICK)
+    reader.have_loaded("ironic-virt-compute", preloaded.COMPUTE)
     said = reader.type_in(
         typed.commands(text),
         ready=READY,

@@ -37,7 +37,7 @@ def site(tmp_path: Path) -> Iterator[deaths.Site]:
         ironic: Any = SimpleNamespace(url=server.url)
         yield deaths.Site(
             *(server.url, Operator(ironic), make_nodes, tmp_path, deployments),
-            after_looks=depth.choose(False, True),
+            at_looks=depth.choose(False, True),
         )
 
 
