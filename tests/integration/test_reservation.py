@@ -15,7 +15,7 @@ import pytest
 import real_ironic
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.pools import names
-from tests import deaths
+from tests import deaths, depth
 from tests.functional.compute.processes import wait_for
 from tests.integration.services import SEEDS, Operator, Service, write_conf
 
@@ -165,7 +165,9 @@ def site(
             ironic_on_mariadb, 2, template, name=f"dying-{seed}-{{}}", seed=seed
         )
 
-    return deaths.Site(ironic_on_mariadb.url, operator, make_nodes, tmp_path, at_looks=depth.choose(False, True))
+    return deaths.Site(
+        ironic_on_mariadb.url, operator, make_nodes, tmp_path, at_looks=depth.choose(False, True)
+    )
 
 
 @pytest.mark.timeout(600)
