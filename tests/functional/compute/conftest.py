@@ -25,14 +25,14 @@ _BY_DAY_ON_SERVERS = ("test_db_", "test_manage_db", "test_pools", "test_three_se
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the rest to the night; SQLite has all of it by day."""
+    """Leave the rest to the night; where SQLite is, all of it runs by day."""
+    with_sqlite = databases.SQLITE in databases.selected()
     for item in items:
+        if Path(__file__).parent not in item.path.parents:
+            continue
         kind = getattr(item, "callspec", None) and item.callspec.params.get("database_server")
-        if (
-            Path(__file__).parent in item.path.parents
-            and kind not in {None, databases.SQLITE}
-            and not item.path.name.startswith(_BY_DAY_ON_SERVERS)
-        ):
+        by_day = kind is not None and item.path.name.startswith(_BY_DAY_ON_SERVERS)
+        if not (by_day or kind == databases.SQLITE or (kind is None and with_sqlite)):
             item.add_marker(pytest.mark.nightly)
 
 
