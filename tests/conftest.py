@@ -37,6 +37,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_configure(config: pytest.Config) -> None:
     """Watch the logs, and the failures."""
     config.addinivalue_line("markers", "long: takes seconds, and so begins before the others")
+    config.addinivalue_line("markers", "seldom: CI leaves it out, as what it finds is seldom new")
     log_watch.LogWatch.begin(config)
     flaky.SecondTry.begin(config)
 

@@ -40,20 +40,21 @@ else:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have a test that hangs end the run, and leave Nova's own driver to the night.
+    """Have a test that hangs end the run, and leave Nova's own driver out of CI.
 
     Threads that wait for each other would keep the test's own cleanup waiting as well.
 
-    Nova's own driver changes with Nova's release only.  By day it runs where a test compares
-    what both take.
+    Nova's own driver changes with Nova's release only.  Where a test compares what both take,
+    it runs by day and with each release.
     """
     for item in items:
         if Path(__file__).parent not in item.path.parents:
             continue
         item.add_marker(pytest.mark.timeout(_LONGEST, method="thread"))
         driver = getattr(getattr(item, "cls", None), "driver", None)
-        if driver == figures.IN_TREE and item.path.stem not in _COMPARED:
-            item.add_marker(pytest.mark.nightly)
+        if driver == figures.IN_TREE:
+            compared = item.path.stem in _COMPARED
+            item.add_marker(pytest.mark.seldom if compared else pytest.mark.nightly)
 
 
 @pytest.fixture(scope="session")

@@ -119,6 +119,7 @@ class TestRebuildOfNow(RebuildOfNow):
         assert self.node(self.bare_metal)["provision_state"] == "active"
 
 
+@pytest.mark.seldom
 class TestTimeout(Deployment):
     """A deployment that takes longer than it may."""
 

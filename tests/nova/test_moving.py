@@ -93,6 +93,7 @@ class TestMoving(Moving):
     def test_a_moved_record_stays_moved_while_its_former_service_cannot_reach_ironic(self) -> None:
         self.move_while_ironic_is_silent()
 
+    @pytest.mark.seldom
     def test_it_stays_so_where_nova_has_asked_for_the_records_instead_of_us(self) -> None:
         self.stub_out("ironic_virt.nova.virtapi._FEW", 0)
         self.move_while_ironic_is_silent()

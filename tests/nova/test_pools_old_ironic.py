@@ -21,6 +21,7 @@ def ironic_151(progress) -> Iterator[real_ironic.RealIronic]:
         yield ironic
 
 
+@pytest.mark.seldom
 class TestNoAllocations(Deployment):
     """The configuration of a site that waits for its Ironic to be upgraded."""
 

@@ -61,6 +61,7 @@ class Rebuild(Deployment):
         assert info["preserve_ephemeral"] == "True"
         self.delete(server)
 
+    @pytest.mark.seldom
     def test_a_rebuild_that_fails_on_the_node_leaves_the_server_in_error(self) -> None:
         compute = self.start_service("compute", "compute1")
         server = self.wait_for(self.boot(), "ACTIVE")

@@ -175,6 +175,7 @@ class TestGroupsInTree(Groups):
             self.start_compute("compute-a", conductor_group="")
 
 
+@pytest.mark.seldom
 class TestGroups(Groups):
     """Ours."""
 

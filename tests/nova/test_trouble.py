@@ -44,6 +44,7 @@ class Trouble(Deployment):
         inventory = self._get_provider_inventory(node)
         return inventory["CUSTOM_BAREMETAL_GOLD"]["reserved"]
 
+    @pytest.mark.seldom
     def test_a_node_in_maintenance_is_not_scheduled_to(self) -> None:
         first, second = self.nodes
         self.ironic("PUT", f"/nodes/{first}/maintenance", {"reason": "fan"})
@@ -94,6 +95,7 @@ class Trouble(Deployment):
         """What becomes of it."""
         raise NotImplementedError
 
+    @pytest.mark.seldom
     def test_a_rescue_that_fails_on_the_node(self) -> None:
         server = self.boot()
         self.wait_for(server, "ACTIVE")
@@ -237,6 +239,7 @@ class TestTrouble(Trouble):
         self.delete(server)
         self.wait_for_node(node, "available")
 
+    @pytest.mark.seldom
     def test_a_rebuild_that_is_refused_leaves_the_server_as_it_is(self) -> None:
         server = self.boot()
         self.wait_for(server, "ACTIVE")
@@ -253,6 +256,7 @@ class TestTrouble(Trouble):
             assert there[field] == before[field]
         self.delete(server)
 
+    @pytest.mark.seldom
     def test_a_rebuild_that_ironic_refuses_is_put_back(self) -> None:
         server = self.boot()
         self.wait_for(server, "ACTIVE")
@@ -270,6 +274,7 @@ class TestTrouble(Trouble):
         assert {**after, "image_type": None} == {**before, "image_type": None}
         self.delete(server)
 
+    @pytest.mark.seldom
     def test_a_rescue_that_ironic_refuses_leaves_the_server_on_its_own_system(self) -> None:
         server = self.boot()
         self.wait_for(server, "ACTIVE")
