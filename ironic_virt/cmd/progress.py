@@ -8,6 +8,7 @@ rich comes with the extra ``demo``; without it a terminal gets lines too.
 from __future__ import annotations
 
 import contextlib
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
@@ -68,7 +69,12 @@ class Display:
         self._say(text, "dim")
 
     def command(self, line: str) -> None:
-        """Show a command that is about to run."""
+        """Show a command that is about to run; a terminal too narrow for it gets several lines."""
+        if self._console is not None and len(f"$ {line}") > (width := self._console.width):
+            wrapped = textwrap.wrap(
+                line, width - len("     \\"), break_long_words=False, break_on_hyphens=False
+            )
+            line = " \\\n    ".join(wrapped)
         self._say(f"\n$ {line}", "bold")
 
     def done(self, text: str, seconds: float) -> None:
@@ -86,13 +92,17 @@ class Display:
             self._say(f"{title} ...")
             yield Tracks(self, names, self._clock)
             return
-        from rich import progress
+        from rich import progress, table
 
         self._say(title, "bold")
         columns = (
             progress.TextColumn("{task.fields[mark]}"),
             progress.SpinnerColumn(),
-            progress.TextColumn("{task.description}", markup=False),
+            progress.TextColumn(
+                "{task.description}",
+                markup=False,
+                table_column=table.Column(no_wrap=True, overflow="ellipsis"),
+            ),
             progress.TimeElapsedColumn(),
         )
         with progress.Progress(*columns, console=self._console) as picture:
@@ -181,6 +191,11 @@ class _Picture(Tracks):
         self._tasks: dict[str, TaskID] = {
             key: picture.add_task(self._line(key), total=1, mark=" ") for key in names
         }
+
+    def _line(self, key: str) -> str:
+        # The node comes last, so that a narrow terminal cuts that.
+        name, where = self._names[key]
+        return f"{name}: {self._doing.get(key, 'waiting')}{f', node {where}' if where else ''}"
 
     def _show(self, key: str) -> None:
         self._picture.update(self._tasks[key], description=self._line(key))

@@ -26,8 +26,11 @@ from ironic_virt.compute.db import Database
 
 FLAVOR = "gold"
 # Nobody fetches it: the hardware is fake on either Ironic.
-IMAGE = "http://images.example.test/demo.img"
-CHECKSUM = "6b3a55e0261b0304143f805a24924d0c1c44524821305f31d9277843b8a10f4e"
+IMAGE = "file:///images/demo.img"
+# What fits into a terminal of 80 columns.
+_NODE_COLUMNS = ("-c", "UUID", "-c", "State", "-c", "Host")
+_SERVER_COLUMNS = ("-c", "Name", "-c", "Status", "-c", "Node")
+_EVENT_COLUMNS = ("-c", "Action", "-c", "Start_Time", "-c", "Result")
 # How often to look whether nodes are available again.
 _LOOK_SECONDS = 0.25
 # Before API version 1.2 there was no name for the first.
@@ -76,7 +79,7 @@ class Journey:
         self._check = check
         self._clock = clock
         self._cleaned_seconds = cleaned_seconds
-        self._list = ("node", "list", "--pools") if pooled else ("node", "list")
+        self._list = ("node", "list", *(["--pools"] if pooled else _NODE_COLUMNS))
 
     def go(self, count: int) -> None:
         """Build ``count`` servers, try them, and delete them.
@@ -90,17 +93,17 @@ class Journey:
             self._command("flavor", "create", FLAVOR, "--resource-class", RESOURCE_CLASS)
         self._command(*self._list)
         with self._report.timed("create"):
-            several = () if count == 1 else ("--min", str(count))
-            image = ("--image", IMAGE, "--image-checksum", CHECKSUM)
+            several = () if count == 1 else ("--min", str(count), *_SERVER_COLUMNS)
             self._command(
-                "server", "create", "--flavor", FLAVOR, *image, *several, "--wait", "demo"
+                *("server", "create", "--flavor", FLAVOR, "--image", IMAGE, *several),
+                *("--wait", "demo"),
             )
         self._look_at_servers(names)
         self._command(*self._list)
         for action, name in (("reboot", names[0]), ("stop", names[-1]), ("start", names[-1])):
             with self._report.timed(action):
                 self._command("server", action, name, "--wait")
-        self._command("server", "event", "list", names[-1])
+        self._command("server", "event", "list", names[-1], *_EVENT_COLUMNS)
         with self._report.timed("delete"):
             self._command("server", "delete", *names, "--wait")
         self._wait_until_available()

@@ -141,8 +141,8 @@ class _Run:
             report.ironic_version = server.version
             report.api_version = str(ironic.versions.maximum)
             display.done(
-                f"Started {server.name} (API {report.api_version}) with {self.settings.nodes} "
-                f"nodes at {server.url}",
+                f"Started {server.name}, API {report.api_version}, {self.settings.nodes} nodes: "
+                f"{server.url}",
                 report.seconds["start"],
             )
             database = stack.enter_context(_records(config))

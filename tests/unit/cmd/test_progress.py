@@ -3,6 +3,7 @@
 """What is shown while something goes on: lines, or on a terminal pictures."""
 
 import io
+import re
 import sys
 
 import pytest
@@ -103,9 +104,29 @@ def test_a_picture_stays_and_the_cursor_comes_back() -> None:
     stream = Stream(terminal=True)
     display = progress.Display(stream, pictures=True)
     act(display)
-    for words in ("Started", "demo-1 on node-7: active", "demo-2: failed (DeployFailed)"):
+    for words in ("Started", "demo-1: active, node node-7", "demo-2: failed (DeployFailed)"):
         assert words in stream.text
     assert stream.text.rindex("\x1b[?25h") > stream.text.rindex("\x1b[?25l")
     with pytest.raises(RuntimeError), display.watch("Deploying", NAMES):
         raise RuntimeError("cut off")
     assert stream.text.rindex("\x1b[?25h") > stream.text.rindex("\x1b[?25l")
+
+
+def test_a_narrow_terminal_gets_a_command_on_several_lines_and_cuts_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = Stream(terminal=True)
+    display = progress.Display(stream, pictures=True)
+    display.command("ironic-virt node list -c UUID -c Host")
+    display.command("ironic-virt node list -c UUID -c State -c Host")
+    with display.watch("Building", {"a": ("demo-1", "eb1167b3-67a9-4378-bc65")}) as tracks:
+        tracks.report("a", "deploying")
+    text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", stream.text).replace("\r", "\n")
+    assert text.startswith(
+        "\n$ ironic-virt node list -c UUID -c Host\n"
+        "\n$ ironic-virt node list -c UUID -c \\\n    State -c Host\n"
+    )
+    assert "demo-1: deploying, node" in text
+    assert "…" in text
+    assert max(map(len, text.splitlines())) <= 40

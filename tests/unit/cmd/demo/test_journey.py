@@ -54,7 +54,7 @@ class Typist:
             new = records.NewInstance(
                 uuid=new_uuid(),
                 flavor=self._stage.db.flavors.get(options["--flavor"]),
-                image=image(options["--image"], checksum=options["--image-checksum"]),
+                image=image(options["--image"]),
                 display_name=argv[-1],
             )
             self._requests.create(new, least=int(options.get("--min", "1")))
