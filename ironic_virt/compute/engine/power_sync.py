@@ -103,10 +103,11 @@ class PowerSync:
         if not self._instances.power_seen(instance, power_state, vm_state=vm_state):
             return
         LOG.warning(
-            "[power-state-changed] Instance %s, node %s: its power state has changed from %s to "
-            "%s; it is now %s",
-            *(instance.uuid, instance.node, virt.PowerState(instance.power_state).name),
-            *(power_state.name, vm_state),
+            "[power-state-changed] Instance %s, node %s: its power state is %s, recorded was %s; "
+            "it is %s, recorded was %s",
+            *(instance.uuid, instance.node),
+            *(power_state.name, virt.PowerState(instance.power_state).name),
+            *(vm_state, instance.vm_state),
         )
 
     def _switch_back(
