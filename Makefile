@@ -167,6 +167,10 @@ docs: $(DEV)/.made-$(DIGEST) ## Build the documentation into doc/build/html
 	$(IN_DEV) sphinx-build -E -W --keep-going -q -b html -d doc/build/doctrees doc/source doc/build/html
 	@echo "The documentation is in doc/build/html/index.html"
 
+.PHONY: pictures
+pictures: $(DEV)/.made-$(DIGEST) ## Draw what the demo and some commands show into the documentation
+	$(DEV)/bin/python tools/pictures.py
+
 .PHONY: sample
 sample: $(DEV)/.made-$(DIGEST) ## Write the sample configuration file from the options
 	$(DEV)/bin/oslo-config-generator --config-file etc/oslo-config-generator/ironic-virt.conf

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Run commands in a terminal of 80 columns, and draw what they show into the documentation.
+
+    python tools/pictures.py [--check] [DIRECTORY]
+
+The commands run on a fake Ironic, as a user would run them.  Uuids are replaced by the order in
+which they appear, and so are ports and names of temporary directories: two runs differ in times,
+and in which nodes the scheduler has picked.  With ``--check`` nothing is written, and the exit
+status is 1 if a command shows other lines now, uuids and numbers aside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import html
+import itertools
+import os
+import pty
+import re
+import shlex
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from fcntl import ioctl
+from pathlib import Path
+
+import pyte
+
+PICTURES = Path(__file__).parents[1] / "doc" / "source" / "pictures"
+PROGRAMS = Path(sys.executable).parent
+COLUMNS = 80
+# More than is ever shown: a line that is scrolled away would be lost.
+LINES = 300
+FLAVOR = ("ironic-virt", "flavor", "create", "gold", "--resource-class", "baremetal")
+SERVERS = (
+    "ironic-virt server create --flavor gold --image file:///images/debian.raw \\\n"
+    "    --wait web -c name -c status",
+    "ironic-virt server list -c Name -c Status -c Node",
+    "ironic-virt server show web",
+    "ironic-virt node list -c UUID -c State -c Host",
+)
+CONFIG = """\
+[DEFAULT]
+host = compute-1
+state_path = {directory}
+[compute]
+resource_refresh_interval = 1
+[ironic]
+auth_type = none
+endpoint_override = http://127.0.0.1:{port}
+"""
+_UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_REPLACED = (
+    (re.compile(r"(127\.0\.0\.1):\d{4,5}"), r"\1:6385"),
+    (re.compile(r"/\S*/ironic-virt-demo-\w{8}"), "/tmp/ironic-virt-demo-x1y2z3a4"),
+    (re.compile(r"(\d)\.dev\d+"), r"\1"),
+)
+_SECONDS = 300.0
+
+Span = tuple[str, str]
+"""Text, and the CSS classes that it has."""
+
+
+class Terminal:
+    """What commands have drawn so far."""
+
+    def __init__(self) -> None:
+        self._screen = pyte.Screen(COLUMNS, LINES)
+        self._stream = pyte.ByteStream(self._screen)
+
+    def type_in(self, command: str) -> None:
+        """Show a command, and run it."""
+        shown = command.replace("\n", "\r\n")
+        self._stream.feed(f"\x1b[1m$ {shown}\x1b[0m\r\n".encode())
+        self.run(shlex.split(command.replace("\\\n", "")))
+        self._stream.feed(b"\r\n")
+
+    def run(self, argv: Sequence[str]) -> None:
+        """Run a program to its end."""
+        ours, theirs = pty.openpty()
+        ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        with contextlib.suppress(OSError):  # which is how the end of a terminal is told
+            while drawn := os.read(ours, 65536):
+                self._stream.feed(drawn)
+        os.close(ours)
+        if process.wait():
+            text = "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+            raise SystemExit(f"{shlex.join(argv)} failed:\n{text}")
+
+    def lines(self) -> list[list[Span]]:
+        """Each line as spans of one look."""
+        found = [list(self._spans(number)) for number in range(LINES)]
+        while not found[-1]:
+            found.pop()
+        return found
+
+    def _spans(self, number: int) -> Iterator[Span]:
+        row = self._screen.buffer[number]
+        width = len(self._screen.display[number].rstrip())
+        look = [f"{'bold ' if row[at].bold else ''}{row[at].fg}" for at in range(width)]
+        for classes, places in itertools.groupby(range(width), look.__getitem__):
+            text = "".join(row[at].data for at in places)
+            yield text, classes.replace("default", "").strip()
+
+
+def replaced(lines: list[list[Span]]) -> list[list[Span]]:
+    """The same with what differs between two runs replaced, but for times."""
+    known: dict[str, str] = {}
+
+    def known_as(found: re.Match[str]) -> str:
+        name = f"server or node {len(known)}"
+        return known.setdefault(found[0], str(uuid.uuid5(uuid.NAMESPACE_OID, name)))
+
+    def one(text: str) -> str:
+        for pattern, new in _REPLACED:
+            text = pattern.sub(new, text)
+        return _UUID.sub(known_as, text)
+
+    return [[(one(text), classes) for text, classes in line] for line in lines]
+
+
+def svg(name: str, title: str, lines: list[list[Span]]) -> str:
+    """A picture for a page, which has the styles."""
+    height = 17 * len(lines) + 20
+    drawn = [
+        "<!-- SPDX-License-Identifier: Apache-2.0; written by make pictures -->",
+        '<svg class="terminal-picture" xmlns="http://www.w3.org/2000/svg"'
+        f' viewBox="0 0 700 {height}" role="img" aria-labelledby="{name}-title">',
+        f'  <title id="{name}-title">{html.escape(title)}</title>',
+    ]
+    for number, line in enumerate(lines):
+        spans = "".join(
+            f'<tspan class="{classes}">{html.escape(text)}</tspan>'
+            if classes
+            else html.escape(text, quote=False)
+            for text, classes in line
+        )
+        if spans:
+            drawn.append(f'  <text x="12" y="{17 * number + 22}">{spans}</text>')
+    return "\n".join([*drawn, "</svg>", ""])
+
+
+def text_of(picture: str) -> list[str]:
+    """The lines of a picture."""
+    found = re.findall(r"<text [^>]*>(.*)</text>", picture)
+    return [html.unescape(re.sub(r"<[^>]+>", "", line)) for line in found]
+
+
+def demo() -> list[list[Span]]:
+    """All that the demo shows."""
+    terminal = Terminal()
+    terminal.run(["ironic-virt", "demo"])
+    return replaced(terminal.lines())
+
+
+def between(lines: list[list[Span]], first: str, last: str) -> list[list[Span]]:
+    """From the command that begins with ``first`` to before the one that begins with ``last``."""
+    shown = ["".join(text for text, _ in line) for line in lines]
+    begin = next(at for at, line in enumerate(shown) if line.startswith(f"$ {first}"))
+    end = next(at for at, line in enumerate(shown) if at > begin and line.startswith(f"$ {last}"))
+    return lines[begin : end - 1]
+
+
+def servers() -> list[list[Span]]:
+    """The commands of a first server on a fake Ironic."""
+    terminal = Terminal()
+    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        config = Path(directory, "ironic-virt.conf")
+        config.write_text(CONFIG.format(directory=directory, port=port))
+        os.environ["IRONIC_VIRT_CONFIG_FILE"] = str(config)
+        fake = ("ironic-virt-fake-ironic", "--port", str(port), "--nodes", "5", "--quiet")
+        for program, *options in (fake, ("ironic-virt-compute", "--config-file", str(config))):
+            process = subprocess.Popen(
+                [program, *options],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+        _wait_for_nodes()
+        subprocess.run(FLAVOR, stdout=subprocess.DEVNULL, check=True)
+        for command in SERVERS:
+            terminal.type_in(command)
+    return replaced(terminal.lines())
+
+
+def _wait_for_nodes() -> None:
+    deadline = time.monotonic() + _SECONDS
+    listing = ["ironic-virt", "node", "list", "-f", "value", "-c", "UUID"]
+    while not subprocess.run(listing, capture_output=True, check=False).stdout.strip():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"The compute service has no nodes after {_SECONDS:.0f} s")
+        time.sleep(0.5)
+
+
+def pictures() -> dict[str, str]:
+    """All pictures by file."""
+    whole = demo()
+    built = between(whole, "ironic-virt server create", "ironic-virt server reboot")
+    return {
+        f"terminal-{name}.svg": svg(f"terminal-{name}", title, lines)
+        for name, title, lines in (
+            ("demo", "What the demo shows", whole),
+            ("built", "Three servers are built, and the nodes that they are on", built),
+            ("servers", "A server is built and shown", servers()),
+        )
+    }
+
+
+def main() -> int:
+    """Return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="Write nothing; compare.")
+    parser.add_argument("directory", nargs="?", type=Path, default=PICTURES)
+    args = parser.parse_args()
+    os.environ["TERM"] = "xterm-256color"
+    os.environ["PATH"] = f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"
+    os.environ.pop("NO_COLOR", None)
+    different = 0
+    for name, picture in pictures().items():
+        path = args.directory / name
+        if args.check:
+            new, old = (
+                [re.sub(r"\d+", "0", _UUID.sub("uuid", line)) for line in text_of(one)]
+                for one in (picture, path.read_text())
+            )
+            for line in sorted({*new} ^ {*old}):
+                different += 1
+                print(f"{name}: {'+' if line in new else '-'} {line}")
+        else:
+            path.write_text(picture)
+            print(path)
+    return min(different, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
