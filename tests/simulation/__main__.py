@@ -15,6 +15,7 @@ import argparse
 import collections
 import logging
 import multiprocessing
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -32,7 +33,8 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first one")
     parser.add_argument("--seed", type=int, help="replay this one, and print its history")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument("--jobs", type=int, default=cores, help=f"processes ({cores})")
     parser.add_argument("--for", type=float, dest="seconds", help="begin none after so many")
     parser.add_argument("--planted", action="store_true", help="search for planted faults")
     args = parser.parse_args()
@@ -99,13 +101,11 @@ def _outcomes(seeds: range, jobs: int) -> Iterator[Outcome]:
     if jobs < 2:
         yield from map(simulate, seeds)
         return
-    # Each seed is the same in any process.
-    with multiprocessing.get_context("spawn").Pool(jobs, _quiet) as pool:
-        yield from pool.imap(simulate, seeds, chunksize=8)
-
-
-def _quiet() -> None:
-    logging.disable(logging.CRITICAL)
+    # Each seed is the same in any process.  A process that is started anew doesn't have what
+    # stands in this file.
+    started = multiprocessing.get_context("spawn")
+    with started.Pool(jobs, logging.disable, (logging.CRITICAL,)) as pool:
+        yield from pool.imap(simulate, seeds, chunksize=4)
 
 
 if __name__ == "__main__":
