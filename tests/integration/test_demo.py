@@ -41,7 +41,9 @@ def test_it_goes_all_the_way_on_the_real_ironic(demo: Demo) -> None:
     demo.assert_nothing_left()
 
 
-@pytest.mark.parametrize("moment", ["Starting Ironic", "deploying"])
+@pytest.mark.parametrize(
+    "moment", ["Starting Ironic", pytest.param("deploying", marks=pytest.mark.seldom)]
+)
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_the_real_ironic_too(
     demo: Demo, moment: str, signum: signal.Signals, code: int

@@ -275,7 +275,11 @@ def test_a_reservation_that_came_to_nothing_is_taken_off(
 # -- the process dies ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(
+    "after",
+    [pytest.param(False, marks=pytest.mark.seldom), True],
+    ids=["before", "after"],
+)
 def test_a_service_that_died_in_a_deployment_carries_on(
     config: Path, operator: Operator, node: str, after: bool
 ) -> None:

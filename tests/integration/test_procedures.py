@@ -15,6 +15,9 @@ from tests.functional.procedures import stories
 from tests.functional.procedures.site import Site
 from tests.integration.services import SEEDS, Operator
 
+_BY_DAY = (stories.shard_between_services, stories.failover)
+"""All of them run on the fake Ironic each day."""
+
 
 @pytest.fixture(scope="module")
 def own_ironic(
@@ -45,7 +48,14 @@ def forget(operator: Operator, nodes: Iterable[str]) -> None:
 
 # Each is some thirty processes one after the other.
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("story", stories.STORIES, ids=lambda story: story.__name__)
+@pytest.mark.parametrize(
+    "story",
+    [
+        pytest.param(story, marks=[] if story in _BY_DAY else pytest.mark.seldom)
+        for story in stories.STORIES
+    ],
+    ids=lambda story: story.__name__,
+)
 def test_a_page_does_what_it_promises_on_the_real_ironic(
     story: stories.Story, site: Site, own_ironic: real_ironic.RealIronic
 ) -> None:

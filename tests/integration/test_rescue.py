@@ -94,6 +94,7 @@ def test_a_failure_of_before_is_left(
     service.destroy(instance)
 
 
+@pytest.mark.seldom
 def test_a_rescue_that_ironic_gives_up_ends_on_the_instances_own_system(
     config: Path, service: Service, operator: Operator, instance: virt.Instance
 ) -> None:
@@ -119,7 +120,11 @@ def test_a_rescue_that_ironic_gives_up_ends_on_the_instances_own_system(
     service.destroy(instance)
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(
+    "after",
+    [pytest.param(False, marks=pytest.mark.seldom), True],
+    ids=["before", "after"],
+)
 @pytest.mark.parametrize(("act", "wanted"), [(rescue, "rescue"), (unrescue, "active")])
 def test_a_service_that_died_carries_on(
     config: Path,
