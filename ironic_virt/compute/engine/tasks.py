@@ -157,13 +157,22 @@ class Tasks:
             self._put_off(wanted, "the database can't be used")
         finally:
             self._metrics.task_ended(verb.task, result, self._clock() - began)
-            self._in_flight.end(wanted.uuid)
+            self._end(wanted, verb)
             if instance is not None:
                 self._on_end(instance)
             if result in (Result.ABORTED, Result.RESCHEDULED):
                 # Something else may be wanted of it by now.
                 self._wake()
             self._fill()
+
+    def _end(self, wanted: Wanted, verb: Verb) -> None:
+        with self._lock:
+            backlog = self._backlog.get(verb.threads, {})
+            again = backlog.get(wanted.uuid)
+            if again is not None and again.task_state == wanted.task_state:
+                # From a look meanwhile; the next one shows whether it is still wanted.
+                del backlog[wanted.uuid]
+            self._in_flight.end(wanted.uuid)
 
     def _still_wanted(self, wanted: Wanted) -> Instance | None:
         try:

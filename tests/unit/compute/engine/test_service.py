@@ -140,6 +140,28 @@ def test_the_end_of_a_task_reads_no_others(
     assert not stage.service._loops["tasks"]._woken.is_set()
 
 
+def test_a_look_during_a_task_does_not_begin_it_again(
+    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uuid = stage.create(nodes[0])
+    began: list[str] = []
+    real_get, real_spawn = stage.db.instances.get, stage.service.driver.spawn
+
+    def get(uuid: str, **more: Any) -> Any:
+        began.append(uuid)
+        return real_get(uuid, **more)
+
+    def spawn(request: virt.DeployRequest) -> None:
+        stage.service.look()
+        real_spawn(request)
+
+    monkeypatch.setattr(stage.db.instances, "get", get)
+    monkeypatch.setattr(stage.service.driver, "spawn", spawn)
+    stage.service.look()
+    assert began == [uuid]
+    assert stage.state(uuid) == ("active", None)
+
+
 def test_a_database_that_goes_during_a_task_has_it_done_again(
     stage: ServiceStage,
     nodes: list[str],
