@@ -54,6 +54,8 @@ def options() -> list[cfg.Opt]:
     connection = found["connection"]
     connection.default = DEFAULT_CONNECTION
     connection.help = _CONNECTION_HELP
+    # As many as a service uses at a time when it is busy: each new one is a TLS handshake.
+    found["max_pool_size"].default = 20
     return [found[name] for name in _KEPT if name in found]
 
 
