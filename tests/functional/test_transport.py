@@ -16,6 +16,7 @@ from unittest import mock
 import pytest
 
 from ironic_virt import conf, exceptions
+from ironic_virt.baremetal.http import transport
 from ironic_virt.baremetal.http.connection import KeystoneChannel
 from tests.ports import reserved_port
 
@@ -229,6 +230,21 @@ def test_what_is_compressed_and_small_enough_is_read(
     answer = channel(server.url, "answer_size_limit = 2").send("GET", "/nodes")
     assert answer.body == bytes(2 * MIB)
     assert b"Accept-Encoding: gzip, deflate\r\n" in server.requests[0]
+
+
+def test_the_proxies_of_the_environment_are_read_once_for_a_server(
+    serve: Callable[[Act], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = serve(lambda peer: peer.sendall(OK + b"Content-Length: 2\r\n\r\n{}"))
+    direct = serve(lambda peer: peer.sendall(OK + b"Content-Length: 2\r\n\r\n[]"))
+    monkeypatch.setenv("http_proxy", proxy.url)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    session = transport.session(MIB)
+    for _ in range(2):
+        assert session.get("http://ironic.example.test/v1").content == b"{}"
+        assert session.get(f"{direct.url}/v1/nodes").content == b"[]"
+        monkeypatch.delenv("http_proxy", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH"])

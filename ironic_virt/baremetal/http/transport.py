@@ -102,6 +102,27 @@ def guarded(guard: Callable[[], float] | None) -> Iterator[None]:
 
 
 class _Session(requests.Session):
+    def __init__(self) -> None:
+        super().__init__()
+        # requests takes long to merge these with those of a request.
+        self.headers = self.params = None  # type: ignore[assignment]
+        self._settings: dict[Any, Any] = {}
+
+    def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
+        """Accept only encodings that we can limit."""
+        request.headers = {"Accept-Encoding": _ENCODINGS, **(request.headers or {})}
+        return super().prepare_request(request)
+
+    def merge_environment_settings(self, url: Any, proxies: Any, *given: Any) -> Any:
+        """Read the environment once for each server: its proxies take a fifth of a request."""
+        if proxies:
+            return super().merge_environment_settings(url, proxies, *given)
+        key = (*url.split("/", 3)[:3], *given)
+        if key not in self._settings:
+            self._settings[key] = super().merge_environment_settings(url, {}, *given)
+        found = self._settings[key]
+        return {**found, "proxies": dict(found["proxies"])}
+
     def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]
         may_pass = _DISCOVERS.get()
         if may_pass is None:
@@ -125,7 +146,6 @@ def session(largest_answer: int, **tls: Any) -> requests.Session:
     :param tls: ``tls_ciphers`` and ``tls_min_version``, as keystoneauth1's adapter has them.
     """
     made = _Session()
-    made.headers["Accept-Encoding"] = _ENCODINGS
     for scheme in ("http://", "https://"):
         made.mount(scheme, _Adapter(pool_maxsize=_POOL_SIZE, **tls))
 
