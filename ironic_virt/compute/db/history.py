@@ -40,6 +40,13 @@ _FAULT_COLUMNS: tuple[Any, ...] = (
 )
 
 
+_ACTIONS = (
+    sa.select(*_ACTION_COLUMNS)
+    .where(_ACTION.instance_uuid == sa.bindparam("instance"))
+    .order_by(_ACTION.id)
+)
+
+
 class Actions:
     """What was asked of instances."""
 
@@ -48,12 +55,9 @@ class Actions:
 
     def list(self, instance_uuid: str) -> Sequence[records.Action]:
         """An instance's actions, the oldest first; also of one that is deleted."""
-        statement = (
-            sa.select(*_ACTION_COLUMNS)
-            .where(_ACTION.instance_uuid == instance_uuid)
-            .order_by(_ACTION.id)
+        rows = self._transactions.read(
+            lambda connection: connection.execute(_ACTIONS, {"instance": instance_uuid}).all()
         )
-        rows = self._transactions.read(lambda connection: connection.execute(statement).all())
         return [records.Action(*row) for row in rows]
 
 

@@ -51,6 +51,17 @@ _COLUMNS: tuple[Any, ...] = (
 )
 LIVE = _INSTANCE.deleted == 0
 _PAGE = 500
+# Made once: SQLAlchemy takes longer to read the rows of a statement that is made for each call.
+_BY_UUID = sa.select(*_COLUMNS).where(_INSTANCE.uuid == sa.bindparam("wanted"))
+_LIVE_BY_UUID = _BY_UUID.where(LIVE)
+_LOCKED = {statement: statement.with_for_update() for statement in (_BY_UUID, _LIVE_BY_UUID)}
+# More uuids than these nobody reads.
+_BY_NAME = (
+    sa.select(*_COLUMNS)
+    .where(LIVE, _INSTANCE.display_name == sa.bindparam("wanted"))
+    .order_by(_INSTANCE.id)
+    .limit(10)
+)
 
 
 class InstanceRows:
@@ -67,20 +78,12 @@ class InstanceRows:
         :raises NoSuchInstance: there is none.
         :raises AmbiguousName: several have this name.
         """
-        by_uuid = sa.select(*_COLUMNS).where(_INSTANCE.uuid == instance)
-        if not deleted:
-            by_uuid = by_uuid.where(LIVE)
-        # More uuids than these nobody reads.
-        by_name = (
-            sa.select(*_COLUMNS)
-            .where(LIVE, _INSTANCE.display_name == instance)
-            .order_by(_INSTANCE.id)
-            .limit(10)
-        )
+        by_uuid = _BY_UUID if deleted else _LIVE_BY_UUID
+        wanted = {"wanted": instance}
 
         def work(connection: sa.Connection) -> list[records.Instance]:
-            rows = connection.execute(by_uuid).all() or connection.execute(by_name).all()
-            return [record(row) for row in rows]
+            rows = connection.execute(by_uuid, wanted).all()
+            return [record(row) for row in rows or connection.execute(_BY_NAME, wanted).all()]
 
         found = self._transactions.read(work)
         if not found:
@@ -237,12 +240,10 @@ def get(
     :param lock: nobody else changes it until the transaction's end.
     :raises NoSuchInstance: there is none.
     """
-    statement = sa.select(*_COLUMNS).where(_INSTANCE.uuid == uuid)
-    if not deleted:
-        statement = statement.where(LIVE)
+    statement = _BY_UUID if deleted else _LIVE_BY_UUID
     if lock:
-        statement = statement.with_for_update()
-    row = connection.execute(statement).one_or_none()
+        statement = _LOCKED[statement]
+    row = connection.execute(statement, {"wanted": uuid}).one_or_none()
     if row is None:
         raise errors.NoSuchInstance(uuid)
     return record(row)
