@@ -54,7 +54,7 @@ def lines(package: Path = PACKAGE) -> Iterator[tuple[str, str, str, str]]:
             if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
                 continue
             how = call.func.attr
-            if not _LOGGER.search(ast.unparse(call.func.value)) or how not in _LEVELS:
+            if how not in _LEVELS or not _LOGGER.search(ast.unparse(call.func.value)):
                 continue
             text = call.args[how == "log"]
             said = text.value if isinstance(text, ast.Constant) else ast.unparse(text)

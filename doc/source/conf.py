@@ -21,6 +21,7 @@ version = ".".join(release.split(".")[:2])
 extensions = [
     "fleet_findings",
     "log_messages",
+    "navigation_titles",
     "provision_state_tables",
     "oslo_config.sphinxext",
     "reno.sphinxext",
@@ -37,6 +38,7 @@ html_copy_source = False
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+autodoc_use_type_comments = False
 autodoc_default_options = {"members": True}
 autodoc_preserve_defaults = True
 python_display_short_literal_types = True
