@@ -198,7 +198,8 @@ dist: $(DIST)/.made-$(DIGEST) ## Build sdist, wheel and bill of materials into d
 		--output-file "$$(echo dist/*.tar.gz | sed 's/[.]tar[.]gz$$/.cdx.json/')"
 
 .PHONY: dist-check
-dist-check: dist ## Run the wheel in an empty environment, and check the bill
+dist-check: dist ## Check the package's page, run the wheel in an empty environment, check the bill
+	$(DIST)/bin/twine check --strict dist/*.tar.gz dist/*.whl
 	$(DIST)/bin/python -m pip --python $(ENVS)/wheel/bin/python check
 	$(DIST)/bin/python .ci/check_sbom.py dist/*.cdx.json $(ENVS)/wheel/bin/python
 	cd $(ENVS)/wheel && bin/ironic-virt --version && bin/ironic-virt --help >/dev/null
