@@ -22,6 +22,7 @@ from tests.functional.driver.conftest import Records, Service
 
 EXAMPLES = typed.ROOT / "doc" / "source" / "examples"
 README = typed.ROOT / "README.rst"
+LONGEST_PAGE = 250
 
 
 @pytest.mark.parametrize("name", ["fake_in_process.py", "fake_over_http.py", "fault_proxy.py"])
@@ -168,3 +169,10 @@ def test_every_example_is_run_here_and_printed_there() -> None:
     for example in EXAMPLES.glob("*.py"):
         assert f"examples/{example.name}" in printed
         assert f'"{example.name}"' in here
+
+
+def test_no_page_is_long() -> None:
+    pages = {path: len(path.read_text().splitlines()) for path in EXAMPLES.parent.rglob("*.rst")}
+    assert pages
+    # Lists that are generated have a few lines here.
+    assert not {path.name: lines for path, lines in pages.items() if lines > LONGEST_PAGE}
