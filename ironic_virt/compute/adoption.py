@@ -40,8 +40,8 @@ def adopt(database: Database, client: IronicClient, node: str, flavor: virt.Flav
     found = client.get_node(node)
     if found.instance_uuid is None or found.provision_state not in DEPLOYED:
         raise InvalidRequest(
-            f"no instance is deployed there: the node is {found.provision_state}, and its "
-            f"instance is {found.instance_uuid or 'none'}"
+            f"no server is deployed there: the node is {found.provision_state}, and its "
+            f"instance_uuid is {found.instance_uuid or 'none'}"
         )
     power_state = _POWER.get(found.power_state or "", virt.PowerState.NOSTATE)
     vm_state = DEPLOYED[found.provision_state]

@@ -124,7 +124,7 @@ class Requests:
         _check(wanted, least, most)
         for port in wanted.ports:
             if other := self._db.instances.instance_of_port(port.id):
-                raise InvalidRequest(f"instance {other} has the port {port.id}")
+                raise InvalidRequest(f"server {other} has the port {port.id}")
         check_flavor(wanted.flavor)
         spec = RequestSpec.from_flavor(
             wanted.flavor, instance_uuid=wanted.uuid, image=wanted.image
@@ -359,17 +359,17 @@ def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check(wanted: records.NewInstance, least: int, most: int) -> None:
     if not 1 <= least <= most:
-        raise InvalidRequest(f"from {least} to {most} instances is not a range from 1")
+        raise InvalidRequest(f"from {least} to {most} servers is not a range from 1")
     if len(f"{wanted.display_name or ''}-{most}") > LONGEST_NAME:
         raise InvalidRequest(f"the name is too long: at most {LONGEST_NAME} characters")
     if wanted.ports and most > 1:
-        raise InvalidRequest("several instances can't share ports: create them one by one")
+        raise InvalidRequest("several servers can't share ports: create them one by one")
     if wanted.networks and most > 1:
-        raise InvalidRequest("several instances can't share addresses: create them one by one")
+        raise InvalidRequest("several servers can't share addresses: create them one by one")
     if wanted.networks and wanted.ports:
-        raise InvalidRequest("an instance has networks or ports, not both")
+        raise InvalidRequest("a server has networks or ports, not both")
     if wanted.requested_node is not None and most > 1:
-        raise InvalidRequest("several instances can't have the same node: create one")
+        raise InvalidRequest("several servers can't have the same node: create one")
     ids = [port.id for port in wanted.ports]
     for port in ids:
         check_port(port)

@@ -90,7 +90,7 @@ class Build:
             raise exceptions.NodeNotAvailable(
                 node,
                 instance.uuid,
-                "Ironic has reserved it, but the records have another instance on it, which it "
+                "Ironic has reserved it, but the records have another server on it, which it "
                 "does not carry: delete that one",
             ) from error
         return dataclasses.replace(instance, node=node)
@@ -126,7 +126,7 @@ class Build:
                 instance,
                 error,
                 f"{one_line(error)}. Its node could not be given back either: "
-                f"{one_line(trouble)}. Deleting the instance tries that again",
+                f"{one_line(trouble)}. Deleting the server tries that again",
                 release=False,
             )
         if not _another_node_may_do(error):

@@ -124,8 +124,8 @@ class ComputeNodeInUse(RecordsError):
         self.node = node
         self.instance = instance
         super().__init__(
-            f"The compute node record of node {node} is kept: instance {instance} has the node. "
-            "Delete the instance first"
+            f"The compute node record of node {node} is kept: server {instance} has the node. "
+            "Delete the server first"
         )
 
 
@@ -136,7 +136,7 @@ class ClaimLost(RecordsError):
         self.node = node
         self.instance = instance
         super().__init__(
-            f"Node {node} was not free any more when it was claimed for instance {instance}"
+            f"Node {node} was not free any more when it was claimed for server {instance}"
         )
 
 
@@ -157,7 +157,7 @@ class NoSuchInstance(RecordsError):
 
     def __init__(self, instance: str) -> None:
         self.instance = instance
-        super().__init__(f"There is no instance {instance!r}")
+        super().__init__(f"There is no server {instance!r}")
 
 
 class AmbiguousName(RecordsError):
@@ -170,7 +170,7 @@ class AmbiguousName(RecordsError):
         self.name = name
         self.uuids = tuple(uuids)
         super().__init__(
-            f"{len(self.uuids)} instances are named {name!r}: say which by uuid "
+            f"{len(self.uuids)} servers are named {name!r}: say which by uuid "
             f"({', '.join(self.uuids)})"
         )
 
@@ -181,7 +181,7 @@ class ConflictingRequest(RecordsError):
     def __init__(self, instance: str, reason: str) -> None:
         self.instance = instance
         self.reason = reason
-        super().__init__(f"Instance {instance}: {reason}")
+        super().__init__(f"Server {instance}: {reason}")
 
 
 class InstanceExists(RecordsError):
@@ -189,7 +189,7 @@ class InstanceExists(RecordsError):
 
     def __init__(self, instance: str) -> None:
         self.instance = instance
-        super().__init__(f"There is an instance {instance} already")
+        super().__init__(f"There is a server {instance} already")
 
 
 class FlavorNotFound(RecordsError):
@@ -225,6 +225,6 @@ class RequestTimeout(RecordsError):
         self.instances = tuple(instances)
         self.seconds = seconds
         super().__init__(
-            f"Not done after {seconds:g} s: instance {', '.join(self.instances)}; "
+            f"Not done after {seconds:g} s: server {', '.join(self.instances)}; "
             "what was asked for still holds"
         )

@@ -235,7 +235,7 @@ def _disagreement(move: Move, node: Node) -> str | None:
     if node.instance_uuid == move.instance:
         return None
     if node.instance_uuid is not None:
-        said = f"instance {move.instance}" if move.instance else "no instance"
+        said = f"server {move.instance}" if move.instance else "no server"
         return (
             f"Ironic has instance {node.instance_uuid} on it, the records have {said}; find "
             "out whose it is first"
@@ -244,6 +244,6 @@ def _disagreement(move: Move, node: Node) -> str | None:
     if not move.settled:
         return None
     return (
-        f"the records have instance {move.instance} on it, Ironic has none; find out what became "
+        f"the records have server {move.instance} on it, Ironic has none; find out what became "
         "of it first"
     )

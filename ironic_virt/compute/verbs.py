@@ -101,7 +101,7 @@ class Verb:
         A delete supersedes whatever else is wanted.
         """
         if not self.allowed_in:
-            return f"{self.name} can't be asked of an instance that exists"
+            return f"{self.name} can't be asked of a server that exists"
         if vm_state not in self.allowed_in:
             states = ", ".join(sorted(state.value for state in self.allowed_in))
             refused = f"it is {vm_state}, and {self.action} needs one that is {states}"

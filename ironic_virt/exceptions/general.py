@@ -146,9 +146,9 @@ class NoValidHost(IronicVirtError):
         self.examples = dict(examples or {})
         self.wanted = wanted
         self.found = found
-        whose = f" for instance {instance}" if instance else ""
+        whose = f" for server {instance}" if instance else ""
         what = f" (flavor {flavor})" if flavor else ""
-        some = f"; a node was found for {found} of {wanted} instances" if found else ""
+        some = f"; a node was found for {found} of {wanted} servers" if found else ""
         super().__init__(f"No valid host{whose}{what}: {self._reason()}{some}")
 
     def of(self, instance: str) -> NoValidHost:
@@ -170,8 +170,11 @@ class NoValidHost(IronicVirtError):
         nodes = f"{self.known} node" + ("s" if self.known != 1 else "")
         if not self.free:
             return f"none of {nodes} is free and has a compute service that is up"
-        steps = [f"{self.free} of {nodes} free"]
+        steps, before = [f"{self.free} of {nodes} free"], self.free
         for name, wish, left in self.left:
+            if left == before:
+                continue
+            before = left
             steps.append(f"{name}{f' ({wish})' if wish else ''} left {left}")
             if not left:
                 if name in self.examples:

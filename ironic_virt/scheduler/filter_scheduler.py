@@ -227,6 +227,8 @@ class _Search:
             left.append((step.name, step.filter.wish(self._spec), count))
         if lost:
             left.append(("claim", f"{lost} were taken meanwhile", 0))
+        if found and left and found < left[-1][2]:
+            left = self._after_picks(left, found)
         return exceptions.NoValidHost(
             self._spec.instance_uuid,
             self._spec.flavor_name,
@@ -237,6 +239,15 @@ class _Search:
             wanted=self._wanted,
             found=found,
         )
+
+    def _after_picks(
+        self, left: list[tuple[str, str, int]], found: int
+    ) -> list[tuple[str, str, int]]:
+        """What filters left when those that count instances saw the picked ones, too."""
+        counting = {step.name for step in self._steps if step.filter.uses_instance_counts}
+        first = next((at for at, step in enumerate(left) if step[0] in counting), len(left))
+        rest = [(name, wish, min(count, found)) for name, wish, count in left[first:]]
+        return [*left[:first], *rest]
 
     def _warn(self, step: _Step, before: _Step | None) -> None:
         """Have a filter warn of nodes that the index has ruled out for it."""

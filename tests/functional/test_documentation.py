@@ -60,7 +60,7 @@ def test_the_example_of_picking_nodes(
     assert {line.split()[1] for line in placed[:2]} == {"node-0", "node-2"}
     assert {line.split()[1] for line in placed[2:]} == {"node-1", "node-3"}
     assert refused == (
-        "No valid host for instance instance-4 (flavor gold): none of 4 nodes is free and has a "
+        "No valid host for server instance-4 (flavor gold): none of 4 nodes is free and has a "
         "compute service that is up"
     )
 

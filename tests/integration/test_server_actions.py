@@ -189,4 +189,4 @@ def test_diagnostics_are_what_ironic_knows(
     assert code == 0, err
     code, out, err = run(service, "server", "diagnostics", "show", server)
     assert (code, out) == (1, "")
-    assert err == f"There is no instance '{server}'\n"
+    assert err == f"There is no server '{server}'\n"

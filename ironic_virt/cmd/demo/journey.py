@@ -206,7 +206,7 @@ class Journey:
         ]
         left += [f"the records have server {one.name}" for one in self._db.instances.list()]
         left += [
-            f"node {node.uuid} is claimed by instance {node.instance_uuid}"
+            f"node {node.uuid} is claimed by server {node.instance_uuid}"
             for node in self._db.compute_nodes.list()
             if node.instance_uuid
         ]

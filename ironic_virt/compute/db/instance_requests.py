@@ -81,7 +81,7 @@ class InstanceRequests:
         for new in wanted:
             for port in new.ports:
                 if other := self.instance_of_port(port.id, besides=new.uuid):
-                    raise errors.InvalidRequest(f"instance {other} has the port {port.id}")
+                    raise errors.InvalidRequest(f"server {other} has the port {port.id}")
 
     def _earlier(
         self, wanted: Sequence[tuple[records.NewInstance, claims.Chosen]], least: int
@@ -257,7 +257,7 @@ class InstanceRequests:
             other = self.instance_of_port(str(port))
             raise errors.ConflictingRequest(
                 uuid,
-                f"{f'instance {other}' if other else 'another instance'} has the interface {port}",
+                f"{f'server {other}' if other else 'another server'} has the interface {port}",
             ) from exc
 
     def switch_back(

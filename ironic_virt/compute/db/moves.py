@@ -309,16 +309,16 @@ def _why_instances_keep(
     """Why a node stays because of the instances on it."""
     if len(carried) > 1:
         listed = ", ".join(row.uuid for row in carried)
-        return f"{len(carried)} instances are on it ({listed}); there may be one at most"
+        return f"{len(carried)} servers are on it ({listed}); there may be one at most"
     if record is None:
         return None
     for row in carried:
         if row.host != record.host:
             return (
-                f"its instance {row.uuid} belongs to compute service {row.host!r}, "
+                f"its server {row.uuid} belongs to compute service {row.host!r}, "
                 f"not to {record.host!r}"
             )
     on_it = carried[0].uuid if carried else None
     if record.instance_uuid not in {None, on_it}:
-        return f"it is claimed for instance {record.instance_uuid}, which has no record on it"
+        return f"it is claimed for server {record.instance_uuid}, which has no record on it"
     return None

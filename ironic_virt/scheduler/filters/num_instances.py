@@ -23,9 +23,9 @@ class NumInstancesFilter(BaseHostFilter):
     def why_not(self, host: HostState, spec: RequestSpec) -> str | None:
         """See :class:`BaseHostFilter`."""
         if host.num_instances >= self._most:
-            return f"{host.host} has {host.num_instances} instances, {self._most} are allowed"
+            return f"{host.host} has {host.num_instances} servers, {self._most} are allowed"
         return None
 
     def wish(self, spec: RequestSpec) -> str:
         """See :class:`BaseHostFilter`."""
-        return f"fewer than {self._most} instances on the compute service"
+        return f"fewer than {self._most} servers on the compute service"

@@ -215,7 +215,7 @@ def test_without_a_node_the_server_is_shown_and_the_reason_is_one_line(
     db.flavors.create(virt.Flavor("gold"))
     result = run(*CREATE, "--wait", "web", "-f", "json")
     assert result.code == 1
-    assert result.err.startswith("Server web: No valid host for instance ")
+    assert result.err.startswith("Server web: No valid host for server ")
     assert "is a compute service running?" in result.err
     assert result.err.count("\n") == 1
     assert result.json["status"] == "ERROR"
@@ -394,7 +394,7 @@ def test_a_rescue_that_is_not_waited_for_any_longer_tells_its_password(
     assert password is not None
     first, second = result.err.splitlines()
     assert first == f"The password is {password}"
-    assert second.startswith("Not done after 0.01 s: instance ")
+    assert second.startswith("Not done after 0.01 s: server ")
     assert password not in log.read_text()
 
 
@@ -441,10 +441,10 @@ def test_an_interface_is_added_and_removed(run: Commands, db: Database, nodes: l
     assert run.json("server", "show", "web")["ports"] == ["a", "b"]
     result = run("server", "add", "interface", "web", "b")
     assert (result.code, result.out) == (1, "")
-    assert result.err == f"Instance {uuid}: it has the interface b already\n"
+    assert result.err == f"Server {uuid}: it has the interface b already\n"
     result = run("server", "remove", "interface", "web", "c")
     assert (result.code, result.out) == (1, "")
-    assert result.err == f"Instance {uuid}: it has no interface c; it has a, b\n"
+    assert result.err == f"Server {uuid}: it has no interface c; it has a, b\n"
     shown = run.json("server", "remove", "interface", "web", "a")
     assert shown["OS-EXT-STS:task_state"] == "detaching-interface"
     assert db.instances.finish(uuid, TaskState.DETACHING_INTERFACE, vm_state=VmState.ACTIVE)
@@ -490,14 +490,14 @@ def test_what_can_be_done_is_done_when_something_else_can_not(
 ) -> None:
     run.ok(*CREATE, "web")
     result = run("server", "delete", "none", "web", "web")
-    assert (result.code, result.err) == (1, "There is no instance 'none'\n")
+    assert (result.code, result.err) == (1, "There is no server 'none'\n")
     assert db.instances.get("web").task_state == "deleting"
 
 
 def test_too_long_a_wait_says_so(run: Commands, db: Database, nodes: list[str]) -> None:
     result = run("-q", *CREATE, "--wait", "--timeout", "0.01", "web")
     assert (result.code, result.out) == (1, "")
-    assert result.err.startswith("Not done after 0.01 s: instance ")
+    assert result.err.startswith("Not done after 0.01 s: server ")
     assert db.instances.get("web").task_state == "spawning"
 
 

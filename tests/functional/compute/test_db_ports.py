@@ -111,7 +111,7 @@ def test_of_two_creates_at_once_one_gets_the_port(
         return create(*args)
 
     monkeypatch.setattr(db.instances, "create_building", after_the_other)
-    with pytest.raises(errors.InvalidRequest, match=f"instance {first.uuid} has the port a"):
+    with pytest.raises(errors.InvalidRequest, match=f"server {first.uuid} has the port a"):
         Requests(database_conf, db).create(second)
     assert [one.uuid for one in db.instances.list()] == [first.uuid]
     assert held(db) == {"a": first.uuid}
@@ -136,7 +136,7 @@ def test_of_two_who_attach_at_once_one_gets_the_port(
 
     monkeypatch.setattr(ports, "holder", before_the_other)
     with pytest.raises(
-        errors.ConflictingRequest, match=f"{second}: instance {first} has the interface a"
+        errors.ConflictingRequest, match=f"{second}: server {first} has the interface a"
     ):
         attach(db, second, "a")
     assert held(db) == {"a": first}

@@ -135,7 +135,7 @@ def test_as_many_as_there_are_nodes_if_that_is_enough(
 def test_rather_none_than_too_few(
     asking: Requests, db: Database, nodes: Sequence[str], least: int, most: int
 ) -> None:
-    with pytest.raises(NoValidHost, match=rf"a node was found for 3 of {least} instances"):
+    with pytest.raises(NoValidHost, match=rf"a node was found for 3 of {least} servers"):
         asking.create(wanted(), least=least, most=most)
     assert db.instances.list(deleted=None) == []
     assert claimed(db) == set()
@@ -203,8 +203,8 @@ def test_without_a_node_it_is_in_error_and_says_filter_by_filter_why(
     fault = db.faults.latest(found.uuid)
     assert fault is not None
     assert found.uuid in fault.message
-    assert "ResourceClassFilter (1 CUSTOM_GOLD) left 3" in fault.message
-    assert "CoreFilter (at least 99 cores) left 0" in fault.message
+    assert "3 of 3 nodes free; CoreFilter (at least 99 cores) left 0" in fault.message
+    assert "ResourceClassFilter (1 CUSTOM_GOLD): 3 left\n" in str(fault.details)
     (action,) = db.actions.list(found.uuid)
     assert action.finish_time is not None
     assert action.message == fault.message
@@ -273,8 +273,8 @@ def test_clients_at_once_never_get_a_node_twice(
 @pytest.mark.parametrize(
     ("values", "count", "complaint"),
     [
-        ({}, (0, 1), "from 0 to 1 instances"),
-        ({}, (2, 1), "from 2 to 1 instances"),
+        ({}, (0, 1), "from 0 to 1 servers"),
+        ({}, (2, 1), "from 2 to 1 servers"),
         ({"display_name": "x" * 254}, (1, 10), "the name is too long"),
         ({"ports": (virt.Vif("a"),)}, (1, 2), "can't share ports"),
         ({"ports": (virt.Vif("a"), virt.Vif("a"))}, (1, 1), "named twice"),

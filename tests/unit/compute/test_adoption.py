@@ -79,7 +79,7 @@ def test_one_that_is_off_is_stopped(
 def test_what_can_not_be_adopted_is_left_alone(
     stage: ServiceStage, nodes: list[str], uuid: str, fake: FakeIronic
 ) -> None:
-    with pytest.raises(errors.InvalidRequest, match="no instance is deployed there"):
+    with pytest.raises(errors.InvalidRequest, match="no server is deployed there"):
         adopted(stage, nodes[1])
     unknown = fake.add_node(provision_state="active", instance_uuid=VIF.id)
     with pytest.raises(errors.ComputeNodeNotFound):

@@ -337,7 +337,7 @@ def test_a_node_that_the_records_have_for_another_is_not_used_twice(
             fake.set_node(node, maintenance=True)
     settle([stage])
     assert stage.instance(second).node is None
-    assert "the records have another instance on it" in stage.fault(second)
+    assert "the records have another server on it" in stage.fault(second)
     assert second not in carriers(fake)
 
 

@@ -98,7 +98,7 @@ def test_what_can_not_be_asked_for(
     with pytest.raises(ComputeNodeNotFound, match=NOBODY):
         create(requests, NOBODY)
     new = records.NewInstance(new_uuid(), FLAVOR, IMAGE, requested_node=nodes[0])
-    with pytest.raises(InvalidRequest, match="several instances can't have the same node"):
+    with pytest.raises(InvalidRequest, match="several servers can't have the same node"):
         requests.create(new, least=2)
     assert stage.db.instances.list() == []
 

@@ -231,7 +231,7 @@ def test_all_of_several_instances_get_a_node_or_none() -> None:
     with pytest.raises(exceptions.NoValidHost) as caught:
         scheduler(*DEFAULT).select(RequestSpec(), index, count=4)
     assert (caught.value.wanted, caught.value.found) == (4, 3)
-    assert "a node was found for 3 of 4 instances" in str(caught.value)
+    assert "a node was found for 3 of 4 servers" in str(caught.value)
     assert index.count(CandidateQuery()) == 3
 
 
@@ -329,9 +329,7 @@ def test_it_is_told_filter_by_filter_how_many_were_left(
     error = caught.value
     assert (error.instance, error.flavor, error.known, error.free) == ("i1", "large", 19, 15)
     assert str(error) == (
-        "No valid host for instance i1 (flavor large): 15 of 19 nodes free; "
-        "ExactDiskFilter (exactly 491520 MiB of disk) left 15; "
-        "ExactCoreFilter (exactly 8 cores) left 15; "
+        "No valid host for server i1 (flavor large): 15 of 19 nodes free; "
         "ExactRamFilter (exactly 16384 MiB of memory) left 11; "
         "ResourceClassFilter (1 CUSTOM_GOLD) left 3; "
         "TraitsFilter (with GPU) left 1; "
@@ -413,6 +411,22 @@ def test_the_last_filter_that_is_told_is_the_one_that_left_none() -> None:
         None, "", known=9, free=9, left=[("A", "", 3), ("B", "b", 0), ("C", "", 0)]
     )
     assert str(error) == "No valid host: 9 of 9 nodes free; A left 3; B (b) left 0"
+
+
+def test_when_there_are_some_only_what_rejected_any_is_told() -> None:
+    error = exceptions.NoValidHost(
+        None,
+        "gold",
+        known=9,
+        free=5,
+        left=[("A", "", 5), ("B", "b", 2), ("C", "", 2)],
+        wanted=10,
+        found=2,
+    )
+    assert str(error) == (
+        "No valid host (flavor gold): 5 of 9 nodes free; B (b) left 2; "
+        "a node was found for 2 of 10 servers"
+    )
 
 
 @pytest.mark.parametrize(

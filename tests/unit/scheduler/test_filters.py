@@ -286,5 +286,5 @@ def test_a_compute_service_gets_no_more_than_it_may_have(instances: int, passes:
     assert filter_.host_passes(state, spec_of()) is passes
     if not passes:
         assert filter_.why_not(state, spec_of()) == (
-            f"compute-1 has {instances} instances, 3 are allowed"
+            f"compute-1 has {instances} servers, 3 are allowed"
         )

@@ -71,8 +71,13 @@ def test_no_service_gets_more_instances_than_allowed() -> None:
     limited = scheduler("NumInstancesFilter", max_instances_per_host=3)
     picked = limited.select(SPEC, source, 3)
     assert Counter(host.host for host in picked) == {"a": 1, "b": 2}
-    with pytest.raises(exceptions.NoValidHost, match="6 of 9 nodes free; NumInstancesFilter"):
+    with pytest.raises(exceptions.NoValidHost) as refused:
         limited.select(SPEC, source, 4)
+    assert str(refused.value) == (
+        "No valid host: 6 of 9 nodes free; "
+        "NumInstancesFilter (fewer than 3 servers on the compute service) left 3; "
+        "a node was found for 3 of 4 servers"
+    )
 
 
 def test_what_is_left_by_each_filter_counts_nodes() -> None:
