@@ -41,7 +41,11 @@ def test_a_node_that_was_switched_off_makes_a_stopped_instance(
         stage.service.sync_power()
     now = stage.instance(instance)
     assert (now.vm_state, now.power_state) == ("stopped", virt.PowerState.SHUTDOWN)
-    said = [line for line in caplog.messages if "its power state is SHUTDOWN, recorded was RUNNING" in line]
+    said = [
+        line
+        for line in caplog.messages
+        if "its power state is SHUTDOWN, recorded was RUNNING" in line
+    ]
     assert len(said) == 1
     stage.fake.set_node(node_of(stage, instance), power_state="power on")
     stage.service.refresh()
