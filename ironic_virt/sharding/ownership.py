@@ -210,12 +210,12 @@ class Ownership:
         host = self._virtapi.host
         inside = self.target.why_outside(node) is None
         ring = self._ring_in_force()
-        if ring is None:
-            owners, held = self._owners([node]) if inside else ({}, {})
-            return inside and claims.other_owner(node.uuid, host, {**owners, **held}) is None
-        if node.instance_uuid is not None:
+        if not inside and (ring is None or node.instance_uuid is None):
+            return False
+        if ring is not None:
             return claims.of_ring(node, ring, host, self._virtapi.owned_instance_uuids())
-        return inside and claims.of_ring(node, ring, host, ())
+        owners, held = self._owners([node])
+        return claims.other_owner(node.uuid, host, {**owners, **held}) is None
 
     @property
     def by_ring(self) -> bool:

@@ -95,6 +95,36 @@ def test_a_node_that_has_come_since_is_its_owners_only(
     assert offers(stages) == {late: claimants[0]}
 
 
+@pytest.mark.parametrize("group", ["rack1", "rack2"])
+def test_a_node_that_has_come_since_with_an_instance_is_the_instances_hosts(
+    fake: FakeIronic, set_stage: SetStage, group: str
+) -> None:
+    stages = three(set_stage, fake, conductor_group="rack1")
+    assert offers(stages) == {}
+    late = fake.add_node(conductor_group=group, instance_uuid=INSTANCE)
+    for owner in stages:
+        for stage in stages:
+            stage.service.owned = {INSTANCE} if stage is owner else {STRANGER}
+        assert [stage for stage in stages if stage.driver.node_is_available(late)] == [owner]
+
+
+@pytest.mark.parametrize(
+    ("peers", "instance"), [(PEERS, None), ("compute1", None), ("compute1", INSTANCE)]
+)
+def test_a_node_that_has_come_since_in_another_group_is_nobodys(
+    fake: FakeIronic, set_stage: SetStage, peers: str, instance: str | None
+) -> None:
+    stages = [
+        set_stage(fake, host=host, conductor_group="rack1", peer_list=peers)
+        for host in peers.split(",")
+    ]
+    for stage in stages:
+        stage.service.live = list(HOSTS)
+    assert offers(stages) == {}
+    late = fake.add_node(conductor_group="rack2", instance_uuid=instance)
+    assert not any(stage.driver.node_is_available(late) for stage in stages)
+
+
 def test_an_instance_keeps_its_node_when_the_group_changes(
     fake: FakeIronic, set_stage: SetStage
 ) -> None:

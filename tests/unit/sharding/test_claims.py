@@ -58,3 +58,12 @@ def test_by_the_records_a_node_of_another_host_is_left() -> None:
     claim = claims.by_records(["n1", "n2", "n3"], "me", owners)
     assert claim.nodes == {"n1", "n3"}
     assert claim.left == {"n2": "other"}
+
+
+def test_a_node_outside_is_claimed_as_long_as_it_carries_its_instance() -> None:
+    claim = claims.Claim(frozenset({"n0"}), elsewhere={"i1": "n1", "i2": "n2"})
+    assert claims.noted(claim, "n1", "i1") == claim
+    for instance in (None, "i2", "i3"):
+        after = claims.noted(claim, "n1", instance)
+        assert (after.nodes, after.elsewhere) == ({"n0"}, {"i2": "n2"})
+    assert claims.noted(claim, "n3", None) is claim
