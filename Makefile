@@ -15,6 +15,7 @@ DEV := $(ENVS)/dev
 DEMO := $(ENVS)/demo
 NOVA := $(ENVS)/nova
 TEMPEST := $(ENVS)/tempest
+MUTMUT := $(ENVS)/mutants
 DEPLOYMENT := $(ENVS)/nova-deployment
 UV := $(ENVS)/uv
 IN_DEV := PATH="$(CURDIR)/$(DEV)/bin:$$PATH"
@@ -35,6 +36,9 @@ SEED ?=
 SIMULATE_ARGS ?=
 # What else to hand to chaos, whose first seed is SEED, too.
 CHAOS_ARGS ?=
+# The rooms that are mutated, all if empty, and what else to hand to that.
+MUTANTS ?=
+MUTANTS_ARGS ?=
 # The Ironic that the demo and tempest talk to: fake or real.
 IRONIC ?= fake
 
@@ -72,6 +76,10 @@ simulate: $(DEV)/.made-$(DIGEST) ## Simulate SEEDS=1000 deployments in storms; S
 .PHONY: chaos
 chaos: $(DEV)/.made-$(DIGEST) ## Run services on the real Ironic and MariaDB in a storm of SEED=0
 	$(DEV)/bin/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(CHAOS_ARGS)
+
+.PHONY: mutants
+mutants: $(MUTMUT)/.made-$(DIGEST) ## Put small faults into the code: do tests find them? MUTANTS=sharding
+	$(MUTMUT)/bin/python -m tests.mutants $(MUTANTS) $(MUTANTS_ARGS)
 
 .PHONY: fuzz
 fuzz: export IRONIC_VIRT_FUZZ_EXAMPLES := $(EXAMPLES)
@@ -249,6 +257,9 @@ $(DEV)/.made-$(DIGEST):
 
 $(TEMPEST)/.made-$(DIGEST):
 	$(call environment,tempest)
+
+$(MUTMUT)/.made-$(DIGEST):
+	$(call environment,mutants)
 
 $(DEMO)/.made-$(DIGEST):
 	$(call environment,demo)
