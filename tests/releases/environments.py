@@ -89,7 +89,7 @@ class Environments:
         tools = self._constraints(_UNCONSTRAINED)
         # Another wheel may have the same version.
         self._install(directory, tools, "--reinstall", "--no-deps", str(self._wheel))
-        self._install(directory, tools, f"{self._wheel}[hashring,testing]", *_TEST_TOOLS)
+        self._install(directory, tools, f"{self._wheel}[hashring,standby,testing]", *_TEST_TOOLS)
         run([self._uv(), "pip", "check", "--python", str(directory)])
         marker.touch()
         return directory
