@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.releases import catalogue, environments, record, scenarios
@@ -115,12 +116,16 @@ def _tried(
         began = time.monotonic()
         _say(release, f"running the scenarios ({mode}); see {os.path.relpath(logs)}")
         counts = scenarios.Counts()
-        if mode not in release.only_as_processes:
-            counts += runner.nova(mode, only, more)
         processes = scenarios.Counts()
-        if not only:
-            _say(release, f"running Nova as processes ({mode})")
-            processes += runner.deployment(mode, more)
+        with ThreadPoolExecutor() as beside:
+            # Most of the time these wait.
+            if not only:
+                _say(release, f"running Nova as processes ({mode})")
+                deployed = beside.submit(runner.deployment, mode, more)
+            if mode not in release.only_as_processes:
+                counts += runner.nova(mode, only, more)
+            if not only:
+                processes += deployed.result()
         result = record.Result(
             release,
             mode,
