@@ -132,11 +132,13 @@ floors: $(UV)/.made-$(DIGEST) ## Run the tests with the oldest dependencies that
 
 # The interpreters that make pythons looks for.
 PYTHONS := 3.11 3.12 3.13 3.14
+# A shim of pyenv's runs only what is chosen there, and all that it has are wanted.
+WITH_PYENV = PATH="$$(printf '%s:' "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/*/bin)$$PATH"
 
 .PHONY: pythons
 pythons: $(UV)/.made-$(DIGEST) ## Run the unit tests with each Python that is there
 	@set -e; for version in $(PYTHONS); do \
-		$(UV)/bin/uv venv -q --allow-existing --python $$version $(ENVS)/python$$version \
+		$(WITH_PYENV) $(UV)/bin/uv venv -q --allow-existing --python $$version $(ENVS)/python$$version \
 			|| { echo "Python $$version: not found, not tested"; continue; }; \
 		$(UV)/bin/uv pip install -q --python $(ENVS)/python$$version -e '.[test]'; \
 		rm -rf *.egg-info; \
