@@ -11,11 +11,20 @@ from fnmatch import fnmatchcase
 _NEVER_ASKED = {
     "http: how deep a body may be: more than the parser bears": "the service died of it",
 }
+_ROOT = "the root did not look at the version, and named none in its headers"
+_DISABLE_POWER_OFF = "disable_power_off is a field of version 1.95"
 _ROWS = (
     (
         "arguments: a node whose parent_node is null or empty",
         "an empty parent was refused",
     ),
+    (
+        "arguments: a node whose properties is null or empty",
+        "a node could be made without properties",
+    ),
+    ("arguments: a node whose disable_power_off is null or empty", _DISABLE_POWER_OFF),
+    ("consoles: a graphical console *", "there was no graphical console of fake hardware"),
+    ("consoles: * of interface fake-graphical", "there was no graphical console of fake hardware"),
     ("ports: whether node_uuid of a port can be patched", "that was an error of the server"),
     (
         "arguments: servicing with a step that * does not have fails",
@@ -38,6 +47,26 @@ _ROWS = (
         "verbs: which verbs are possible in state wait call-back, and where they lead",
         "a verb of a later version was a bad request",
     ),
+    ("http: what HEAD and OPTIONS say of /", _ROOT),
+    ("http: what HEAD and OPTIONS say of /v1", "there was no HEAD of /v1"),
+    ("http: what who accepts * is answered", _ROOT),
+    ("http: what is found at a path with ..", _ROOT),
+    ("http: what is found at //v1/nodes", "slashes in a row were one"),
+    ("http: whether version None knows paths that end in .json", "/v1.json was /v1"),
+    ("versions: the root *", _ROOT),
+    (
+        "versions: the general header for microversions is understood too",
+        "it was not understood",
+    ),
+    ("power: a node that must not be switched off is not", _DISABLE_POWER_OFF),
+    (
+        "provision: the project of an instance becomes the lessee of the node, until it is gone",
+        "that was not so by default",
+    ),
+    (
+        "provision: a rebuild of an image of unknown type is a failure of the server",
+        "it was not looked at before the answer",
+    ),
     ("http: how deep a body may be: *", "the depth of a body had no limit"),
     ("http: what becomes of a body that is larger than is allowed", "bodies had no limit"),
     (
@@ -59,7 +88,7 @@ _ROWS = (
         "the answer to a resource of a later version named no versions",
     ),
     (
-        "versions: allocations is not there before its version",
+        "versions: * is not there before its version",
         "the answer to a resource of a later version named no versions",
     ),
     ("malformed: there is no node called %2F", "the answer was the API's, not the framework's"),

@@ -61,6 +61,10 @@ class RealSubject:
         self.newest = newest_version(ironic.environment)
         self._path = ironic.database_url.removeprefix("sqlite:///")
         self._is_reached: Callable[[], bool] = bool
+        with self._database() as database:
+            # Ironic 24.1 (2024.1) goes on reading after it has listed the history of a node,
+            # until its garbage is collected.  That must not keep anybody from writing.
+            database.execute("PRAGMA journal_mode = WAL")
 
     @property
     def url(self) -> str:
@@ -85,6 +89,8 @@ class RealSubject:
             for name, value in values.items()
         }
         with self._database() as database:
+            known = {name for _, name, *_ in database.execute("PRAGMA table_info(nodes)")}
+            assert columns.keys() <= known, f"nodes have no {columns.keys() - known}"
             changes = ", ".join(f"{name} = ?" for name in columns)
             done = database.execute(
                 f"UPDATE nodes SET {changes} WHERE uuid = ?",
