@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from ironic_virt.exit_codes import ExitCode
+from ironic_virt.nova import release
 from ironic_virt.testing.fault_proxy import FaultProxy, Hang
 from tests.backends.servers import Backend, backend
 from tests.depth import choose
@@ -87,6 +88,10 @@ def delete_all(deployment: Deployment) -> None:
     deployment.wait_until_nodes_are_free()
 
 
+@pytest.mark.skipif(
+    "ComputeDriver.process_instances_at_startup" in {one.name for one in release.lacking()},
+    reason="this Nova ends each interrupted build in ERROR",
+)
 def test_after_a_power_cut_the_standby_finishes_each_build_and_serves(
     deployment: Deployment, places: list[Place]
 ) -> None:

@@ -135,6 +135,7 @@ def _tried(
             scenarios=counts.passed,
             skipped=dict(counts.skipped),
             processes=processes.passed,
+            without=processes.skipped.total(),
             failed=counts.failed + processes.failed,
         )
         if not number and not arguments.no_conformance and not only:

@@ -38,6 +38,7 @@ class Result:
     :ivar scenarios: how many passed.
     :ivar skipped: how many did not run, by reason.
     :ivar processes: how many passed with Nova's programs as processes.
+    :ivar without: how many of those did not run.
     :ivar questions: how many the fake and the real Ironic answered alike.
     :ivar otherwise: how many they are known to answer otherwise, or are too new for it.
     """
@@ -50,6 +51,7 @@ class Result:
     scenarios: int = 0
     skipped: dict[str, int] = dataclasses.field(default_factory=dict)
     processes: int = 0
+    without: int = 0
     questions: int = 0
     otherwise: int = 0
     failed: list[str] = dataclasses.field(default_factory=list)
@@ -76,9 +78,6 @@ class Result:
 
     def row(self, today: datetime.date) -> dict[str, str]:
         """Its row of the table."""
-        passed = f"{self.scenarios} passed" if self.scenarios else ""
-        if self.skipped:
-            passed += f", {sum(self.skipped.values())} not for it"
         values = (
             self.release.name,
             self.release.nova,
@@ -86,13 +85,19 @@ class Result:
             f"{self.release.ironic} ({self.api})",
             self.python,
             self.threading,
-            passed,
-            f"{self.processes} passed" if self.processes else "",
+            _passed(self.scenarios, sum(self.skipped.values())),
+            _passed(self.processes, self.without),
             self._compared(),
             today.isoformat(),
             ", ".join(f"``{name}``" if name.startswith("[") else name for name in self.lacks),
         )
         return dict(zip(COLUMNS, values, strict=True))
+
+
+def _passed(passed: int, skipped: int) -> str:
+    if not passed:
+        return ""
+    return f"{passed} passed" + (f", {skipped} not for it" if skipped else "")
 
 
 def write(path: Path, results: Sequence[Result], today: datetime.date | None = None) -> None:
