@@ -268,7 +268,7 @@ def test_a_node_of_two_instances_stays(move: Move) -> None:
         )
     move.fake.set_node(node, instance_uuid=instance)
     move.stop_old()
-    assert "2 instances" in refused(move, node, "instances")
+    assert "2 servers" in refused(move, node, "instances")
 
 
 def test_a_node_whose_instance_is_another_services_stays(move: Move) -> None:
