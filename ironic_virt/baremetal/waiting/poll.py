@@ -328,8 +328,9 @@ class Poll:
             self._busy.discard(request.node)
         if request.state is not None:
             self._listing.discard(request.state)
-            self._busy.difference_update(request.expected)
         cohort = request.cohort
+        if request.state is not None and cohort is not None:
+            self._busy.difference_update(request.expected)
         if left and request.state is not None:
             listed = {request.state, *(cohort.listed if cohort is not None else ())}
             self._parked.append(Cohort(left, listed))

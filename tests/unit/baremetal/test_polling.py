@@ -12,7 +12,7 @@ import random
 import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ironic_virt import exceptions
@@ -744,6 +744,11 @@ TROUBLES = st.sampled_from([None, None, None, DOWN, BROKEN])
     st.lists(st.tuples(st.sampled_from(NAMES), STATES), min_size=1, max_size=10),
     st.lists(st.tuples(MOVES, TROUBLES), max_size=12),
     st.integers(0, 1000),
+)
+@example(
+    waits=[("n1", "deploying"), ("n0", "deploying"), ("n0", "wait call-back")],
+    history=[([("n0", None), ("n1", "wait call-back")], None)],
+    seed=0,
 )
 def test_every_waiter_comes_to_see_what_is_at_no_more_than_a_list_a_state_and_a_look_a_leaver(
     waits: list[tuple[str, str | None]],
