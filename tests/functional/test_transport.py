@@ -271,7 +271,9 @@ def test_an_error_names_its_cause_once(channel: Callable[..., KeystoneChannel]) 
 def test_a_guard_is_asked_when_a_change_is_about_to_leave(
     serve: Callable[[Act], Server], tmp_path: Path
 ) -> None:
-    server = serve(lambda peer: peer.sendall(OK + b"Content-Length: 2\r\n\r\n{}"))
+    # The next request must not go out on a connection that is about to be closed.
+    answer = OK + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"
+    server = serve(lambda peer: peer.sendall(answer))
     path = tmp_path / "service.conf"
     path.write_text(f"[ironic]\nauth_type = none\nendpoint_override = {server.url}/v1\n")
     allowed = True
