@@ -117,6 +117,7 @@ def _tried(
         _say(release, f"running the scenarios ({mode}); see {os.path.relpath(logs)}")
         counts = scenarios.Counts()
         processes = scenarios.Counts()
+        compared = scenarios.Counts()
         with ThreadPoolExecutor() as beside:
             # Most of the time these wait.
             if not only:
@@ -124,6 +125,9 @@ def _tried(
                 deployed = beside.submit(runner.deployment, mode, more)
             if mode not in release.only_as_processes:
                 counts += runner.nova(mode, only, more)
+            if not number and not arguments.no_conformance and not only:
+                _say(release, f"comparing the fake Ironic with {release.ironic} (API {api})")
+                compared += runner.conformance(more)
             if not only:
                 processes += deployed.result()
         result = record.Result(
@@ -136,14 +140,10 @@ def _tried(
             skipped=dict(counts.skipped),
             processes=processes.passed,
             without=processes.skipped.total(),
-            failed=counts.failed + processes.failed,
+            questions=compared.passed,
+            otherwise=compared.skipped.total(),
+            failed=counts.failed + processes.failed + compared.failed,
         )
-        if not number and not arguments.no_conformance and not only:
-            _say(release, f"comparing the fake Ironic with {release.ironic} (API {api})")
-            compared = runner.conformance(more)
-            result.questions = compared.passed
-            result.otherwise = compared.skipped.total()
-            result.failed += compared.failed
         _say(release, f"{mode}: {result} after {time.monotonic() - began:.0f} s")
         for name in result.failed:
             _say(release, f"failed: {name}")
