@@ -196,7 +196,10 @@ def test_many_instances_elsewhere_are_looked_up_by_one_list(
     for node, instance in zip(elsewhere, instances, strict=False):
         fake.set_node(node, instance_uuid=instance, provision_state="active")
     stage.service.owned = {*instances}
-    assert set(elsewhere) < set(stage.driver.get_available_nodes(refresh=True))
+    strangers = fake.add_node(conductor_group="rack2", instance_uuid=STRANGER)
+    ours = set(stage.driver.get_available_nodes(refresh=True))
+    assert set(elsewhere) < ours
+    assert strangers not in ours
     asked = [entry.query for entry in fake.requests.matching("GET", "/nodes")]
     assert asked.count("fields=uuid%2Cinstance_uuid") == 1
     assert not any("instance_uuid=" in query for query in asked)
@@ -265,6 +268,7 @@ def test_warnings_come_at_the_start_and_when_members_change(
         told = logged(caplog, logging.WARNING)
         assert len(told) == warnings
         assert all("deprecated" in text for text in told)
+        assert len(live) == 1 or all("the nodes of conductor group any" in text for text in told)
 
 
 def test_a_group_whose_peers_lack_this_host_is_an_error_at_start(
@@ -299,7 +303,9 @@ def test_a_node_that_the_records_give_away_is_left_alone(
     assert not stage.driver.node_is_available(other)
     (warning,) = logged(caplog, logging.WARNING)
     assert f"ironic-virt-manage ironic-compute-node-move {other} --service compute1" in warning
-    assert "compute7" in warning
+    assert (
+        "is in conductor group any, shard any, but the records give it to host compute7" in warning
+    )
     stage.driver.get_available_nodes(refresh=True)
     assert logged(caplog, logging.WARNING) == []
     stage.service.owners[other] = "compute8"
@@ -452,18 +458,21 @@ def test_a_shard_without_nodes_is_told_when_it_gets_so(
 
 
 def test_a_new_group_holds_from_the_next_refresh(
-    fake: FakeIronic, set_stage: SetStage, tmp_path: Path
+    fake: FakeIronic, set_stage: SetStage, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = fake.add_node(conductor_group="rack1")
     second = fake.add_node(conductor_group="rack2")
     stage = set_stage(fake, conductor_group="rack1")
     stage.driver.init_host("compute1")
+    caplog.set_level(logging.INFO)
     assert stage.driver.get_available_nodes(refresh=True) == [first]
+    assert "have changed" not in caplog.text
     write_conf(tmp_path, conductor_group="Rack2")
     stage.conf.mutate_config_files()
     assert stage.driver.get_available_nodes() == [first]
     assert stage.driver.node_is_available(first)
     assert stage.driver.get_available_nodes(refresh=True) == [second]
+    assert "The options have changed: conductor group 'rack2'" in caplog.text
 
 
 def test_new_peers_hold_from_the_next_refresh(
@@ -509,7 +518,7 @@ def test_a_wrong_new_value_is_refused_and_the_old_one_stays(
         assert stage.driver.get_available_nodes(refresh=True) == [node]
     (error,) = logged(caplog, logging.ERROR)
     assert says in error
-    assert "stay in force" in error
+    assert "stay in force: conductor group 'rack1'" in error
     write_conf(tmp_path, conductor_group="rack2")
     stage.conf.mutate_config_files()
     assert stage.driver.get_available_nodes(refresh=True) != [node]

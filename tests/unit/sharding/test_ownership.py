@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Refreshes that overtake each other."""
+"""Whose a node is while refreshes overtake each other, options change and Ironic is away."""
 
+from __future__ import annotations
+
+import logging
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent import futures
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from ironic_virt import conf, exceptions, virt
 from ironic_virt.baremetal.http.versions import Microversion, ServerVersions
@@ -15,22 +20,71 @@ from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
 from ironic_virt.sharding.ownership import Ownership
 
+PEERS = "compute1,compute2"
+OURS, THEIRS = "i1", "i2"
+
 
 class Service(virt.VirtAPI):
-    """A host that is alone."""
+    """A host that is alone, unless others are said to be up.
+
+    :ivar live: the hosts that are up.
+    :ivar owned: the instances that this host has.
+    :ivar hosts: the hosts of instances.
+    :ivar when_asked: called when somebody asks what the records say of nodes or of instances.
+    :ivar asked: the nodes and instances whose hosts were asked for.
+    """
+
+    move_command = "move {node} to {host}"
+
+    def __init__(self) -> None:
+        self.live = ["compute1"]
+        self.owned: set[str] = set()
+        self.hosts: dict[str, str] = {}
+        self.when_asked: Callable[[], object] = lambda: None
+        self.asked: list[list[str]] = []
 
     @property
     def host(self) -> str:
         return "compute1"
 
     def live_hosts(self) -> Collection[str]:
-        return ["compute1"]
+        return self.live
 
     def owned_instance_uuids(self) -> Collection[str]:
-        return []
+        self.when_asked()
+        return self.owned
+
+    def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
+        self.asked.append(sorted(uuids))
+        self.when_asked()
+        return {}
+
+    def instance_hosts(self, uuids: Collection[str]) -> Mapping[str, str]:
+        self.asked.append(sorted(uuids))
+        return self.hosts
 
     def abort_reason(self, instance: virt.InstanceLike) -> str | None:
         return None
+
+
+class Ironic:
+    """What the ownership asks of Ironic.
+
+    :ivar carrying: the nodes of instances.
+    """
+
+    versions = ServerVersions(Microversion(1, 1), Microversion(1, 115))
+
+    def __init__(self, **carrying: str) -> None:
+        self.carrying = carrying
+        self.lists = SimpleNamespace(shards=self.shards)
+
+    def node_of_instance(self, instance: str) -> Node | None:
+        uuid = self.carrying.get(instance)
+        return uuid and Node(uuid=uuid, instance_uuid=instance)
+
+    def shards(self) -> list[str]:
+        raise exceptions.IronicUnavailable("busy", status=503)
 
 
 class Away:
@@ -45,25 +99,165 @@ class Away:
         raise exceptions.IronicUnreachable("connection refused")
 
 
-def test_all_who_come_while_ironic_is_away_wait_for_it_together(tmp_path: Path) -> None:
-    path = tmp_path / "test.conf"
-    path.write_text("[ironic]\nauth_type = none\nendpoint_override = http://ironic.test\n")
-    client: Any = Away(4)
-    ownership = Ownership(conf.load([str(path)]), Service(), client)
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+@pytest.fixture
+def owning(tmp_path: Path, service: Service) -> Callable[..., Ownership]:
+    """An ownership with these options."""
+
+    def own(client: Any = None, pooled: bool = False, **options: str) -> Ownership:
+        lines = ["[ironic]", "auth_type = none", "endpoint_override = http://ironic.test"]
+        lines += [f"{name} = {value}" for name, value in options.items()]
+        path = tmp_path / "test.conf"
+        path.write_text("\n".join([*lines, ""]))
+        return Ownership(conf.load([str(path)]), service, client or Ironic(), lambda: pooled)
+
+    return own
+
+
+def listed(*nodes: str, taken_at: float = 1.0, **carrying: str) -> Snapshot:
+    """A list of nodes, some of which carry an instance."""
+    found = [Node(uuid=uuid) for uuid in nodes]
+    found += [Node(uuid=uuid, instance_uuid=instance) for uuid, instance in carrying.items()]
+    return Snapshot.of(found, taken_at=taken_at)
+
+
+def test_all_who_come_while_ironic_is_away_wait_for_it_together(owning) -> None:
+    ownership = owning(Away(4))
     with futures.ThreadPoolExecutor(4) as threads:
         asked = [threads.submit(ownership.adopt) for _ in range(4)]
     assert {type(one.exception()) for one in asked} == {exceptions.IronicUnreachable}
 
 
-def test_an_older_list_does_not_undo_a_newer_one(tmp_path: Path) -> None:
-    path = tmp_path / "test.conf"
-    path.write_text("[ironic]\nauth_type = none\nendpoint_override = http://ironic.test\n")
-    client: Any = SimpleNamespace(
-        versions=ServerVersions(Microversion(1, 1), Microversion(1, 115))
-    )
-    ownership = Ownership(conf.load([str(path)]), Service(), client)
-    newer = Snapshot.of([Node(uuid="n1"), Node(uuid="n2")], taken_at=2.0)
-    older = Snapshot.of([Node(uuid="n1")], taken_at=1.0)
-    assert ownership.settle(newer).nodes == {"n1", "n2"}
-    assert ownership.settle(older).nodes == {"n1", "n2"}
-    assert ownership.settle(Snapshot.of([], taken_at=2.5)).nodes == frozenset()
+# -- settlements ----------------------------------------------------------------
+
+
+def test_the_first_who_asks_settles(owning) -> None:
+    assert owning().claim(listed("n1")).nodes == {"n1"}
+
+
+def test_an_older_list_does_not_undo_a_newer_one_and_nobody_is_asked(owning, service) -> None:
+    ownership = owning()
+    assert ownership.settle(listed("n1", "n2", taken_at=2.0)).nodes == {"n1", "n2"}
+    service.asked.clear()
+    assert ownership.settle(listed("n1", taken_at=1.0)).nodes == {"n1", "n2"}
+    assert service.asked == []
+    assert ownership.settle(listed(taken_at=2.5)).nodes == frozenset()
+
+
+def test_who_asked_the_records_earlier_does_not_undo_what_who_asked_later_found(
+    owning, service
+) -> None:
+    ownership = owning()
+    ownership.settle(listed("n0"))
+
+    def overtake() -> None:
+        service.when_asked = lambda: None
+        assert ownership.settle(listed("n1", "n2")).nodes == {"n1", "n2"}
+
+    service.when_asked = overtake
+    assert ownership.settle(listed("n1")).nodes == {"n1", "n2"}
+    assert ownership.settle(listed("n3")).nodes == {"n3"}, "which is not overtaken"
+
+
+def test_who_asked_later_about_an_older_list_does_not_undo_that_of_a_newer_one(
+    owning, service
+) -> None:
+    ownership = owning()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        assert go_on.wait(10)
+
+    service.when_asked = wait
+    with futures.ThreadPoolExecutor(1) as thread:
+        newer = thread.submit(ownership.settle, listed("n1", "n2", taken_at=2.0))
+        assert begun.wait(10)
+
+        def let_it_end() -> None:
+            go_on.set()
+            newer.result(10)
+
+        service.when_asked = let_it_end
+        assert ownership.settle(listed("n1", taken_at=1.0)).nodes == {"n1", "n2"}
+    assert ownership.settle(listed("n3", taken_at=2.0)).nodes == {"n3"}
+
+
+def test_only_nodes_with_an_instance_and_without_a_record_are_asked_about(owning, service) -> None:
+    service.hosts = {THEIRS: "compute2"}
+    claim = owning().settle(listed("n1", n2=OURS, n3=THEIRS))
+    assert service.asked == [["n1", "n2", "n3"], [OURS, THEIRS]]
+    assert (claim.nodes, claim.left) == ({"n1", "n2"}, {"n3": "compute2"})
+
+
+def test_where_ironic_picks_an_instance_of_another_host_gives_no_node_away(
+    owning, service
+) -> None:
+    service.hosts = {THEIRS: "compute2"}
+    claim = owning(pooled=True).settle(listed("n1", n2=THEIRS))
+    assert (claim.nodes, claim.left) == ({"n1", "n2"}, {})
+
+
+# -- the ring -------------------------------------------------------------------
+
+
+def test_two_peers_share_the_nodes_and_the_ring_stays_until_the_next_refresh(
+    owning, service
+) -> None:
+    ownership = owning(peer_list=PEERS)
+    service.live = ["compute1", "compute2"]
+    assert ownership.by_ring, "also before the first refresh"
+    nodes = [f"n{number}" for number in range(40)]
+    assert 0 < len(ownership.settle(listed(*nodes)).nodes) < len(nodes)
+    service.live = ["compute1"]
+    assert ownership.by_ring
+    assert ownership.settle(listed(*nodes)).nodes == {*nodes}
+    assert not ownership.by_ring
+
+
+def test_a_node_outside_stays_ours_while_it_has_our_instance(owning, service) -> None:
+    ownership = owning(Ironic(i1="n8", i3="n9"), peer_list=PEERS, conductor_group="g")
+    service.live, service.owned = ["compute1", "compute2"], {OURS, "i3"}
+    assert ownership.settle(listed()).elsewhere == {OURS: "n8", "i3": "n9"}
+    ownership.note(Node(uuid="n8", instance_uuid=OURS))
+    assert ownership.claimed.elsewhere == {OURS: "n8", "i3": "n9"}
+    service.owned = {OURS}
+    assert ownership.settle(listed(), listed=False).elsewhere == {OURS: "n8"}
+    ownership.note(Node(uuid="n8"))
+    assert ownership.claimed.elsewhere == {}
+
+
+def test_what_is_seen_of_a_node_while_it_is_looked_up_counts(owning, service) -> None:
+    ownership = owning(Ironic(i1="n8", i3="n9"), peer_list=PEERS, conductor_group="g")
+    service.live, service.owned = ["compute1", "compute2"], {OURS, "i3"}
+
+    def see() -> None:
+        ownership.note(Node(uuid="n8", instance_uuid=OURS))
+        ownership.note(Node(uuid="n9"))
+
+    service.when_asked = see
+    assert ownership.settle(listed()).elsewhere == {OURS: "n8"}
+
+
+def test_a_refusal_names_the_instance_and_the_command_of_the_service(owning) -> None:
+    node = Node(uuid="n1", instance_uuid=OURS, conductor_group="h")
+    with pytest.raises(exceptions.NodeNotOurs, match="move n1 to <its host>") as caught:
+        owning(conductor_group="g").check(node, instance=OURS, carries=OURS)
+    assert caught.value.instance == OURS
+
+
+# -- the log --------------------------------------------------------------------
+
+
+def test_of_an_empty_shard_nothing_is_said_of_others_if_ironic_does_not_list_them(
+    owning, caplog
+) -> None:
+    ownership = owning(shard_key="a")
+    assert ownership.settle(listed()).nodes == frozenset()
+    (warning,) = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    assert "conductor group any, shard 'a'" in warning
+    assert "with nodes" not in warning

@@ -2,6 +2,7 @@
 
 """What the options mean together."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,18 @@ def test_a_group_needs_no_peers(tmp_path: Path) -> None:
 def test_a_host_that_its_list_lacks_is_warned_of(tmp_path: Path) -> None:
     found = policy(tmp_path, "compute3", peer_list="compute1,compute2")
     assert any("does not name this host, 'compute3'" in warning for warning in found.warnings)
+
+
+def test_a_ring_of_two_needs_tooz_and_a_host_alone_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tooz.hashring", None)
+    assert policy(tmp_path, peer_list="compute1").peers == {"compute1"}
+    with pytest.raises(exceptions.InvalidConfiguration, match="tooz"):
+        policy(tmp_path, peer_list="compute1,compute2")
+
+
+def test_the_log_names_group_shard_and_peers() -> None:
+    assert str(Policy(TargetSet())) == "conductor group any, shard any, peers none"
+    shown = str(Policy(TargetSet("g", "s"), frozenset({"b", "a"})))
+    assert shown == "conductor group 'g', shard 's', peers a, b"

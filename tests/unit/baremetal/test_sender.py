@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What goes with a request, and what is done between two tries of a change."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.http.connection import Answer
+from ironic_virt.baremetal.http.retry import RetryPolicy
+from ironic_virt.baremetal.http.sender import Sender
+from ironic_virt.baremetal.http.versions import Feature
+from tests.unit.baremetal.scripted import (
+    NODE,
+    Clock,
+    ScriptedChannel,
+    answer,
+    fault,
+    locked,
+    lost,
+    no_such_node,
+)
+
+OPTIONAL = {"shard": Feature.SHARD}
+
+
+def sender_of(channel: Any, retries: int = 4) -> Sender:
+    clock = Clock()
+    return Sender(
+        channel,
+        RetryPolicy(retries, 1.0, clock=clock, sleep=clock.sleep, rng=random.Random(1)),
+    )
+
+
+def change(sender: Sender, **more: Any) -> Any:
+    """A change that was applied if the look says so."""
+
+    def applied() -> str | None:
+        return sender.once("GET", "/look").body.decode() or None
+
+    rest = {"applied": applied, "result": lambda reply: reply.status} | more
+    return sender.change("PUT", "/thing", **rest)
+
+
+class Timed(ScriptedChannel):
+    """Remembers the timeouts, too."""
+
+    def __init__(self, *script: Answer) -> None:
+        super().__init__(*script)
+        self.timeouts: list[float | None] = []
+
+    def send(self, method: str, path: str, **more: Any) -> Answer:
+        if path:
+            self.timeouts.append(more.get("timeout"))
+        return super().send(method, path, **more)
+
+
+def test_a_single_try_is_single_and_leaves_the_other_its_retries() -> None:
+    channel = ScriptedChannel(lost(), lost(), answer(200))
+    sender = sender_of(channel)
+    with pytest.raises(exceptions.IronicUnreachable):
+        sender.single_try().read("/nodes")
+    assert sender.read("/nodes").status == 200
+
+
+def test_a_shorter_timeout_is_for_those_requests_only() -> None:
+    channel = Timed(answer(200), answer(200))
+    sender = sender_of(channel)
+    sender.within(5.0).read("/nodes")
+    sender.read("/nodes")
+    assert channel.timeouts == [5.0, None]
+
+
+@pytest.mark.parametrize("reply", [no_such_node(), lost()], ids=["refused", "no answer"])
+def test_an_error_names_the_node(reply: Any) -> None:
+    sender = sender_of(ScriptedChannel(*[reply] * 3), retries=0)
+    for call in (
+        lambda: sender.read("/nodes", node=NODE),
+        lambda: sender.look("/nodes", result=lambda _: None, node=NODE),
+        lambda: change(sender, node=NODE),
+    ):
+        with pytest.raises(exceptions.IronicError) as caught:
+            call()
+        assert caught.value.node == NODE
+
+
+@pytest.mark.parametrize(
+    ("newest", "version", "fields", "unasked"),
+    [("1.115", "1.82", "uuid,shard", set()), ("1.60", "1.38", "uuid", {"shard"})],
+)
+def test_an_optional_field_is_asked_of_a_server_that_has_it(
+    newest: str, version: str, fields: str, unasked: set[str]
+) -> None:
+    channel = ScriptedChannel(*[answer(200)] * 3, versions=("1.1", newest))
+    sender = sender_of(channel)
+    found = sender.read("/nodes", fields=["uuid"], optional=OPTIONAL)
+    assert found.unasked == unasked
+    seen = sender.look("/nodes", result=lambda reply: reply, fields=["uuid"], optional=OPTIONAL)
+    assert seen.unasked == unasked
+    change(sender, optional=OPTIONAL)
+    assert [request.params.get("fields") for request in channel.requests] == [fields, fields, None]
+    assert {request.version for request in channel.requests} == {version}
+
+
+def test_between_two_tries_of_a_change_and_not_before_the_first_one_looks_again() -> None:
+    channel = ScriptedChannel(locked(), locked(), locked(), answer(202))
+    looked: list[int] = []
+    change(sender_of(channel), again=lambda: looked.append(len(channel.requests)))
+    assert looked == [1, 2, 3]
+
+
+def test_who_looks_again_can_end_a_change() -> None:
+    channel = ScriptedChannel(locked())
+
+    def again() -> None:
+        raise exceptions.NodeTaken(NODE, "a", "b")
+
+    with pytest.raises(exceptions.NodeTaken):
+        change(sender_of(channel), again=again)
+    assert channel.lines == ["PUT /thing"]
+
+
+def test_after_a_lost_reply_a_failure_that_may_pass_is_looked_into_once() -> None:
+    busy, unchanged = fault(503, "busy"), answer(200)
+    channel = ScriptedChannel(lost(), unchanged, busy, unchanged, answer(202))
+    assert change(sender_of(channel)) == 202
+    assert channel.lines == ["PUT /thing", "GET /look"] * 2 + ["PUT /thing"]
+
+
+def test_an_ironic_that_names_no_versions_is_no_ironic() -> None:
+    channel = ScriptedChannel(answer(200, {}), versions=None)
+    with pytest.raises(exceptions.UnexpectedAnswer, match="endpoint_override"):
+        sender_of(channel).read("/nodes")
