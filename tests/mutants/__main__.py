@@ -33,6 +33,8 @@ WORK = CHECKOUT / ".envs" / "mutated"
 
 # Of an error's text and of a log line much can be changed that no test needs to see.
 _LEFT = [r"^\s*LOG\.", r"^\s*raise\b", r'^\s*f?"[^"]* ']
+_SLACK = 6.0
+"""Seconds more than they need that tests may take, fifteenfold: the machine may be busy."""
 _BATCH = 60
 """So many mutants are tried between two looks at the clock."""
 _SURVIVED = (0, 5, 33)
@@ -53,8 +55,9 @@ def _prepare(room: rooms.Room) -> Path:
         "do_not_mutate_patterns": _LEFT,
         "pytest_add_cli_args_test_selection": room.tests,
         "pytest_add_cli_args": ["-p", "no:cacheprovider"],
+        "timeout_constant": _SLACK,
     }
-    # A list of strings is the same in JSON and in TOML.
+    # Numbers and lists of strings are the same in JSON and in TOML.
     lines = [f"{name} = {json.dumps(value)}" for name, value in options.items()]
     project = (CHECKOUT / "pyproject.toml").read_text()
     (work / "pyproject.toml").write_text("\n".join([project, "[tool.mutmut]", *lines, ""]))
