@@ -70,6 +70,10 @@ def config_files(
 class Configured(command.Command):
     """A command that uses the records."""
 
+    def get_epilog(self) -> str:
+        """Nothing: cliff would read the lists of files of all packages, to name this one's."""
+        return ""
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of this command's options."""
         parser = super().get_parser(prog_name)
