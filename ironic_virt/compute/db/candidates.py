@@ -32,15 +32,15 @@ from ironic_virt.compute.db.records import ComputeNode, NodePool
 from ironic_virt.compute.db.transactions import Transactions, chunks
 from ironic_virt.scheduler.candidates import CandidateQuery
 
-_NODE = models.ComputeNode
-_KIND = models.NodeKind
+_NODE = models.compute_nodes
+_KIND = models.node_kinds
 FREE_INDEX = "ix_compute_nodes_free"
 _FREE = (
-    _NODE.deleted == 0,
-    _NODE.available == sa.true(),
-    _NODE.instance_uuid.is_(None),
+    _NODE.c.deleted == 0,
+    _NODE.c.available == sa.true(),
+    _NODE.c.instance_uuid.is_(None),
 )
-_SIZE = (_KIND.memory_mb, _KIND.vcpus, _KIND.local_gb, _KIND.trait_count)
+_SIZE = (_KIND.c.memory_mb, _KIND.c.vcpus, _KIND.c.local_gb, _KIND.c.trait_count)
 # So many kinds are looked up together, and a batch has nodes of so many sizes at most:
 # where no two nodes are alike, every node costs a statement.
 _KINDS = 64
@@ -117,17 +117,17 @@ class Candidates:
         """
         # One at most: MariaDB would list all free nodes to answer EXISTS.
         free = (
-            sa.select(_NODE.id)
-            .where(*_FREE, _NODE.kind == _KIND.digest, _NODE.host.in_(usable))
+            sa.select(_NODE.c.id)
+            .where(*_FREE, _NODE.c.kind == _KIND.c.digest, _NODE.c.host.in_(usable))
             .with_hint(_NODE, f"FORCE INDEX ({FREE_INDEX})", "mysql")
             .limit(1)
             .scalar_subquery()
             .is_not(None)
         )
         statement = (
-            sa.select(*_SIZE, _KIND.digest)
+            sa.select(*_SIZE, _KIND.c.digest)
             .where(*node_kinds.conditions(query), free)
-            .order_by(*_SIZE, _KIND.digest)
+            .order_by(*_SIZE, _KIND.c.digest)
             .limit(_KINDS)
         )
 
@@ -141,7 +141,7 @@ class Candidates:
                 if len(found) < _KINDS:
                     return
                 page = statement.where(
-                    sa.tuple_(*_SIZE, _KIND.digest) > sa.tuple_(*map(sa.literal, found[-1]))
+                    sa.tuple_(*_SIZE, _KIND.c.digest) > sa.tuple_(*map(sa.literal, found[-1]))
                 )
 
         for _, alike in itertools.groupby(rows(), key=lambda row: tuple(row[:-1])):
@@ -190,8 +190,10 @@ class Candidates:
             values.update(place.values)
         ids = sa.text(" UNION ALL ".join(parts)).columns(sa.column("id", sa.Integer)).subquery()
         # Joined: MariaDB would go through all nodes for an IN.
-        joined = ids.join(_NODE, _NODE.id == ids.c.id).join(_KIND, _KIND.digest == _NODE.kind)
-        statement = sa.select(*COLUMNS, _NODE.kind).select_from(joined)
+        joined = ids.join(_NODE, _NODE.c.id == ids.c.id).join(
+            _KIND, _KIND.c.digest == _NODE.c.kind
+        )
+        statement = sa.select(*COLUMNS, _NODE.c.kind).select_from(joined)
         rows = self._transactions.read(
             lambda connection: connection.execute(statement, values).all()
         )
@@ -210,17 +212,17 @@ class Candidates:
         def work(connection: sa.Connection) -> Sequence[int]:
             usable = self._usable_in(connection)
             offered = pools.of(connection, usable)
-            free = (*_FREE, _NODE.host.in_(usable))
-            by_kind = sa.select(_NODE.kind, sa.func.count()).where(*free).group_by(_NODE.kind)
+            free = (*_FREE, _NODE.c.host.in_(usable))
+            by_kind = sa.select(_NODE.c.kind, sa.func.count()).where(*free).group_by(_NODE.c.kind)
             numbers = {row[0]: row[1] for row in connection.execute(by_kind)}
             found: dict[CandidateQuery, int] = {}
             for query in set(queries):
-                statement = sa.select(_KIND.digest).where(*node_kinds.conditions(query))
+                statement = sa.select(_KIND.c.digest).where(*node_kinds.conditions(query))
                 wanted = numbers.keys() & set(connection.execute(statement).scalars())
                 found[query] = sum(numbers[kind] for kind in wanted)
                 found[query] += sum(pool.free for pool in offered if query.matches(pool))
                 for some in chunks(sorted(query.exclude)):
-                    excluded = sa.select(_NODE.kind).where(*free, _NODE.uuid.in_(some))
+                    excluded = sa.select(_NODE.c.kind).where(*free, _NODE.c.uuid.in_(some))
                     for kind in connection.execute(excluded).scalars():
                         found[query] -= kind in wanted
             return [found[query] for query in queries]
@@ -232,7 +234,7 @@ class Candidates:
 
         def work(connection: sa.Connection) -> int:
             offered = pools.of(connection, pools.services(connection))
-            nodes = connection.scalar(sa.select(sa.func.count()).where(_NODE.deleted == 0)) or 0
+            nodes = connection.scalar(sa.select(sa.func.count()).where(_NODE.c.deleted == 0)) or 0
             in_pools = sum(pool.total for pool in offered)
             return nodes + in_pools - len({pool.compute_node for pool in offered})
 
@@ -240,7 +242,7 @@ class Candidates:
 
     def instances_by_host(self) -> Mapping[str, int]:
         """How many instances each usable service has; one that has none is left out."""
-        instance = models.Instance
+        instance = models.instances.c
 
         def work(connection: sa.Connection) -> Mapping[str, int]:
             statement = (

@@ -22,8 +22,8 @@ from ironic_virt.compute.db.transactions import SIZE, chunks
 
 # Each takes three values in one statement.
 _PAIRS = SIZE // 3
-_NODE = models.ComputeNode
-_INSTANCE = models.Instance
+_NODE = models.compute_nodes
+_INSTANCE = models.instances
 
 
 class Chosen(Protocol):
@@ -58,12 +58,12 @@ def claim_all(
             whose = {node: instances[node] for node in some}
             connection.execute(
                 sa.update(_NODE)
-                .where(_NODE.deleted == 0, _NODE.uuid.in_(some), _NODE.host == host)
-                .where(_NODE.instance_uuid.is_(None), _NODE.available == sa.true())
-                .values(instance_uuid=sa.case(whose, value=_NODE.uuid), updated_at=now)
+                .where(_NODE.c.deleted == 0, _NODE.c.uuid.in_(some), _NODE.c.host == host)
+                .where(_NODE.c.instance_uuid.is_(None), _NODE.c.available == sa.true())
+                .values(instance_uuid=sa.case(whose, value=_NODE.c.uuid), updated_at=now)
             )
-            claimed = sa.select(_NODE.instance_uuid).where(
-                _NODE.deleted == 0, _NODE.uuid.in_(some)
+            claimed = sa.select(_NODE.c.instance_uuid).where(
+                _NODE.c.deleted == 0, _NODE.c.uuid.in_(some)
             )
             got.update(set(whose.values()).intersection(connection.execute(claimed).scalars()))
     for host, asking in sorted(places.items()):
@@ -84,7 +84,7 @@ def release(connection: sa.Connection, instance_uuid: str, now: datetime.datetim
     # What the last refresh saw says nothing about the node as it was left.
     released = connection.execute(
         sa.update(_NODE)
-        .where(_NODE.instance_uuid == instance_uuid)
+        .where(_NODE.c.instance_uuid == instance_uuid)
         .values(instance_uuid=None, available=False, updated_at=now)
     )
     return bool(released.rowcount) or placed
@@ -96,7 +96,7 @@ def release_others(
     """Take back what claim an instance has on any node but this one."""
     connection.execute(
         sa.update(_NODE)
-        .where(_NODE.instance_uuid == instance_uuid, _NODE.uuid != node_uuid)
+        .where(_NODE.c.instance_uuid == instance_uuid, _NODE.c.uuid != node_uuid)
         .values(instance_uuid=None, available=False, updated_at=now)
     )
 
@@ -105,7 +105,7 @@ def release_place(connection: sa.Connection, instance_uuid: str) -> bool:
     """Take back an instance's place in a pool; ``False``: it had none."""
     left = connection.execute(
         sa.update(_INSTANCE)
-        .where(_INSTANCE.uuid == instance_uuid, _INSTANCE.pool.is_not(None))
+        .where(_INSTANCE.c.uuid == instance_uuid, _INSTANCE.c.pool.is_not(None))
         .values(pool=None)
     )
     return bool(left.rowcount)

@@ -20,25 +20,25 @@ import sqlalchemy as sa
 from ironic_virt.compute.db import models, pools, records, types
 from ironic_virt.compute.db.node_kinds import NodeKind
 
-_NODE = models.ComputeNode
-_KIND = models.NodeKind
+_NODE = models.compute_nodes
+_KIND = models.node_kinds
 COLUMNS: tuple[Any, ...] = (
-    _NODE.uuid,
-    _NODE.host,
-    _NODE.hypervisor_type,
-    _NODE.hypervisor_version,
-    _KIND.vcpus,
-    _KIND.memory_mb,
-    _KIND.local_gb,
-    _NODE.cpu_arch,
-    _KIND.resource_class,
-    _KIND.traits,
-    _NODE.stats,
-    _NODE.in_use,
-    _NODE.available,
-    _NODE.instance_uuid,
-    _NODE.created_at,
-    _NODE.updated_at,
+    _NODE.c.uuid,
+    _NODE.c.host,
+    _NODE.c.hypervisor_type,
+    _NODE.c.hypervisor_version,
+    _KIND.c.vcpus,
+    _KIND.c.memory_mb,
+    _KIND.c.local_gb,
+    _NODE.c.cpu_arch,
+    _KIND.c.resource_class,
+    _KIND.c.traits,
+    _NODE.c.stats,
+    _NODE.c.in_use,
+    _NODE.c.available,
+    _NODE.c.instance_uuid,
+    _NODE.c.created_at,
+    _NODE.c.updated_at,
 )
 REPORTED = (
     "hypervisor_type",
@@ -53,14 +53,14 @@ REPORTED = (
 """The columns that a service's refresh writes, in the order of :func:`reported`."""
 
 _DISTINCT = 8192
-_TRAITS = COLUMNS.index(_KIND.traits)
-_STATS = COLUMNS.index(_NODE.stats)
+_TRAITS = COLUMNS.index(_KIND.c.traits)
+_STATS = COLUMNS.index(_NODE.c.stats)
 
 
 def select() -> sa.Select[*tuple[Any, ...]]:
     """Return a statement for the rows of :data:`COLUMNS` of nodes that are not deleted."""
-    joined = sa.join(_NODE, _KIND, _KIND.digest == _NODE.kind)
-    return sa.select(*COLUMNS).select_from(joined).where(_NODE.deleted == 0)
+    joined = sa.join(_NODE, _KIND, _KIND.c.digest == _NODE.c.kind)
+    return sa.select(*COLUMNS).select_from(joined).where(_NODE.c.deleted == 0)
 
 
 def record(row: Sequence[Any]) -> records.ComputeNode:

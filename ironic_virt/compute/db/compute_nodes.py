@@ -22,16 +22,16 @@ from ironic_virt.compute.db.compute_node_rows import REPORTED, kind_of, record, 
 from ironic_virt.compute.db.node_kinds import NodeKind, make
 from ironic_virt.compute.db.transactions import SIZE, Transactions, chunks
 
-_NODE = models.ComputeNode
-_LIVE = _NODE.deleted == 0
+_NODE = models.compute_nodes
+_LIVE = _NODE.c.deleted == 0
 _PAGE = 1000
 _HINT = "where Ironic picks the nodes, there are pools of them ('ironic-virt node list --pools')"
 _ID, _UUID, _HOST, _FIRST = range(4)
 _KIND = REPORTED.index("kind")
-_STORED = (_NODE.id, _NODE.uuid, _NODE.host, *(getattr(_NODE, name) for name in REPORTED))
+_STORED = (_NODE.c.id, _NODE.c.uuid, _NODE.c.host, *(_NODE.c[name] for name in REPORTED))
 _HAS_INSTANCE = (
     sa.exists()
-    .where(models.Instance.node == _NODE.uuid, models.Instance.deleted == 0)
+    .where(models.instances.c.node == _NODE.c.uuid, models.instances.c.deleted == 0)
     .correlate(_NODE)
 )
 
@@ -50,11 +50,11 @@ class ComputeNodes:
         :param host: of this service only.
         :param marker: those behind this uuid.
         """
-        statement = compute_node_rows.select().order_by(_NODE.uuid).limit(limit)
+        statement = compute_node_rows.select().order_by(_NODE.c.uuid).limit(limit)
         if host is not None:
-            statement = statement.where(_NODE.host == host)
+            statement = statement.where(_NODE.c.host == host)
         if marker is not None:
-            statement = statement.where(_NODE.uuid > marker)
+            statement = statement.where(_NODE.c.uuid > marker)
         return [record(row) for row in self._rows(statement)]
 
     def _rows(self, statement: sa.Select[*tuple[Any, ...]]) -> Sequence[Any]:
@@ -69,7 +69,9 @@ class ComputeNodes:
 
     def uuids(self, host: str) -> Sequence[str]:
         """The uuids of a service's nodes, sorted."""
-        statement = sa.select(_NODE.uuid).where(_LIVE, _NODE.host == host).order_by(_NODE.uuid)
+        statement = (
+            sa.select(_NODE.c.uuid).where(_LIVE, _NODE.c.host == host).order_by(_NODE.c.uuid)
+        )
         return self._transactions.read(
             lambda connection: connection.execute(statement).scalars().all()
         )
@@ -80,7 +82,9 @@ class ComputeNodes:
         def work(connection: sa.Connection) -> dict[str, str]:
             found: dict[str, str] = {}
             for some in chunks(sorted(uuids)):
-                statement = sa.select(_NODE.uuid, _NODE.host).where(_LIVE, _NODE.uuid.in_(some))
+                statement = sa.select(_NODE.c.uuid, _NODE.c.host).where(
+                    _LIVE, _NODE.c.uuid.in_(some)
+                )
                 found.update({row.uuid: row.host for row in connection.execute(statement)})
             return found
 
@@ -121,11 +125,11 @@ class ComputeNodes:
             select = sa.select(*_STORED).where(_LIVE)
             found: dict[str, sa.Row[*tuple[Any, ...]]] = {}
             if len(wanted) > SIZE:
-                for row in connection.execute(select.where(_NODE.host == host)):
+                for row in connection.execute(select.where(_NODE.c.host == host)):
                     if row[_UUID] in wanted:
                         found[row[_UUID]] = row
             for some in chunks(sorted(set(wanted) - found.keys())):
-                for row in connection.execute(select.where(_NODE.uuid.in_(some))):
+                for row in connection.execute(select.where(_NODE.c.uuid.in_(some))):
                     found[row[_UUID]] = row
             return found
 
@@ -136,7 +140,9 @@ class ComputeNodes:
         for some in chunks(sorted(uuids)):
             statement = (
                 sa.update(_NODE)
-                .where(_LIVE, _NODE.uuid.in_(some), _NODE.instance_uuid.is_(None), ~_HAS_INSTANCE)
+                .where(
+                    _LIVE, _NODE.c.uuid.in_(some), _NODE.c.instance_uuid.is_(None), ~_HAS_INSTANCE
+                )
                 .values(host=host, updated_at=now)
             )
             self._execute(statement)
@@ -179,7 +185,7 @@ class ComputeNodes:
             for chunk in chunks(ids):
                 statement = (
                     sa.update(_NODE)
-                    .where(_LIVE, _NODE.host == host, _NODE.id.in_(chunk))
+                    .where(_LIVE, _NODE.c.host == host, _NODE.c.id.in_(chunk))
                     .values(**dict(changes), updated_at=now)
                 )
                 self._execute(statement)
@@ -190,8 +196,8 @@ class ComputeNodes:
         :param uuids: of these nodes; ``None``: of all.
         :returns: how many were offered until now.
         """
-        offered = (_LIVE, _NODE.host == host, _NODE.available == sa.true())
-        which = [()] if uuids is None else [(_NODE.uuid.in_(s),) for s in chunks(sorted(uuids))]
+        offered = (_LIVE, _NODE.c.host == host, _NODE.c.available == sa.true())
+        which = [()] if uuids is None else [(_NODE.c.uuid.in_(s),) for s in chunks(sorted(uuids))]
         values = {"available": False, "updated_at": self._transactions.now()}
 
         def work(connection: sa.Connection) -> int:
@@ -210,8 +216,8 @@ class ComputeNodes:
         :returns: how many were deleted.
         """
         kept = frozenset(uuids)
-        statement = sa.select(_NODE.id, _NODE.uuid).where(
-            _LIVE, _NODE.host == host, _NODE.instance_uuid.is_(None), ~_HAS_INSTANCE
+        statement = sa.select(_NODE.c.id, _NODE.c.uuid).where(
+            _LIVE, _NODE.c.host == host, _NODE.c.instance_uuid.is_(None), ~_HAS_INSTANCE
         )
         ids = [row.id for row in self._rows(statement) if row.uuid not in kept]
         now = self._transactions.now()
@@ -219,8 +225,10 @@ class ComputeNodes:
         for some in chunks(ids):
             delete = (
                 sa.update(_NODE)
-                .where(_LIVE, _NODE.id.in_(some), _NODE.instance_uuid.is_(None), ~_HAS_INSTANCE)
-                .values(deleted=_NODE.id, deleted_at=now)
+                .where(
+                    _LIVE, _NODE.c.id.in_(some), _NODE.c.instance_uuid.is_(None), ~_HAS_INSTANCE
+                )
+                .values(deleted=_NODE.c.id, deleted_at=now)
             )
             deleted += self._transactions.write(
                 lambda connection, delete=delete: connection.execute(delete).rowcount  # type: ignore[misc]
@@ -240,16 +248,16 @@ class ComputeNodes:
             if host not in {None, found.host}:
                 raise errors.ComputeNodeNotFound(uuid)
             instance = found.instance_uuid or connection.scalar(
-                sa.select(models.Instance.uuid).where(
-                    models.Instance.node == uuid, models.Instance.deleted == 0
+                sa.select(models.instances.c.uuid).where(
+                    models.instances.c.node == uuid, models.instances.c.deleted == 0
                 )
             )
             if instance is not None:
                 raise errors.ComputeNodeInUse(uuid, instance)
             connection.execute(
                 sa.update(_NODE)
-                .where(_LIVE, _NODE.uuid == uuid)
-                .values(deleted=_NODE.id, deleted_at=self._transactions.now())
+                .where(_LIVE, _NODE.c.uuid == uuid)
+                .values(deleted=_NODE.c.id, deleted_at=self._transactions.now())
             )
 
         self._transactions.write(work)
@@ -279,7 +287,7 @@ def get(connection: sa.Connection, uuid: str, *, lock: bool = False) -> records.
 
     :raises ComputeNodeNotFound: there is no record of it.
     """
-    statement = compute_node_rows.select().where(_NODE.uuid == uuid)
+    statement = compute_node_rows.select().where(_NODE.c.uuid == uuid)
     if lock:
         statement = statement.with_for_update(of=_NODE)
     row = connection.execute(statement).one_or_none()

@@ -2,9 +2,9 @@
 
 """From ``[database]`` to an SQLAlchemy engine that behaves alike on every database.
 
-oslo.db makes the engine: its errors have one type for a cause, whatever the
-database.  Its ``enginefacade`` is not used, since that reads a global
-configuration.  What is set here besides:
+oslo.db's filters are in it: an error has one type for a cause, whatever the database.  The
+engine itself is SQLAlchemy's, since oslo.db would import the ORM, half of the time that a
+command takes to start.  What is set here:
 
 - every transaction sees what is committed (READ COMMITTED), so a compare and swap
   and what is read around it mean the same everywhere;
@@ -17,13 +17,15 @@ configuration.  What is set here besides:
 from __future__ import annotations
 
 import contextlib
+import functools
+import logging
 import os
 import pathlib
 from typing import Any
 
 import sqlalchemy as sa
 from oslo_config import cfg
-from oslo_db.sqlalchemy import engines
+from oslo_db.sqlalchemy import exc_filters
 
 from ironic_virt import exceptions
 from ironic_virt.conf import database
@@ -42,6 +44,7 @@ _LIBPQ = {
     "keepalives_interval": "20",
     "keepalives_count": "5",
     "tcp_user_timeout": "300000",
+    "client_encoding": "utf8",
 }
 _DEADLINES = {
     (MYSQL, "pymysql"): {"connect_timeout": "10", "read_timeout": "300", "write_timeout": "300"},
@@ -98,30 +101,61 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
     options = conf[database.GROUP]
     if database.is_embedded(conf) and url.database:
         _make_directory(pathlib.Path(url.database).parent)
+    backend = url.get_backend_name()
+    _set_log_level(options.connection_debug)
     try:
-        engine: sa.Engine = engines.create_engine(
+        engine = sa.create_engine(
             url,
-            sqlite_fk=True,
-            sqlite_synchronous=options.sqlite_synchronous,
-            mysql_sql_mode=options.mysql_sql_mode,
-            mysql_wsrep_sync_wait=options.mysql_wsrep_sync_wait,
-            connection_recycle_time=options.connection_recycle_time,
-            connection_debug=options.connection_debug,
-            max_pool_size=options.max_pool_size,
-            max_overflow=options.max_overflow,
-            pool_timeout=options.pool_timeout,
-            # Connecting is tried by whoever needs it, with our settings in place.
-            max_retries=0,
-            thread_checkin=False,
+            hide_parameters=True,
+            pool_pre_ping=True,
+            pool_recycle=options.connection_recycle_time,
+            **_pool(backend, options),
         )
     except (ImportError, sa.exc.NoSuchModuleError) as exc:
         raise exceptions.InvalidConfiguration(_OPTION, _missing_driver(url, exc)) from exc
-    engine.hide_parameters = True
-    if engine.dialect.name == SQLITE:
+    exc_filters.register_engine(engine)
+    if backend == SQLITE:
         sa.event.listen(engine, "do_connect", _make_file)
-    sa.event.listen(engine, "connect", _SETTINGS[url.get_backend_name()])
+        # Python's own comes too late, and not before what changes tables.
+        sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    sa.event.listen(engine, "connect", functools.partial(_SETTINGS[backend], options))
+    _keep_to_process(engine)
     _let_lost_connections_go(engine.dialect)
     return engine
+
+
+def _pool(backend: str, options: Any) -> dict[str, Any]:
+    """Which connections are kept; a file is opened each time."""
+    if backend == SQLITE:
+        return {"poolclass": sa.NullPool}
+    sizes = {
+        "pool_size": options.max_pool_size,
+        "max_overflow": options.max_overflow,
+        "pool_timeout": options.pool_timeout,
+    }
+    return {name: value for name, value in sizes.items() if value is not None}
+
+
+def _set_log_level(connection_debug: int) -> None:
+    levels = ((100, logging.DEBUG), (50, logging.INFO), (0, logging.WARNING))
+    for least, level in levels:
+        if connection_debug >= least:
+            logging.getLogger("sqlalchemy.engine").setLevel(level)
+            return
+
+
+def _keep_to_process(engine: sa.Engine) -> None:
+    """Let a process that was forked make connections of its own."""
+
+    def connected(_connection: object, record: Any) -> None:
+        record.info["pid"] = os.getpid()
+
+    def taken(_connection: object, record: Any, _proxy: object) -> None:
+        if record.info["pid"] != os.getpid():
+            raise sa.exc.DisconnectionError("the connection is another process's")
+
+    sa.event.listen(engine, "connect", connected)
+    sa.event.listen(engine, "checkout", taken)
 
 
 def _let_lost_connections_go(dialect: Any) -> None:
@@ -172,16 +206,23 @@ def _make_file(_dialect: object, _record: object, arguments: Any, _options: obje
         os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
-def _set_up_sqlite(connection: Any, _record: object) -> None:
+def _set_up_sqlite(options: Any, connection: Any, _record: object) -> None:
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+    if not options.sqlite_synchronous:
+        connection.execute("PRAGMA synchronous = OFF")
+    connection.isolation_level = None
 
 
-def _set_up_mysql(connection: Any, _record: object) -> None:
+def _set_up_mysql(options: Any, connection: Any, _record: object) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        if options.mysql_sql_mode is not None:
+            cursor.execute("SET SESSION sql_mode = %s", [options.mysql_sql_mode])
+        if options.mysql_wsrep_sync_wait is not None:
+            cursor.execute("SET SESSION wsrep_sync_wait = %s", [options.mysql_wsrep_sync_wait])
 
 
-def _set_up_postgresql(connection: Any, _record: object) -> None:
+def _set_up_postgresql(_options: object, connection: Any, _record: object) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
     connection.commit()

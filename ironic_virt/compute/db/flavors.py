@@ -19,15 +19,15 @@ from ironic_virt.compute.db import models, records
 from ironic_virt.compute.db.transactions import Transactions
 
 _COLUMNS: tuple[Any, ...] = (
-    models.Flavor.name,
-    models.Flavor.vcpus,
-    models.Flavor.memory_mb,
-    models.Flavor.root_gb,
-    models.Flavor.ephemeral_gb,
-    models.Flavor.swap,
-    models.Flavor.extra_specs,
+    models.flavors.c.name,
+    models.flavors.c.vcpus,
+    models.flavors.c.memory_mb,
+    models.flavors.c.root_gb,
+    models.flavors.c.ephemeral_gb,
+    models.flavors.c.swap,
+    models.flavors.c.extra_specs,
 )
-_LIVE = models.Flavor.deleted == 0
+_LIVE = models.flavors.c.deleted == 0
 
 
 class Flavors:
@@ -44,7 +44,7 @@ class Flavors:
         try:
             self._transactions.write(
                 lambda connection: connection.execute(
-                    sa.insert(models.Flavor).values(
+                    sa.insert(models.flavors).values(
                         **records.plain(flavor), created_at=self._transactions.now()
                     )
                 )
@@ -55,7 +55,7 @@ class Flavors:
 
     def list(self) -> Sequence[virt.Flavor]:
         """All flavors, by name."""
-        statement = sa.select(*_COLUMNS).where(_LIVE).order_by(models.Flavor.name)
+        statement = sa.select(*_COLUMNS).where(_LIVE).order_by(models.flavors.c.name)
         rows = self._transactions.read(lambda connection: connection.execute(statement).all())
         return [virt.Flavor(*row) for row in rows]
 
@@ -64,7 +64,7 @@ class Flavors:
 
         :raises FlavorNotFound: there is none of this name.
         """
-        statement = sa.select(*_COLUMNS).where(_LIVE, models.Flavor.name == name)
+        statement = sa.select(*_COLUMNS).where(_LIVE, models.flavors.c.name == name)
         row = self._transactions.read(
             lambda connection: connection.execute(statement).one_or_none()
         )
@@ -80,9 +80,9 @@ class Flavors:
         deleted = self._transactions.write(
             lambda connection: (
                 connection.execute(
-                    sa.update(models.Flavor)
-                    .where(_LIVE, models.Flavor.name == name)
-                    .values(deleted=models.Flavor.id, deleted_at=self._transactions.now())
+                    sa.update(models.flavors)
+                    .where(_LIVE, models.flavors.c.name == name)
+                    .values(deleted=models.flavors.c.id, deleted_at=self._transactions.now())
                 ).rowcount
             )
         )

@@ -18,32 +18,32 @@ import sqlalchemy as sa
 from ironic_virt.compute.db import models, records
 from ironic_virt.compute.db.transactions import Transactions
 
-_ACTION = models.InstanceAction
-_FAULT = models.InstanceFault
+_ACTION = models.instance_actions
+_FAULT = models.instance_faults
 _ACTION_COLUMNS: tuple[Any, ...] = (
-    _ACTION.instance_uuid,
-    _ACTION.action,
-    _ACTION.request_id,
-    _ACTION.user_id,
-    _ACTION.project_id,
-    _ACTION.start_time,
-    _ACTION.finish_time,
-    _ACTION.message,
+    _ACTION.c.instance_uuid,
+    _ACTION.c.action,
+    _ACTION.c.request_id,
+    _ACTION.c.user_id,
+    _ACTION.c.project_id,
+    _ACTION.c.start_time,
+    _ACTION.c.finish_time,
+    _ACTION.c.message,
 )
 _FAULT_COLUMNS: tuple[Any, ...] = (
-    _FAULT.instance_uuid,
-    _FAULT.host,
-    _FAULT.code,
-    _FAULT.message,
-    _FAULT.details,
-    _FAULT.created_at,
+    _FAULT.c.instance_uuid,
+    _FAULT.c.host,
+    _FAULT.c.code,
+    _FAULT.c.message,
+    _FAULT.c.details,
+    _FAULT.c.created_at,
 )
 
 
 _ACTIONS = (
     sa.select(*_ACTION_COLUMNS)
-    .where(_ACTION.instance_uuid == sa.bindparam("instance"))
-    .order_by(_ACTION.id)
+    .where(_ACTION.c.instance_uuid == sa.bindparam("instance"))
+    .order_by(_ACTION.c.id)
 )
 
 
@@ -71,8 +71,8 @@ class Faults:
         """An instance's faults, the newest first; also of one that is deleted."""
         statement = (
             sa.select(*_FAULT_COLUMNS)
-            .where(_FAULT.instance_uuid == instance_uuid)
-            .order_by(_FAULT.id.desc())
+            .where(_FAULT.c.instance_uuid == instance_uuid)
+            .order_by(_FAULT.c.id.desc())
         )
         rows = self._transactions.read(lambda connection: connection.execute(statement).all())
         return [records.Fault(*row) for row in rows]
@@ -81,8 +81,8 @@ class Faults:
         """An instance's newest fault; ``None``: there is none."""
         statement = (
             sa.select(*_FAULT_COLUMNS)
-            .where(_FAULT.instance_uuid == instance_uuid)
-            .order_by(_FAULT.id.desc())
+            .where(_FAULT.c.instance_uuid == instance_uuid)
+            .order_by(_FAULT.c.id.desc())
             .limit(1)
         )
         row = self._transactions.read(
@@ -154,7 +154,7 @@ def finish_actions(
     """Write down that whatever was going on has ended; with a ``message``, badly."""
     connection.execute(
         sa.update(_ACTION)
-        .where(_ACTION.instance_uuid == instance_uuid, _ACTION.finish_time.is_(None))
+        .where(_ACTION.c.instance_uuid == instance_uuid, _ACTION.c.finish_time.is_(None))
         .values(finish_time=now, message=message, updated_at=now)
     )
 

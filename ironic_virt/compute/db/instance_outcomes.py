@@ -23,7 +23,7 @@ from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK
 from ironic_virt.virt import PowerState
 
-_INSTANCE = models.Instance
+_INSTANCE = models.instances
 _NO_PROGRESS: dict[str, Any] = {
     "progress_step": None,
     "progress_detail": None,
@@ -56,7 +56,9 @@ class InstanceOutcomes:
         statement = (
             sa.update(_INSTANCE)
             .where(
-                LIVE, _INSTANCE.uuid == sa.bindparam("which"), _INSTANCE.task_state.is_not(None)
+                LIVE,
+                _INSTANCE.c.uuid == sa.bindparam("which"),
+                _INSTANCE.c.task_state.is_not(None),
             )
             .values(
                 progress_step=sa.bindparam("step"),
@@ -228,7 +230,9 @@ class InstanceOutcomes:
             now = self._transactions.now()
             placed = connection.execute(
                 sa.update(_INSTANCE)
-                .where(LIVE, _INSTANCE.uuid == uuid, _INSTANCE.task_state == TaskState.SPAWNING)
+                .where(
+                    LIVE, _INSTANCE.c.uuid == uuid, _INSTANCE.c.task_state == TaskState.SPAWNING
+                )
                 .where(*(() if fence is None else _holds(fence)))
                 .values(node=node, updated_at=now)
             )
@@ -255,7 +259,7 @@ class InstanceOutcomes:
             if _wanting(connection, uuid, TaskState.DELETING) is None:
                 return False
             if fence is not None and not connection.scalar(
-                sa.select(sa.exists().where(_INSTANCE.uuid == uuid, *_holds(fence)))
+                sa.select(sa.exists().where(_INSTANCE.c.uuid == uuid, *_holds(fence)))
             ):
                 return False
             remove(connection, uuid, self._transactions.now())
@@ -291,7 +295,7 @@ def remove(connection: sa.Connection, uuid: str, now: datetime.datetime) -> reco
     ports.release(connection, uuid)
     connection.execute(
         sa.update(_INSTANCE)
-        .where(LIVE, _INSTANCE.uuid == uuid)
+        .where(LIVE, _INSTANCE.c.uuid == uuid)
         .values(
             vm_state=VmState.DELETED,
             task_state=None,
@@ -299,7 +303,7 @@ def remove(connection: sa.Connection, uuid: str, now: datetime.datetime) -> reco
             terminated_at=now,
             updated_at=now,
             deleted_at=now,
-            deleted=_INSTANCE.id,
+            deleted=_INSTANCE.c.id,
             user_data=None,
             public_key=None,
             task_args=sa.null(),
@@ -336,17 +340,17 @@ def _settle_ports(
 
 def _holds(fence: records.Fence) -> list[sa.ColumnElement[bool]]:
     """That an instance is where it was, and its service the process that it was."""
-    service = models.Service
+    service = models.services.c
     conditions: list[sa.ColumnElement[bool]] = [
-        _INSTANCE.host == fence.host,
-        _INSTANCE.attempts == fence.attempts,
+        _INSTANCE.c.host == fence.host,
+        _INSTANCE.c.attempts == fence.attempts,
         sa.exists().where(
             service.deleted == 0,
             service.host == fence.host,
             service.incarnation == fence.incarnation,
         ),
     ]
-    return conditions if fence.node is None else [*conditions, _INSTANCE.node == fence.node]
+    return conditions if fence.node is None else [*conditions, _INSTANCE.c.node == fence.node]
 
 
 def _swap(
@@ -359,16 +363,16 @@ def _swap(
     seen: records.Instance | None = None,
     fence: records.Fence | None = None,
 ) -> bool:
-    task = _INSTANCE.task_state
+    task = _INSTANCE.c.task_state
     same = () if seen is None else instance_rows.unchanged(seen)
     swapped = connection.execute(
         sa.update(_INSTANCE)
-        .where(LIVE, _INSTANCE.uuid == uuid, task == expected if expected else task.is_(None))
+        .where(LIVE, _INSTANCE.c.uuid == uuid, task == expected if expected else task.is_(None))
         .where(*same, *(() if fence is None else _holds(fence)))
         .values(
             **values,
             task_state=wanted,
-            task_args=sa.null() if wanted is None else _INSTANCE.task_args,
+            task_args=sa.null() if wanted is None else _INSTANCE.c.task_args,
             updated_at=now,
             **_NO_PROGRESS,
         )

@@ -24,7 +24,7 @@ from ironic_virt.compute.db.transactions import Transactions
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK, CREATE
 
-_INSTANCE = models.Instance
+_INSTANCE = models.instances
 SUPERSEDED = "superseded by a delete"
 
 
@@ -103,7 +103,7 @@ class InstanceRequests:
         return made
 
     def _exists(self, uuid: str) -> bool:
-        statement = sa.select(sa.exists().where(_INSTANCE.uuid == uuid))
+        statement = sa.select(sa.exists().where(_INSTANCE.c.uuid == uuid))
         return bool(self._transactions.read(lambda connection: connection.scalar(statement)))
 
     def instance_of_port(self, port: str, besides: str | None = None) -> str | None:
@@ -156,13 +156,13 @@ class InstanceRequests:
         :raises ComputeNodeInUse: the records have an instance on the node.
         :raises InstanceExists: the uuid is taken, perhaps by an instance that is deleted.
         """
-        compute_node = models.ComputeNode
+        compute_node = models.compute_nodes
 
         def work(connection: sa.Connection) -> records.Instance:
             now = self._transactions.now()
             row = connection.execute(
-                sa.select(compute_node.host, compute_node.instance_uuid)
-                .where(compute_node.deleted == 0, compute_node.uuid == node)
+                sa.select(compute_node.c.host, compute_node.c.instance_uuid)
+                .where(compute_node.c.deleted == 0, compute_node.c.uuid == node)
                 .with_for_update()
             ).one_or_none()
             if row is None:
@@ -171,7 +171,7 @@ class InstanceRequests:
                 raise errors.ComputeNodeInUse(node, row.instance_uuid)
             connection.execute(
                 sa.update(compute_node)
-                .where(compute_node.deleted == 0, compute_node.uuid == node)
+                .where(compute_node.c.deleted == 0, compute_node.c.uuid == node)
                 .values(instance_uuid=new.uuid, available=False, updated_at=now)
             )
             adopted = {"host": row.host, "node": node, "attempts": 1, "launched_at": now}
@@ -236,7 +236,7 @@ class InstanceRequests:
             )
             connection.execute(
                 sa.update(_INSTANCE)
-                .where(_INSTANCE.uuid == uuid)
+                .where(_INSTANCE.c.uuid == uuid)
                 .values(
                     task_state=task_state,
                     task_args=arguments or None,
@@ -279,8 +279,8 @@ class InstanceRequests:
             now = self._transactions.now()
             wanted = connection.execute(
                 sa.update(_INSTANCE)
-                .where(instance_rows.LIVE, _INSTANCE.uuid == seen.uuid)
-                .where(_INSTANCE.task_state.is_(None), *instance_rows.unchanged(seen))
+                .where(instance_rows.LIVE, _INSTANCE.c.uuid == seen.uuid)
+                .where(_INSTANCE.c.task_state.is_(None), *instance_rows.unchanged(seen))
                 .values(
                     vm_state=vm_state,
                     power_state=power_state,

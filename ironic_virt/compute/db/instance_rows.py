@@ -15,51 +15,51 @@ from ironic_virt.compute.db import models, records
 from ironic_virt.compute.db.transactions import Transactions, chunks
 from ironic_virt.compute.networks import Network
 
-_INSTANCE = models.Instance
+_INSTANCE = models.instances
 _COLUMNS: tuple[Any, ...] = (
-    _INSTANCE.uuid,
-    _INSTANCE.display_name,
-    _INSTANCE.host,
-    _INSTANCE.node,
-    _INSTANCE.pool,
-    _INSTANCE.requested_node,
-    _INSTANCE.vm_state,
-    _INSTANCE.task_state,
-    _INSTANCE.power_state,
-    _INSTANCE.flavor,
-    _INSTANCE.image,
-    _INSTANCE.ports,
-    _INSTANCE.networks,
-    _INSTANCE.task_args.label("arguments"),
-    _INSTANCE.user_data,
-    _INSTANCE.key_name,
-    _INSTANCE.public_key,
-    _INSTANCE.properties,
-    _INSTANCE.project_id,
-    _INSTANCE.user_id,
-    _INSTANCE.progress_step,
-    _INSTANCE.progress_detail,
-    _INSTANCE.progress_at,
-    _INSTANCE.attempts,
-    _INSTANCE.refusals,
-    _INSTANCE.tried_nodes,
-    _INSTANCE.launched_at,
-    _INSTANCE.terminated_at,
-    _INSTANCE.created_at,
-    _INSTANCE.updated_at,
-    _INSTANCE.deleted_at,
+    _INSTANCE.c.uuid,
+    _INSTANCE.c.display_name,
+    _INSTANCE.c.host,
+    _INSTANCE.c.node,
+    _INSTANCE.c.pool,
+    _INSTANCE.c.requested_node,
+    _INSTANCE.c.vm_state,
+    _INSTANCE.c.task_state,
+    _INSTANCE.c.power_state,
+    _INSTANCE.c.flavor,
+    _INSTANCE.c.image,
+    _INSTANCE.c.ports,
+    _INSTANCE.c.networks,
+    _INSTANCE.c.task_args.label("arguments"),
+    _INSTANCE.c.user_data,
+    _INSTANCE.c.key_name,
+    _INSTANCE.c.public_key,
+    _INSTANCE.c.properties,
+    _INSTANCE.c.project_id,
+    _INSTANCE.c.user_id,
+    _INSTANCE.c.progress_step,
+    _INSTANCE.c.progress_detail,
+    _INSTANCE.c.progress_at,
+    _INSTANCE.c.attempts,
+    _INSTANCE.c.refusals,
+    _INSTANCE.c.tried_nodes,
+    _INSTANCE.c.launched_at,
+    _INSTANCE.c.terminated_at,
+    _INSTANCE.c.created_at,
+    _INSTANCE.c.updated_at,
+    _INSTANCE.c.deleted_at,
 )
-LIVE = _INSTANCE.deleted == 0
+LIVE = _INSTANCE.c.deleted == 0
 _PAGE = 500
 # Made once: SQLAlchemy takes longer to read the rows of a statement that is made for each call.
-_BY_UUID = sa.select(*_COLUMNS).where(_INSTANCE.uuid == sa.bindparam("wanted"))
+_BY_UUID = sa.select(*_COLUMNS).where(_INSTANCE.c.uuid == sa.bindparam("wanted"))
 _LIVE_BY_UUID = _BY_UUID.where(LIVE)
 _LOCKED = {statement: statement.with_for_update() for statement in (_BY_UUID, _LIVE_BY_UUID)}
 # More uuids than these nobody reads.
 _BY_NAME = (
     sa.select(*_COLUMNS)
-    .where(LIVE, _INSTANCE.display_name == sa.bindparam("wanted"))
-    .order_by(_INSTANCE.id)
+    .where(LIVE, _INSTANCE.c.display_name == sa.bindparam("wanted"))
+    .order_by(_INSTANCE.c.id)
     .limit(10)
 )
 
@@ -112,33 +112,33 @@ class InstanceRows:
         :param deleted: ``True``: only those of which history is left; ``None``: all.
         :param marker: only those that follow the instance of this uuid.
         """
-        task = _INSTANCE.task_state
-        statement = sa.select(*_COLUMNS).order_by(_INSTANCE.id.desc()).limit(limit)
+        task = _INSTANCE.c.task_state
+        statement = sa.select(*_COLUMNS).order_by(_INSTANCE.c.id.desc()).limit(limit)
         if host is not None:
-            statement = statement.where(_INSTANCE.host == host)
+            statement = statement.where(_INSTANCE.c.host == host)
         if node is not None:
-            statement = statement.where(_INSTANCE.node == node)
+            statement = statement.where(_INSTANCE.c.node == node)
         if name is not None:
-            statement = statement.where(_INSTANCE.display_name == name)
+            statement = statement.where(_INSTANCE.c.display_name == name)
         if deleted is not None:
-            statement = statement.where(_INSTANCE.deleted != 0 if deleted else LIVE)
+            statement = statement.where(_INSTANCE.c.deleted != 0 if deleted else LIVE)
         if vm_state is not None:
-            statement = statement.where(_INSTANCE.vm_state == vm_state)
+            statement = statement.where(_INSTANCE.c.vm_state == vm_state)
         if tasks is not None:
             statement = statement.where(task.in_(tasks))
         if no_tasks:
             statement = statement.where(sa.or_(task.is_(None), task.not_in(no_tasks)))
         if marker is not None:
-            after = sa.select(_INSTANCE.id).where(_INSTANCE.uuid == marker).scalar_subquery()
-            statement = statement.where(_INSTANCE.id < after)
+            after = sa.select(_INSTANCE.c.id).where(_INSTANCE.c.uuid == marker).scalar_subquery()
+            statement = statement.where(_INSTANCE.c.id < after)
         return self._records(statement)
 
     def wanted(self, host: str) -> Sequence[records.Wanted]:
         """What is wanted of a service's instances, the oldest instance first."""
         rows = self._rows(
-            sa.select(_INSTANCE.uuid, _INSTANCE.task_state, _INSTANCE.node)
-            .where(LIVE, _INSTANCE.host == host, _INSTANCE.task_state.is_not(None))
-            .order_by(_INSTANCE.id)
+            sa.select(_INSTANCE.c.uuid, _INSTANCE.c.task_state, _INSTANCE.c.node)
+            .where(LIVE, _INSTANCE.c.host == host, _INSTANCE.c.task_state.is_not(None))
+            .order_by(_INSTANCE.c.id)
         )
         return [records.Wanted(*row) for row in rows]
 
@@ -154,10 +154,10 @@ class InstanceRows:
         last = 0
         while True:
             statement = (
-                sa.select(_INSTANCE.id, *_COLUMNS)
-                .where(LIVE, _INSTANCE.host == host, _INSTANCE.task_state.is_(None))
-                .where(_INSTANCE.vm_state.in_(vm_states), _INSTANCE.id > last)
-                .order_by(_INSTANCE.id)
+                sa.select(_INSTANCE.c.id, *_COLUMNS)
+                .where(LIVE, _INSTANCE.c.host == host, _INSTANCE.c.task_state.is_(None))
+                .where(_INSTANCE.c.vm_state.in_(vm_states), _INSTANCE.c.id > last)
+                .order_by(_INSTANCE.c.id)
                 .limit(page)
             )
             rows = self._rows(statement)
@@ -169,15 +169,15 @@ class InstanceRows:
 
     def task_states(self, host: str) -> Mapping[str, str | None]:
         """What is wanted of each of a service's instances, by uuid."""
-        statement = sa.select(_INSTANCE.uuid, _INSTANCE.task_state).where(
-            LIVE, _INSTANCE.host == host
+        statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.task_state).where(
+            LIVE, _INSTANCE.c.host == host
         )
         return {row.uuid: row.task_state for row in self._rows(statement)}
 
     def places(self, host: str) -> Mapping[str, str]:
         """Where each of a service's instances is: its pool, else its node, else ``""``."""
-        statement = sa.select(_INSTANCE.uuid, _INSTANCE.pool, _INSTANCE.node).where(
-            LIVE, _INSTANCE.host == host
+        statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.pool, _INSTANCE.c.node).where(
+            LIVE, _INSTANCE.c.host == host
         )
         return {row.uuid: row.pool or row.node or "" for row in self._rows(statement)}
 
@@ -187,8 +187,8 @@ class InstanceRows:
         def work(connection: sa.Connection) -> dict[str, str | None]:
             found: dict[str, str | None] = {}
             for some in chunks(sorted(uuids)):
-                statement = sa.select(_INSTANCE.uuid, _INSTANCE.host).where(
-                    LIVE, _INSTANCE.uuid.in_(some)
+                statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.host).where(
+                    LIVE, _INSTANCE.c.uuid.in_(some)
                 )
                 found.update({row.uuid: row.host for row in connection.execute(statement)})
             return found
@@ -200,7 +200,7 @@ class InstanceRows:
 
         :raises NoSuchInstance: there is none, or it is deleted.
         """
-        statement = sa.select(_INSTANCE.task_state).where(LIVE, _INSTANCE.uuid == uuid)
+        statement = sa.select(_INSTANCE.c.task_state).where(LIVE, _INSTANCE.c.uuid == uuid)
         row = self._transactions.read(
             lambda connection: connection.execute(statement).one_or_none()
         )
@@ -215,8 +215,8 @@ class InstanceRows:
         def work(connection: sa.Connection) -> dict[str, str]:
             found: dict[str, str] = {}
             for some in chunks(sorted(uuids)):
-                statement = sa.select(_INSTANCE.uuid, _INSTANCE.display_name).where(
-                    LIVE, _INSTANCE.uuid.in_(some)
+                statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.display_name).where(
+                    LIVE, _INSTANCE.c.uuid.in_(some)
                 )
                 for row in connection.execute(statement):
                     found[row.uuid] = row.display_name or row.uuid
@@ -256,14 +256,14 @@ def get_all(connection: sa.Connection, uuids: Sequence[str]) -> Sequence[records
     """
     found: dict[str, records.Instance] = {}
     for some in chunks(uuids):
-        rows = connection.execute(sa.select(*_COLUMNS).where(LIVE, _INSTANCE.uuid.in_(some)))
+        rows = connection.execute(sa.select(*_COLUMNS).where(LIVE, _INSTANCE.c.uuid.in_(some)))
         found.update((one.uuid, one) for one in map(record, rows))
     return [found[uuid] for uuid in uuids if uuid in found]
 
 
 def unchanged(seen: records.Instance) -> tuple[sa.ColumnElement[bool], ...]:
     """That an instance's row is still what a record was made of, but for its progress."""
-    return (_INSTANCE.vm_state == seen.vm_state, _INSTANCE.updated_at == seen.updated_at)
+    return (_INSTANCE.c.vm_state == seen.vm_state, _INSTANCE.c.updated_at == seen.updated_at)
 
 
 def record(row: sa.Row[*tuple[Any, ...]]) -> records.Instance:

@@ -3,7 +3,7 @@
 """The tables.
 
 What leaves this room are the values of :mod:`~ironic_virt.compute.db.records`,
-never these classes; statements are written with them.  ``migrations/`` makes
+never rows of these; statements are written with them.  ``migrations/`` makes
 the same tables, which a test compares.
 
 History survives a delete: a row is marked with its own id in ``deleted``, which
@@ -13,251 +13,215 @@ Unique keys rely on NULLs being distinct, as they are on all three databases.
 
 from __future__ import annotations
 
-import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import orm
 
 from ironic_virt.compute.db import types
 
 _UUID = sa.String(36)
 _NAME = sa.String(255)
 _DIGEST = sa.String(32)
+# For whoever creates the tables, since with them SQLAlchemy imports MySQL's dialect.
 # Names compare to the letter, as on the other databases, and may hold any letter.
-_MYSQL = {
+MYSQL = {
     "mysql_engine": "InnoDB",
     "mysql_charset": "utf8mb4",
     "mysql_collate": "utf8mb4_bin",
 }
 
-
-class Base(orm.DeclarativeBase):
-    """What all tables have."""
-
-    metadata = sa.MetaData(
-        naming_convention={"ix": "ix_%(table_name)s_%(column_0_name)s", "pk": "pk_%(table_name)s"}
-    )
-
-    id: orm.Mapped[int] = orm.mapped_column(sa.Integer, primary_key=True, sort_order=-1)
-    created_at: orm.Mapped[datetime.datetime] = orm.mapped_column(types.UtcDateTime, sort_order=90)
-    updated_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(
-        types.UtcDateTime, sort_order=91
-    )
+METADATA = sa.MetaData(
+    naming_convention={"ix": "ix_%(table_name)s_%(column_0_name)s", "pk": "pk_%(table_name)s"}
+)
 
 
-class SoftDeleted:
-    """A row that stays when it is deleted."""
-
-    deleted_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(
-        types.UtcDateTime, sort_order=92
-    )
-    deleted: orm.Mapped[int] = orm.mapped_column(
-        sa.Integer, default=0, server_default="0", sort_order=93
-    )
+def _required(name: str, kind: Any, **more: Any) -> sa.Column[Any]:
+    return sa.Column(name, kind, nullable=False, **more)
 
 
-class Service(SoftDeleted, Base):
-    """A compute service."""
+def _table(name: str, *content: sa.schema.SchemaItem, soft_deleted: bool = False) -> sa.Table:
+    """A table with what all have.
 
-    __tablename__ = "services"
-    __table_args__ = (
-        sa.UniqueConstraint("uuid", name="uniq_services_uuid"),
-        sa.UniqueConstraint("host", "deleted", name="uniq_services_host"),
-        _MYSQL,
-    )
-
-    uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
-    host: orm.Mapped[str] = orm.mapped_column(_NAME)
-    version: orm.Mapped[str] = orm.mapped_column(sa.String(64))
-    incarnation: orm.Mapped[str] = orm.mapped_column(_UUID)
-    conductor_group: orm.Mapped[str | None] = orm.mapped_column(_NAME)
-    shard_key: orm.Mapped[str | None] = orm.mapped_column(_NAME)
-    disabled: orm.Mapped[bool] = orm.mapped_column(sa.Boolean)
-    disabled_reason: orm.Mapped[str | None] = orm.mapped_column(_NAME)
-    forced_down: orm.Mapped[bool] = orm.mapped_column(sa.Boolean)
-    report_count: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    last_seen_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(types.UtcDateTime)
-
-
-class ComputeNode(SoftDeleted, Base):
-    """An Ironic node, as of its service's last refresh, and who has claimed it.
-
-    Where Ironic picks the nodes, a service has one such record with its ``pools``.
+    :param soft_deleted: its rows stay when they are deleted.
     """
-
-    __tablename__ = "compute_nodes"
-    __table_args__ = (
-        sa.UniqueConstraint("deleted", "uuid", name="uniq_compute_nodes_uuid"),
-        sa.UniqueConstraint("instance_uuid", name="uniq_compute_nodes_instance_uuid"),
-        sa.Index("ix_compute_nodes_host", "host", "deleted", "uuid"),
-        # Free nodes by kind and service; db/candidates.py asks for it by name.
-        sa.Index(
-            "ix_compute_nodes_free",
-            *("deleted", "available", "instance_uuid", "kind", "host", "uuid"),
-        ),
-        _MYSQL,
+    columns = [item for item in content if isinstance(item, sa.Column)]
+    deleted = (
+        sa.Column("deleted_at", types.UtcDateTime),
+        _required("deleted", sa.Integer, default=0, server_default="0"),
+    )
+    return sa.Table(
+        name,
+        METADATA,
+        sa.Column("id", sa.Integer, primary_key=True),
+        *columns,
+        _required("created_at", types.UtcDateTime),
+        sa.Column("updated_at", types.UtcDateTime),
+        *(deleted if soft_deleted else ()),
+        *(item for item in content if not isinstance(item, sa.Column)),
     )
 
-    uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
-    host: orm.Mapped[str] = orm.mapped_column(_NAME)
-    hypervisor_type: orm.Mapped[str] = orm.mapped_column(sa.String(64))
-    hypervisor_version: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    kind: orm.Mapped[str] = orm.mapped_column(_DIGEST)
-    cpu_arch: orm.Mapped[str | None] = orm.mapped_column(sa.String(64))
-    stats: orm.Mapped[str] = orm.mapped_column(types.long_text())
-    in_use: orm.Mapped[bool] = orm.mapped_column(sa.Boolean)
-    available: orm.Mapped[bool] = orm.mapped_column(sa.Boolean)
-    instance_uuid: orm.Mapped[str | None] = orm.mapped_column(_UUID)
-    pools: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
 
+services = _table(
+    "services",
+    _required("uuid", _UUID),
+    _required("host", _NAME),
+    _required("version", sa.String(64)),
+    _required("incarnation", _UUID),
+    sa.Column("conductor_group", _NAME),
+    sa.Column("shard_key", _NAME),
+    _required("disabled", sa.Boolean),
+    sa.Column("disabled_reason", _NAME),
+    _required("forced_down", sa.Boolean),
+    _required("report_count", sa.Integer),
+    sa.Column("last_seen_at", types.UtcDateTime),
+    sa.UniqueConstraint("uuid", name="uniq_services_uuid"),
+    sa.UniqueConstraint("host", "deleted", name="uniq_services_host"),
+    soft_deleted=True,
+)
+"""A compute service."""
 
-class NodeKind(Base):
-    """What nodes that are alike have in common; never changed."""
+compute_nodes = _table(
+    "compute_nodes",
+    _required("uuid", _UUID),
+    _required("host", _NAME),
+    _required("hypervisor_type", sa.String(64)),
+    _required("hypervisor_version", sa.Integer),
+    _required("kind", _DIGEST),
+    sa.Column("cpu_arch", sa.String(64)),
+    _required("stats", types.LongText),
+    _required("in_use", sa.Boolean),
+    _required("available", sa.Boolean),
+    sa.Column("instance_uuid", _UUID),
+    sa.Column("pools", types.LongText),
+    sa.UniqueConstraint("deleted", "uuid", name="uniq_compute_nodes_uuid"),
+    sa.UniqueConstraint("instance_uuid", name="uniq_compute_nodes_instance_uuid"),
+    sa.Index("ix_compute_nodes_host", "host", "deleted", "uuid"),
+    # Free nodes by kind and service; db/candidates.py asks for it by name.
+    sa.Index(
+        "ix_compute_nodes_free",
+        *("deleted", "available", "instance_uuid", "kind", "host", "uuid"),
+    ),
+    soft_deleted=True,
+)
+"""An Ironic node, as of its service's last refresh, and who has claimed it.
 
-    __tablename__ = "node_kinds"
-    __table_args__ = (
-        sa.UniqueConstraint("digest", name="uniq_node_kinds_digest"),
-        sa.Index("ix_node_kinds_sizes", "memory_mb", "vcpus", "local_gb", "trait_count", "digest"),
-        _MYSQL,
-    )
+Where Ironic picks the nodes, a service has one such record with its ``pools``.
+"""
 
-    digest: orm.Mapped[str] = orm.mapped_column(_DIGEST)
-    resource_class: orm.Mapped[str | None] = orm.mapped_column(sa.String(80))
-    placement_class: orm.Mapped[str] = orm.mapped_column(sa.String(96))
-    vcpus: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    memory_mb: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    local_gb: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    traits: orm.Mapped[str] = orm.mapped_column(types.long_text())
-    trait_count: orm.Mapped[int] = orm.mapped_column(sa.Integer)
+node_kinds = _table(
+    "node_kinds",
+    _required("digest", _DIGEST),
+    sa.Column("resource_class", sa.String(80)),
+    _required("placement_class", sa.String(96)),
+    _required("vcpus", sa.Integer),
+    _required("memory_mb", sa.Integer),
+    _required("local_gb", sa.Integer),
+    _required("traits", types.LongText),
+    _required("trait_count", sa.Integer),
+    sa.UniqueConstraint("digest", name="uniq_node_kinds_digest"),
+    sa.Index("ix_node_kinds_sizes", "memory_mb", "vcpus", "local_gb", "trait_count", "digest"),
+)
+"""What nodes that are alike have in common; never changed."""
 
+node_kind_traits = _table(
+    "node_kind_traits",
+    _required("kind", _DIGEST),
+    _required("trait", _NAME),
+    sa.UniqueConstraint("trait", "kind", name="uniq_node_kind_traits_trait"),
+)
+"""A trait of a kind of nodes."""
 
-class NodeKindTrait(Base):
-    """A trait of a kind of nodes."""
-
-    __tablename__ = "node_kind_traits"
-    __table_args__ = (
-        sa.UniqueConstraint("trait", "kind", name="uniq_node_kind_traits_trait"),
-        _MYSQL,
-    )
-
-    kind: orm.Mapped[str] = orm.mapped_column(_DIGEST)
-    trait: orm.Mapped[str] = orm.mapped_column(_NAME)
-
-
-class Instance(SoftDeleted, Base):
-    """An instance, and what is wanted of it.
-
-    ``pool`` is the one that it has a place of; ``node`` is then empty until Ironic has
-    reserved one.
-    """
-
-    __tablename__ = "instances"
-    __table_args__ = (
-        sa.UniqueConstraint("uuid", name="uniq_instances_uuid"),
-        # The second line of defence: the first are claims.
-        sa.UniqueConstraint("node", "deleted", name="uniq_instances_node"),
-        sa.Index("ix_instances_host", "host", "deleted", "task_state"),
-        sa.Index("ix_instances_display_name", "display_name", "deleted"),
-        sa.Index("ix_instances_deleted", "deleted", "created_at"),
-        sa.Index("ix_instances_pool", "pool"),
-        _MYSQL,
-    )
-
-    uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
-    display_name: orm.Mapped[str | None] = orm.mapped_column(_NAME)
-    host: orm.Mapped[str | None] = orm.mapped_column(_NAME)
-    node: orm.Mapped[str | None] = orm.mapped_column(_UUID)
-    pool: orm.Mapped[str | None] = orm.mapped_column(_NAME)
-    requested_node: orm.Mapped[str | None] = orm.mapped_column(_UUID)
-    vm_state: orm.Mapped[str] = orm.mapped_column(sa.String(32))
-    task_state: orm.Mapped[str | None] = orm.mapped_column(sa.String(32))
-    power_state: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    flavor: orm.Mapped[Any] = orm.mapped_column(types.Json)
-    image: orm.Mapped[Any] = orm.mapped_column(types.Json)
+instances = _table(
+    "instances",
+    _required("uuid", _UUID),
+    sa.Column("display_name", _NAME),
+    sa.Column("host", _NAME),
+    sa.Column("node", _UUID),
+    sa.Column("pool", _NAME),
+    sa.Column("requested_node", _UUID),
+    _required("vm_state", sa.String(32)),
+    sa.Column("task_state", sa.String(32)),
+    _required("power_state", sa.Integer),
+    _required("flavor", types.Json),
+    _required("image", types.Json),
     # The arguments of what is wanted, a password perhaps; only while it is wanted.
-    task_args: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
-    ports: orm.Mapped[Any] = orm.mapped_column(types.Json)
-    networks: orm.Mapped[Any] = orm.mapped_column(types.Json, nullable=True)
-    user_data: orm.Mapped[Any] = orm.mapped_column(types.TextOrBytes, nullable=True)
-    key_name: orm.Mapped[str | None] = orm.mapped_column(_NAME)
-    public_key: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
-    properties: orm.Mapped[Any] = orm.mapped_column(types.Json)
-    project_id: orm.Mapped[str | None] = orm.mapped_column(_NAME)
-    user_id: orm.Mapped[str | None] = orm.mapped_column(_NAME)
-    progress_step: orm.Mapped[str | None] = orm.mapped_column(sa.String(64))
-    progress_detail: orm.Mapped[str | None] = orm.mapped_column(_NAME)
-    progress_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(types.UtcDateTime)
-    attempts: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    refusals: orm.Mapped[int] = orm.mapped_column(sa.Integer, default=0, server_default="0")
-    tried_nodes: orm.Mapped[Any] = orm.mapped_column(types.Json)
-    launched_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(types.UtcDateTime)
-    terminated_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(types.UtcDateTime)
+    sa.Column("task_args", types.Json),
+    _required("ports", types.Json),
+    sa.Column("networks", types.Json),
+    sa.Column("user_data", types.TextOrBytes),
+    sa.Column("key_name", _NAME),
+    sa.Column("public_key", types.LongText),
+    _required("properties", types.Json),
+    sa.Column("project_id", _NAME),
+    sa.Column("user_id", _NAME),
+    sa.Column("progress_step", sa.String(64)),
+    sa.Column("progress_detail", _NAME),
+    sa.Column("progress_at", types.UtcDateTime),
+    _required("attempts", sa.Integer),
+    _required("refusals", sa.Integer, default=0, server_default="0"),
+    _required("tried_nodes", types.Json),
+    sa.Column("launched_at", types.UtcDateTime),
+    sa.Column("terminated_at", types.UtcDateTime),
+    sa.UniqueConstraint("uuid", name="uniq_instances_uuid"),
+    # The second line of defence: the first are claims.
+    sa.UniqueConstraint("node", "deleted", name="uniq_instances_node"),
+    sa.Index("ix_instances_host", "host", "deleted", "task_state"),
+    sa.Index("ix_instances_display_name", "display_name", "deleted"),
+    sa.Index("ix_instances_deleted", "deleted", "created_at"),
+    sa.Index("ix_instances_pool", "pool"),
+    soft_deleted=True,
+)
+"""An instance, and what is wanted of it.
 
+``pool`` is the one that it has a place of; ``node`` is then empty until Ironic has
+reserved one.
+"""
 
-class InstancePort(Base):
-    """A port that an instance has or is being given; gone when it has it no more."""
+instance_ports = _table(
+    "instance_ports",
+    _required("port_id", _NAME),
+    _required("instance_uuid", _UUID),
+    sa.UniqueConstraint("port_id", name="uniq_instance_ports_port_id"),
+    sa.Index("ix_instance_ports_instance_uuid", "instance_uuid"),
+)
+"""A port that an instance has or is being given; gone when it has it no more."""
 
-    __tablename__ = "instance_ports"
-    __table_args__ = (
-        sa.UniqueConstraint("port_id", name="uniq_instance_ports_port_id"),
-        sa.Index("ix_instance_ports_instance_uuid", "instance_uuid"),
-        _MYSQL,
-    )
+instance_actions = _table(
+    "instance_actions",
+    _required("instance_uuid", _UUID),
+    _required("action", sa.String(64)),
+    _required("request_id", sa.String(64)),
+    sa.Column("user_id", _NAME),
+    sa.Column("project_id", _NAME),
+    _required("start_time", types.UtcDateTime),
+    sa.Column("finish_time", types.UtcDateTime),
+    sa.Column("message", types.LongText),
+    sa.Index("ix_instance_actions_instance_uuid", "instance_uuid", "finish_time"),
+    sa.Index("ix_instance_actions_request_id", "request_id"),
+)
+"""Something that was asked of an instance, and how it ended; never deleted."""
 
-    port_id: orm.Mapped[str] = orm.mapped_column(_NAME)
-    instance_uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
+instance_faults = _table(
+    "instance_faults",
+    _required("instance_uuid", _UUID),
+    sa.Column("host", _NAME),
+    _required("code", sa.Integer),
+    _required("message", types.LongText),
+    sa.Column("details", types.LongText),
+    sa.Index("ix_instance_faults_instance_uuid", "instance_uuid", "id"),
+)
+"""Something that went wrong with an instance; never deleted."""
 
-
-class InstanceAction(Base):
-    """Something that was asked of an instance, and how it ended; never deleted."""
-
-    __tablename__ = "instance_actions"
-    __table_args__ = (
-        sa.Index("ix_instance_actions_instance_uuid", "instance_uuid", "finish_time"),
-        sa.Index("ix_instance_actions_request_id", "request_id"),
-        _MYSQL,
-    )
-
-    instance_uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
-    action: orm.Mapped[str] = orm.mapped_column(sa.String(64))
-    request_id: orm.Mapped[str] = orm.mapped_column(sa.String(64))
-    user_id: orm.Mapped[str | None] = orm.mapped_column(_NAME)
-    project_id: orm.Mapped[str | None] = orm.mapped_column(_NAME)
-    start_time: orm.Mapped[datetime.datetime] = orm.mapped_column(types.UtcDateTime)
-    finish_time: orm.Mapped[datetime.datetime | None] = orm.mapped_column(types.UtcDateTime)
-    message: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
-
-
-class InstanceFault(Base):
-    """Something that went wrong with an instance; never deleted."""
-
-    __tablename__ = "instance_faults"
-    __table_args__ = (
-        sa.Index("ix_instance_faults_instance_uuid", "instance_uuid", "id"),
-        _MYSQL,
-    )
-
-    instance_uuid: orm.Mapped[str] = orm.mapped_column(_UUID)
-    host: orm.Mapped[str | None] = orm.mapped_column(_NAME)
-    code: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    message: orm.Mapped[str] = orm.mapped_column(types.long_text())
-    details: orm.Mapped[str | None] = orm.mapped_column(types.long_text())
-
-
-class Flavor(SoftDeleted, Base):
-    """A size that instances can be asked for in."""
-
-    __tablename__ = "flavors"
-    __table_args__ = (
-        sa.UniqueConstraint("name", "deleted", name="uniq_flavors_name"),
-        _MYSQL,
-    )
-
-    name: orm.Mapped[str] = orm.mapped_column(_NAME)
-    vcpus: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    memory_mb: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    root_gb: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    ephemeral_gb: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    swap: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    extra_specs: orm.Mapped[Any] = orm.mapped_column(types.Json)
+flavors = _table(
+    "flavors",
+    _required("name", _NAME),
+    _required("vcpus", sa.Integer),
+    _required("memory_mb", sa.Integer),
+    _required("root_gb", sa.Integer),
+    _required("ephemeral_gb", sa.Integer),
+    _required("swap", sa.Integer),
+    _required("extra_specs", types.Json),
+    sa.UniqueConstraint("name", "deleted", name="uniq_flavors_name"),
+    soft_deleted=True,
+)
+"""A size that instances can be asked for in."""

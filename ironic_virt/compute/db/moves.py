@@ -26,8 +26,8 @@ from ironic_virt.compute.states import VmState
 
 MOVE = "move"
 NO_RECORD = "record"
-_NODE = models.ComputeNode
-_INSTANCE = models.Instance
+_NODE = models.compute_nodes
+_INSTANCE = models.instances
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ class Moves:
 
     def nodes_of(self, host: str) -> Sequence[str]:
         """The uuids of the nodes that a service has, or its instances, sorted."""
-        nodes = sa.select(_NODE.uuid).where(
-            _NODE.deleted == 0, _NODE.host == host, _NODE.uuid != records.pools_record(host)
+        nodes = sa.select(_NODE.c.uuid).where(
+            _NODE.c.deleted == 0, _NODE.c.host == host, _NODE.c.uuid != records.pools_record(host)
         )
-        carriers = sa.select(_INSTANCE.node).where(
-            _INSTANCE.deleted == 0, _INSTANCE.host == host, _INSTANCE.node.is_not(None)
+        carriers = sa.select(_INSTANCE.c.node).where(
+            _INSTANCE.c.deleted == 0, _INSTANCE.c.host == host, _INSTANCE.c.node.is_not(None)
         )
         statement: sa.CompoundSelect[Any] = sa.union(nodes, carriers)
         return sorted(
@@ -131,24 +131,26 @@ class Moves:
             for some in chunks(nodes):
                 connection.execute(
                     sa.update(_NODE)
-                    .where(_NODE.deleted == 0, _NODE.uuid.in_(some), _NODE.host == source)
+                    .where(_NODE.c.deleted == 0, _NODE.c.uuid.in_(some), _NODE.c.host == source)
                     .values(moved)
                 )
         node_of = {one.instance: one.node for one in moving if one.instance is not None}
         for some in chunks(list(node_of), SIZE // 3):
             # Where the node has a record, too, from before or after it had pools.
-            carrier = sa.select(_INSTANCE.uuid).where(
-                _INSTANCE.uuid.in_(some), _INSTANCE.node == _NODE.uuid, _INSTANCE.pool.is_not(None)
+            carrier = sa.select(_INSTANCE.c.uuid).where(
+                _INSTANCE.c.uuid.in_(some),
+                _INSTANCE.c.node == _NODE.c.uuid,
+                _INSTANCE.c.pool.is_not(None),
             )
             connection.execute(
                 sa.update(_NODE)
-                .where(_NODE.deleted == 0, _NODE.instance_uuid.is_(None), carrier.exists())
-                .where(_NODE.uuid.in_([node_of[uuid] for uuid in some]))
+                .where(_NODE.c.deleted == 0, _NODE.c.instance_uuid.is_(None), carrier.exists())
+                .where(_NODE.c.uuid.in_([node_of[uuid] for uuid in some]))
                 .values(instance_uuid=carrier.scalar_subquery())
             )
             connection.execute(
                 sa.update(_INSTANCE)
-                .where(_INSTANCE.deleted == 0, _INSTANCE.uuid.in_(some))
+                .where(_INSTANCE.c.deleted == 0, _INSTANCE.c.uuid.in_(some))
                 .values(**moved, pool=None)
             )
         rows = [history.action(uuid, MOVE, now, finished=True) for uuid in node_of]
@@ -250,9 +252,9 @@ def _owned(
     found: dict[str, sa.Row[*tuple[Any, ...]]] = {}
     for some in chunks(sorted(nodes)):
         statement = sa.select(
-            _NODE.uuid, _NODE.host, _NODE.hypervisor_type, _NODE.instance_uuid
-        ).where(_NODE.deleted == 0, _NODE.uuid.in_(some))
-        statement = statement.order_by(_NODE.uuid)
+            _NODE.c.uuid, _NODE.c.host, _NODE.c.hypervisor_type, _NODE.c.instance_uuid
+        ).where(_NODE.c.deleted == 0, _NODE.c.uuid.in_(some))
+        statement = statement.order_by(_NODE.c.uuid)
         rows = connection.execute(statement.with_for_update() if lock else statement).all()
         found.update({row.uuid: row for row in rows})
     return found
@@ -265,10 +267,10 @@ def _carried(
     found: dict[str, list[sa.Row[*tuple[Any, ...]]]] = {}
     for some in chunks(sorted(nodes)):
         statement = sa.select(
-            *(_INSTANCE.node, _INSTANCE.host, _INSTANCE.uuid),
-            *(_INSTANCE.task_state, _INSTANCE.vm_state),
-        ).where(_INSTANCE.deleted == 0, _INSTANCE.node.in_(some))
-        statement = statement.order_by(_INSTANCE.uuid)
+            *(_INSTANCE.c.node, _INSTANCE.c.host, _INSTANCE.c.uuid),
+            *(_INSTANCE.c.task_state, _INSTANCE.c.vm_state),
+        ).where(_INSTANCE.c.deleted == 0, _INSTANCE.c.node.in_(some))
+        statement = statement.order_by(_INSTANCE.c.uuid)
         for row in connection.execute(statement.with_for_update() if lock else statement):
             found.setdefault(str(row.node), []).append(row)
     return found

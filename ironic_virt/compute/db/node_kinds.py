@@ -22,8 +22,8 @@ from ironic_virt.compute.db.transactions import chunks
 from ironic_virt.request.spec import placement_class
 from ironic_virt.scheduler.candidates import CandidateQuery, Span
 
-_KIND = models.NodeKind
-_TRAIT = models.NodeKindTrait
+_KIND = models.node_kinds
+_TRAIT = models.node_kind_traits
 _DIGEST_BYTES = 16
 
 
@@ -50,7 +50,7 @@ def make(connection: sa.Connection, kinds: Iterable[NodeKind], now: datetime.dat
     """
     missing = {kind.digest: kind for kind in kinds}
     for some in chunks(sorted(missing)):
-        found = connection.execute(sa.select(_KIND.digest).where(_KIND.digest.in_(some)))
+        found = connection.execute(sa.select(_KIND.c.digest).where(_KIND.c.digest.in_(some)))
         for digest in found.scalars().all():
             del missing[digest]
     rows: list[dict[str, Any]] = [
@@ -82,17 +82,17 @@ def conditions(query: CandidateQuery) -> list[sa.ColumnElement[bool]]:
     """What a kind's row fulfils if its nodes are candidates of a query."""
     found: list[sa.ColumnElement[bool]] = []
     if query.resource_classes is not None:
-        found.append(_KIND.placement_class.in_(sorted(query.resource_classes)))
-    sizes = (_KIND.memory_mb, _KIND.vcpus, _KIND.local_gb)
+        found.append(_KIND.c.placement_class.in_(sorted(query.resource_classes)))
+    sizes = (_KIND.c.memory_mb, _KIND.c.vcpus, _KIND.c.local_gb)
     for size, span in zip(sizes, (query.memory_mb, query.vcpus, query.local_gb), strict=True):
         found += _within(size, span)
-    found += [_KIND.digest.in_(_having(trait)) for trait in sorted(query.required_traits)]
-    found += [_KIND.digest.not_in(_having(trait)) for trait in sorted(query.forbidden_traits)]
+    found += [_KIND.c.digest.in_(_having(trait)) for trait in sorted(query.required_traits)]
+    found += [_KIND.c.digest.not_in(_having(trait)) for trait in sorted(query.forbidden_traits)]
     return found
 
 
 def _having(trait: str) -> sa.Select[Any]:
-    return sa.select(_TRAIT.kind).where(_TRAIT.trait == trait)
+    return sa.select(_TRAIT.c.kind).where(_TRAIT.c.trait == trait)
 
 
 def _within(size: Any, span: Span) -> Collection[sa.ColumnElement[bool]]:

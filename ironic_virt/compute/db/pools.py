@@ -20,8 +20,8 @@ import sqlalchemy as sa
 from ironic_virt.compute.db import models, records
 from ironic_virt.compute.db.transactions import Transactions, chunks
 
-_NODE = models.ComputeNode
-_POOL = models.Instance.pool
+_NODE = models.compute_nodes
+_POOL = models.instances.c.pool
 
 
 class Pools:
@@ -42,7 +42,7 @@ class Pools:
 
 def services(connection: sa.Connection) -> Sequence[str]:
     """The names of all services."""
-    statement = sa.select(models.Service.host).where(models.Service.deleted == 0)
+    statement = sa.select(models.services.c.host).where(models.services.c.deleted == 0)
     return connection.execute(statement).scalars().all()
 
 
@@ -50,8 +50,8 @@ def of(connection: sa.Connection, hosts: Collection[str]) -> Sequence[records.No
     """The pools of some services by name, as of the last refresh and the instances since."""
     found: list[tuple[sa.Row[*tuple[Any, ...]], records.PoolReport]] = []
     for some in chunks(sorted(records.pools_record(host) for host in hosts)):
-        statement = sa.select(_NODE.uuid, _NODE.host, _NODE.pools, _NODE.updated_at).where(
-            _NODE.deleted == 0, _NODE.uuid.in_(some)
+        statement = sa.select(_NODE.c.uuid, _NODE.c.host, _NODE.c.pools, _NODE.c.updated_at).where(
+            _NODE.c.deleted == 0, _NODE.c.uuid.in_(some)
         )
         rows = connection.execute(statement).all()
         found += [(row, report) for row in rows for report in reports(row.pools or "[]")]
@@ -69,8 +69,8 @@ def free_places(connection: sa.Connection, host: str) -> Counter[str]:
     Nobody else gets a place there until the end of the transaction.
     """
     connection.execute(
-        sa.select(_NODE.id)
-        .where(_NODE.deleted == 0, _NODE.uuid == records.pools_record(host))
+        sa.select(_NODE.c.id)
+        .where(_NODE.c.deleted == 0, _NODE.c.uuid == records.pools_record(host))
         .with_for_update()
     )
     return Counter({pool.name: pool.free for pool in of(connection, [host])})

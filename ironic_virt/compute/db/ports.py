@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from ironic_virt.compute.db import models
 
-_PORT = models.InstancePort
+_PORT = models.instance_ports
 
 
 def holder(connection: sa.Connection, port: str, besides: str | None = None) -> str | None:
@@ -26,9 +26,9 @@ def holder(connection: sa.Connection, port: str, besides: str | None = None) -> 
     :param besides: the uuid of an instance that doesn't count.
     :returns: ``None``: no instance has it.
     """
-    statement = sa.select(_PORT.instance_uuid).where(_PORT.port_id == port)
+    statement = sa.select(_PORT.c.instance_uuid).where(_PORT.c.port_id == port)
     if besides is not None:
-        statement = statement.where(_PORT.instance_uuid != besides)
+        statement = statement.where(_PORT.c.instance_uuid != besides)
     return connection.scalar(statement)
 
 
@@ -52,5 +52,7 @@ def release(connection: sa.Connection, instance: str, keep: Iterable[str] = ()) 
     :param keep: the ids of those that it keeps.
     """
     connection.execute(
-        sa.delete(_PORT).where(_PORT.instance_uuid == instance, _PORT.port_id.not_in(list(keep)))
+        sa.delete(_PORT).where(
+            _PORT.c.instance_uuid == instance, _PORT.c.port_id.not_in(list(keep))
+        )
     )

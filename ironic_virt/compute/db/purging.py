@@ -18,14 +18,14 @@ from ironic_virt.compute.db import models
 from ironic_virt.compute.db.transactions import SIZE, Transactions
 
 _OF_INSTANCES: Mapping[str, Any] = {
-    "actions": models.InstanceAction,
-    "faults": models.InstanceFault,
+    "actions": models.instance_actions,
+    "faults": models.instance_faults,
 }
 _KINDS: Mapping[str, Any] = {
-    "instances": models.Instance,
-    "compute nodes": models.ComputeNode,
-    "services": models.Service,
-    "flavors": models.Flavor,
+    "instances": models.instances,
+    "compute nodes": models.compute_nodes,
+    "services": models.services,
+    "flavors": models.flavors,
 }
 
 
@@ -46,18 +46,20 @@ def purge(
             connection: sa.Connection, kind: str = kind, model: Any = model
         ) -> dict[str, int]:
             gone = connection.execute(
-                sa.select(model.id, *([model.uuid] if model is models.Instance else []))
-                .where(model.deleted != 0, model.deleted_at < before)
-                .order_by(model.id)
+                sa.select(model.c.id, *([model.c.uuid] if model is models.instances else []))
+                .where(model.c.deleted != 0, model.c.deleted_at < before)
+                .order_by(model.c.id)
                 .limit(size)
             ).all()
             deleted = {kind: len(gone)}
-            if gone and model is models.Instance:
+            if gone and model is models.instances:
                 uuids = [row.uuid for row in gone]
                 for name, part in _OF_INSTANCES.items():
-                    done = connection.execute(sa.delete(part).where(part.instance_uuid.in_(uuids)))
+                    done = connection.execute(
+                        sa.delete(part).where(part.c.instance_uuid.in_(uuids))
+                    )
                     deleted[name] = done.rowcount
-            connection.execute(sa.delete(model).where(model.id.in_([row.id for row in gone])))
+            connection.execute(sa.delete(model).where(model.c.id.in_([row.id for row in gone])))
             return deleted
 
         while (deleted := transactions.write(work))[kind]:

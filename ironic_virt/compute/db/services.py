@@ -21,21 +21,21 @@ from ironic_virt.compute.db import models, records
 from ironic_virt.compute.db.transactions import Transactions
 
 _COLUMNS: tuple[Any, ...] = (
-    models.Service.uuid,
-    models.Service.host,
-    models.Service.version,
-    models.Service.incarnation,
-    models.Service.conductor_group,
-    models.Service.shard_key,
-    models.Service.disabled,
-    models.Service.disabled_reason,
-    models.Service.forced_down,
-    models.Service.report_count,
-    models.Service.last_seen_at,
-    models.Service.created_at,
-    models.Service.updated_at,
+    models.services.c.uuid,
+    models.services.c.host,
+    models.services.c.version,
+    models.services.c.incarnation,
+    models.services.c.conductor_group,
+    models.services.c.shard_key,
+    models.services.c.disabled,
+    models.services.c.disabled_reason,
+    models.services.c.forced_down,
+    models.services.c.report_count,
+    models.services.c.last_seen_at,
+    models.services.c.created_at,
+    models.services.c.updated_at,
 )
-_LIVE = models.Service.deleted == 0
+_LIVE = models.services.c.deleted == 0
 
 
 class Services:
@@ -73,13 +73,13 @@ class Services:
         def work(connection: sa.Connection) -> records.ComputeService:
             now = self._transactions.now()
             taken = connection.execute(
-                sa.update(models.Service)
-                .where(_LIVE, models.Service.host == host)
+                sa.update(models.services)
+                .where(_LIVE, models.services.c.host == host)
                 .values(**values, last_seen_at=now, updated_at=now)
             )
             if not taken.rowcount:
                 connection.execute(
-                    sa.insert(models.Service).values(
+                    sa.insert(models.services).values(
                         **values,
                         uuid=str(uuid.uuid4()),
                         host=host,
@@ -112,16 +112,16 @@ class Services:
             self._transactions.read_clock(connection)
             now = self._transactions.now()
             reported = connection.execute(
-                sa.update(models.Service)
+                sa.update(models.services)
                 .where(
                     _LIVE,
-                    models.Service.host == host,
-                    models.Service.incarnation == incarnation,
+                    models.services.c.host == host,
+                    models.services.c.incarnation == incarnation,
                 )
                 .values(
                     conductor_group=conductor_group,
                     shard_key=shard_key,
-                    report_count=models.Service.report_count + 1,
+                    report_count=models.services.c.report_count + 1,
                     last_seen_at=now,
                 )
             )
@@ -134,11 +134,11 @@ class Services:
         """Say that this process has ended, so that the service is down at once."""
         self._transactions.write(
             lambda connection: connection.execute(
-                sa.update(models.Service)
+                sa.update(models.services)
                 .where(
                     _LIVE,
-                    models.Service.host == host,
-                    models.Service.incarnation == incarnation,
+                    models.services.c.host == host,
+                    models.services.c.incarnation == incarnation,
                 )
                 .values(last_seen_at=None)
             )
@@ -170,9 +170,9 @@ class Services:
         def work(connection: sa.Connection) -> Sequence[records.ComputeService]:
             every = [records.ComputeService(*row) for row in connection.execute(_select())]
             record_of = {one.host: records.pools_record(one.host) for one in every}
-            node = models.ComputeNode
-            statement = sa.select(node.uuid).where(
-                node.deleted == 0, node.uuid.in_(record_of.values())
+            node = models.compute_nodes
+            statement = sa.select(node.c.uuid).where(
+                node.c.deleted == 0, node.c.uuid.in_(record_of.values())
             )
             with_pools = set(connection.execute(statement).scalars())
             return [one for one in every if one.host == host or record_of[one.host] in with_pools]
@@ -206,8 +206,8 @@ class Services:
         def work(connection: sa.Connection) -> records.ComputeService:
             if values:
                 connection.execute(
-                    sa.update(models.Service)
-                    .where(_LIVE, models.Service.host == host)
+                    sa.update(models.services)
+                    .where(_LIVE, models.services.c.host == host)
                     .values(**values, updated_at=self._transactions.now())
                 )
             return get(connection, host)
@@ -220,25 +220,25 @@ class Services:
         :raises ServiceNotFound: there is none of this name.
         :raises ServiceInUse: it is up, or has compute nodes or instances.
         """
-        node = models.ComputeNode
+        node = models.compute_nodes
 
         def work(connection: sa.Connection) -> None:
             found = get(connection, host, lock=True)
             now = self._transactions.now()
             if found.is_up(now, self._down_time):
                 raise errors.ServiceInUse(host, "it is up; stop it first")
-            pools = sa.and_(node.deleted == 0, node.uuid == records.pools_record(host))
+            pools = sa.and_(node.c.deleted == 0, node.c.uuid == records.pools_record(host))
             for what, count in (
                 (
                     "compute nodes",
                     sa.select(sa.func.count()).where(
-                        node.host == host, node.deleted == 0, sa.not_(pools)
+                        node.c.host == host, node.c.deleted == 0, sa.not_(pools)
                     ),
                 ),
                 (
                     "instances",
                     sa.select(sa.func.count()).where(
-                        models.Instance.host == host, models.Instance.deleted == 0
+                        models.instances.c.host == host, models.instances.c.deleted == 0
                     ),
                 ),
             ):
@@ -247,19 +247,19 @@ class Services:
                         host, f"it has {number} {what}; move them to another service first"
                     )
             connection.execute(
-                sa.update(node).where(pools).values(deleted=node.id, deleted_at=now)
+                sa.update(node).where(pools).values(deleted=node.c.id, deleted_at=now)
             )
             connection.execute(
-                sa.update(models.Service)
-                .where(_LIVE, models.Service.host == host)
-                .values(deleted=models.Service.id, deleted_at=now)
+                sa.update(models.services)
+                .where(_LIVE, models.services.c.host == host)
+                .values(deleted=models.services.c.id, deleted_at=now)
             )
 
         self._transactions.write(work)
 
 
 def _select() -> sa.Select[*tuple[Any, ...]]:
-    return sa.select(*_COLUMNS).where(_LIVE).order_by(models.Service.host)
+    return sa.select(*_COLUMNS).where(_LIVE).order_by(models.services.c.host)
 
 
 def _target(service: records.ComputeService) -> tuple[str | None, str | None]:
@@ -273,7 +273,7 @@ def get(connection: sa.Connection, host: str, *, lock: bool = False) -> records.
 
     :raises ServiceNotFound: there is none of this name.
     """
-    statement = sa.select(*_COLUMNS).where(_LIVE, models.Service.host == host)
+    statement = sa.select(*_COLUMNS).where(_LIVE, models.services.c.host == host)
     if lock:
         statement = statement.with_for_update()
     row = connection.execute(statement).one_or_none()
@@ -284,10 +284,10 @@ def get(connection: sa.Connection, host: str, *, lock: bool = False) -> records.
 
 def usable(connection: sa.Connection, now: datetime.datetime, down_time: float) -> Sequence[str]:
     """The names of the services that may get instances: those that are up and enabled."""
-    statement = sa.select(models.Service.host).where(
+    statement = sa.select(models.services.c.host).where(
         _LIVE,
-        models.Service.disabled == sa.false(),
-        models.Service.forced_down == sa.false(),
-        models.Service.last_seen_at >= now - datetime.timedelta(seconds=down_time),
+        models.services.c.disabled == sa.false(),
+        models.services.c.forced_down == sa.false(),
+        models.services.c.last_seen_at >= now - datetime.timedelta(seconds=down_time),
     )
     return connection.execute(statement).scalars().all()

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql
 
+# Their types are imported where they are needed: that takes time.
+_MYSQL = frozenset({"mysql", "mariadb"})
 _BYTES = "data:application/octet-stream;base64,"
 
 
@@ -26,7 +27,9 @@ class UtcDateTime(sa.TypeDecorator[datetime.datetime]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
-        if dialect.name in {"mysql", "mariadb"}:
+        if dialect.name in _MYSQL:
+            from sqlalchemy.dialects import mysql
+
             # Whole seconds, otherwise.
             return dialect.type_descriptor(mysql.DATETIME(fsp=6))
         return dialect.type_descriptor(sa.DateTime())
@@ -46,14 +49,24 @@ class UtcDateTime(sa.TypeDecorator[datetime.datetime]):
         return None if value is None else value.replace(tzinfo=datetime.UTC)
 
 
-class TextOrBytes(sa.TypeDecorator[str | bytes]):
-    """Text as it is, and bytes that are no text as a data URL."""
+class LongText(sa.TypeDecorator[Any]):
+    """Text without the 64 kB limit that MySQL's TEXT has."""
 
     impl = sa.Text
     cache_ok = True
 
     def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
-        return dialect.type_descriptor(long_text().dialect_impl(dialect))
+        if dialect.name in _MYSQL:
+            from sqlalchemy.dialects import mysql
+
+            return dialect.type_descriptor(mysql.MEDIUMTEXT())
+        return super().load_dialect_impl(dialect)
+
+
+class TextOrBytes(LongText):
+    """Text as it is, and bytes that are no text as a data URL."""
+
+    cache_ok = True
 
     def process_bind_param(self, value: str | bytes | None, dialect: sa.Dialect) -> str | None:
         if isinstance(value, bytes):
@@ -66,14 +79,10 @@ class TextOrBytes(sa.TypeDecorator[str | bytes]):
         return base64.b64decode(value.removeprefix(_BYTES))
 
 
-class Json(sa.TypeDecorator[Any]):
+class Json(LongText):
     """JSON in a text column, its keys sorted, so that equal values are equal texts."""
 
-    impl = sa.Text
     cache_ok = True
-
-    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
-        return dialect.type_descriptor(long_text().dialect_impl(dialect))
 
     def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str | None:
         return None if value is None else encode(value)
@@ -85,8 +94,3 @@ class Json(sa.TypeDecorator[Any]):
 def encode(value: Any) -> str:
     """JSON text as :class:`Json` writes it."""
     return msgspec.json.encode(value, order="sorted").decode()
-
-
-def long_text() -> sa.types.TypeEngine[str]:
-    """Text without the 64 kB limit that MySQL's TEXT has."""
-    return sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")

@@ -16,7 +16,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from ironic_virt.compute.db import schema
-from ironic_virt.compute.db.models import Base
+from ironic_virt.compute.db.models import METADATA
 from tests import databases
 
 _VERSION = "alembic_version"
@@ -89,7 +89,7 @@ class Reused:
             with engine.begin() as connection:
                 tables = sa.inspect(connection).get_table_names()
                 version = connection.scalar(sa.text(f"SELECT version_num FROM {_VERSION}"))
-                if {*tables} != {*Base.metadata.tables, _VERSION} or version != schema.head():
+                if {*tables} != {*METADATA.tables, _VERSION} or version != schema.head():
                     return False
                 tables.remove(_VERSION)
                 for statement in _STATEMENTS[self._server.kind](tables):

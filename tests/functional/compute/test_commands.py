@@ -554,7 +554,8 @@ def test_a_command_that_asks_ironic_nothing_loads_nothing_for_it(tmp_path: Path)
     code = (
         "import sys\nfrom ironic_virt.cmd import shell\n"
         "assert shell.main(['server', 'list']) == 0\n"
-        "heavy = {'openstack', 'oslo_concurrency', 'ironic_virt.cmd.server_create'}\n"
+        "heavy = {'openstack', 'oslo_concurrency', 'sqlalchemy.orm'}\n"
+        "heavy.add('ironic_virt.cmd.server_create')\n"
         "print('heavy:', sorted(heavy & set(sys.modules)))"
     )
     # The first one makes the database, and needs a lock for that.

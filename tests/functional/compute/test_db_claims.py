@@ -70,10 +70,10 @@ def test_unique_keys_hold_what_a_mistake_in_the_code_would_break(db: Database) -
     first, second = free_node(db, "one"), free_node(db, "one")
     made = db.instances.create_building(new_instance(), first)
     other = db.instances.create_building(new_instance(), second)
-    instance, node = models.Instance, models.ComputeNode
+    instance, node = models.instances, models.compute_nodes
     for statement in (
-        sa.update(instance).where(instance.uuid == other.uuid).values(node=first.uuid),
-        sa.update(node).where(node.uuid == second.uuid).values(instance_uuid=made.uuid),
+        sa.update(instance).where(instance.c.uuid == other.uuid).values(node=first.uuid),
+        sa.update(node).where(node.c.uuid == second.uuid).values(instance_uuid=made.uuid),
     ):
         with pytest.raises(db_exception.DBDuplicateEntry):
             db._transactions.write(functools.partial(sa.Connection.execute, statement=statement))

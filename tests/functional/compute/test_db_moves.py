@@ -143,7 +143,7 @@ def test_both_services_must_exist(db: Database, node: records.ComputeNode) -> No
     assert refused(db, node.uuid, to="nowhere") == "service"
     db._transactions.write(
         lambda connection: connection.execute(
-            sa.update(models.Service).where(models.Service.host == "one").values(deleted=1)
+            sa.update(models.services).where(models.services.c.host == "one").values(deleted=1)
         )
     )
     assert refused(db, node.uuid) == "service"
@@ -159,7 +159,7 @@ def test_an_instance_that_another_service_has_is_not_taken(
     db: Database, node: records.ComputeNode
 ) -> None:
     db._transactions.write(
-        lambda connection: connection.execute(sa.update(models.Instance).values(host="three"))
+        lambda connection: connection.execute(sa.update(models.instances).values(host="three"))
     )
     assert refused(db, node.uuid) == "instances"
 

@@ -45,7 +45,7 @@ def attach(db: Database, uuid: str, port: str) -> None:
 
 def held(db: Database) -> dict[str, str]:
     """The instance of each port."""
-    port = models.InstancePort
+    port = models.instance_ports.c
     with db._transactions.engine.connect() as connection:
         rows = connection.execute(sa.select(port.port_id, port.instance_uuid)).all()
     return {row.port_id: row.instance_uuid for row in rows}

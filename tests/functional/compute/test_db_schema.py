@@ -50,7 +50,7 @@ def differences(connection: sa.Connection) -> Sequence[object]:
     context = migration.MigrationContext.configure(
         connection, opts={"compare_type": True, "compare_server_default": True}
     )
-    return autogenerate.compare_metadata(context, models.Base.metadata)
+    return autogenerate.compare_metadata(context, models.METADATA)
 
 
 class CutOff(Exception):
@@ -91,7 +91,7 @@ def test_a_sync_that_was_cut_off_anywhere_is_repeated(empty: Database) -> None:
             cut_at = dead
         with transactions.engine.connect() as connection:
             assert differences(connection) == [], f"cut off after statement {cut_at}"
-    assert cut_at > len(models.Base.metadata.tables)
+    assert cut_at > len(models.METADATA.tables)
     empty.close()
 
 

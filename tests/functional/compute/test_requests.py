@@ -410,7 +410,7 @@ def test_what_takes_several_tasks_goes_on_until_its_action_has_ended(
     (request,) = requests(database_conf, db).create(wanted())
 
     def next_task() -> None:
-        change = sa.update(models.Instance).values(task_state="powering-on")
+        change = sa.update(models.instances).values(task_state="powering-on")
         db.instances._transactions.write(lambda connection: connection.execute(change))
 
     pauses = Pauses(

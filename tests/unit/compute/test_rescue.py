@@ -58,7 +58,7 @@ def provision_state(stage: ServiceStage, node: str) -> str:
 def kept(stage: ServiceStage) -> list[str | None]:
     """All passwords that are in the records."""
     with stage.db._transactions.engine.connect() as connection:
-        rows = connection.scalars(sa.select(models.Instance.task_args))
+        rows = connection.scalars(sa.select(models.instances.c.task_args))
         return [None if row is None else row["password"] for row in rows]
 
 

@@ -11,7 +11,7 @@ from ironic_virt.compute.db import models
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=models.Base.metadata,
+    target_metadata=models.METADATA,
     # SQLite can't alter a table: it is copied.
     render_as_batch=True,
 )

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pathlib
 import stat
 
 import pytest
+import sqlalchemy as sa
 
 from ironic_virt import exceptions, virt
 from ironic_virt.compute.db import Database
@@ -103,3 +105,38 @@ def test_a_state_path_that_can_t_be_made_is_named(load: Load, tmp_path: pathlib.
     (tmp_path / "state").write_text("a file")
     with pytest.raises(exceptions.InvalidConfiguration, match=r"state_path.*state can't be made"):
         Database(load())
+
+
+def test_a_process_that_was_forked_makes_connections_of_its_own(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'records'}", poolclass=sa.QueuePool)
+    engines._keep_to_process(engine)
+
+    def used() -> object:
+        with engine.connect() as connection:
+            return connection.connection.dbapi_connection
+
+    mine = used()
+    assert used() is mine
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert used() is not mine
+    engine.dispose()
+
+
+@pytest.mark.parametrize(("value", "synchronous"), [("true", 2), ("false", 0)])
+def test_a_file_is_written_through_unless_told_otherwise(
+    load: Load, value: str, synchronous: int
+) -> None:
+    engine = engines.make_engine(load(None, f"sqlite_synchronous = {value}"))
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == synchronous
+
+
+@pytest.mark.parametrize(("debug", "level"), [(0, "WARNING"), (50, "INFO"), (100, "DEBUG")])
+def test_statements_are_logged_as_connection_debug_says(
+    load: Load, debug: int, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("sqlalchemy.engine"), "level", logging.NOTSET)
+    engines.make_engine(load(None, f"connection_debug = {debug}"))
+    assert logging.getLevelName(logging.getLogger("sqlalchemy.engine").level) == level

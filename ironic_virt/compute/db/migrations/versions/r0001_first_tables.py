@@ -19,8 +19,9 @@ down_revision = None
 def upgrade() -> None:
     connection = op.get_bind()
     there = set(sa.inspect(connection).get_table_names())
-    for table in models.Base.metadata.sorted_tables:
+    for table in models.METADATA.sorted_tables:
         if table.name not in there:
+            table.kwargs.update(models.MYSQL)
             table.create(connection)
             continue
         indexes = {found["name"] for found in sa.inspect(connection).get_indexes(table.name)}
