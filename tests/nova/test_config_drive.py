@@ -35,13 +35,13 @@ FILE = "/etc/motd"
 _AS_THE_CONDUCTOR_DOES = """
 import json, sys, types
 try:
-    from ironic.conductor import configdrive_utils
+    from ironic.conductor.configdrive_utils import get_configdrive_image
 except ImportError:
-    # Up to 2025.1.
-    from ironic.conductor import utils as configdrive_utils
+    # Up to 2025.2.
+    from ironic.conductor.utils import get_configdrive_image
 drive = json.load(sys.stdin)
 node = types.SimpleNamespace(uuid="a", name="b", instance_info={"configdrive": drive})
-print(configdrive_utils.get_configdrive_image(node))
+print(get_configdrive_image(node))
 """
 
 
