@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from typing import Any
 
@@ -73,6 +74,21 @@ def test_a_shorter_timeout_is_for_those_requests_only() -> None:
     sender.within(5.0).read("/nodes")
     sender.read("/nodes")
     assert channel.timeouts == [5.0, None]
+
+
+def test_a_change_is_sent_with_its_body_and_the_guard_is_told_that_it_is_one() -> None:
+    told: list[bool] = []
+
+    def guard(changes: bool) -> contextlib.AbstractContextManager[None]:
+        told.append(changes)
+        return contextlib.nullcontext()
+
+    channel = ScriptedChannel(answer(200), answer(202))
+    sender = Sender(channel, RetryPolicy(0), guard)
+    sender.read("/nodes")
+    change(sender, json={"target": "on"})
+    assert channel.requests[-1].json == {"target": "on"}
+    assert told == [False, False, True], "the first asks for the versions"
 
 
 @pytest.mark.parametrize("reply", [no_such_node(), lost()], ids=["refused", "no answer"])
