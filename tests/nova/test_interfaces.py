@@ -135,6 +135,7 @@ class TestInterfaces(Interfaces):
         assert "not enough free physical ports" in self.told_by_the_events(server)
 
 
+@pytest.mark.seldom
 def test_neither_step_takes_more_requests_than_with_novas_own() -> None:
     found = {
         step: (theirs.steps, ours.steps)

@@ -249,6 +249,7 @@ def compared() -> dict[str, tuple[figures.Figure, figures.Figure]]:
 Compared = dict[str, tuple[figures.Figure, figures.Figure]]
 
 
+@pytest.mark.seldom
 def test_no_step_takes_more_requests_to_ironic(compared: Compared) -> None:
     """Where in-tree changes a node without a look at it, ours looks, and less often later.
 
@@ -265,6 +266,7 @@ def test_no_step_takes_more_requests_to_ironic(compared: Compared) -> None:
     assert more == {}
 
 
+@pytest.mark.seldom
 def test_no_wait_looks_more_often_than_every_two_seconds(compared: Compared) -> None:
     """In-tree looks at once, then every 2 s, and once more when Nova asks for the state."""
     alone = {step: ours for step, (_, ours) in compared.items() if step != MANY}
@@ -276,6 +278,7 @@ def test_no_wait_looks_more_often_than_every_two_seconds(compared: Compared) -> 
     assert often == {}
 
 
+@pytest.mark.seldom
 def test_no_step_takes_more_requests_to_placement(compared: Compared) -> None:
     more = {
         step: (theirs, ours)
@@ -285,6 +288,7 @@ def test_no_step_takes_more_requests_to_placement(compared: Compared) -> None:
     assert more == {}
 
 
+@pytest.mark.seldom
 @pytest.mark.parametrize(("step", "servers"), [(ONE, 1), (MANY, COUNT)])
 def test_a_deployment_of_20_s_takes_half_the_requests(
     compared: Compared, step: str, servers: int
