@@ -201,6 +201,20 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         kept: dict[str, Any] = json.loads(text)
         return kept
 
+    def deployed_long_ago(self, node: str) -> str:
+        """Put a node's last deployment into the past, as Ironic tells it in whole seconds.
+
+        :returns: its ``provision_updated_at`` now.
+        """
+        engine = sqlalchemy.create_engine(self._ironic.database_url)
+        self.addCleanup(engine.dispose)
+        statement = "UPDATE nodes SET provision_updated_at = '2020-01-01' WHERE uuid = :node"
+        with engine.begin() as connection:
+            connection.execute(sqlalchemy.text(statement), {"node": node})
+        then: str = self.node(node)["provision_updated_at"]
+        assert then.startswith("2020-01-01")
+        return then
+
     def set_on_node(self, node: str, **fields: Any) -> None:
         """Set fields of a node, as an operator does."""
         patch = [

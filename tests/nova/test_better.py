@@ -103,7 +103,7 @@ class TestRebuildOfNow(RebuildOfNow):
     driver = figures.OURS
 
     def test_a_server_without_any_volume_is_rebuilt(self) -> None:
-        before = self.node(self.bare_metal)["provision_updated_at"]
+        before = self.deployed_long_ago(self.bare_metal)
         self.rebuild(self.booted, IMAGE, microversion="2.93")
         self.until(
             lambda: self.node(self.bare_metal),

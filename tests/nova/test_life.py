@@ -69,13 +69,13 @@ class Life(Deployment):
         server = self.boot()
         self.wait_for(server, "ACTIVE")
         self.say_image_type(node)
-        before = self.node(node)
+        before = self.deployed_long_ago(node)
         with self.step("rebuild, API 2.92", node):
             self.rebuild(server, IMAGE)
             self.wait_for(server, "ACTIVE")
         there = self.node(node)
         assert (there["provision_state"], there["instance_uuid"]) == ("active", server["id"])
-        assert there["provision_updated_at"] != before["provision_updated_at"]
+        assert there["provision_updated_at"] != before
         with self.step("stop, and rebuild, API 2.92", node):
             self.act(server, **{"os-stop": None})
             self.wait_for(server, "SHUTOFF")

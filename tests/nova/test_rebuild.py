@@ -49,7 +49,7 @@ class Rebuild(Deployment):
         assert "preserve_ephemeral" not in info
         # Ironic would learn that of Glance.
         self.say_image_type(self.bare_metal, "partition")
-        before = self.node(self.bare_metal)["provision_updated_at"]
+        before = self.deployed_long_ago(self.bare_metal)
         asked = {"imageRef": PARTITION, "preserve_ephemeral": True}
         with utils.temporary_mutation(self.api, microversion="2.92"):
             self.act(server, rebuild=asked)
