@@ -104,7 +104,8 @@ def guarded(guard: Callable[[], float] | None) -> Iterator[None]:
 class _Session(requests.Session):
     def __init__(self) -> None:
         super().__init__()
-        # requests takes long to merge these with those of a request.
+        # To merge these with those of a request takes long; requests leaves it out if there are
+        # none, which its type does not know.  keystoneauth1 sends the headers that matter.
         self.headers = self.params = None  # type: ignore[assignment]
         self._settings: dict[Any, Any] = {}
 

@@ -22,8 +22,9 @@ from ironic_virt.compute.db import types
 _UUID = sa.String(36)
 _NAME = sa.String(255)
 _DIGEST = sa.String(32)
-# For whoever creates the tables, since with them SQLAlchemy imports MySQL's dialect.
 # Names compare to the letter, as on the other databases, and may hold any letter.
+# The first revision adds these when it creates a table.  A table that is defined with them
+# makes SQLAlchemy import MySQL's dialect, which costs each command time.
 MYSQL = {
     "mysql_engine": "InnoDB",
     "mysql_charset": "utf8mb4",
