@@ -14,11 +14,10 @@ import gc
 import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
-
-from cliff import command
+from typing import TYPE_CHECKING
 
 from ironic_virt import exceptions
+from ironic_virt.cmd.commands import Command, Row, argument
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -32,17 +31,16 @@ DEFAULT_FILE = "/etc/ironic-virt/ironic-virt.conf"
 _PACKAGES = frozenset({"alembic", "oslo_db", "sqlalchemy"})
 
 
-def add_option(parser: argparse.ArgumentParser, default: Any) -> None:
-    """Add ``--config-file``, which may stand before and behind a command."""
-    parser.add_argument(
-        "--config-file",
-        action="append",
-        dest="config_files",
-        default=default,
-        metavar="FILE",
-        help=f"Read this ini file; of several, the last one counts (env: {ENVIRONMENT};"
-        f" default: {DEFAULT_FILE} if it exists, or else an embedded database).",
-    )
+CONFIG_FILE = argument(
+    "--config-file",
+    action="append",
+    dest="config_files",
+    default=[],
+    metavar="FILE",
+    help=f"Read this ini file; of several, the last one counts (env: {ENVIRONMENT};"
+    f" default: {DEFAULT_FILE} if it exists, or else an embedded database).",
+)
+"""Stands before and behind a command."""
 
 
 def config_files(
@@ -67,25 +65,10 @@ def config_files(
     return files
 
 
-class Configured(command.Command):
+class Configured(Command):
     """A command that uses the records."""
 
-    def get_epilog(self) -> str:
-        """Nothing: cliff would read the lists of files of all packages, to name this one's."""
-        return ""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        add_option(parser, default=[])
-        self._parser = parser
-        return parser
-
-    def refuse(self, message: str) -> NoReturn:
-        """End because of what stands on the command line, before anything is done."""
-        self._parser.error(message)
-        raise AssertionError("a parser's error ends the run")
+    takes: Sequence[Row] = (CONFIG_FILE,)
 
     @contextlib.contextmanager
     def records(self, parsed_args: argparse.Namespace) -> Iterator[Database]:

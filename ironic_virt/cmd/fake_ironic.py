@@ -46,12 +46,6 @@ def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:
     return convert
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError(f"{text!r} is not a number of things")
-    return int(text)
-
-
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise ValueError(f"{text!r} is not a port from 0 to 65535")
@@ -95,18 +89,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     where.add_argument(
         "--threads",
-        type=_argument(_count),
+        type=arguments.positive,
         default=16,
         metavar="N",
         help="requests answered at a time (default: %(default)s)",
     )
     nodes = parser.add_argument_group("its nodes")
     nodes.add_argument(
-        "--nodes", type=_argument(_count), default=10, metavar="N", help="how many (default: 10)"
+        "--nodes", type=arguments.count, default=10, metavar="N", help="how many (default: 10)"
     )
     nodes.add_argument(
         "--shards",
-        type=_argument(_count),
+        type=arguments.count,
         default=0,
         metavar="K",
         help="spread them over the shards shard-1 to shard-K (default: no shards)",
@@ -131,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     nodes.add_argument(
         "--ports",
-        type=_argument(_count),
+        type=arguments.count,
         default=1,
         metavar="N",
         help="network ports of each (default: 1)",
@@ -170,7 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     behaviour.add_argument(
         "--seed",
-        type=_argument(_count),
+        type=arguments.count,
         default=0,
         metavar="N",
         help="the same seed gives the same uuids and durations (default: 0)",
@@ -261,8 +255,6 @@ def _run(argv: Sequence[str] | None) -> int:
     args = parser.parse_args(argv)
     if args.min_version > args.max_version:
         parser.error("argument --min-version: it is above --max-version")
-    if args.threads < 1:
-        parser.error("argument --threads: at least 1")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -14,12 +14,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from importlib import util
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from cliff import lister
 
 from ironic_virt import exceptions
 from ironic_virt.cmd import output, shell
+from ironic_virt.cmd.commands import Row, argument
 from ironic_virt.exit_codes import FleetExitCode
 
 if TYPE_CHECKING:
@@ -92,20 +93,16 @@ class Progress:
 class FleetCommand(output.Columns, lister.Lister):
     """A command that reads a deployment and prints a table."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        self._parser = parser
-        parser.add_argument(
+    takes: Sequence[Row] = (
+        argument(
             "--cell",
             action="append",
             dest="cells",
             default=[],
             metavar="<name>",
             help="Only this cell, by name or UUID; as often as wanted (default: all).",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--service-conf",
             action="append",
             dest="service_files",
@@ -113,18 +110,8 @@ class FleetCommand(output.Columns, lister.Lister):
             metavar="<host>=<file>",
             help="A configuration file of the nova-compute of a host, for its [ironic] options; "
             "for each host, and several in the order in which the service reads them.",
-        )
-        return parser
-
-    def refuse(self, message: str) -> NoReturn:
-        """End because of what stands on the command line, before anything is done."""
-        self._parser.error(message)
-        raise AssertionError("a parser's error ends the run")
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run it; the exit code is what the command has set."""
-        self.code = 0
-        return super().run(parsed_args) or self.code
+        ),
+    )
 
     @functools.cached_property
     def conf(self) -> cfg.ConfigOpts:

@@ -9,9 +9,11 @@ import collections
 import contextlib
 import pathlib
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt.cmd import arguments, output
+from ironic_virt.cmd.commands import Row, argument
 from ironic_virt.cmd.fleet import FleetCommand
 from ironic_virt.exit_codes import FleetExitCode
 
@@ -20,9 +22,17 @@ if TYPE_CHECKING:
 
     from ironic_virt.fleet.plans.apply import Report
     from ironic_virt.fleet.plans.journal import Journal
-    from ironic_virt.fleet.plans.plan import Change, Plan
+    from ironic_virt.fleet.plans.plan import Plan
 
-_COLUMNS = ("Node", "Outcome", "Shard", "From", "To", "Server", "Reason")
+_COLUMNS: output.Cells = {
+    "Node": attrgetter("change.node"),
+    "Outcome": attrgetter("outcome.value"),
+    "Shard": lambda report: report.change.shard[1],
+    "From": lambda report: report.change.host[0],
+    "To": lambda report: report.change.host[1],
+    "Server": attrgetter("change.server"),
+    "Reason": attrgetter("reason"),
+}
 
 
 class _Carried(FleetCommand):
@@ -30,32 +40,27 @@ class _Carried(FleetCommand):
 
     is_undo = False
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """See :class:`output.Columns`."""
-        return _COLUMNS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("plan", metavar="<plan>", type=pathlib.Path, help="The plan's file.")
-        parser.add_argument(
+    columns = _COLUMNS
+    takes: Sequence[Row] = (
+        argument("plan", metavar="<plan>", type=pathlib.Path, help="The plan's file."),
+        argument(
             "--dry-run",
             action="store_true",
             help="Look at everything, say what would be done, and change nothing.",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--limit",
             metavar="<number>",
             type=arguments.positive,
             help="Change at most so many nodes.",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--all",
             action="store_true",
             dest="shows_all",
             help="Show the nodes, too, that are as they should be.",
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Carry it out."""
@@ -69,7 +74,7 @@ class _Carried(FleetCommand):
         self._sum_up(reports)
         self.after(reports, parsed_args)
         return output.table(
-            _COLUMNS, (_row(one) for one in reports if parsed_args.shows_all or _is_news(one))
+            _COLUMNS, (one for one in reports if parsed_args.shows_all or _is_news(one))
         )
 
     def chosen(self, plan: Plan, journal: Journal | None, parsed_args: argparse.Namespace) -> Plan:
@@ -144,16 +149,14 @@ class Apply(_Carried):
     Exit codes: 0 the plan is carried out, 1 something failed, 2 some nodes wait or were refused.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    takes = (
+        argument(
             "--canary",
             metavar="<number>",
             type=arguments.positive,
             help="Change so many nodes of one service only, and check them afterwards.",
-        )
-        return parser
+        ),
+    )
 
     def chosen(self, plan: Plan, journal: Journal | None, parsed_args: argparse.Namespace) -> Plan:
         """All of it, or the canary's nodes."""
@@ -211,11 +214,3 @@ def _is_news(report: Report) -> bool:
     from ironic_virt.fleet.plans.apply import Outcome
 
     return report.outcome is not Outcome.ALREADY
-
-
-def _row(report: Report) -> tuple[Any, ...]:
-    change: Change = report.change
-    return (
-        *(change.node, report.outcome.value, change.shard[1]),
-        *(change.host[0], change.host[1], change.server, report.reason),
-    )

@@ -7,10 +7,12 @@ from __future__ import annotations
 import argparse
 import collections
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exceptions
 from ironic_virt.cmd import output
+from ironic_virt.cmd.commands import argument
 from ironic_virt.cmd.fleet import FleetCommand
 from ironic_virt.exit_codes import FleetExitCode
 
@@ -18,8 +20,14 @@ if TYPE_CHECKING:
     from ironic_virt.fleet.deployment import Deployment
     from ironic_virt.fleet.findings import Finding
 
-_COLUMNS = ("Severity", "Code", "Object", "Finding", "Mend")
-_FIX_COLUMNS = ("Code", "Object", "Finding", "Outcome")
+_COLUMNS: output.Cells = {
+    "Severity": attrgetter("kind.severity.value"),
+    "Code": attrgetter("kind.code"),
+    "Object": attrgetter("about"),
+    "Finding": attrgetter("words"),
+    "Mend": attrgetter("mend"),
+}
+_FIX_COLUMNS = output.in_order("Code", "Object", "Finding", "Outcome")
 
 
 class Check(FleetCommand):
@@ -39,32 +47,30 @@ class Check(FleetCommand):
     Exit codes: 0 nothing was found, 1 it could not be checked or mended, 2 something was found.
     """
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """See :class:`output.Columns`."""
-        return _FIX_COLUMNS if parsed_args.fix else _COLUMNS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    takes = (
+        argument(
             "--code",
             action="append",
             dest="codes",
             default=[],
             metavar="<code>",
             help="Look for this kind of finding only; as often as wanted.",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--fix",
             metavar="<code>",
             help="Mend findings of this kind; without --apply, only say what would be done.",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--apply",
             action="store_true",
             help="With --fix: do it.",
-        )
-        return parser
+        ),
+    )
+
+    def columns_of(self, parsed_args: argparse.Namespace) -> output.Cells:
+        """See :class:`output.Columns`."""
+        return _FIX_COLUMNS if parsed_args.fix else _COLUMNS
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Check, and mend what was asked for."""
@@ -95,7 +101,7 @@ class Check(FleetCommand):
             return output.table(_FIX_COLUMNS, rows)
         self._sum_up(deployment, found)
         self.code = FleetExitCode.FOUND if found else 0
-        return output.table(_COLUMNS, (_row(one) for one in found))
+        return output.table(_COLUMNS, found)
 
     def _mended(self, finding: Finding, conf: Any, *, apply: bool) -> tuple[str, str, str, str]:
         row = (finding.kind.code, finding.about, finding.words)
@@ -132,8 +138,3 @@ class Check(FleetCommand):
             f"{len(deployment.live_servers):,} servers, {len(deployment.services):,} services: "
             f"found {said}"
         )
-
-
-def _row(finding: Finding) -> tuple[str, ...]:
-    kind = finding.kind
-    return (kind.severity.value, kind.code, finding.about, finding.words, finding.mend)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt.cmd import arguments, output
+from ironic_virt.cmd.commands import Row, argument, one_of
 from ironic_virt.cmd.fleet import FleetCommand
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ironic_virt.fleet.deployment import Deployment
     from ironic_virt.fleet.plans.plan import Plan
 
-_COLUMNS = (
+_COLUMNS = output.in_order(
     *("Service", "Shard", "Resource Class", "Conductor Group", "Before", "After"),
     *("Moving In", "Moving Out", "With Servers"),
 )
@@ -27,21 +28,16 @@ _COLUMNS = (
 class _PlanCommand(FleetCommand):
     """A command that makes a plan, and changes nothing."""
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """See :class:`output.Columns`."""
-        return _COLUMNS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    columns = _COLUMNS
+    takes: Sequence[Row] = (
+        argument(
             "--output",
             metavar="<file>",
             type=pathlib.Path,
             default=pathlib.Path("plan.yaml"),
             help="Write the plan to this file, which must not exist (default: plan.yaml).",
-        )
-        return parser
+        ),
+    )
 
     def plan(self, deployment: Deployment, parsed_args: argparse.Namespace) -> Plan:
         """Make the plan."""
@@ -77,42 +73,41 @@ class Shards(_PlanCommand):
     Exit codes: 0 the plan is written, 1 it could not be made.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--strategy", choices=["keep", "balance"], default="keep")
-        which = parser.add_mutually_exclusive_group()
-        which.add_argument(
-            "--service",
-            action="append",
-            dest="services",
-            default=[],
-            metavar="<host>",
-            type=arguments.name,
-            help="For balance: a service that is to have nodes; as often as wanted (default: "
-            "those that have some).",
-        )
-        which.add_argument(
-            "--services",
-            dest="number",
-            metavar="<number>",
-            type=arguments.positive,
-            help="For balance: so many services, those that have most nodes first.",
-        )
-        parser.add_argument(
+    takes = (
+        argument("--strategy", choices=["keep", "balance"], default="keep"),
+        one_of(
+            argument(
+                "--service",
+                action="append",
+                dest="services",
+                default=[],
+                metavar="<host>",
+                type=arguments.name,
+                help="For balance: a service that is to have nodes; as often as wanted (default: "
+                "those that have some).",
+            ),
+            argument(
+                "--services",
+                dest="number",
+                metavar="<number>",
+                type=arguments.positive,
+                help="For balance: so many services, those that have most nodes first.",
+            ),
+        ),
+        argument(
             "--weight",
             action=arguments.KeyValue,
             default={},
             dest="weights",
             metavar="<class>=<number>",
             help="For balance: how much a node of a resource class counts (default: 1).",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--keep-groups",
             action="store_true",
             help="For balance: leave all nodes of a conductor group with one service.",
-        )
-        return parser
+        ),
+    )
 
     def plan(self, deployment: Deployment, parsed_args: argparse.Namespace) -> Plan:
         """Make the plan."""
@@ -151,7 +146,24 @@ class Shards(_PlanCommand):
         return ranked if number is None else known[:number]
 
 
-class Drain(_PlanCommand):
+class _OfService(_PlanCommand):
+    """A plan for one service.
+
+    :cvar strategy: a function of :mod:`ironic_virt.fleet.plans.strategies`.
+    """
+
+    strategy: str
+    takes = (argument("service", metavar="<host>", type=arguments.name),)
+
+    def plan(self, deployment: Deployment, parsed_args: argparse.Namespace) -> Plan:
+        """Make the plan."""
+        from ironic_virt.fleet.plans import strategies
+
+        made: Plan = getattr(strategies, self.strategy)(deployment, parsed_args.service)
+        return made
+
+
+class Drain(_OfService):
     """Plan to give all nodes of a service to the others, and change nothing.
 
       ironic-virt-fleet plan drain compute-a
@@ -159,20 +171,10 @@ class Drain(_PlanCommand):
     Exit codes: 0 the plan is written, 1 it could not be made.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("service", metavar="<host>", type=arguments.name)
-        return parser
-
-    def plan(self, deployment: Deployment, parsed_args: argparse.Namespace) -> Plan:
-        """Make the plan."""
-        from ironic_virt.fleet.plans import strategies
-
-        return strategies.drain(deployment, parsed_args.service)
+    strategy = "drain"
 
 
-class Add(_PlanCommand):
+class Add(_OfService):
     """Plan to give a new service its part of the nodes, and change nothing.
 
     Start it first, with a shard of its own that has no nodes yet.
@@ -182,14 +184,4 @@ class Add(_PlanCommand):
     Exit codes: 0 the plan is written, 1 it could not be made.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("service", metavar="<host>", type=arguments.name)
-        return parser
-
-    def plan(self, deployment: Deployment, parsed_args: argparse.Namespace) -> Plan:
-        """Make the plan."""
-        from ironic_virt.fleet.plans import strategies
-
-        return strategies.add(deployment, parsed_args.service)
+    strategy = "add"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt.cmd import output
+from ironic_virt.cmd.commands import Row, argument
 from ironic_virt.cmd.fleet import FleetCommand
 from ironic_virt.exit_codes import FleetExitCode
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ironic_virt.fleet.pools.conversion import Conversion
     from ironic_virt.fleet.pools.convert import Report
 
-_COLUMNS = ("Host", "Server", "Outcome", "Node", "From", "To", "Reason")
+_COLUMNS = output.in_order("Host", "Server", "Outcome", "Node", "From", "To", "Reason")
 
 
 class _Converted(FleetCommand):
@@ -26,22 +27,15 @@ class _Converted(FleetCommand):
     direction = ""
     then = ""
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """See :class:`output.Columns`."""
-        return _COLUMNS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "hosts", metavar="<host>", nargs="+", help="The host of a nova-compute service."
-        )
-        parser.add_argument(
+    columns = _COLUMNS
+    takes: Sequence[Row] = (
+        argument("hosts", metavar="<host>", nargs="+", help="The host of a nova-compute service."),
+        argument(
             "--dry-run",
             action="store_true",
             help="Look at everything, say what would be done, and change nothing.",
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Convert one service after the other."""

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exceptions
 from ironic_virt.cmd import arguments, output
+from ironic_virt.cmd.commands import argument
 from ironic_virt.cmd.fleet import FleetCommand
 from ironic_virt.exit_codes import FleetExitCode
 
 if TYPE_CHECKING:
     from ironic_virt.fleet.shadow import Difference, Side
 
-_COLUMNS = ("What", "Count", "Example", "In-Tree", "Ours", "Explained By")
+_COLUMNS = output.in_order("What", "Count", "Example", "In-Tree", "Ours", "Explained By")
 
 
 class Shadow(FleetCommand):
@@ -32,20 +33,15 @@ class Shadow(FleetCommand):
     Exit codes: 0 no difference is unexplained, 1 it could not be done, 2 some are.
     """
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """See :class:`output.Columns`."""
-        return _COLUMNS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    columns = _COLUMNS
+    takes = (
+        argument(
             "--host",
             metavar="<host>",
             type=arguments.name,
             help="The service whose nodes are asked for (default: [DEFAULT] host).",
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Ask both, and compare."""

@@ -8,41 +8,44 @@ import argparse
 
 from ironic_virt import virt
 from ironic_virt.cmd import arguments
+from ironic_virt.cmd.commands import Row, argument, group
 from ironic_virt.compute import images
 
 
-def add_options(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    """Add them.
+def options(default: str | None = None) -> Row:
+    """The arguments.
 
     :param default: what it is without ``--image``; ``None``: ``--image`` is required.
     """
-    image = parser.add_argument_group("the image")
-    image.add_argument(
-        "--image",
-        required=default is None,
-        metavar="<image>",
-        help="An http(s)://, file:/// or oci:// URL, or the id of an image in Glance"
-        + (f" (default: {default})." if default else "."),
-    )
-    image.add_argument(
-        "--image-checksum",
-        metavar="<checksum>",
-        help="MD5, SHA-256 or SHA-512 in hex, or the URL of a file of such digests;"
-        " needed for http(s).",
-    )
-    image.add_argument(
-        "--image-format",
-        metavar="<format>",
-        help="The image's format, raw or qcow2 for example (default: Ironic finds out).",
-    )
-    image.add_argument(
-        "--image-property",
-        action=arguments.KeyValue,
-        default={},
-        dest="image_properties",
-        metavar="<key=value>",
-        help="A property of the image; kernel_id and ramdisk_id make it a partition image"
-        " (may be repeated).",
+    return group(
+        "the image",
+        argument(
+            "--image",
+            required=default is None,
+            metavar="<image>",
+            help="An http(s)://, file:/// or oci:// URL, or the id of an image in Glance"
+            + (f" (default: {default})." if default else "."),
+        ),
+        argument(
+            "--image-checksum",
+            metavar="<checksum>",
+            help="MD5, SHA-256 or SHA-512 in hex, or the URL of a file of such digests;"
+            " needed for http(s).",
+        ),
+        argument(
+            "--image-format",
+            metavar="<format>",
+            help="The image's format, raw or qcow2 for example (default: Ironic finds out).",
+        ),
+        argument(
+            "--image-property",
+            action=arguments.KeyValue,
+            default={},
+            dest="image_properties",
+            metavar="<key=value>",
+            help="A property of the image; kernel_id and ramdisk_id make it a partition image"
+            " (may be repeated).",
+        ),
     )
 
 

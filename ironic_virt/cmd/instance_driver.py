@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ironic_virt.cmd import output
+from ironic_virt.cmd.commands import SERVER, Row
 
 if TYPE_CHECKING:
     from oslo_config import cfg
 
     from ironic_virt import virt
+    from ironic_virt.baremetal.client import IronicClient
     from ironic_virt.compute.db import Database
     from ironic_virt.compute.db.records import Instance
 
@@ -28,11 +30,7 @@ if TYPE_CHECKING:
 class AskIronic(output.ShowOne):
     """A command that shows what Ironic says of a server."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("server", metavar="<server>", help="Its name or ID.")
-        return parser
+    takes: Sequence[Row] = (SERVER,)
 
     @contextlib.contextmanager
     def instance(
@@ -79,3 +77,13 @@ def driver_of(conf: cfg.ConfigOpts, database: Database, host: str) -> Iterator[v
         yield driver
     finally:
         driver.cleanup_host()
+
+
+def ironic(conf: cfg.ConfigOpts) -> IronicClient:
+    """The Ironic of the options; those of ``[ironic]`` are registered here."""
+    from ironic_virt import conf as options
+    from ironic_virt.baremetal.client import IronicClient
+
+    options.register_opts(conf)
+    options.check(conf)
+    return IronicClient.from_conf(conf)

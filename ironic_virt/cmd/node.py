@@ -9,10 +9,12 @@ not asked.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ironic_virt.cmd import arguments, output
+from ironic_virt.cmd import output
+from ironic_virt.cmd.commands import LIMIT, argument
+from ironic_virt.cmd.output import Cells, time_of
 
 POOLS = "ironic-pools"
 """A hypervisor type; to import the records only to know it would take too long."""
@@ -21,21 +23,6 @@ if TYPE_CHECKING:
     from ironic_virt.compute.db.records import ComputeNode, NodePool
 
 STATES = ("available", "claimed", "in use", "pools", "unavailable")
-_COLUMNS = ("UUID", "State", "Instance UUID", "Resource Class", "Host")
-_LONG_COLUMNS = (
-    *(*_COLUMNS, "VCPUs", "Memory MB", "Local GB", "CPU Arch"),
-    *("Traits", "Capabilities", "Updated At"),
-)
-_POOL_COLUMNS = ("Name", "Resource Class", "Total", "Used", "Reserved", "Free", "Host")
-_LONG_POOL_COLUMNS = (
-    *(*_POOL_COLUMNS, "VCPUs", "Memory MB", "Local GB", "CPU Arch"),
-    *("Traits", "Capabilities", "Updated At"),
-)
-_SHOW_COLUMNS = (
-    *("available", "capabilities", "cpu_arch", "created_at", "host", "hypervisor_type"),
-    *("in_use", "instance_uuid", "local_gb", "memory_mb", "resource_class", "state"),
-    *("traits", "updated_at", "uuid", "vcpus"),
-)
 
 
 def state(node: ComputeNode) -> str:
@@ -52,6 +39,61 @@ def state(node: ComputeNode) -> str:
     return "available" if node.available else "unavailable"
 
 
+def _traits(node: ComputeNode | NodePool) -> output.Json:
+    return output.Json(sorted(node.traits))
+
+
+def _capabilities(node: ComputeNode | NodePool) -> output.Json:
+    # The architecture is among them for schedulers; here it has a place of its own.
+    return output.Json({name: value for name, value in node.stats.items() if name != "cpu_arch"})
+
+
+_COLUMNS: Cells = {
+    "UUID": attrgetter("uuid"),
+    "State": state,
+    "Instance UUID": attrgetter("instance_uuid"),
+    "Resource Class": attrgetter("resource_class"),
+    "Host": attrgetter("host"),
+}
+_POOL_COLUMNS: Cells = {
+    "Name": attrgetter("name"),
+    "Resource Class": attrgetter("resource_class"),
+    "Total": attrgetter("total"),
+    "Used": attrgetter("used"),
+    "Reserved": attrgetter("reserved"),
+    "Free": attrgetter("free"),
+    "Host": attrgetter("host"),
+}
+_MORE_COLUMNS: Cells = {
+    "VCPUs": attrgetter("vcpus"),
+    "Memory MB": attrgetter("memory_mb"),
+    "Local GB": attrgetter("local_gb"),
+    "CPU Arch": attrgetter("cpu_arch"),
+    "Traits": _traits,
+    "Capabilities": _capabilities,
+    "Updated At": time_of("updated_at"),
+}
+_LONG_COLUMNS: Cells = {**_COLUMNS, **_MORE_COLUMNS}
+_SHOW_COLUMNS: Cells = {
+    "available": attrgetter("available"),
+    "capabilities": _capabilities,
+    "cpu_arch": attrgetter("cpu_arch"),
+    "created_at": time_of("created_at"),
+    "host": attrgetter("host"),
+    "hypervisor_type": attrgetter("hypervisor_type"),
+    "in_use": attrgetter("in_use"),
+    "instance_uuid": attrgetter("instance_uuid"),
+    "local_gb": attrgetter("local_gb"),
+    "memory_mb": attrgetter("memory_mb"),
+    "resource_class": attrgetter("resource_class"),
+    "state": state,
+    "traits": _traits,
+    "updated_at": time_of("updated_at"),
+    "uuid": attrgetter("uuid"),
+    "vcpus": attrgetter("vcpus"),
+}
+
+
 class List(output.Lister):
     """List nodes, or with --pools, pools of them.
 
@@ -59,35 +101,30 @@ class List(output.Lister):
     'pools', and those that still have a server from before.
     """
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """See :class:`output.Lister`."""
-        if parsed_args.pools:
-            return _LONG_POOL_COLUMNS if parsed_args.long else _POOL_COLUMNS
-        return _LONG_COLUMNS if parsed_args.long else _COLUMNS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--host", metavar="<host>", help="Only those of this compute service.")
-        parser.add_argument(
-            "--resource-class", metavar="<class>", help="Only those of this resource class."
-        )
-        parser.add_argument(
+    columns = _COLUMNS
+    long_columns = _LONG_COLUMNS
+    takes = (
+        argument("--host", metavar="<host>", help="Only those of this compute service."),
+        argument("--resource-class", metavar="<class>", help="Only those of this resource class."),
+        argument(
             "--state", choices=STATES, metavar="<state>", help=f"Only these: {', '.join(STATES)}."
-        )
-        parser.add_argument(
-            "--limit", type=arguments.positive, metavar="<count>", help="So many at most."
-        )
-        parser.add_argument(
+        ),
+        LIMIT,
+        argument(
             "--marker", metavar="<uuid>", help="Those behind this one; with --limit, a page."
-        )
-        parser.add_argument("--long", action="store_true", help="Show more of each.")
-        parser.add_argument(
+        ),
+        argument(
             "--pools",
             action="store_true",
             help="List the pools instead: the kinds of nodes of which Ironic picks one.",
-        )
-        return parser
+        ),
+    )
+
+    def columns_of(self, parsed_args: argparse.Namespace) -> Cells:
+        """See :class:`output.Columns`."""
+        if parsed_args.pools:
+            return {**_POOL_COLUMNS, **(_MORE_COLUMNS if parsed_args.long else {})}
+        return super().columns_of(parsed_args)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """See :class:`cliff.command.Command`."""
@@ -112,9 +149,7 @@ class List(output.Lister):
             if parsed_args.resource_class in (None, node.resource_class)
             and parsed_args.state in (None, state(node))
         ]
-        columns = self.columns(parsed_args)
-        rows = (_row(node)[: len(columns)] for node in wanted[: parsed_args.limit])
-        return output.table(columns, rows)
+        return output.table(self.columns_of(parsed_args), wanted[: parsed_args.limit])
 
     def _pools(self, parsed_args: argparse.Namespace) -> Any:
         with self.records(parsed_args) as database:
@@ -125,58 +160,16 @@ class List(output.Lister):
             if parsed_args.resource_class in (None, pool.resource_class)
             and (parsed_args.marker is None or pool.name > parsed_args.marker)
         ]
-        columns = self.columns(parsed_args)
-        rows = (_pool_row(pool)[: len(columns)] for pool in wanted[: parsed_args.limit])
-        return output.table(columns, rows)
+        return output.table(self.columns_of(parsed_args), wanted[: parsed_args.limit])
 
 
 class Show(output.ShowOne):
     """Show a node."""
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """See :class:`output.ShowOne`."""
-        return _SHOW_COLUMNS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("node", metavar="<uuid>", help="Its UUID in Ironic.")
-        return parser
+    columns = _SHOW_COLUMNS
+    takes = (argument("node", metavar="<uuid>", help="Its UUID in Ironic."),)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Show a node."""
         with self.records(parsed_args) as database:
-            node = database.compute_nodes.get(parsed_args.node)
-        values = (
-            *(node.available, output.Json(_capabilities(node)), node.cpu_arch),
-            *(output.when(node.created_at), node.host, node.hypervisor_type),
-            *(node.in_use, node.instance_uuid, node.local_gb, node.memory_mb),
-            *(node.resource_class, state(node), output.Json(sorted(node.traits))),
-            *(output.when(node.updated_at), node.uuid, node.vcpus),
-        )
-        return output.one(dict(zip(_SHOW_COLUMNS, values, strict=True)))
-
-
-def _row(node: ComputeNode) -> tuple[Any, ...]:
-    return (
-        *(node.uuid, state(node), node.instance_uuid, node.resource_class, node.host),
-        *(node.vcpus, node.memory_mb, node.local_gb, node.cpu_arch),
-        output.Json(sorted(node.traits)),
-        output.Json(_capabilities(node)),
-        output.when(node.updated_at),
-    )
-
-
-def _pool_row(pool: NodePool) -> tuple[Any, ...]:
-    return (
-        *(pool.name, pool.resource_class, pool.total, pool.used, pool.reserved),
-        *(pool.free, pool.host, pool.vcpus, pool.memory_mb, pool.local_gb, pool.cpu_arch),
-        output.Json(sorted(pool.traits)),
-        output.Json(_capabilities(pool)),
-        output.when(pool.updated_at),
-    )
-
-
-def _capabilities(node: ComputeNode | NodePool) -> dict[str, str]:
-    # The architecture is among them for schedulers; here it has a place of its own.
-    return {name: value for name, value in node.stats.items() if name != "cpu_arch"}
+            return output.one(_SHOW_COLUMNS, database.compute_nodes.get(parsed_args.node))

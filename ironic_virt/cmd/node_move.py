@@ -7,18 +7,26 @@ from __future__ import annotations
 import argparse
 import collections
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exceptions
 from ironic_virt.cmd import arguments, output
+from ironic_virt.cmd.commands import argument
+from ironic_virt.cmd.instance_driver import ironic
 
 if TYPE_CHECKING:
-    from oslo_config import cfg
-
-    from ironic_virt.baremetal.client import IronicClient
     from ironic_virt.compute.moving import Mover, Report
 
-_COLUMNS = ("Node", "Outcome", "From", "To", "Instance", "Guard", "Reason")
+_COLUMNS: output.Cells = {
+    "Node": attrgetter("node"),
+    "Outcome": attrgetter("outcome.value"),
+    "From": attrgetter("source"),
+    "To": attrgetter("destination"),
+    "Instance": attrgetter("instance"),
+    "Guard": attrgetter("guard"),
+    "Reason": attrgetter("reason"),
+}
 
 
 class Move(output.Lister):
@@ -32,56 +40,51 @@ class Move(output.Lister):
     command line is wrong.
     """
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """See :class:`output.Lister`."""
-        return _COLUMNS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    columns = _COLUMNS
+    takes = (
+        argument(
             "nodes",
             metavar="<node-uuid>",
             nargs="*",
             type=arguments.node_uuid,
             help="The UUID of a node in Ironic; or several.",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--shard",
             metavar="<key>",
             type=arguments.name,
             help="All nodes that Ironic has in this shard.",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--from-service",
             metavar="<host>",
             type=arguments.name,
             help="All nodes that this compute service has in the records.",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--service",
             metavar="<host>",
             required=True,
             type=arguments.name,
             help="The compute service that gets them; it must be up.",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--dry-run",
             action="store_true",
             help="Check everything, say what would be done, and change nothing.",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--force",
             action="store_true",
             help="Also from a service that is forced down and has reported just now: its host is "
             "fenced.",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--without-ironic",
             action="store_true",
             help="Don't ask Ironic whether the records are right: for when it can't be reached.",
-        )
-        return parser
+        ),
+    )
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """See :class:`cliff.command.Command`."""
@@ -90,15 +93,14 @@ class Move(output.Lister):
             self.refuse("which nodes? name their UUIDs, or --shard, or --from-service")
         if parsed_args.shard is not None and parsed_args.without_ironic:
             self.refuse("argument --without-ironic: only Ironic knows the nodes of a --shard")
-        self._code = 0
-        return super().run(parsed_args) or self._code
+        return super().run(parsed_args)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Move nodes."""
         with self.configured(parsed_args) as (conf, database):
             from ironic_virt.compute.moving import Mover
 
-            client = None if parsed_args.without_ironic else _client(conf)
+            client = None if parsed_args.without_ironic else ironic(conf)
             mover = Mover(
                 *(database, client, parsed_args.service),
                 dry_run=parsed_args.dry_run,
@@ -109,7 +111,7 @@ class Move(output.Lister):
             if parsed_args.shard is not None:
                 nodes = mover.nodes_of_shard(parsed_args.shard)
                 if not nodes:
-                    self._fail(f"Ironic has no nodes in shard {parsed_args.shard!r}")
+                    self.fail(f"Ironic has no nodes in shard {parsed_args.shard!r}")
             if parsed_args.from_service is not None:
                 nodes = list(mover.nodes_of_service(parsed_args.from_service))
             reports = self._move_all(mover, nodes)
@@ -119,9 +121,9 @@ class Move(output.Lister):
             if not report.is_good and not (parsed_args.shard is not None and report.needs_no_move)
         ]
         if unmoved:
-            self._code = 1
+            self.code = 1
         self._sum_up(reports)
-        return output.table(_COLUMNS, (_row(report) for report in reports))
+        return output.table(_COLUMNS, reports)
 
     def _move_all(self, mover: Mover, nodes: Sequence[str]) -> list[Report]:
         reports: list[Report] = []
@@ -129,7 +131,7 @@ class Move(output.Lister):
             for batch in mover.move(nodes):
                 reports += batch
         except exceptions.IronicVirtError as error:
-            self._fail(
+            self.fail(
                 f"Stopped, {len(reports)} of {len(nodes)} were done: {error}. Start the command "
                 "again to go on"
             )
@@ -142,10 +144,6 @@ class Move(output.Lister):
             raise
         return reports
 
-    def _fail(self, message: str) -> None:
-        self.app.LOG.error("%s", message)
-        self._code = 1
-
     def _sum_up(self, reports: Sequence[Report]) -> None:
         """One line for people."""
         if self.app.options.verbose_level == 0 or not reports:
@@ -153,19 +151,3 @@ class Move(output.Lister):
         counts = collections.Counter(report.outcome.value for report in reports)
         said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
         self.app.stderr.write(f"{len(reports)} nodes: {said}\n")
-
-
-def _client(conf: cfg.ConfigOpts) -> IronicClient:
-    from ironic_virt import conf as options
-    from ironic_virt.baremetal.client import IronicClient
-
-    options.register_opts(conf)
-    options.check(conf)
-    return IronicClient.from_conf(conf)
-
-
-def _row(report: Report) -> tuple[Any, ...]:
-    return (
-        *(report.node, report.outcome.value, report.source, report.destination),
-        *(report.instance, report.guard, report.reason),
-    )

@@ -10,28 +10,49 @@ from __future__ import annotations
 
 import argparse
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from cliff import columns, command, lister, show
+from cliff import columns, lister, show
 
+from ironic_virt.cmd.commands import Command
 from ironic_virt.cmd.configured import Configured
 
+Cells = Mapping[str, Callable[[Any], Any]]
+"""By the name of a column, what stands in it for a thing."""
 
-class Columns(command.Command):
-    """A command that says beforehand which columns it has."""
 
-    def refuse(self, message: str) -> NoReturn:
-        """End because of what stands on the command line."""
-        raise NotImplementedError
+def in_order(*names: str) -> Cells:
+    """Return columns of things that are sequences of their cells."""
+    return {name: operator.itemgetter(number) for number, name in enumerate(names)}
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """Its columns."""
-        raise NotImplementedError
+
+class Columns(Command):
+    """A command that says beforehand which columns it has.
+
+    :cvar long_columns: those for ``--long``, if it has that.
+    """
+
+    columns: ClassVar[Cells] = {}
+    long_columns: ClassVar[Cells | None] = None
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of this command's arguments."""
+        parser = super().get_parser(prog_name)
+        if self.long_columns is not None:
+            parser.add_argument("--long", action="store_true", help="Show more of each.")
+        return parser
+
+    def columns_of(self, parsed_args: argparse.Namespace) -> Cells:
+        """The columns of this run."""
+        if self.long_columns is not None and parsed_args.long:
+            return self.long_columns
+        return self.columns
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """See :class:`cliff.command.Command`."""
-        known = self.columns(parsed_args)
+        known = self.columns_of(parsed_args)
         short = {_normal(name) for name in known}
         for option, dest in (("--column", "columns"), ("--sort-column", "sort_columns")):
             for name in getattr(parsed_args, dest, ()):
@@ -88,11 +109,16 @@ def when(time: datetime.datetime | None) -> str | None:
     return time.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:
+def time_of(name: str) -> Callable[[Any], str | None]:
+    """The cell of a thing's attribute that is a time."""
+    return lambda thing: when(getattr(thing, name))
+
+
+def table(columns: Cells, things: Iterable[Any]) -> Any:
     """What a lister returns."""
-    return tuple(columns), [tuple(row) for row in rows]
+    return tuple(columns), [tuple(cell(thing) for cell in columns.values()) for thing in things]
 
 
-def one(fields: Mapping[str, Any]) -> Any:
+def one(columns: Cells, thing: Any) -> Any:
     """What a command that shows one thing returns."""
-    return tuple(fields), tuple(fields.values())
+    return tuple(columns), tuple(cell(thing) for cell in columns.values())

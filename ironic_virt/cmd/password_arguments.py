@@ -11,25 +11,24 @@ from collections.abc import Callable
 from typing import TextIO
 
 from ironic_virt.cmd import files
+from ironic_virt.cmd.commands import argument, one_of
 from ironic_virt.compute import passwords
 from ironic_virt.compute.errors import InvalidRequest
 
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add them."""
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
+OPTIONS = one_of(
+    argument(
         "--password",
         metavar="<password>",
         help="The password; all users of this computer can read it off the list of processes"
         " (default: one is made up, and shown).",
-    )
-    which.add_argument("--password-prompt", action="store_true", help="Ask for the password.")
-    which.add_argument(
+    ),
+    argument("--password-prompt", action="store_true", help="Ask for the password."),
+    argument(
         "--password-file",
         metavar="<file>",
         help="Read the password from the first line of this file; '-' is standard input.",
-    )
+    ),
+)
 
 
 def given(

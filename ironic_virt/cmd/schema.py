@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 from ironic_virt.cmd import arguments, output
+from ironic_virt.cmd.commands import argument
 
 _NONE = "none"
 
@@ -21,30 +21,26 @@ class Sync(output.ShowOne):
     SQLite file is made.
     """
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """See :class:`output.ShowOne`."""
-        return ("database", "before", "version")
+    columns = output.in_order("database", "before", "version")
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Do it."""
         with self.unopened(parsed_args) as (_, database):
             before, version = database.sync()
             values = (database.url, before or _NONE, version)
-        return self.columns(parsed_args), values
+        return output.one(self.columns, values)
 
 
 class Version(output.ShowOne):
     """Show which version the database's tables have, and which one is needed."""
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """See :class:`output.ShowOne`."""
-        return ("database", "version", "needed")
+    columns = output.in_order("database", "version", "needed")
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Do it."""
         with self.unopened(parsed_args) as (_, database):
             values = (database.url, database.version() or _NONE, database.needed_version)
-        return self.columns(parsed_args), values
+        return output.one(self.columns, values)
 
 
 class Purge(output.Lister):
@@ -54,33 +50,26 @@ class Purge(output.Lister):
     is interrupted, start it again.
     """
 
-    def get_epilog(self) -> str:
-        """Return examples."""
-        return """\
+    epilog = """\
 examples:
   ironic-virt-manage db purge --before 2026-01-31
   ironic-virt-manage db purge --before 2026-01-31T12:00:00+01:00 -f json
 """
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """See :class:`output.Lister`."""
-        return ("Kind", "Deleted Rows")
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    columns = output.in_order("Kind", "Deleted Rows")
+    takes = (
+        argument(
             "--before",
             required=True,
             type=arguments.time,
             metavar="<time>",
             help="Only what was deleted before this date or time, in ISO 8601; UTC unless it"
             " says otherwise.",
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Do it."""
         with self.records(parsed_args) as database:
             counts = database.purge(parsed_args.before)
-        return output.table(self.columns(parsed_args), counts.items())
+        return output.table(self.columns, counts.items())

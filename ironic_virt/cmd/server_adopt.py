@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ironic_virt import exceptions
 from ironic_virt.cmd import arguments, output, server_view
+from ironic_virt.cmd.commands import argument
+from ironic_virt.cmd.instance_driver import ironic
 
 if TYPE_CHECKING:
     from ironic_virt.compute.db.records import Instance
@@ -23,11 +23,7 @@ class Adopt(output.Lister):
     server's user data, key and properties, so a rebuild has none of them.
     """
 
-    _errors = 0
-
-    def get_epilog(self) -> str:
-        """Return examples."""
-        return """\
+    epilog = """\
 examples:
   ironic-virt server adopt --flavor gold 8c1d6f2e-93b7-4f0a-b1a5-3d9e7f20c468
 
@@ -35,50 +31,33 @@ exit codes:
   0 all are adopted; 1 one is not, and the reason is on standard error; 2 wrong arguments
 """
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """See :class:`output.Lister`."""
-        return server_view.LIST_COLUMNS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    columns = server_view.LIST_COLUMNS
+    takes = (
+        argument(
             "--flavor",
             required=True,
             metavar="<flavor>",
             type=arguments.name,
             help="The flavor that the servers were built with.",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "nodes",
             nargs="+",
             metavar="<node>",
             type=arguments.node_uuid,
             help="The UUID of a server's node; or several.",
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Adopt servers."""
         adopted: list[Instance] = []
         with self.configured(parsed_args) as (conf, database):
-            from ironic_virt import conf as options
-            from ironic_virt.baremetal.client import IronicClient
             from ironic_virt.compute.adoption import adopt
 
             flavor = database.flavors.get(parsed_args.flavor)
-            options.register_opts(conf)
-            options.check(conf)
-            client = IronicClient.from_conf(conf)
+            client = ironic(conf)
             for node in dict.fromkeys(parsed_args.nodes):
-                try:
+                with self.failing(f"Node {node}: "):
                     adopted.append(adopt(database, client, node, flavor))
-                except exceptions.IronicVirtError as error:
-                    self._errors += 1
-                    self.app.LOG.error("Node %s: %s", node, " ".join(str(error).split()))
-        return output.table(server_view.LIST_COLUMNS, map(server_view.list_row, adopted))
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """See :class:`cliff.command.Command`."""
-        code = super().run(parsed_args)
-        return code or (1 if self._errors else 0)
+        return output.table(self.columns, adopted)

@@ -8,27 +8,18 @@ import argparse
 import pathlib
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ironic_virt import virt
-from ironic_virt.cmd import (
-    arguments,
-    files,
-    image_arguments,
-    output,
-    server_view,
-    waiting,
-)
+from ironic_virt.cmd import arguments, files, image_arguments, output, server_view
+from ironic_virt.cmd.commands import argument, group
+from ironic_virt.cmd.waiting import Asking
 from ironic_virt.compute.errors import InvalidRequest
-
-if TYPE_CHECKING:
-    from ironic_virt.compute.api import Request, Requests
-    from ironic_virt.compute.db import Database
 
 _KEY_TYPES = ("ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-")
 
 
-class Create(output.ShowOne):
+class Create(Asking, output.ShowOne):
     """Create servers: choose nodes for them and have them built there.
 
     The request is complete when this command ends; the compute service that has
@@ -36,11 +27,7 @@ class Create(output.ShowOne):
     its fault says filter by filter why.
     """
 
-    _failed: dict[str, str]
-
-    def get_epilog(self) -> str:
-        """Return examples."""
-        return """\
+    epilog = """\
 examples:
   ironic-virt server create --flavor gold --wait web \\
       --image https://images.example.org/debian.raw --image-checksum 8b1f...e0 \\
@@ -56,94 +43,98 @@ exit codes:
   arguments: nothing was created
 """
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """See :class:`output.ShowOne`."""
-        if _most(parsed_args) > 1:
-            return server_view.LIST_COLUMNS
-        return server_view.SHOW_COLUMNS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    verb = "create"
+    takes = (
+        argument(
             "name",
             metavar="<server-name>",
             type=arguments.name,
             help="What to call it; several are called <server-name>-1 and so on.",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--flavor",
             required=True,
             metavar="<flavor>",
             type=arguments.name,
             help="What to choose a node by ('ironic-virt flavor list').",
-        )
-        image_arguments.add_options(parser)
-        instance = parser.add_argument_group("the server")
-        instance.add_argument(
-            "--port",
-            action="append",
-            default=[],
-            dest="ports",
-            metavar="<vif-id>",
-            type=arguments.name,
-            help="The id of a VIF to attach, as of a port in Neutron (may be repeated).",
-        )
-        instance.add_argument(
-            "--network",
-            action="append",
-            default=[],
-            dest="networks",
-            metavar="address=<ip>/<prefix>[,gateway=<ip>][,dns=<ip>]...",
-            type=arguments.network,
-            help="Where there is no Neutron: the address of the node's next free network port,"
-            " for the config drive (may be repeated).",
-        )
-        instance.add_argument(
-            "--user-data",
-            metavar="<file>",
-            help="A file with user data for the config drive, text or not.",
-        )
-        instance.add_argument(
-            "--key", metavar="<file>", help="A file with a public SSH key for the config drive."
-        )
-        instance.add_argument(
-            "--key-name",
-            metavar="<name>",
-            type=arguments.name,
-            help="What to call the key (default: the file's name).",
-        )
-        instance.add_argument(
-            "--property",
-            action=arguments.KeyValue,
-            default={},
-            dest="properties",
-            metavar="<key=value>",
-            help="A property of the server, which stands on its config drive too (may be"
-            " repeated).",
-        )
-        instance.add_argument(
-            "--node",
-            metavar="<uuid>",
-            type=arguments.node_uuid,
-            help="Build it on this node or not at all. It has to fit the flavor and to be free.",
-        )
-        number = parser.add_argument_group("how many")
-        number.add_argument(
-            "--min",
-            type=arguments.positive,
-            default=1,
-            metavar="<count>",
-            help="Create so many at least, or none (default: 1).",
-        )
-        number.add_argument(
-            "--max",
-            type=arguments.positive,
-            metavar="<count>",
-            help="Create so many if there are nodes (default: --min).",
-        )
-        waiting.add_options(parser, "all are built or have failed")
-        return parser
+        ),
+        image_arguments.options(),
+        group(
+            "the server",
+            argument(
+                "--port",
+                action="append",
+                default=[],
+                dest="ports",
+                metavar="<vif-id>",
+                type=arguments.name,
+                help="The id of a VIF to attach, as of a port in Neutron (may be repeated).",
+            ),
+            argument(
+                "--network",
+                action="append",
+                default=[],
+                dest="networks",
+                metavar="address=<ip>/<prefix>[,gateway=<ip>][,dns=<ip>]...",
+                type=arguments.network,
+                help="Where there is no Neutron: the address of the node's next free network port,"
+                " for the config drive (may be repeated).",
+            ),
+            argument(
+                "--user-data",
+                metavar="<file>",
+                help="A file with user data for the config drive, text or not.",
+            ),
+            argument(
+                "--key",
+                metavar="<file>",
+                help="A file with a public SSH key for the config drive.",
+            ),
+            argument(
+                "--key-name",
+                metavar="<name>",
+                type=arguments.name,
+                help="What to call the key (default: the file's name).",
+            ),
+            argument(
+                "--property",
+                action=arguments.KeyValue,
+                default={},
+                dest="properties",
+                metavar="<key=value>",
+                help="A property of the server, which stands on its config drive too (may be"
+                " repeated).",
+            ),
+            argument(
+                "--node",
+                metavar="<uuid>",
+                type=arguments.node_uuid,
+                help="Build it on this node or not at all. It has to fit the flavor and to be"
+                " free.",
+            ),
+        ),
+        group(
+            "how many",
+            argument(
+                "--min",
+                type=arguments.positive,
+                default=1,
+                metavar="<count>",
+                help="Create so many at least, or none (default: 1).",
+            ),
+            argument(
+                "--max",
+                type=arguments.positive,
+                metavar="<count>",
+                help="Create so many if there are nodes (default: --min).",
+            ),
+        ),
+    )
+
+    def columns_of(self, parsed_args: argparse.Namespace) -> output.Cells:
+        """See :class:`output.Columns`."""
+        several = _most(parsed_args) > 1
+        return server_view.LIST_COLUMNS if several else server_view.SHOW_COLUMNS
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Create servers."""
@@ -151,8 +142,8 @@ exit codes:
         self._check(parsed_args, most)
         image = image_arguments.image(parsed_args)
         user_data, public_key = _user_data(parsed_args), _key(parsed_args)
-        with self.configured(parsed_args) as (conf, database):
-            from ironic_virt.compute.api import Requests
+        with self.requests(parsed_args) as (requests, database):
+            from ironic_virt.compute.api import has_failed
             from ironic_virt.compute.db import records
 
             wanted = records.NewInstance(
@@ -168,27 +159,26 @@ exit codes:
                 properties=parsed_args.properties,
                 requested_node=parsed_args.node,
             )
-            requests = Requests(conf, database)
             asked = requests.create(wanted, least=parsed_args.min, most=most)
-            failed = _without_node(asked, database)
-            if parsed_args.wait:
-                failed |= self._wait(requests, asked, parsed_args)
-            self._failed = failed
-            instances = [one.instance for one in asked]
-            if parsed_args.wait:
-                instances = [database.instances.get(one.uuid, deleted=True) for one in instances]
+            building = [one for one in asked if not has_failed(one)]
+            for one in asked:
+                if has_failed(one):
+                    fault = database.faults.latest(one.instance.uuid)
+                    self.fail(
+                        f"Server {one.instance.name}: "
+                        f"{fault.message if fault else 'there is no node for it'}"
+                    )
+            if parsed_args.wait and building:
+                self.wait(requests, building, parsed_args)
+            instances = [
+                database.instances.get(one.instance.uuid, deleted=True)
+                if parsed_args.wait
+                else one.instance
+                for one in asked
+            ]
             if most > 1:
-                return output.table(server_view.LIST_COLUMNS, map(server_view.list_row, instances))
-            (instance,) = instances
-            return output.one(server_view.fields(instance, database.faults.latest(instance.uuid)))
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """See :class:`cliff.command.Command`."""
-        self._failed = {}
-        code = super().run(parsed_args)
-        for name, error in self._failed.items():
-            self.app.LOG.error("Server %s: %s", name, " ".join(error.split()))
-        return code or (1 if self._failed else 0)
+                return output.table(server_view.LIST_COLUMNS, instances)
+            return server_view.one(database, instances[0])
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any
@@ -210,44 +200,12 @@ exit codes:
             self.refuse("argument -f: shell is for one server; use json, yaml or value")
         if parsed_args.networks and parsed_args.ports:
             self.refuse("argument --network: it does not go with --port")
-        if parsed_args.timeout is not None and not parsed_args.wait:
-            self.refuse("argument --timeout: it goes with --wait")
         if parsed_args.key_name is not None and parsed_args.key is None:
             self.refuse("argument --key-name: it goes with --key")
-
-    def _wait(
-        self, requests: Requests, asked: Sequence[Request], parsed_args: argparse.Namespace
-    ) -> dict[str, str]:
-        from ironic_virt.compute.api import has_failed
-
-        building = [one for one in asked if not has_failed(one)]
-        if not building:
-            return {}
-        what = building[0].instance.name if len(asked) == 1 else f"{len(building)} servers"
-        outcomes = waiting.wait(
-            requests,
-            building,
-            f"Building {what}",
-            self.app.stderr,
-            timeout=parsed_args.timeout,
-            quiet=self.app.options.verbose_level == 0,
-        )
-        return {one.instance.name: one.error for one in outcomes if one.error is not None}
 
 
 def _most(parsed_args: argparse.Namespace) -> int:
     return int(parsed_args.min if parsed_args.max is None else parsed_args.max)
-
-
-def _without_node(asked: Sequence[Request], database: Database) -> dict[str, str]:
-    from ironic_virt.compute.api import has_failed
-
-    failed = {}
-    for one in asked:
-        if has_failed(one):
-            fault = database.faults.latest(one.instance.uuid)
-            failed[one.instance.name] = fault.message if fault else "there is no node for it"
-    return failed
 
 
 def _user_data(parsed_args: argparse.Namespace) -> str | bytes | None:

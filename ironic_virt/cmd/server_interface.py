@@ -8,19 +8,18 @@ import argparse
 from typing import Any
 
 from ironic_virt.cmd import arguments, server_asked
+from ironic_virt.cmd.commands import argument
 
 
 class _Interface(server_asked.AskOne):
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    takes = (
+        argument(
             "vif",
             metavar="<vif-id>",
             type=arguments.name,
             help="The id of a VIF, as of a port in Neutron.",
-        )
-        return parser
+        ),
+    )
 
     def arguments(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """The verb's arguments."""
@@ -36,9 +35,7 @@ class Add(_Interface):
 
     verb = "attach_interface"
 
-    def get_epilog(self) -> str:
-        """Return examples."""
-        return """\
+    epilog = """\
 examples:
   ironic-virt server add interface --wait web 5e4f2c7a-6a4f-4a60-9a38-0a4d6a5d2f11
 
@@ -55,9 +52,7 @@ class Remove(_Interface):
 
     verb = "detach_interface"
 
-    def get_epilog(self) -> str:
-        """Return examples."""
-        return """\
+    epilog = """\
 examples:
   ironic-virt server remove interface --wait web 5e4f2c7a-6a4f-4a60-9a38-0a4d6a5d2f11
 
@@ -75,9 +70,7 @@ class CreateDump(server_asked.AskOne):
 
     verb = "trigger_crash_dump"
 
-    def get_epilog(self) -> str:
-        """Return examples."""
-        return """\
+    epilog = """\
 examples:
   ironic-virt server dump create --wait web
 

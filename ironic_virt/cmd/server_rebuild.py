@@ -8,6 +8,7 @@ import argparse
 from typing import Any
 
 from ironic_virt.cmd import image_arguments, server_asked
+from ironic_virt.cmd.commands import argument
 
 
 class Rebuild(server_asked.AskOne):
@@ -20,9 +21,7 @@ class Rebuild(server_asked.AskOne):
 
     verb = "rebuild"
 
-    def get_epilog(self) -> str:
-        """Return examples."""
-        return """\
+    epilog = """\
 examples:
   ironic-virt server rebuild --wait web
   ironic-virt server rebuild web --image https://images.example.org/debian.raw \\
@@ -32,16 +31,14 @@ exit codes:
   0 requested, or with --wait: rebuilt; 1 refused or failed; 2 wrong arguments
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        image_arguments.add_options(parser, default="the one that it has")
-        parser.add_argument(
+    takes = (
+        image_arguments.options(default="the one that it has"),
+        argument(
             "--preserve-ephemeral",
             action="store_true",
             help="Leave the ephemeral disk as it is; that takes a partition image.",
-        )
-        return parser
+        ),
+    )
 
     def arguments(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """The verb's arguments."""

@@ -13,7 +13,7 @@ from ironic_virt.compute import passwords
 from ironic_virt.compute.errors import RequestTimeout
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.api import Outcome, Request, Requests
+    from ironic_virt.compute.api import Request, Requests
 
 PASSWORD_COLUMN = "adminPass"
 
@@ -28,12 +28,9 @@ class Rescue(server_asked.AskOne):
     """
 
     verb = "rescue"
-    _given: str | None = None
     _made_up: str | None = None
 
-    def get_epilog(self) -> str:
-        """Return examples."""
-        return """\
+    epilog = """\
 examples:
   ironic-virt server rescue --wait web -f value -c adminPass
   ironic-virt server rescue --wait web --password-file ~/rescue-password
@@ -43,33 +40,25 @@ exit codes:
   arguments
 """
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """See :class:`output.ShowOne`."""
-        return (*server_view.SHOW_COLUMNS, PASSWORD_COLUMN)
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        password_arguments.add_options(parser)
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """Rescue a server."""
-        self._given = password_arguments.given(parsed_args)
-        self._made_up = passwords.generate() if self._given is None else None
-        shown = self.asked(parsed_args)
-        return output.one({**shown, PASSWORD_COLUMN: None if self.errors else self._made_up})
+    columns = output.in_order(*server_view.SHOW_COLUMNS, PASSWORD_COLUMN)
+    takes = (password_arguments.OPTIONS,)
 
     def arguments(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """The verb's arguments."""
-        return {"password": self._given or self._made_up or ""}
+        given = password_arguments.given(parsed_args)
+        self._made_up = passwords.generate() if given is None else None
+        return {"password": given or self._made_up or ""}
+
+    def more(self) -> dict[str, Any]:
+        """The password, if it was made up and holds."""
+        return {PASSWORD_COLUMN: None if self.code else self._made_up}
 
     def wait(
-        self, requests: Requests, request: Request, parsed_args: argparse.Namespace
-    ) -> Outcome:
+        self, requests: Requests, asked: Sequence[Request], parsed_args: argparse.Namespace
+    ) -> None:
         """Wait until it has ended."""
         try:
-            return super().wait(requests, request, parsed_args)
+            super().wait(requests, asked, parsed_args)
         except (RequestTimeout, KeyboardInterrupt):
             if self._made_up is not None:
                 # It still holds, and nobody else knows it.

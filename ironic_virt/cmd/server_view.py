@@ -4,45 +4,18 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt import virt
-from ironic_virt.cmd.output import Json, Words, when
+from ironic_virt.cmd import output
+from ironic_virt.cmd.output import Cells, Json, Words, time_of, when
 from ironic_virt.compute.states import BUSY_STATUSES, STATUSES, VmState
 
 if TYPE_CHECKING:
+    from ironic_virt.compute.db import Database
     from ironic_virt.compute.db.records import Action, Fault, Instance
 
-LIST_COLUMNS = ("ID", "Name", "Status", "Node", "Image", "Flavor")
-LONG_COLUMNS = (
-    *("ID", "Name", "Status", "Task State", "Power State", "Progress", "Host", "Node"),
-    *("Image", "Flavor", "Properties", "Created At"),
-)
-SHOW_COLUMNS = (
-    "OS-EXT-SRV-ATTR:host",
-    "OS-EXT-SRV-ATTR:hypervisor_hostname",
-    "OS-EXT-STS:power_state",
-    "OS-EXT-STS:task_state",
-    "OS-EXT-STS:vm_state",
-    "OS-SRV-USG:launched_at",
-    "OS-SRV-USG:terminated_at",
-    "addresses",
-    "attempts",
-    "created",
-    "fault",
-    "flavor",
-    "id",
-    "image",
-    "key_name",
-    "name",
-    "ports",
-    "progress",
-    "project_id",
-    "properties",
-    "status",
-    "updated",
-    "user_id",
-)
 _POWER = {
     virt.PowerState.NOSTATE: "NOSTATE",
     virt.PowerState.RUNNING: "Running",
@@ -86,70 +59,6 @@ def progress(instance: Instance) -> str | None:
     return f"{step} ({detail})" if step and detail and detail != step else step
 
 
-def list_row(instance: Instance) -> tuple[Any, ...]:
-    """The cells under :data:`LIST_COLUMNS`."""
-    return (
-        instance.uuid,
-        instance.display_name,
-        status(instance),
-        instance.node,
-        instance.image.id,
-        instance.flavor.name,
-    )
-
-
-def long_row(instance: Instance) -> tuple[Any, ...]:
-    """The cells under :data:`LONG_COLUMNS`."""
-    return (
-        instance.uuid,
-        instance.display_name,
-        status(instance),
-        instance.task_state,
-        power(instance),
-        progress(instance),
-        instance.host,
-        instance.node,
-        instance.image.id,
-        instance.flavor.name,
-        Json(dict(instance.properties)),
-        when(instance.created_at),
-    )
-
-
-def fields(instance: Instance, fault: Fault | None) -> dict[str, Any]:
-    """What is shown of one instance, by :data:`SHOW_COLUMNS`.
-
-    :param fault: its newest; shown as long as it matters.
-    """
-    matters = fault is not None and instance.vm_state == VmState.ERROR
-    values = (
-        instance.host,
-        instance.node,
-        power(instance),
-        instance.task_state,
-        instance.vm_state,
-        when(instance.launched_at),
-        when(instance.terminated_at),
-        Json([str(one.interface.ip) for one in instance.networks]),
-        instance.attempts,
-        when(instance.created_at),
-        _fault(fault) if fault is not None and matters else None,
-        instance.flavor.name,
-        instance.uuid,
-        instance.image.id,
-        instance.key_name,
-        instance.display_name,
-        Json([port.id for port in instance.ports]),
-        progress(instance),
-        instance.project_id,
-        Json(dict(instance.properties)),
-        status(instance),
-        when(instance.updated_at),
-        instance.user_id,
-    )
-    return dict(zip(SHOW_COLUMNS, values, strict=True))
-
-
 def _fault(fault: Fault) -> Words:
     shown = {
         "code": fault.code,
@@ -161,27 +70,83 @@ def _fault(fault: Fault) -> Words:
     return Words(shown, f"{told} (code {fault.code}, {shown['created']})")
 
 
-EVENT_COLUMNS = ("Request ID", "Server ID", "Action", "Start Time", "Finish Time", "Result")
-LONG_EVENT_COLUMNS = (*EVENT_COLUMNS, "Message", "Project ID", "User ID")
-
-
-def event_row(action: Action) -> tuple[Any, ...]:
-    """The cells under :data:`LONG_EVENT_COLUMNS`."""
-    return (
-        action.request_id,
-        action.instance_uuid,
-        action.action,
-        when(action.start_time),
-        when(action.finish_time),
-        event_result(action),
-        action.message,
-        action.project_id,
-        action.user_id,
-    )
-
-
 def event_result(action: Action) -> str | None:
     """How an action ended; ``None`` while it goes on."""
     if action.finish_time is None:
         return None
     return "Error" if action.message else "Success"
+
+
+LIST_COLUMNS: Cells = {
+    "ID": attrgetter("uuid"),
+    "Name": attrgetter("display_name"),
+    "Status": status,
+    "Node": attrgetter("node"),
+    "Image": attrgetter("image.id"),
+    "Flavor": attrgetter("flavor.name"),
+}
+LONG_COLUMNS: Cells = {
+    "ID": attrgetter("uuid"),
+    "Name": attrgetter("display_name"),
+    "Status": status,
+    "Task State": attrgetter("task_state"),
+    "Power State": power,
+    "Progress": progress,
+    "Host": attrgetter("host"),
+    "Node": attrgetter("node"),
+    "Image": attrgetter("image.id"),
+    "Flavor": attrgetter("flavor.name"),
+    "Properties": lambda server: Json(dict(server.properties)),
+    "Created At": time_of("created_at"),
+}
+SHOW_COLUMNS: Cells = {
+    "OS-EXT-SRV-ATTR:host": attrgetter("host"),
+    "OS-EXT-SRV-ATTR:hypervisor_hostname": attrgetter("node"),
+    "OS-EXT-STS:power_state": power,
+    "OS-EXT-STS:task_state": attrgetter("task_state"),
+    "OS-EXT-STS:vm_state": attrgetter("vm_state"),
+    "OS-SRV-USG:launched_at": time_of("launched_at"),
+    "OS-SRV-USG:terminated_at": time_of("terminated_at"),
+    "addresses": lambda server: Json([str(one.interface.ip) for one in server.networks]),
+    "attempts": attrgetter("attempts"),
+    "created": time_of("created_at"),
+    # Stands in a record of its own, see one().
+    "fault": lambda _server: None,
+    "flavor": attrgetter("flavor.name"),
+    "id": attrgetter("uuid"),
+    "image": attrgetter("image.id"),
+    "key_name": attrgetter("key_name"),
+    "name": attrgetter("display_name"),
+    "ports": lambda server: Json([port.id for port in server.ports]),
+    "progress": progress,
+    "project_id": attrgetter("project_id"),
+    "properties": lambda server: Json(dict(server.properties)),
+    "status": status,
+    "updated": time_of("updated_at"),
+    "user_id": attrgetter("user_id"),
+}
+EVENT_COLUMNS: Cells = {
+    "Request ID": attrgetter("request_id"),
+    "Server ID": attrgetter("instance_uuid"),
+    "Action": attrgetter("action"),
+    "Start Time": time_of("start_time"),
+    "Finish Time": time_of("finish_time"),
+    "Result": event_result,
+}
+LONG_EVENT_COLUMNS: Cells = {
+    **EVENT_COLUMNS,
+    "Message": attrgetter("message"),
+    "Project ID": attrgetter("project_id"),
+    "User ID": attrgetter("user_id"),
+}
+
+
+def one(database: Database, server: Instance, **more: Any) -> Any:
+    """What a command returns that shows a server, with its newest fault as long as that matters.
+
+    :param more: further fields.
+    """
+    cells = {name: cell(server) for name, cell in SHOW_COLUMNS.items()}
+    if server.vm_state == VmState.ERROR and (fault := database.faults.latest(server.uuid)):
+        cells["fault"] = _fault(fault)
+    return output.one(output.in_order(*cells, *more), (*cells.values(), *more.values()))

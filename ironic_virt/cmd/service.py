@@ -5,43 +5,65 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ironic_virt import exceptions
 from ironic_virt.cmd import arguments, configured, output
+from ironic_virt.cmd.commands import argument, one_of
+from ironic_virt.cmd.output import Cells, Words, time_of
 
 if TYPE_CHECKING:
     from ironic_virt.compute.db.records import ComputeService
 
-_COLUMNS = ("ID", "Host", "Conductor Group", "Shard", "Status", "State", "Updated At")
-_LONG_COLUMNS = (*_COLUMNS, "Disabled Reason", "Forced Down", "Version")
+
+def _group(service: ComputeService) -> Words:
+    group = service.conductor_group
+    return Words(group, "any" if group is None else group or "(default)")
+
+
+def _shard(service: ComputeService) -> Words:
+    return Words(service.shard_key, "any" if service.shard_key is None else service.shard_key)
+
+
+_COLUMNS: Cells = {
+    "ID": attrgetter("uuid"),
+    "Host": attrgetter("host"),
+    "Conductor Group": _group,
+    "Shard": _shard,
+    "Status": lambda service: "disabled" if service.disabled else "enabled",
+    # The database's clock decides, see List.
+    "State": lambda _service: None,
+    "Updated At": time_of("last_seen_at"),
+}
+_LONG_COLUMNS: Cells = {
+    **_COLUMNS,
+    "Disabled Reason": attrgetter("disabled_reason"),
+    "Forced Down": attrgetter("forced_down"),
+    "Version": attrgetter("version"),
+}
 
 
 class List(output.Lister):
     """List compute services."""
 
-    def columns(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        """See :class:`output.Lister`."""
-        return _LONG_COLUMNS if parsed_args.long else _COLUMNS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--host", metavar="<host>", help="Only this one.")
-        parser.add_argument("--long", action="store_true", help="Show more of each.")
-        return parser
+    columns = _COLUMNS
+    long_columns = _LONG_COLUMNS
+    takes = (argument("--host", metavar="<host>", help="Only this one."),)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """List services."""
-        columns = self.columns(parsed_args)
         with self.records(parsed_args) as database:
-            rows = [
-                _row(service, database.services.is_up(service))[: len(columns)]
+            found = [
+                service
                 for service in database.services.list()
                 if parsed_args.host in (None, service.host)
             ]
-        return output.table(columns, rows)
+            up = {service.host for service in found if database.services.is_up(service)}
+        columns = {
+            **self.columns_of(parsed_args),
+            "State": lambda service: "up" if service.host in up else "down",
+        }
+        return output.table(columns, found)
 
 
 class Set(configured.Configured):
@@ -51,27 +73,25 @@ class Set(configured.Configured):
     nodes can be moved to another service then.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host", metavar="<host>", help="The service's name.")
-        enabled = parser.add_mutually_exclusive_group()
-        enabled.add_argument(
-            "--enable", action="store_true", help="It gets new servers, as is usual."
-        )
-        enabled.add_argument(
-            "--disable", action="store_true", help="Maintenance: it gets no new servers."
-        )
-        parser.add_argument(
+    takes = (
+        argument("host", metavar="<host>", help="The service's name."),
+        one_of(
+            argument("--enable", action="store_true", help="It gets new servers, as is usual."),
+            argument(
+                "--disable", action="store_true", help="Maintenance: it gets no new servers."
+            ),
+        ),
+        argument(
             "--disable-reason",
             metavar="<reason>",
             type=arguments.name,
             help="Why, for those who wonder; with --disable.",
-        )
-        up = parser.add_mutually_exclusive_group()
-        up.add_argument("--up", action="store_true", help="It isn't forced down any more.")
-        up.add_argument("--down", action="store_true", help="It is down, whatever it reports.")
-        return parser
+        ),
+        one_of(
+            argument("--up", action="store_true", help="It isn't forced down any more."),
+            argument("--down", action="store_true", help="It is down, whatever it reports."),
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Change a service."""
@@ -92,42 +112,17 @@ class Set(configured.Configured):
 class Delete(configured.Configured):
     """Delete compute services that have neither nodes nor servers."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "hosts", metavar="<host>", nargs="+", help="The service's name; or several."
-        )
-        return parser
+    takes = (
+        argument("hosts", metavar="<host>", nargs="+", help="The service's name; or several."),
+    )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> int:
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Delete services."""
-        code = 0
         with self.records(parsed_args) as database:
             for host in dict.fromkeys(parsed_args.hosts):
-                try:
+                with self.failing():
                     database.services.delete(host)
-                except exceptions.IronicVirtError as error:
-                    self.app.LOG.error("%s", error)
-                    code = 1
-        return code
 
 
 def _choice(yes: bool, no: bool) -> bool | None:
     return True if yes else False if no else None
-
-
-def _row(service: ComputeService, is_up: bool) -> tuple[Any, ...]:
-    group, shard = service.conductor_group, service.shard_key
-    return (
-        service.uuid,
-        service.host,
-        output.Words(group, "any" if group is None else group or "(default)"),
-        output.Words(shard, "any" if shard is None else shard),
-        "disabled" if service.disabled else "enabled",
-        "up" if is_up else "down",
-        output.when(service.last_seen_at),
-        service.disabled_reason,
-        service.forced_down,
-        service.version,
-    )

@@ -130,7 +130,7 @@ class Shell(app.App):
 
     def add_config_option(self, parser: argparse.ArgumentParser) -> None:
         """Add the option that names the ini files."""
-        configured.add_option(parser, default=[])
+        configured.CONFIG_FILE(parser)
 
     def configure_logging(self) -> None:
         """Send log lines to standard error and, where asked, to a file."""

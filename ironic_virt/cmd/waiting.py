@@ -5,69 +5,100 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ironic_virt.cmd import arguments, progress
+from ironic_virt.cmd.configured import Configured
+from ironic_virt.compute.verbs import BY_NAME
 
 if TYPE_CHECKING:
     from ironic_virt.compute.api import Outcome, Request, Requests
+    from ironic_virt.compute.db import Database
     from ironic_virt.compute.db.records import Instance
 
 
-def add_options(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add ``--wait`` and ``--timeout``."""
-    parser.add_argument(
-        "--wait", action="store_true", help=f"Wait until {what}, and show progress meanwhile."
-    )
-    parser.add_argument(
-        "--timeout",
-        type=arguments.seconds,
-        metavar="SECONDS",
-        help="With --wait: how long at most (default: as long as it takes).",
-    )
+class Asking(Configured):
+    """A command that asks for something of servers, and may wait for it.
 
-
-def wait(
-    requests: Requests,
-    asked: Sequence[Request],
-    title: str,
-    stream: TextIO,
-    *,
-    timeout: float | None = None,
-    quiet: bool = False,
-) -> list[Outcome]:
-    """Wait until all that was asked for has ended.
-
-    :param title: what is going on, for people.
-    :param stream: where to show it.
-    :param quiet: show nothing.
-    :raises RequestTimeout: it took too long.
+    :cvar verb: a row of :mod:`ironic_virt.compute.verbs`.
     """
-    names = {one.instance.uuid: (one.instance.name, one.instance.node or "") for one in asked}
-    if quiet:
-        return requests.wait(asked, timeout=timeout)
-    display = progress.Display(stream, pictures=progress.takes_pictures(stream, os.environ))
-    for host in requests.down(asked):
-        display.note(
-            f"Compute service {host} is down: what it has to do begins when it is up again"
+
+    verb: str
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of this command's arguments."""
+        parser = super().get_parser(prog_name)
+        until = BY_NAME[self.verb].until
+        parser.add_argument(
+            "--wait", action="store_true", help=f"Wait until {until}, and show progress meanwhile."
         )
-    try:
-        with display.watch(title, names) as tracks:
+        parser.add_argument(
+            "--timeout",
+            type=arguments.seconds,
+            metavar="SECONDS",
+            help="With --wait: how long at most (default: as long as it takes).",
+        )
+        return parser
 
-            def told(instance: Instance) -> None:
-                if instance.task_state is not None:
-                    step, detail = instance.progress_step or "waiting", instance.progress_detail
-                    tracks.report(instance.uuid, step, detail or "", where=instance.node)
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """See :class:`cliff.command.Command`."""
+        if parsed_args.timeout is not None and not parsed_args.wait:
+            self.refuse("argument --timeout: it goes with --wait")
+        return super().run(parsed_args)
 
-            def ended(outcome: Outcome) -> None:
-                if outcome.error is None:
-                    tracks.finish(outcome.instance.uuid, outcome.instance.vm_state)
-                else:
-                    tracks.fail(outcome.instance.uuid, outcome.error)
+    @contextlib.contextmanager
+    def requests(self, parsed_args: argparse.Namespace) -> Iterator[tuple[Requests, Database]]:
+        """What asks, and the records."""
+        with self.configured(parsed_args) as (conf, database):
+            from ironic_virt.compute.api import Requests
 
-            return requests.wait(asked, told, ended, timeout=timeout)
-    except KeyboardInterrupt:
-        display.note("Not waiting any longer; what was asked for still holds")
-        raise
+            yield Requests(conf, database), database
+
+    def wait(
+        self, requests: Requests, asked: Sequence[Request], parsed_args: argparse.Namespace
+    ) -> None:
+        """Wait until all that was asked for has ended, and tell what has failed.
+
+        :raises RequestTimeout: it took too long.
+        """
+        for outcome in self._outcomes(requests, asked, parsed_args.timeout):
+            if outcome.error is not None:
+                self.fail(f"Server {outcome.instance.name}: {outcome.error}")
+
+    def _outcomes(
+        self, requests: Requests, asked: Sequence[Request], timeout: float | None
+    ) -> Sequence[Outcome]:
+        if self.app.options.verbose_level == 0:
+            return requests.wait(asked, timeout=timeout)
+        stream = self.app.stderr
+        display = progress.Display(stream, pictures=progress.takes_pictures(stream, os.environ))
+        for host in requests.down(asked):
+            display.note(
+                f"Compute service {host} is down: what it has to do begins when it is up again"
+            )
+        what = asked[0].instance.name if len(asked) == 1 else f"{len(asked)} servers"
+        names = {one.instance.uuid: (one.instance.name, one.instance.node or "") for one in asked}
+        try:
+            with display.watch(f"{BY_NAME[self.verb].doing} {what}", names) as tracks:
+
+                def told(instance: Instance) -> None:
+                    if instance.task_state is not None:
+                        step, detail = (
+                            instance.progress_step or "waiting",
+                            instance.progress_detail,
+                        )
+                        tracks.report(instance.uuid, step, detail or "", where=instance.node)
+
+                def ended(outcome: Outcome) -> None:
+                    if outcome.error is None:
+                        tracks.finish(outcome.instance.uuid, outcome.instance.vm_state)
+                    else:
+                        tracks.fail(outcome.instance.uuid, outcome.error)
+
+                return requests.wait(asked, told, ended, timeout=timeout)
+        except KeyboardInterrupt:
+            display.note("Not waiting any longer; what was asked for still holds")
+            raise

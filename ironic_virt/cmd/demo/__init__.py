@@ -8,15 +8,25 @@ with it; the journey types the commands of a user and looks at the nodes in Iron
 
 import argparse
 
-from cliff import command
-
 from ironic_virt import exceptions
+from ironic_virt.cmd import arguments
+from ironic_virt.cmd.commands import Command, argument
 
 FAKE, REAL = "fake", "real"
 SCHEDULER, IRONIC = "scheduler", "ironic"
 
 
-class Demo(command.Command):
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, 0 to 3600")
+    return seconds
+
+
+class Demo(Command):
     """Watch servers being built on an Ironic of their own, tried, and deleted.
 
     Starts an Ironic on this host, with hardware that is fake in either case, and a compute
@@ -24,9 +34,7 @@ class Demo(command.Command):
     shows what they print. Afterwards everything is gone again, also when it is interrupted.
     """
 
-    def get_epilog(self) -> str:
-        """Return examples."""
-        return """\
+    epilog = """\
 examples:
   ironic-virt demo                            on the fake Ironic, in a quarter of a minute
   ironic-virt demo --ironic real              on a real one, from a checkout; installs it
@@ -38,56 +46,52 @@ exit codes:
   0 all as it should be, 1 something failed, 2 wrong arguments, 130 interrupted
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's options."""
-        parser = super().get_parser(prog_name)
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        parser.add_argument(
+    takes = (
+        argument(
             "--ironic",
             choices=(FAKE, REAL),
             default=FAKE,
             help="The Ironic to start (default: %(default)s).",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--nodes",
-            type=_positive_int,
+            type=arguments.positive,
             default=5,
             metavar="N",
             help="How many nodes it has (default: %(default)s).",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--servers",
             dest="instances",
-            type=_positive_int,
+            type=arguments.positive,
             default=3,
             metavar="N",
             help="How many servers to build at once (default: %(default)s).",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--deploy-time",
             type=_seconds,
             default=2.0,
             metavar="SECONDS",
             help="How long a deployment takes, about (default: %(default)s).",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--node-selection",
             choices=(SCHEDULER, IRONIC),
             default=SCHEDULER,
             help="Who picks the nodes, see the option of that name (default: %(default)s).",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--json",
             action="store_true",
             help="Print the result as JSON, and progress to standard error.",
-        )
-        self._parser = parser
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the demo and return its exit code."""
         if parsed_args.instances > parsed_args.nodes:
-            self._parser.error(
+            self.refuse(
                 f"argument --servers: {parsed_args.instances} don't fit on "
                 f"{parsed_args.nodes} nodes (--nodes)"
             )
@@ -108,23 +112,3 @@ exit codes:
                 verbose=self.app.options.verbose_level > self.app.DEFAULT_VERBOSE_LEVEL,
             )
         )
-
-
-def _positive_int(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
-    return number
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, 0 to 3600")
-    return seconds

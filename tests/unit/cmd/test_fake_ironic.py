@@ -27,10 +27,10 @@ def test_the_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
         (["--deploy-time", "30,5"], "'30,5' is neither seconds such as 5 nor a range"),
         (["--max-version", "new"], "'new' is not an API version such as 1.81"),
         (["--min-version", "1.90", "--max-version", "1.80"], "it is above --max-version"),
-        (["--nodes", "-3"], "'-3' is not a number of things"),
+        (["--nodes", "-3"], "'-3' is not a number from 0"),
         (["--port", "70000"], "'70000' is not a port"),
         (["--auth", "magic"], "'magic' is neither none nor token"),
-        (["--threads", "0"], "at least 1"),
+        (["--threads", "0"], "'0' is not a number from 1"),
         (["--surprise"], "unknown option '--surprise'"),
     ],
 )

@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 
 def parsed(*argv: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    password_arguments.add_options(parser)
+    password_arguments.OPTIONS(parser)
     return parser.parse_args(argv)
 
 
