@@ -7,11 +7,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ironic_virt.cmd import arguments, server_asked
+from ironic_virt.cmd import arguments, server
 from ironic_virt.cmd.commands import argument
 
 
-class _Interface(server_asked.AskOne):
+class _Interface(server.AskOne):
     takes = (
         argument(
             "vif",
@@ -61,7 +61,7 @@ exit codes:
 """
 
 
-class CreateDump(server_asked.AskOne):
+class CreateDump(server.AskOne):
     """Crash a server's system on purpose, by an NMI, so that it writes a crash dump.
 
     Where the dump goes, and whether there is one, is up to the system: kdump in Linux.

@@ -7,11 +7,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ironic_virt.cmd import image_arguments, server_asked
+from ironic_virt.cmd import image_arguments, server
 from ironic_virt.cmd.commands import argument
 
 
-class Rebuild(server_asked.AskOne):
+class Rebuild(server.AskOne):
     """Rebuild a server: write an image onto its node again.
 
     All that is on its disk is lost. It keeps its node, its ports and its ID, and gets a

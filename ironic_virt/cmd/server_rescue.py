@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ironic_virt.cmd import output, password_arguments, server, server_asked, server_view
+from ironic_virt.cmd import output, password_arguments, server, server_view
 from ironic_virt.compute import passwords
 from ironic_virt.compute.errors import RequestTimeout
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PASSWORD_COLUMN = "adminPass"
 
 
-class Rescue(server_asked.AskOne):
+class Rescue(server.AskOne):
     """Rescue a server: boot its node into a system from which its disk can be mended.
 
     Which system that is, Ironic decides. Nothing is written onto the disk. While a
