@@ -29,7 +29,7 @@ from ironic_virt.compute.db import models, node_kinds, pools, services
 from ironic_virt.compute.db.compute_node_rows import COLUMNS, record
 from ironic_virt.compute.db.engine import MYSQL, POSTGRESQL
 from ironic_virt.compute.db.records import ComputeNode, NodePool
-from ironic_virt.compute.db.transactions import Transactions, chunks
+from ironic_virt.compute.db.transactions import Part, chunks, rows_in
 from ironic_virt.scheduler.candidates import CandidateQuery
 
 _NODE = models.compute_nodes
@@ -56,18 +56,12 @@ Kinds = Sequence[str]
 """Digests of kinds that are as large, with as many traits."""
 
 
-class Candidates:
+class Candidates(Part):
     """Hands out free nodes of services that are up and enabled.
 
     A :class:`~ironic_virt.scheduler.candidates.CandidateSource`.  It decides all of a
     query, traits too.
-
-    :param down_time: seconds after its last report until a service counts as down.
     """
-
-    def __init__(self, transactions: Transactions, down_time: float) -> None:
-        self._transactions = transactions
-        self._down_time = down_time
 
     def batches(
         self, query: CandidateQuery, size: int, rng: random.Random
@@ -99,7 +93,7 @@ class Candidates:
             yield batch
 
     def _usable_in(self, connection: sa.Connection) -> Sequence[str]:
-        return services.usable(connection, self._transactions.now(), self._down_time)
+        return services.usable(connection, self._transactions.now(), self._transactions.down_time)
 
     def _offered(self) -> tuple[Sequence[str], Sequence[NodePool]]:
         """The services that are up and enabled, and their pools."""
@@ -134,9 +128,7 @@ class Candidates:
         def rows() -> Iterator[sa.Row[*tuple[Any, ...]]]:
             page = statement
             while True:
-                found = self._transactions.read(
-                    lambda connection, page=page: connection.execute(page).all()  # type: ignore[misc]
-                )
+                found = self._rows(page)
                 yield from found
                 if len(found) < _KINDS:
                     return
@@ -194,11 +186,8 @@ class Candidates:
             _KIND, _KIND.c.digest == _NODE.c.kind
         )
         statement = sa.select(*COLUMNS, _NODE.c.kind).select_from(joined)
-        rows = self._transactions.read(
-            lambda connection: connection.execute(statement, values).all()
-        )
         found: dict[_Key, list[ComputeNode]] = {}
-        for row in rows:
+        for row in self._rows(statement, values):
             node = record(row[:-1])
             found.setdefault((row.kind, node.host), []).append(node)
         return found
@@ -221,10 +210,9 @@ class Candidates:
                 wanted = numbers.keys() & set(connection.execute(statement).scalars())
                 found[query] = sum(numbers[kind] for kind in wanted)
                 found[query] += sum(pool.free for pool in offered if query.matches(pool))
-                for some in chunks(sorted(query.exclude)):
-                    excluded = sa.select(_NODE.c.kind).where(*free, _NODE.c.uuid.in_(some))
-                    for kind in connection.execute(excluded).scalars():
-                        found[query] -= kind in wanted
+                excluded = sa.select(_NODE.c.kind).where(*free)
+                for row in rows_in(connection, excluded, _NODE.c.uuid, query.exclude):
+                    found[query] -= row.kind in wanted
             return [found[query] for query in queries]
 
         return self._transactions.read(work)

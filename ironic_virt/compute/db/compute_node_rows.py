@@ -22,23 +22,8 @@ from ironic_virt.compute.db.node_kinds import NodeKind
 
 _NODE = models.compute_nodes
 _KIND = models.node_kinds
-COLUMNS: tuple[Any, ...] = (
-    _NODE.c.uuid,
-    _NODE.c.host,
-    _NODE.c.hypervisor_type,
-    _NODE.c.hypervisor_version,
-    _KIND.c.vcpus,
-    _KIND.c.memory_mb,
-    _KIND.c.local_gb,
-    _NODE.c.cpu_arch,
-    _KIND.c.resource_class,
-    _KIND.c.traits,
-    _NODE.c.stats,
-    _NODE.c.in_use,
-    _NODE.c.available,
-    _NODE.c.instance_uuid,
-    _NODE.c.created_at,
-    _NODE.c.updated_at,
+COLUMNS = models.columns(
+    _NODE, records.ComputeNode, **{name: _KIND.c[name] for name in NodeKind._fields}
 )
 REPORTED = (
     "hypervisor_type",

@@ -20,7 +20,7 @@ from ironic_virt.compute import errors
 from ironic_virt.compute.db import compute_node_rows, models, pools, records
 from ironic_virt.compute.db.compute_node_rows import REPORTED, kind_of, record, reported
 from ironic_virt.compute.db.node_kinds import NodeKind, make
-from ironic_virt.compute.db.transactions import SIZE, Transactions, chunks
+from ironic_virt.compute.db.transactions import SIZE, Part, chunks, rows_in
 
 _NODE = models.compute_nodes
 _LIVE = _NODE.c.deleted == 0
@@ -35,12 +35,11 @@ _HAS_INSTANCE = (
     .correlate(_NODE)
 )
 
+_UNUSED = (_LIVE, _NODE.c.instance_uuid.is_(None), ~_HAS_INSTANCE)
 
-class ComputeNodes:
+
+class ComputeNodes(Part):
     """The records of compute nodes."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
 
     def list(
         self, host: str | None = None, *, limit: int | None = None, marker: str | None = None
@@ -57,9 +56,6 @@ class ComputeNodes:
             statement = statement.where(_NODE.c.uuid > marker)
         return [record(row) for row in self._rows(statement)]
 
-    def _rows(self, statement: sa.Select[*tuple[Any, ...]]) -> Sequence[Any]:
-        return self._transactions.read(lambda connection: connection.execute(statement).all())
-
     def get(self, uuid: str) -> records.ComputeNode:
         """One compute node.
 
@@ -72,23 +68,13 @@ class ComputeNodes:
         statement = (
             sa.select(_NODE.c.uuid).where(_LIVE, _NODE.c.host == host).order_by(_NODE.c.uuid)
         )
-        return self._transactions.read(
-            lambda connection: connection.execute(statement).scalars().all()
-        )
+        return [uuid for (uuid,) in self._rows(statement)]
 
     def owners(self, uuids: Collection[str]) -> Mapping[str, str]:
         """The services that have nodes, by the node's uuid; without a record it is left out."""
 
-        def work(connection: sa.Connection) -> dict[str, str]:
-            found: dict[str, str] = {}
-            for some in chunks(sorted(uuids)):
-                statement = sa.select(_NODE.c.uuid, _NODE.c.host).where(
-                    _LIVE, _NODE.c.uuid.in_(some)
-                )
-                found.update({row.uuid: row.host for row in connection.execute(statement)})
-            return found
-
-        return self._transactions.read(work)
+        statement = sa.select(_NODE.c.uuid, _NODE.c.host).where(_LIVE)
+        return {row.uuid: row.host for row in self._rows_in(statement, _NODE.c.uuid, uuids)}
 
     def save(
         self, host: str, nodes: Iterable[records.NodeReport], *, take_over: bool = False
@@ -128,9 +114,10 @@ class ComputeNodes:
                 for row in connection.execute(select.where(_NODE.c.host == host)):
                     if row[_UUID] in wanted:
                         found[row[_UUID]] = row
-            for some in chunks(sorted(set(wanted) - found.keys())):
-                for row in connection.execute(select.where(_NODE.c.uuid.in_(some))):
-                    found[row[_UUID]] = row
+            left = set(wanted) - found.keys()
+            found.update(
+                (row[_UUID], row) for row in rows_in(connection, select, _NODE.c.uuid, left)
+            )
             return found
 
         return self._transactions.read(work)
@@ -140,9 +127,7 @@ class ComputeNodes:
         for some in chunks(sorted(uuids)):
             statement = (
                 sa.update(_NODE)
-                .where(
-                    _LIVE, _NODE.c.uuid.in_(some), _NODE.c.instance_uuid.is_(None), ~_HAS_INSTANCE
-                )
+                .where(*_UNUSED, _NODE.c.uuid.in_(some))
                 .values(host=host, updated_at=now)
             )
             self._execute(statement)
@@ -216,18 +201,14 @@ class ComputeNodes:
         :returns: how many were deleted.
         """
         kept = frozenset(uuids)
-        statement = sa.select(_NODE.c.id, _NODE.c.uuid).where(
-            _LIVE, _NODE.c.host == host, _NODE.c.instance_uuid.is_(None), ~_HAS_INSTANCE
-        )
+        statement = sa.select(_NODE.c.id, _NODE.c.uuid).where(*_UNUSED, _NODE.c.host == host)
         ids = [row.id for row in self._rows(statement) if row.uuid not in kept]
         now = self._transactions.now()
         deleted = 0
         for some in chunks(ids):
             delete = (
                 sa.update(_NODE)
-                .where(
-                    _LIVE, _NODE.c.id.in_(some), _NODE.c.instance_uuid.is_(None), ~_HAS_INSTANCE
-                )
+                .where(*_UNUSED, _NODE.c.id.in_(some))
                 .values(deleted=_NODE.c.id, deleted_at=now)
             )
             deleted += self._transactions.write(

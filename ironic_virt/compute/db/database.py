@@ -57,15 +57,15 @@ class Database:
         self._transactions = transactions
         self._is_embedded = database.is_embedded(conf)
         self.is_new = False
-        self.services = Services(transactions, conf.service_down_time)
+        self.services = Services(transactions)
         self.compute_nodes = ComputeNodes(transactions)
         self.pools = Pools(transactions)
-        self.candidates = Candidates(transactions, conf.service_down_time)
+        self.candidates = Candidates(transactions)
         self.instances = Instances(transactions)
         self.actions = Actions(transactions)
         self.faults = Faults(transactions)
         self.flavors = Flavors(transactions)
-        self.moves = Moves(transactions, conf.service_down_time)
+        self.moves = Moves(transactions)
 
     @property
     def url(self) -> str:

@@ -8,7 +8,6 @@ An instance keeps a copy of its flavor, so a flavor can be deleted at any time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -16,25 +15,14 @@ from oslo_db import exception as db_exception
 from ironic_virt import virt
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import models, records
-from ironic_virt.compute.db.transactions import Transactions
+from ironic_virt.compute.db.transactions import Part
 
-_COLUMNS: tuple[Any, ...] = (
-    models.flavors.c.name,
-    models.flavors.c.vcpus,
-    models.flavors.c.memory_mb,
-    models.flavors.c.root_gb,
-    models.flavors.c.ephemeral_gb,
-    models.flavors.c.swap,
-    models.flavors.c.extra_specs,
-)
+_COLUMNS = models.columns(models.flavors, virt.Flavor)
 _LIVE = models.flavors.c.deleted == 0
 
 
-class Flavors:
+class Flavors(Part):
     """The records of flavors."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
 
     def create(self, flavor: virt.Flavor) -> virt.Flavor:
         """Keep a flavor.
@@ -56,8 +44,7 @@ class Flavors:
     def list(self) -> Sequence[virt.Flavor]:
         """All flavors, by name."""
         statement = sa.select(*_COLUMNS).where(_LIVE).order_by(models.flavors.c.name)
-        rows = self._transactions.read(lambda connection: connection.execute(statement).all())
-        return [virt.Flavor(*row) for row in rows]
+        return [virt.Flavor(*row) for row in self._rows(statement)]
 
     def get(self, name: str) -> virt.Flavor:
         """One flavor.
@@ -65,12 +52,10 @@ class Flavors:
         :raises FlavorNotFound: there is none of this name.
         """
         statement = sa.select(*_COLUMNS).where(_LIVE, models.flavors.c.name == name)
-        row = self._transactions.read(
-            lambda connection: connection.execute(statement).one_or_none()
-        )
-        if row is None:
+        rows = self._rows(statement)
+        if not rows:
             raise errors.FlavorNotFound(name)
-        return virt.Flavor(*row)
+        return virt.Flavor(*rows[0])
 
     def delete(self, name: str) -> None:
         """Delete a flavor; instances of it are left alone.

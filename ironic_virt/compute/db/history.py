@@ -16,79 +16,43 @@ from typing import Any
 import sqlalchemy as sa
 
 from ironic_virt.compute.db import models, records
-from ironic_virt.compute.db.transactions import Transactions
+from ironic_virt.compute.db.transactions import Part
 
 _ACTION = models.instance_actions
 _FAULT = models.instance_faults
-_ACTION_COLUMNS: tuple[Any, ...] = (
-    _ACTION.c.instance_uuid,
-    _ACTION.c.action,
-    _ACTION.c.request_id,
-    _ACTION.c.user_id,
-    _ACTION.c.project_id,
-    _ACTION.c.start_time,
-    _ACTION.c.finish_time,
-    _ACTION.c.message,
-)
-_FAULT_COLUMNS: tuple[Any, ...] = (
-    _FAULT.c.instance_uuid,
-    _FAULT.c.host,
-    _FAULT.c.code,
-    _FAULT.c.message,
-    _FAULT.c.details,
-    _FAULT.c.created_at,
-)
-
-
 _ACTIONS = (
-    sa.select(*_ACTION_COLUMNS)
+    sa.select(*models.columns(_ACTION, records.Action))
     .where(_ACTION.c.instance_uuid == sa.bindparam("instance"))
     .order_by(_ACTION.c.id)
 )
+_FAULTS = (
+    sa.select(*models.columns(_FAULT, records.Fault))
+    .where(_FAULT.c.instance_uuid == sa.bindparam("instance"))
+    .order_by(_FAULT.c.id.desc())
+)
 
 
-class Actions:
+class Actions(Part):
     """What was asked of instances."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
 
     def list(self, instance_uuid: str) -> Sequence[records.Action]:
         """An instance's actions, the oldest first; also of one that is deleted."""
-        rows = self._transactions.read(
-            lambda connection: connection.execute(_ACTIONS, {"instance": instance_uuid}).all()
-        )
+        rows = self._rows(_ACTIONS, {"instance": instance_uuid})
         return [records.Action(*row) for row in rows]
 
 
-class Faults:
+class Faults(Part):
     """What went wrong with instances."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
 
     def list(self, instance_uuid: str) -> Sequence[records.Fault]:
         """An instance's faults, the newest first; also of one that is deleted."""
-        statement = (
-            sa.select(*_FAULT_COLUMNS)
-            .where(_FAULT.c.instance_uuid == instance_uuid)
-            .order_by(_FAULT.c.id.desc())
-        )
-        rows = self._transactions.read(lambda connection: connection.execute(statement).all())
+        rows = self._rows(_FAULTS, {"instance": instance_uuid})
         return [records.Fault(*row) for row in rows]
 
     def latest(self, instance_uuid: str) -> records.Fault | None:
         """An instance's newest fault; ``None``: there is none."""
-        statement = (
-            sa.select(*_FAULT_COLUMNS)
-            .where(_FAULT.c.instance_uuid == instance_uuid)
-            .order_by(_FAULT.c.id.desc())
-            .limit(1)
-        )
-        row = self._transactions.read(
-            lambda connection: connection.execute(statement).one_or_none()
-        )
-        return records.Fault(*row) if row is not None else None
+        rows = self._rows(_FAULTS.limit(1), {"instance": instance_uuid})
+        return records.Fault(*rows[0]) if rows else None
 
 
 def new_request_id() -> str:
@@ -117,26 +81,6 @@ def action(
         "finish_time": now if finished else None,
         "created_at": now,
     }
-
-
-def begin_action(
-    connection: sa.Connection,
-    instance_uuid: str,
-    name: str,
-    now: datetime.datetime,
-    *,
-    request_id: str | None = None,
-    user_id: str | None = None,
-    project_id: str | None = None,
-) -> None:
-    """Write down that something is asked of an instance."""
-    row = action(
-        *(instance_uuid, name, now),
-        request_id=request_id,
-        user_id=user_id,
-        project_id=project_id,
-    )
-    write_actions(connection, [row])
 
 
 def write_actions(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:

@@ -18,7 +18,7 @@ from oslo_db import exception as db_exception
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import claims, history, instance_rows, models, ports, records
 from ironic_virt.compute.db.instance_rows import LIVE
-from ironic_virt.compute.db.transactions import Transactions
+from ironic_virt.compute.db.transactions import Part
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK
 from ironic_virt.virt import PowerState
@@ -37,11 +37,8 @@ class _NotOurs(Exception):
     """The fence does not hold: the transaction is undone."""
 
 
-class InstanceOutcomes:
+class InstanceOutcomes(Part):
     """What a service writes about its instances."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
 
     def progress(self, uuid: str, step: str, detail: str = "") -> None:
         """Say how far a task has come; of no consequence for anything else."""

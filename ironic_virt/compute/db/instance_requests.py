@@ -20,7 +20,7 @@ from ironic_virt import virt
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import claims, history, instance_rows, models, ports, records
 from ironic_virt.compute.db.instance_outcomes import remove
-from ironic_virt.compute.db.transactions import Transactions
+from ironic_virt.compute.db.transactions import Part
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK, CREATE
 
@@ -28,11 +28,8 @@ _INSTANCE = models.instances
 SUPERSEDED = "superseded by a delete"
 
 
-class InstanceRequests:
+class InstanceRequests(Part):
     """What can be wanted of instances."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
 
     def create_building(self, new: records.NewInstance, node: claims.Chosen) -> records.Instance:
         """Claim a node for a new instance and have it built there.
@@ -91,7 +88,7 @@ class InstanceRequests:
         made = self._transactions.read(lambda connection: instance_rows.get_all(connection, uuids))
         if len(made) < max(least, 1):
             new, node = wanted[0]
-            if self._exists(new.uuid):
+            if self._rows(sa.select(_INSTANCE.c.id).where(_INSTANCE.c.uuid == new.uuid)):
                 raise errors.InstanceExists(new.uuid)
             raise errors.ClaimLost(node.uuid, new.uuid)
         nodes = {new.uuid: node for new, node in wanted}
@@ -101,10 +98,6 @@ class InstanceRequests:
             if place != node.uuid or found.vm_state != VmState.BUILDING:
                 raise errors.InstanceExists(found.uuid)
         return made
-
-    def _exists(self, uuid: str) -> bool:
-        statement = sa.select(sa.exists().where(_INSTANCE.c.uuid == uuid))
-        return bool(self._transactions.read(lambda connection: connection.scalar(statement)))
 
     def instance_of_port(self, port: str, besides: str | None = None) -> str | None:
         """The uuid of the instance that has a port; ``None``: none has.
@@ -225,15 +218,13 @@ class InstanceRequests:
             if verb.claims_port:
                 ports.take(connection, uuid, [arguments["vif"]], now)
             history.finish_actions(connection, uuid, now, SUPERSEDED)
-            history.begin_action(
-                connection,
-                uuid,
-                verb.action,
-                now,
+            action = history.action(
+                *(uuid, verb.action, now),
                 request_id=request_id,
                 user_id=user_id,
                 project_id=project_id,
             )
+            history.write_actions(connection, [action])
             connection.execute(
                 sa.update(_INSTANCE)
                 .where(_INSTANCE.c.uuid == uuid)
@@ -289,7 +280,8 @@ class InstanceRequests:
                 )
             )
             if wanted.rowcount:
-                history.begin_action(connection, seen.uuid, BY_TASK[task_state].action, now)
+                action = history.action(seen.uuid, BY_TASK[task_state].action, now)
+                history.write_actions(connection, [action])
             return bool(wanted.rowcount)
 
         return self._transactions.write(work)

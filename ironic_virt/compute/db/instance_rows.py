@@ -12,42 +12,12 @@ import sqlalchemy as sa
 from ironic_virt import virt
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import models, records
-from ironic_virt.compute.db.transactions import Transactions, chunks
+from ironic_virt.compute.db.transactions import Part, rows_in
 from ironic_virt.compute.networks import Network
 
 _INSTANCE = models.instances
-_COLUMNS: tuple[Any, ...] = (
-    _INSTANCE.c.uuid,
-    _INSTANCE.c.display_name,
-    _INSTANCE.c.host,
-    _INSTANCE.c.node,
-    _INSTANCE.c.pool,
-    _INSTANCE.c.requested_node,
-    _INSTANCE.c.vm_state,
-    _INSTANCE.c.task_state,
-    _INSTANCE.c.power_state,
-    _INSTANCE.c.flavor,
-    _INSTANCE.c.image,
-    _INSTANCE.c.ports,
-    _INSTANCE.c.networks,
-    _INSTANCE.c.task_args.label("arguments"),
-    _INSTANCE.c.user_data,
-    _INSTANCE.c.key_name,
-    _INSTANCE.c.public_key,
-    _INSTANCE.c.properties,
-    _INSTANCE.c.project_id,
-    _INSTANCE.c.user_id,
-    _INSTANCE.c.progress_step,
-    _INSTANCE.c.progress_detail,
-    _INSTANCE.c.progress_at,
-    _INSTANCE.c.attempts,
-    _INSTANCE.c.refusals,
-    _INSTANCE.c.tried_nodes,
-    _INSTANCE.c.launched_at,
-    _INSTANCE.c.terminated_at,
-    _INSTANCE.c.created_at,
-    _INSTANCE.c.updated_at,
-    _INSTANCE.c.deleted_at,
+_COLUMNS = models.columns(
+    _INSTANCE, records.Instance, arguments=_INSTANCE.c.task_args.label("arguments")
 )
 LIVE = _INSTANCE.c.deleted == 0
 _PAGE = 500
@@ -64,11 +34,8 @@ _BY_NAME = (
 )
 
 
-class InstanceRows:
+class InstanceRows(Part):
     """What can be asked about instances."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
 
     def get(self, instance: str, *, deleted: bool = False) -> records.Instance:
         """One instance.
@@ -131,7 +98,7 @@ class InstanceRows:
         if marker is not None:
             after = sa.select(_INSTANCE.c.id).where(_INSTANCE.c.uuid == marker).scalar_subquery()
             statement = statement.where(_INSTANCE.c.id < after)
-        return self._records(statement)
+        return [record(row) for row in self._rows(statement)]
 
     def wanted(self, host: str) -> Sequence[records.Wanted]:
         """What is wanted of a service's instances, the oldest instance first."""
@@ -184,16 +151,8 @@ class InstanceRows:
     def hosts(self, uuids: Collection[str]) -> Mapping[str, str | None]:
         """The services that instances belong to, by uuid; one that isn't known is left out."""
 
-        def work(connection: sa.Connection) -> dict[str, str | None]:
-            found: dict[str, str | None] = {}
-            for some in chunks(sorted(uuids)):
-                statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.host).where(
-                    LIVE, _INSTANCE.c.uuid.in_(some)
-                )
-                found.update({row.uuid: row.host for row in connection.execute(statement)})
-            return found
-
-        return self._transactions.read(work)
+        statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.host).where(LIVE)
+        return {row.uuid: row.host for row in self._rows_in(statement, _INSTANCE.c.uuid, uuids)}
 
     def task_state(self, uuid: str) -> str | None:
         """What is wanted of an instance now; quick.
@@ -201,34 +160,18 @@ class InstanceRows:
         :raises NoSuchInstance: there is none, or it is deleted.
         """
         statement = sa.select(_INSTANCE.c.task_state).where(LIVE, _INSTANCE.c.uuid == uuid)
-        row = self._transactions.read(
-            lambda connection: connection.execute(statement).one_or_none()
-        )
-        if row is None:
+        rows = self._rows(statement)
+        if not rows:
             raise errors.NoSuchInstance(uuid)
-        task_state: str | None = row.task_state
+        task_state: str | None = rows[0].task_state
         return task_state
 
     def names(self, uuids: Collection[str]) -> Mapping[str, str]:
         """What instances are called, by uuid; one that isn't known is left out."""
 
-        def work(connection: sa.Connection) -> dict[str, str]:
-            found: dict[str, str] = {}
-            for some in chunks(sorted(uuids)):
-                statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.display_name).where(
-                    LIVE, _INSTANCE.c.uuid.in_(some)
-                )
-                for row in connection.execute(statement):
-                    found[row.uuid] = row.display_name or row.uuid
-            return found
-
-        return self._transactions.read(work)
-
-    def _records(self, statement: sa.Select[*tuple[Any, ...]]) -> Sequence[records.Instance]:
-        return [record(row) for row in self._rows(statement)]
-
-    def _rows(self, statement: sa.Select[*tuple[Any, ...]]) -> Sequence[Any]:
-        return self._transactions.read(lambda connection: connection.execute(statement).all())
+        statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.display_name).where(LIVE)
+        rows = self._rows_in(statement, _INSTANCE.c.uuid, uuids)
+        return {row.uuid: row.display_name or row.uuid for row in rows}
 
 
 def get(
@@ -254,10 +197,8 @@ def get_all(connection: sa.Connection, uuids: Sequence[str]) -> Sequence[records
 
     One that isn't there is left out.
     """
-    found: dict[str, records.Instance] = {}
-    for some in chunks(uuids):
-        rows = connection.execute(sa.select(*_COLUMNS).where(LIVE, _INSTANCE.c.uuid.in_(some)))
-        found.update((one.uuid, one) for one in map(record, rows))
+    rows = rows_in(connection, sa.select(*_COLUMNS).where(LIVE), _INSTANCE.c.uuid, uuids)
+    found = {one.uuid: one for one in map(record, rows)}
     return [found[uuid] for uuid in uuids if uuid in found]
 
 

@@ -13,6 +13,7 @@ Unique keys rely on NULLs being distinct, as they are on all three databases.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import sqlalchemy as sa
@@ -60,6 +61,15 @@ def _table(name: str, *content: sa.schema.SchemaItem, soft_deleted: bool = False
         *(deleted if soft_deleted else ()),
         *(item for item in content if not isinstance(item, sa.Column)),
     )
+
+
+def columns(table: sa.Table, kind: type, **others: Any) -> tuple[Any, ...]:
+    """The columns that are the fields of a value, in their order.
+
+    :param others: those that the table has under another name, or not at all.
+    """
+    names = (field.name for field in dataclasses.fields(kind))
+    return tuple(others.get(name, table.c.get(name)) for name in names)
 
 
 services = _table(

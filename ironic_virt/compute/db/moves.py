@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import history, models, records, services
-from ironic_virt.compute.db.transactions import SIZE, Transactions, chunks
+from ironic_virt.compute.db.transactions import SIZE, Part, chunks, rows_in
 from ironic_virt.compute.states import VmState
 
 MOVE = "move"
@@ -56,15 +56,8 @@ class Move:
         return dataclasses.replace(self, guard=guard, reason=reason)
 
 
-class Moves:
-    """Moves of nodes between compute services.
-
-    :param down_time: seconds after its last report until a service counts as down.
-    """
-
-    def __init__(self, transactions: Transactions, down_time: float) -> None:
-        self._transactions = transactions
-        self._down_time = down_time
+class Moves(Part):
+    """Moves of nodes between compute services."""
 
     def nodes_of(self, host: str) -> Sequence[str]:
         """The uuids of the nodes that a service has, or its instances, sorted."""
@@ -75,11 +68,7 @@ class Moves:
             _INSTANCE.c.deleted == 0, _INSTANCE.c.host == host, _INSTANCE.c.node.is_not(None)
         )
         statement: sa.CompoundSelect[Any] = sa.union(nodes, carriers)
-        return sorted(
-            self._transactions.read(
-                lambda connection: connection.execute(statement).scalars().all()
-            )
-        )
+        return sorted(uuid for (uuid,) in self._rows(statement))
 
     def check(
         self,
@@ -220,16 +209,16 @@ class Moves:
         return move
 
     def _is_up(self, service: records.ComputeService) -> bool:
-        return service.is_up(self._transactions.now(), self._down_time)
+        return service.is_up(self._transactions.now(), self._transactions.down_time)
 
     def _why_source_keeps(self, service: records.ComputeService, force: bool) -> str | None:
         if service.forced_down:
-            now = self._transactions.now()
-            if force or not service.reports(now, self._down_time):
+            now, down_time = self._transactions.now(), self._transactions.down_time
+            if force or not service.reports(now, down_time):
                 return None
             return (
                 f"its compute service {service.host!r} is forced down and has reported in the "
-                f"last {self._down_time:.0f} s, so it may still act; stop it, or if its host is "
+                f"last {down_time:.0f} s, so it may still act; stop it, or if its host is "
                 "fenced, use --force"
             )
         if self._is_up(service):
@@ -249,30 +238,27 @@ def _owned(
     connection: sa.Connection, nodes: Sequence[str], lock: bool
 ) -> dict[str, sa.Row[*tuple[Any, ...]]]:
     """The nodes' records by uuid; a node without one is left out."""
-    found: dict[str, sa.Row[*tuple[Any, ...]]] = {}
-    for some in chunks(sorted(nodes)):
-        statement = sa.select(
-            _NODE.c.uuid, _NODE.c.host, _NODE.c.hypervisor_type, _NODE.c.instance_uuid
-        ).where(_NODE.c.deleted == 0, _NODE.c.uuid.in_(some))
-        statement = statement.order_by(_NODE.c.uuid)
-        rows = connection.execute(statement.with_for_update() if lock else statement).all()
-        found.update({row.uuid: row for row in rows})
-    return found
+    statement = sa.select(
+        _NODE.c.uuid, _NODE.c.host, _NODE.c.hypervisor_type, _NODE.c.instance_uuid
+    )
+    statement = statement.where(_NODE.c.deleted == 0).order_by(_NODE.c.uuid)
+    statement = statement.with_for_update() if lock else statement
+    return {row.uuid: row for row in rows_in(connection, statement, _NODE.c.uuid, nodes)}
 
 
 def _carried(
     connection: sa.Connection, nodes: Sequence[str], lock: bool
 ) -> dict[str, list[sa.Row[*tuple[Any, ...]]]]:
     """The instances on nodes, by the node's uuid."""
-    found: dict[str, list[sa.Row[*tuple[Any, ...]]]] = {}
-    for some in chunks(sorted(nodes)):
-        statement = sa.select(
-            *(_INSTANCE.c.node, _INSTANCE.c.host, _INSTANCE.c.uuid),
-            *(_INSTANCE.c.task_state, _INSTANCE.c.vm_state),
-        ).where(_INSTANCE.c.deleted == 0, _INSTANCE.c.node.in_(some))
-        statement = statement.order_by(_INSTANCE.c.uuid)
-        for row in connection.execute(statement.with_for_update() if lock else statement):
-            found.setdefault(str(row.node), []).append(row)
+    statement = sa.select(
+        *(_INSTANCE.c.node, _INSTANCE.c.host, _INSTANCE.c.uuid),
+        *(_INSTANCE.c.task_state, _INSTANCE.c.vm_state),
+    )
+    statement = statement.where(_INSTANCE.c.deleted == 0).order_by(_INSTANCE.c.uuid)
+    statement = statement.with_for_update() if lock else statement
+    found: dict[str, list[sa.Row[*tuple[Any, ...]]]] = defaultdict(list)
+    for row in rows_in(connection, statement, _INSTANCE.c.node, nodes):
+        found[str(row.node)].append(row)
     return found
 
 

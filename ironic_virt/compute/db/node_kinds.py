@@ -18,7 +18,7 @@ import msgspec
 import sqlalchemy as sa
 
 from ironic_virt.compute.db import models
-from ironic_virt.compute.db.transactions import chunks
+from ironic_virt.compute.db.transactions import rows_in
 from ironic_virt.request.spec import placement_class
 from ironic_virt.scheduler.candidates import CandidateQuery, Span
 
@@ -49,10 +49,8 @@ def make(connection: sa.Connection, kinds: Iterable[NodeKind], now: datetime.dat
         is void.
     """
     missing = {kind.digest: kind for kind in kinds}
-    for some in chunks(sorted(missing)):
-        found = connection.execute(sa.select(_KIND.c.digest).where(_KIND.c.digest.in_(some)))
-        for digest in found.scalars().all():
-            del missing[digest]
+    for row in rows_in(connection, sa.select(_KIND.c.digest), _KIND.c.digest, missing):
+        del missing[row.digest]
     rows: list[dict[str, Any]] = [
         {
             "digest": digest,

@@ -12,23 +12,19 @@ import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from ironic_virt.compute.db import models, records
-from ironic_virt.compute.db.transactions import Transactions, chunks
+from ironic_virt.compute.db.transactions import Part, rows_in
 
 _NODE = models.compute_nodes
 _POOL = models.instances.c.pool
 
 
-class Pools:
+class Pools(Part):
     """The pools of all services."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
 
     def list(self, host: str | None = None) -> Sequence[records.NodePool]:
         """Pools by name.
@@ -48,13 +44,10 @@ def services(connection: sa.Connection) -> Sequence[str]:
 
 def of(connection: sa.Connection, hosts: Collection[str]) -> Sequence[records.NodePool]:
     """The pools of some services by name, as of the last refresh and the instances since."""
-    found: list[tuple[sa.Row[*tuple[Any, ...]], records.PoolReport]] = []
-    for some in chunks(sorted(records.pools_record(host) for host in hosts)):
-        statement = sa.select(_NODE.c.uuid, _NODE.c.host, _NODE.c.pools, _NODE.c.updated_at).where(
-            _NODE.c.deleted == 0, _NODE.c.uuid.in_(some)
-        )
-        rows = connection.execute(statement).all()
-        found += [(row, report) for row in rows for report in reports(row.pools or "[]")]
+    statement = sa.select(_NODE.c.uuid, _NODE.c.host, _NODE.c.pools, _NODE.c.updated_at)
+    uuids = [records.pools_record(host) for host in hosts]
+    rows = rows_in(connection, statement.where(_NODE.c.deleted == 0), _NODE.c.uuid, uuids)
+    found = [(row, report) for row in rows for report in reports(row.pools or "[]")]
     used = _counted(connection, [report.name for _, report in found])
     pools = [
         records.NodePool.of(report, row.host, row.uuid, used[report.name], row.updated_at)
@@ -78,11 +71,8 @@ def free_places(connection: sa.Connection, host: str) -> Counter[str]:
 
 def _counted(connection: sa.Connection, names: Sequence[str]) -> Counter[str]:
     """How many instances have a place in each pool."""
-    found: Counter[str] = Counter()
-    for some in chunks(sorted(names)):
-        statement = sa.select(_POOL, sa.func.count()).where(_POOL.in_(some)).group_by(_POOL)
-        found.update({str(name): number for name, number in connection.execute(statement)})
-    return found
+    statement = sa.select(_POOL, sa.func.count()).group_by(_POOL)
+    return Counter(dict(tuple(row) for row in rows_in(connection, statement, _POOL, names)))
 
 
 @functools.lru_cache(1024)

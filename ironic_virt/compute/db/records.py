@@ -137,8 +137,8 @@ class ComputeNode:
     updated_at: datetime.datetime | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NodePool:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class NodePool(PoolReport):
     """A pool as of its service's last refresh, and how many instances have a place in it.
 
     Schedulers take it as they take a compute node; see
@@ -147,19 +147,8 @@ class NodePool:
     :param compute_node: the uuid of the record that it is in.
     """
 
-    name: str
     host: str
     compute_node: str
-    resource_class: str
-    traits: frozenset[str]
-    stats: Mapping[str, str] = dataclasses.field(hash=False)
-    vcpus: int
-    memory_mb: int
-    local_gb: int
-    cpu_arch: str | None
-    total: int
-    used: int
-    reserved: int
     updated_at: datetime.datetime | None
 
     @classmethod
@@ -175,23 +164,14 @@ class NodePool:
 
         :param used: how many instances have a place by now.
         """
-        return cls(
-            name=report.name,
-            host=host,
-            compute_node=compute_node,
-            resource_class=report.resource_class,
-            traits=report.traits,
-            stats=report.stats,
-            vcpus=report.vcpus,
-            memory_mb=report.memory_mb,
-            local_gb=report.local_gb,
-            cpu_arch=report.cpu_arch,
-            total=max(report.total, used),
-            used=used,
+        counted = {
+            "total": max(report.total, used),
+            "used": used,
             # The nodes of those that have left since are being cleaned.
-            reserved=report.reserved + max(0, report.used - used),
-            updated_at=updated_at,
-        )
+            "reserved": report.reserved + max(0, report.used - used),
+        }
+        place = {"host": host, "compute_node": compute_node, "updated_at": updated_at}
+        return cls(**fields(report) | counted | place)
 
     @property
     def free(self) -> int:
@@ -387,10 +367,14 @@ class FaultReport:
         return cls(message or one_line(error), details=noted or None)
 
 
+def fields(value: Any) -> dict[str, Any]:
+    """The fields of a value, by name."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
 def plain(value: virt.Flavor | virt.ImageMeta | virt.Vif) -> dict[str, Any]:
     """The JSON form of a flavor, an image or a port."""
-    found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return {
         name: dict(content) if isinstance(content, Mapping) else content
-        for name, content in found.items()
+        for name, content in fields(value).items()
     }

@@ -18,35 +18,14 @@ from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import models, records
-from ironic_virt.compute.db.transactions import Transactions
+from ironic_virt.compute.db.transactions import Part
 
-_COLUMNS: tuple[Any, ...] = (
-    models.services.c.uuid,
-    models.services.c.host,
-    models.services.c.version,
-    models.services.c.incarnation,
-    models.services.c.conductor_group,
-    models.services.c.shard_key,
-    models.services.c.disabled,
-    models.services.c.disabled_reason,
-    models.services.c.forced_down,
-    models.services.c.report_count,
-    models.services.c.last_seen_at,
-    models.services.c.created_at,
-    models.services.c.updated_at,
-)
+_COLUMNS = models.columns(models.services, records.ComputeService)
 _LIVE = models.services.c.deleted == 0
 
 
-class Services:
-    """The records of compute services.
-
-    :param down_time: seconds after its last report until a service counts as down.
-    """
-
-    def __init__(self, transactions: Transactions, down_time: float) -> None:
-        self._transactions = transactions
-        self._down_time = down_time
+class Services(Part):
+    """The records of compute services."""
 
     def register(
         self,
@@ -146,8 +125,7 @@ class Services:
 
     def list(self) -> Sequence[records.ComputeService]:
         """All services, by name."""
-        rows = self._transactions.read(lambda connection: connection.execute(_select()).all())
-        return [records.ComputeService(*row) for row in rows]
+        return [records.ComputeService(*row) for row in self._rows(_select())]
 
     def get(self, host: str) -> records.ComputeService:
         """One service.
@@ -158,7 +136,7 @@ class Services:
 
     def is_up(self, service: records.ComputeService) -> bool:
         """Whether a service is up now."""
-        return service.is_up(self._transactions.now(), self._down_time)
+        return service.is_up(self._transactions.now(), self._transactions.down_time)
 
     def up(self) -> Sequence[str]:
         """The names of the services that are up."""
@@ -225,7 +203,7 @@ class Services:
         def work(connection: sa.Connection) -> None:
             found = get(connection, host, lock=True)
             now = self._transactions.now()
-            if found.is_up(now, self._down_time):
+            if found.is_up(now, self._transactions.down_time):
                 raise errors.ServiceInUse(host, "it is up; stop it first")
             pools = sa.and_(node.c.deleted == 0, node.c.uuid == records.pools_record(host))
             for what, count in (

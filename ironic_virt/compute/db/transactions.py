@@ -18,7 +18,7 @@ import datetime
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -51,6 +51,20 @@ def chunks(values: Sequence[T], size: int = SIZE) -> Iterator[Sequence[T]]:
         yield values[begin : begin + size]
 
 
+def rows_in(
+    connection: sa.Connection,
+    statement: sa.Select[*tuple[Any, ...]],
+    column: sa.ColumnElement[Any],
+    values: Collection[Any],
+) -> Sequence[Any]:
+    """The rows in which a column has one of these values, however many they are."""
+    return [
+        row
+        for some in chunks(sorted(values))
+        for row in connection.execute(statement.where(column.in_(some)))
+    ]
+
+
 class Transactions:
     """Runs transactions on one engine.
 
@@ -74,6 +88,8 @@ class Transactions:
         self.now: Callable[[], datetime.datetime] = clock or self._clock
         if clock is None:
             sa.event.listen(self.engine, "connect", self._connected)
+        self.down_time: float = conf.service_down_time
+        """Seconds after its last report until a service counts as down."""
         self._options = conf[database.GROUP]
         self._patient = patient
         self._sleep = sleep
@@ -167,6 +183,30 @@ class Transactions:
         except (db_exception.DBError, sa.exc.SQLAlchemyError) as exc:
             kind = errors.DatabaseFailed if connected else errors.DatabaseUnreachable
             raise kind(self.url, _reason(exc)) from exc
+
+
+class Part:
+    """A part of the records: its transactions, and what most reading comes down to."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def _rows(
+        self, statement: sa.Executable, values: Mapping[str, Any] | None = None
+    ) -> Sequence[Any]:
+        return self._transactions.read(
+            lambda connection: connection.execute(statement, values).all()
+        )
+
+    def _rows_in(
+        self,
+        statement: sa.Select[*tuple[Any, ...]],
+        column: sa.ColumnElement[Any],
+        values: Collection[Any],
+    ) -> Sequence[Any]:
+        return self._transactions.read(
+            lambda connection: rows_in(connection, statement, column, values)
+        )
 
 
 def _pause(tries: int) -> float:

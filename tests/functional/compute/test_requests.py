@@ -161,7 +161,7 @@ def test_two_at_once_who_want_more_than_there_is_do_not_get_a_part_each(
                     start.wait(5)
                 yield from found
 
-        source = Together(mine._transactions, 60)
+        source = Together(mine._transactions)
         try:
             asking = Requests(database_conf, mine, scheduler=scheduler, source=source)
             return len(asking.create(wanted(), least=20))
