@@ -79,24 +79,6 @@ def test_one_is_sent(run: Commands, server: FakeIronicServer, service: ComputePr
     assert "an NMI was injected" in service.text()
 
 
-def test_why_none_is_sent_is_told(
-    run: Commands, server: FakeIronicServer, node: str, db: Database
-) -> None:
-    server.fake.set_node(node, driver_info={})
-    result = run("-q", "server", "dump", "create", "--wait", "web", "-f", "json")
-    assert result.code == 1
-    assert result.err.startswith(f"Server web: Node {node}, instance ")
-    assert "does not support inject_nmi" in result.err
-    assert result.json["status"] == "ACTIVE"
-    server.fake.set_node(node, driver_info={"takes_nmi": True}, power_state="power off")
-    result = run("-q", "server", "dump", "create", "--wait", "web")
-    # It is refused at once when the service has seen that it is off.
-    assert result.code == 1
-    assert "is powered off" in result.err or "it is stopped" in result.err
-    assert result.err.count("\n") == 1
-    assert injected(server) == 0
-
-
 def test_a_service_that_is_killed_at_it_sends_one_when_it_is_back(
     run: Commands, server: FakeIronicServer, service: ComputeProcess, db: Database
 ) -> None:
@@ -108,21 +90,3 @@ def test_a_service_that_is_killed_at_it_sends_one_when_it_is_back(
     service.started()
     assert ended(db) == ""
     assert injected(server) == 2
-
-
-@pytest.mark.parametrize("strike", ["lose_reply", "reset"])
-def test_a_lost_reply_is_not_followed_by_a_second_one(
-    run: Commands, server: FakeIronicServer, strike: str
-) -> None:
-    getattr(server.fake.faults, strike)("PUT", "inject_nmi")
-    result = run("-q", "server", "dump", "create", "--wait", "web")
-    assert result.code == 1
-    assert "may have been injected or not" in result.err
-    assert "Ask again if no dump comes" in result.err
-    assert len(server.fake.requests.matching("PUT", "/inject_nmi$")) == 1
-
-
-def test_a_node_that_is_locked_is_waited_for(run: Commands, server: FakeIronicServer) -> None:
-    server.fake.faults.status(409, "PUT", "inject_nmi", body="Node x is locked by host y", count=2)
-    assert run("server", "dump", "create", "--wait", "web").code == 0
-    assert injected(server) == 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from ironic_virt.compute.db import Database, models, records
+from ironic_virt.compute.db import Database, records
 from tests.functional.compute.stage import (
     Clock,
     claim,
@@ -15,7 +15,6 @@ from tests.functional.compute.stage import (
     new_instance,
     new_uuid,
     register,
-    report,
 )
 
 
@@ -61,46 +60,6 @@ def test_a_node_moves_with_its_instance_and_its_claim(
     assert actions[0].finish_time is None
 
 
-def test_a_move_that_is_done_again_changes_nothing(
-    db: Database, node: records.ComputeNode
-) -> None:
-    db.moves.move([node.uuid], "two")
-    (before,) = db.instances.list()
-    assert db.moves.move([node.uuid], "two")[0].already
-    assert db.instances.list() == [before]
-    assert len(db.actions.list(before.uuid)) == 2
-
-
-def test_a_node_without_an_instance_moves_too(db: Database, node: records.ComputeNode) -> None:
-    free = free_node(db, "one")
-    assert db.moves.move([free.uuid], "two")[0].instance is None
-    assert db.compute_nodes.get(free.uuid).host == "two"
-
-
-def test_only_ironic_nodes_move(db: Database, node: records.ComputeNode) -> None:
-    db.compute_nodes.save("one", [report(uuid=node.uuid, hypervisor_type="other")])
-    assert refused(db, node.uuid) == "type"
-
-
-def test_a_source_that_is_up_keeps_its_nodes(db: Database, node: records.ComputeNode) -> None:
-    register(db, "one")
-    db.services.update("one", forced_down=False)
-    assert refused(db, node.uuid) == "source"
-    db.services.update("one", disabled=True)
-    assert refused(db, node.uuid) == "source"
-
-
-def test_a_source_that_is_down_must_be_disabled_too(
-    db: Database, node: records.ComputeNode, clock: Clock
-) -> None:
-    db.services.update("one", forced_down=False)
-    clock.advance(61)
-    register(db, "two")
-    assert refused(db, node.uuid) == "source"
-    db.services.update("one", disabled=True)
-    assert db.moves.move([node.uuid], "two")[0].guard is None
-
-
 def test_a_source_that_reports_though_it_is_forced_down_keeps_its_nodes_without_force(
     db: Database, node: records.ComputeNode
 ) -> None:
@@ -131,37 +90,10 @@ def test_many_nodes_move_by_few_statements(db: Database, node: records.ComputeNo
     assert db.moves.nodes_of("one") == []
 
 
-def test_the_destination_must_be_up(db: Database, node: records.ComputeNode, clock: Clock) -> None:
-    db.services.update("two", forced_down=True)
-    assert refused(db, node.uuid) == "destination"
-    db.services.update("two", forced_down=False)
-    clock.advance(61)
-    assert refused(db, node.uuid) == "destination"
-
-
-def test_both_services_must_exist(db: Database, node: records.ComputeNode) -> None:
-    assert refused(db, node.uuid, to="nowhere") == "service"
-    db._transactions.write(
-        lambda connection: connection.execute(
-            sa.update(models.services).where(models.services.c.host == "one").values(deleted=1)
-        )
-    )
-    assert refused(db, node.uuid) == "service"
-
-
 def test_the_node_must_be_the_source_s(db: Database, node: records.ComputeNode) -> None:
     assert refused(db, node.uuid, source="three") == "owner"
     (unknown,) = db.moves.move([new_uuid()], "two")
     assert (unknown.guard, unknown.source) == ("record", None)
-
-
-def test_an_instance_that_another_service_has_is_not_taken(
-    db: Database, node: records.ComputeNode
-) -> None:
-    db._transactions.write(
-        lambda connection: connection.execute(sa.update(models.instances).values(host="three"))
-    )
-    assert refused(db, node.uuid) == "instances"
 
 
 def test_a_claim_without_an_instance_is_not_taken(db: Database, node: records.ComputeNode) -> None:

@@ -104,23 +104,6 @@ def test_sigterm_ends_a_start_that_waits_for_ironic(
     assert db.services.list() == [], "it never was a service"
 
 
-def test_a_power_cut_in_mid_deployment_costs_nothing_but_time(
-    compute: Compute, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
-) -> None:
-    nodes = server.fake.add_nodes(1, **GOLD)
-    service = compute().started()
-    wait_for_nodes(db, "compute1", nodes)
-    ironic_clock.stop()
-    uuid = create(db, nodes[0])
-    wait_for_deployment(server, nodes[0])
-    service.kill()
-    assert db.instances.get(uuid).task_state == "spawning"
-    service.started()
-    ironic_clock.go_on()
-    wait_until(db, uuid, "active")
-    assert deployments(server) == nodes
-
-
 def test_a_power_cut_in_mid_delete_costs_nothing_but_time(
     compute: Compute, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
 ) -> None:

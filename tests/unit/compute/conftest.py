@@ -71,3 +71,25 @@ def set_stage(fake: FakeIronic, records: Path) -> Iterator[SetStage]:
     yield make
     for one in made:
         one.end()
+
+
+@pytest.fixture
+def node(fake: FakeIronic) -> str:
+    """The only node; a module may have one of another kind."""
+    return fake.add_node(resource_class="gold", ports=1)
+
+
+@pytest.fixture
+def stage(set_stage: SetStage, node: str) -> ServiceStage:
+    """A compute service that has it."""
+    return set_stage().begin()
+
+
+@pytest.fixture
+def uuid(stage: ServiceStage, node: str) -> str:
+    """An instance that is active on it."""
+    uuid = stage.create(node)
+    stage.look()
+    stage.fake.advance(60)
+    stage.service.report()
+    return uuid

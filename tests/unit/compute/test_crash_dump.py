@@ -12,28 +12,12 @@ from ironic_virt.compute.api import Requests
 from ironic_virt.compute.errors import DatabaseUnreachable
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import ServiceStage
 
 
 @pytest.fixture
 def node(fake: FakeIronic) -> str:
     return fake.add_node(resource_class="gold", ports=1, driver_info={"takes_nmi": True})
-
-
-@pytest.fixture
-def stage(set_stage: SetStage, node: str) -> ServiceStage:
-    return set_stage().begin()
-
-
-@pytest.fixture
-def uuid(stage: ServiceStage, node: str) -> str:
-    """An instance that is active, on a node that takes an NMI."""
-    uuid = stage.create(node)
-    stage.look()
-    stage.fake.advance(60)
-    stage.service.report()
-    return uuid
 
 
 def ask(stage: ServiceStage, uuid: str) -> None:

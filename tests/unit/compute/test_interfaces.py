@@ -10,7 +10,6 @@ from ironic_virt import virt
 from ironic_virt.compute.api import Requests
 from ironic_virt.compute.errors import ConflictingRequest
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import ServiceStage
 
 FIRST, SECOND, THIRD = (f"9d1c54a0-0000-4000-8000-00000000000{number}" for number in (1, 2, 3))
@@ -19,11 +18,6 @@ FIRST, SECOND, THIRD = (f"9d1c54a0-0000-4000-8000-00000000000{number}" for numbe
 @pytest.fixture
 def node(fake: FakeIronic) -> str:
     return fake.add_node(resource_class="gold", ports=2)
-
-
-@pytest.fixture
-def stage(set_stage: SetStage, node: str) -> ServiceStage:
-    return set_stage().begin()
 
 
 @pytest.fixture

@@ -4,36 +4,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ironic_virt import virt
 from ironic_virt.compute.db import records
 from ironic_virt.compute.states import TaskState
-from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import ServiceStage
 from tests.unit.driver.stage import IMAGE
 
 OTHER = virt.ImageMeta("https://images.example.test/b.raw", checksum="cd" * 16)
-
-
-@pytest.fixture
-def node(fake: FakeIronic) -> str:
-    return fake.add_node(resource_class="gold", ports=1)
-
-
-@pytest.fixture
-def stage(set_stage: SetStage, node: str) -> ServiceStage:
-    return set_stage().begin()
-
-
-@pytest.fixture
-def uuid(stage: ServiceStage, node: str) -> str:
-    """An instance that is active."""
-    uuid = stage.create(node)
-    stage.look()
-    stage.fake.advance(60)
-    return uuid
 
 
 def rebuild(stage: ServiceStage, uuid: str, image: virt.ImageMeta | None = OTHER) -> None:

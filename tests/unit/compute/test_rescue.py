@@ -10,31 +10,10 @@ import sqlalchemy as sa
 from ironic_virt import exceptions, virt
 from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import models
-from ironic_virt.compute.errors import ConflictingRequest, InvalidRequest
-from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.compute.conftest import SetStage
+from ironic_virt.compute.errors import InvalidRequest
 from tests.unit.compute.service_stage import ServiceStage
 
 PASSWORD = "correct horse"
-
-
-@pytest.fixture
-def node(fake: FakeIronic) -> str:
-    return fake.add_node(resource_class="gold", ports=1)
-
-
-@pytest.fixture
-def stage(set_stage: SetStage, node: str) -> ServiceStage:
-    return set_stage().begin()
-
-
-@pytest.fixture
-def uuid(stage: ServiceStage, node: str) -> str:
-    """An instance that is active."""
-    uuid = stage.create(node)
-    stage.look()
-    stage.fake.advance(60)
-    return uuid
 
 
 def requests(stage: ServiceStage) -> Requests:
@@ -104,16 +83,6 @@ def test_afterwards_one_that_was_stopped_is_what_its_power_says(
     stage.fake.set_node(node, power_state=power_state)
     unrescue(stage, uuid)
     assert stage.state(uuid) == (left, None)
-
-
-@pytest.mark.parametrize("ask", ["start", "stop", "reboot", "rebuild"])
-def test_one_that_is_rescued_is_unrescued_first(stage: ServiceStage, uuid: str, ask: str) -> None:
-    rescue(stage, uuid)
-    with pytest.raises(ConflictingRequest, match=r"it is rescued, .*; unrescue it first"):
-        requests(stage).ask(ask, uuid)
-    with pytest.raises(ConflictingRequest, match="it is rescued"):
-        requests(stage).ask("rescue", uuid, password=PASSWORD)
-    assert kept(stage) == [None]
 
 
 def test_one_that_is_rescued_is_deleted(stage: ServiceStage, node: str, uuid: str) -> None:
