@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ironic_virt import exit_codes
@@ -221,14 +221,6 @@ def _make_fake(args: argparse.Namespace) -> Any:
     return fake
 
 
-def _announce(args: argparse.Namespace, url: str) -> None:
-    if args.json:
-        ready = {"url": url, "nodes": args.nodes, "shards": args.shards, "pid": os.getpid()}
-        print(json.dumps(ready), flush=True)
-    else:
-        print(f"Fake Ironic with {args.nodes} nodes at {url}", flush=True)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command.
 
@@ -255,19 +247,33 @@ def _run(argv: Sequence[str] | None) -> int:
     args = parser.parse_args(argv)
     if args.min_version > args.max_version:
         parser.error("argument --min-version: it is above --max-version")
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     fake = _make_fake(args)
     if not args.quiet:
         fake.requests.listener = log_request
     server = FakeIronicServer(fake, host=args.host, port=args.port, threads=args.threads)
+    told = {"nodes": args.nodes, "shards": args.shards}
+    return serve(parser.prog, server, args, f"Fake Ironic with {args.nodes} nodes", told)
+
+
+def serve(
+    prog: str, server: Any, args: argparse.Namespace, name: str, told: Mapping[str, Any]
+) -> int:
+    """Serve until SIGTERM or SIGINT, and return the exit code.
+
+    :param args: with ``host`` and ``port``, for an error, and ``json``.
+    :param name: what it is, for people.
+    :param told: what programs are told by ``--json`` beside the address and the process's id.
+    """
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
     try:
         server.start()
-    except OSError as exc:
-        print(f"{parser.prog}: can't listen on {args.host}:{args.port}: {exc}", file=sys.stderr)
+    except (OSError, OverflowError) as exc:
+        print(f"{prog}: can't listen on {args.host}:{args.port}: {exc}", file=sys.stderr)
         return 1
-    _announce(args, server.url)
+    ready = {"url": server.url, **told, "pid": os.getpid()}
+    print(json.dumps(ready) if args.json else f"{name} at {server.url}", flush=True)
     stop.wait()
     server.stop()
     return 0

@@ -7,18 +7,15 @@ Exits 0 on SIGTERM or SIGINT, 1 if it can't listen, 2 on bad arguments.
 
 import argparse
 import json
-import os
 import re
 import shlex
-import signal
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exit_codes
 from ironic_virt.cmd import arguments
-from ironic_virt.cmd.fake_ironic import log_request
+from ironic_virt.cmd.fake_ironic import log_request, serve
 
 if TYPE_CHECKING:
     from ironic_virt.testing.fault_proxy import Fault, Rule
@@ -170,9 +167,6 @@ def _run(argv: Sequence[str] | None) -> int:
         return 1
     parser = _parser()
     args = parser.parse_args(argv)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     try:
         proxy = FaultProxy(args.target, host=args.host, port=args.port, remember=10_000)
     except ValueError as exc:
@@ -181,18 +175,7 @@ def _run(argv: Sequence[str] | None) -> int:
         proxy.rules.add(rule)
     if not args.quiet:
         proxy.requests.listener = log_request
-    try:
-        proxy.start()
-    except (OSError, OverflowError) as exc:
-        print(f"{parser.prog}: can't listen on {args.host}:{args.port}: {exc}", file=sys.stderr)
-        return 1
-    if args.json:
-        print(json.dumps({"url": proxy.url, "pid": os.getpid()}), flush=True)
-    else:
-        print(f"Fault proxy before {args.target} at {proxy.url}", flush=True)
-    stop.wait()
-    proxy.stop()
-    return 0
+    return serve(parser.prog, proxy, args, f"Fault proxy before {args.target}", {})
 
 
 if __name__ == "__main__":

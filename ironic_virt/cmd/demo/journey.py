@@ -144,7 +144,7 @@ class Journey:
                     uuid=record.uuid,
                     name=name,
                     node=node.name,
-                    power_state=virt.PowerState(record.power_state),
+                    power_state=virt.PowerState(record.power_state).name,
                 ),
             ]
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
-from ironic_virt import virt
-
 OK = "ok"
 FAILED = "failed"
 INTERRUPTED = "interrupted"
@@ -39,12 +37,13 @@ class InstanceView:
     """A server as the records have it.
 
     :ivar node: the node's name.
+    :ivar power_state: the name of a :class:`~ironic_virt.virt.PowerState`.
     """
 
     uuid: str
     name: str
     node: str
-    power_state: virt.PowerState
+    power_state: str
 
 
 @dataclasses.dataclass(slots=True)
@@ -92,11 +91,11 @@ class Report:
             },
             "versions": {"ironic-virt": own_version(), "python": platform.python_version()},
             "seconds": self.seconds,
-            "instances": [_instance(one) for one in self.instances],
+            "instances": [dataclasses.asdict(one) for one in self.instances],
             "nodes": {
-                "before": [_node(one) for one in self.nodes_before],
-                "deployed": [_node(one) for one in self.nodes_deployed],
-                "after": [_node(one) for one in self.nodes_after],
+                "before": [dataclasses.asdict(one) for one in self.nodes_before],
+                "deployed": [dataclasses.asdict(one) for one in self.nodes_deployed],
+                "after": [dataclasses.asdict(one) for one in self.nodes_after],
             },
         }
 
@@ -104,22 +103,3 @@ class Report:
 def own_version() -> str:
     """The version of this package."""
     return metadata.version("ironic-virt")
-
-
-def _node(node: NodeView) -> dict[str, Any]:
-    return {
-        "uuid": node.uuid,
-        "name": node.name,
-        "provision_state": node.provision_state,
-        "power_state": node.power_state,
-        "instance_uuid": node.instance_uuid,
-    }
-
-
-def _instance(instance: InstanceView) -> dict[str, Any]:
-    return {
-        "uuid": instance.uuid,
-        "name": instance.name,
-        "node": instance.node,
-        "power_state": instance.power_state.name,
-    }

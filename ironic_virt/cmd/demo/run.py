@@ -20,8 +20,8 @@ from typing import TextIO
 
 from ironic_virt import conf as options
 from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.cmd.demo import FAKE, IRONIC, REAL, SCHEDULER, servers, service
 from ironic_virt.cmd.demo import report as reports
-from ironic_virt.cmd.demo import servers, service
 from ironic_virt.cmd.demo.commands import ENVIRONMENT, Commands, preload
 from ironic_virt.cmd.demo.interrupts import Interrupted, Interrupts
 from ironic_virt.cmd.demo.journey import Journey
@@ -29,11 +29,6 @@ from ironic_virt.cmd.demo.report import Report
 from ironic_virt.cmd.progress import Display, takes_pictures
 from ironic_virt.compute.db import Database
 from ironic_virt.conf import database as records_options
-
-FAKE = "fake"
-REAL = "real"
-SCHEDULER = "scheduler"
-IRONIC = "ironic"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

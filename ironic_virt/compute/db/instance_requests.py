@@ -315,20 +315,15 @@ def _building(
 
 
 def _values(new: records.NewInstance) -> dict[str, Any]:
-    return {
-        "uuid": new.uuid,
-        "display_name": new.display_name,
-        "requested_node": new.requested_node,
+    values = records.fields(new) | {
         "power_state": virt.PowerState.NOSTATE,
         "flavor": records.plain(new.flavor),
         "image": records.plain(new.image),
         "ports": [records.plain(port) for port in new.ports],
         "networks": [dataclasses.asdict(one) for one in new.networks],
-        "user_data": new.user_data,
-        "key_name": new.key_name,
-        "public_key": new.public_key,
         "properties": dict(new.properties),
-        "project_id": new.project_id,
-        "user_id": new.user_id,
         "tried_nodes": [],
     }
+    # That of its first action.
+    del values["request_id"]
+    return values
