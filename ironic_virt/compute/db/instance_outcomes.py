@@ -40,12 +40,8 @@ class _NotOurs(Exception):
 class InstanceOutcomes(Part):
     """What a service writes about its instances."""
 
-    def progress(self, uuid: str, step: str, detail: str = "") -> None:
-        """Say how far a task has come; of no consequence for anything else."""
-        self.progress_of_all({uuid: (step, detail)})
-
     def progress_of_all(self, reports: Mapping[str, tuple[str, str]]) -> None:
-        """Do :meth:`progress` for several instances, in one transaction.
+        """Say how far tasks have come; of no consequence for anything else.
 
         :param reports: by the instance's uuid, step and detail.
         """

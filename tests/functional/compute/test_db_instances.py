@@ -252,12 +252,12 @@ def test_a_delete_that_is_asked_for_twice_is_one(db: Database, building: records
 def test_progress_is_shown_while_something_is_wanted_and_cut_to_what_fits(
     db: Database, building: records.Instance
 ) -> None:
-    db.instances.progress(building.uuid, "deploying", "x" * 1000)
+    db.instances.progress_of_all({building.uuid: ("deploying", "x" * 1000)})
     shown = db.instances.get(building.uuid)
     assert (shown.progress_step, shown.progress_detail) == ("deploying", "x" * 255)
     assert shown.progress_at == db.now()
     db.instances.finish(building.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
-    db.instances.progress(building.uuid, "late")
+    db.instances.progress_of_all({building.uuid: ("late", "")})
     assert db.instances.get(building.uuid).progress_step is None
 
 

@@ -91,19 +91,6 @@ def finish(db: Database, request: Request, **values: object) -> None:
 # -- creating -----------------------------------------------------------------
 
 
-def test_an_instance_is_asked_for_with_its_node(
-    asking: Requests, db: Database, nodes: Sequence[str]
-) -> None:
-    new = wanted()
-    (request,) = asking.create(new)
-    found = db.instances.get(new.uuid)
-    assert (found.vm_state, found.task_state, found.host) == ("building", "spawning", "one")
-    assert found.node in nodes
-    assert claimed(db) == {found.node}
-    (action,) = db.actions.list(new.uuid)
-    assert (action.action, action.request_id) == ("create", request.request_id)
-
-
 def test_whoever_serves_in_this_process_is_told(
     database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
 ) -> None:
@@ -308,34 +295,6 @@ def test_a_flavor_of_unknown_form_is_refused_and_nothing_written(
 # -- asking for more ----------------------------------------------------------
 
 
-def test_requests_follow_the_state(asking: Requests, db: Database, nodes: Sequence[str]) -> None:
-    (request,) = asking.create(wanted(display_name="web"))
-    with pytest.raises(errors.ConflictingRequest):
-        asking.ask("start", "web")
-    finish(db, request)
-    stop = asking.ask("stop", "web")
-    assert (stop.action, stop.instance.task_state) == ("stop", "powering-off")
-    finish(db, stop, vm_state=VmState.STOPPED)
-    finish(db, asking.ask("start", "web"))
-    finish(db, asking.ask("reboot", "web"))
-    hard = asking.ask("hard_reboot", request.instance.uuid)
-    assert hard.instance.task_state == "rebooting-hard"
-    asking.ask("delete", "web")
-    actions = [action.action for action in db.actions.list(request.instance.uuid)]
-    assert actions == ["create", "stop", "start", "reboot", "reboot", "delete"]
-
-
-def test_a_name_that_several_have_is_refused(
-    asking: Requests, db: Database, nodes: Sequence[str]
-) -> None:
-    for _ in range(2):
-        asking.create(wanted(display_name="web"))
-    for verb in ("delete", "stop", "start", "reboot"):
-        with pytest.raises(errors.AmbiguousName):
-            asking.ask(verb, "web")
-    assert {one.task_state for one in db.instances.list()} == {"spawning"}
-
-
 # -- waiting ------------------------------------------------------------------
 
 
@@ -345,7 +304,7 @@ def test_whoever_waits_is_told_each_step_and_the_end(
     (request,) = requests(database_conf, db).create(wanted())
     uuid = request.instance.uuid
     pauses = Pauses(
-        lambda: db.instances.progress(uuid, "deploying", "wait call-back"),
+        lambda: db.instances.progress_of_all({uuid: ("deploying", "wait call-back")}),
         lambda: None,
         lambda: finish(db, request),
     )
