@@ -13,6 +13,7 @@ import json
 import random
 import re
 import shlex
+import signal
 import subprocess
 import time
 from collections.abc import Mapping
@@ -28,8 +29,8 @@ _BLOCK = re.compile(r"\.\. code-block:: \w+\n( +):name: (\S+)\n\n((?:\1.*\n|\n)+
 _FOUND = 2
 _DIRECTIONS = {"--down": True, "--up": False}
 _CHANGING = ("apply", "pools")
-_KILLED_AFTER = 0.05
-"""Seconds, at most, from the change at which it is to be killed."""
+_SLICE = 0.02
+"""Seconds, at most, that what is to be killed runs between two looks at what it has changed."""
 
 
 class Page:
@@ -135,7 +136,11 @@ class Page:
         return json.loads(done.stdout) if done.stdout else None
 
     def _kill(self, command: list[str], reader: Reader) -> None:
-        """Start it, and kill it when it has made some changes."""
+        """Start it, and kill it when it has made some changes.
+
+        It stands still while the reader looks, as on a busy machine that takes longer than all
+        of its changes.
+        """
         before = reader.look()
         # Server, record and allocation change two rows each, a shard one.
         enough = self._rng.randint(1, max(2, len(before) // (2 * self._deaths)))
@@ -146,11 +151,13 @@ class Page:
             cwd=self._directory,
         )
         deadline = time.monotonic() + SECONDS
-        while process.poll() is None and len(reader.look() ^ before) < enough:
+        while process.poll() is None:
             assert time.monotonic() < deadline, command
-        if process.poll() is None:
-            time.sleep(self._rng.uniform(0, _KILLED_AFTER))
-            process.kill()
-            self.killed += 1
-        process.wait()
+            process.send_signal(signal.SIGSTOP)
+            if len(reader.look() ^ before) >= enough:
+                process.kill()
+            else:
+                process.send_signal(signal.SIGCONT)
+                time.sleep(self._rng.uniform(0, _SLICE))
+        self.killed += process.returncode == -signal.SIGKILL
         reader.look()
