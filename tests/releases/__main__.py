@@ -142,9 +142,12 @@ def _tried(
             without=processes.skipped.total(),
             questions=compared.passed,
             otherwise=compared.skipped.total(),
+            again=counts.again + processes.again + compared.again,
             failed=counts.failed + processes.failed + compared.failed,
         )
         _say(release, f"{mode}: {result} after {time.monotonic() - began:.0f} s")
+        for name in result.again:
+            _say(release, f"passed at its second try: {name}")
         for name in result.failed:
             _say(release, f"failed: {name}")
         results.append(result)

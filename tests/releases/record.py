@@ -41,6 +41,7 @@ class Result:
     :ivar without: how many of those did not run.
     :ivar questions: how many the fake and the real Ironic answered alike.
     :ivar otherwise: how many they are known to answer otherwise, or are too new for it.
+    :ivar again: the names of those that passed at their second try only.
     """
 
     release: Release
@@ -54,6 +55,7 @@ class Result:
     without: int = 0
     questions: int = 0
     otherwise: int = 0
+    again: list[str] = dataclasses.field(default_factory=list)
     failed: list[str] = dataclasses.field(default_factory=list)
 
     def __str__(self) -> str:
@@ -64,6 +66,8 @@ class Result:
             words.append(f"{self.processes} with Nova as processes")
         if self.questions:
             words.append(f"{self.questions} answers of the fake like Ironic's")
+        if self.again:
+            words.append(f"{len(self.again)} at their second try")
         words.append(f"{len(self.failed)} failed")
         return (
             f"{self.release.name} {self.threading}: Nova {self.release.nova}, "
@@ -85,7 +89,7 @@ class Result:
             f"{self.release.ironic} ({self.api})",
             self.python,
             self.threading,
-            _passed(self.scenarios, sum(self.skipped.values())),
+            _passed(self.scenarios, sum(self.skipped.values()), len(self.again)),
             _passed(self.processes, self.without),
             self._compared(),
             today.isoformat(),
@@ -94,10 +98,15 @@ class Result:
         return dict(zip(COLUMNS, values, strict=True))
 
 
-def _passed(passed: int, skipped: int) -> str:
+def _passed(passed: int, skipped: int, again: int = 0) -> str:
     if not passed:
         return ""
-    return f"{passed} passed" + (f", {skipped} not for it" if skipped else "")
+    words = [f"{passed} passed"]
+    if skipped:
+        words.append(f"{skipped} not for it")
+    if again:
+        words.append(f"{again} in any part at a second try")
+    return ", ".join(words)
 
 
 def write(path: Path, results: Sequence[Result], today: datetime.date | None = None) -> None:

@@ -36,16 +36,19 @@ class Counts:
     """What became of tests.
 
     :ivar failed: the names of those that failed.
+    :ivar again: the names of those that passed when they were run once more by themselves.
     :ivar skipped: why some did not run: how many by reason.
     """
 
     passed: int = 0
     failed: list[str] = dataclasses.field(default_factory=list)
+    again: list[str] = dataclasses.field(default_factory=list)
     skipped: Counter[str] = dataclasses.field(default_factory=Counter)
 
     def __iadd__(self, other: Counts) -> Counts:
         self.passed += other.passed
         self.failed += other.failed
+        self.again += other.again
         self.skipped += other.skipped
         return self
 
@@ -58,8 +61,11 @@ class Counts:
         return ", ".join(words)
 
 
-def read(report: Path) -> Counts:
-    """The counts in a report of pytest's ``--junitxml``; one that isn't there is a failure."""
+def read(report: Path, *, passed: bool = False) -> Counts:
+    """The counts in a report of pytest's ``--junitxml``; one that isn't there is a failure.
+
+    :param passed: pytest has passed: what failed was run once more, and passed then.
+    """
     counts = Counts()
     if not report.exists():
         counts.failed.append(f"{report.stem}: no report; see {report.with_suffix('.log')}")
@@ -67,11 +73,12 @@ def read(report: Path) -> Counts:
     for case in ElementTree.parse(report).iter("testcase"):
         name = f"{case.get('classname')}::{case.get('name')}"
         if case.find("failure") is not None or case.find("error") is not None:
-            counts.failed.append(name)
+            (counts.again if passed else counts.failed).append(name)
         elif (skipped := case.find("skipped")) is not None:
             counts.skipped[skipped.get("message", "")] += 1
         else:
             counts.passed += 1
+    counts.passed += len(counts.again)
     return counts
 
 
@@ -142,14 +149,14 @@ class Runner:
 
     def _counts(self, commands: Mapping[str, Sequence[str]], environ: Mapping[str, str]) -> Counts:
         counts = Counts()
-        for name in self._run(commands, environ):
-            counts += read(self.logs / f"{name}.xml")
+        for name, passed in self._run(commands, environ):
+            counts += read(self.logs / f"{name}.xml", passed=passed)
         return counts
 
     def _run(
         self, commands: Mapping[str, Sequence[str]], environ: Mapping[str, str]
-    ) -> Iterator[str]:
-        """Run them at once, and return their names as each has ended."""
+    ) -> Iterator[tuple[str, bool]]:
+        """Run them at once; the name of each and whether it passed, as it has ended."""
         self.logs.mkdir(parents=True, exist_ok=True)
         running: dict[str, subprocess.Popen[bytes]] = {}
         variables = {
@@ -175,8 +182,7 @@ class Runner:
                 )
         try:
             for name, process in running.items():
-                process.wait(_PATIENCE)
-                yield name
+                yield name, process.wait(_PATIENCE) == 0
         finally:
             for process in running.values():
                 process.kill()
