@@ -129,6 +129,11 @@ class Check(FleetCommand):
                 f"Not checked: which nodes are in the target sets of {', '.join(untold)}, and "
                 "their options; give their files with --service-conf"
             )
+        for host, lease in sorted(deployment.leases.items()):
+            if lease.age is not None:
+                self.say(
+                    f"{host}: a process is active; it renewed its lease {lease.age:.0f} s ago"
+                )
         if not deployment.whole:
             self.say("Not checked: what may be in the cells that were not read")
         counts = collections.Counter(one.kind.severity.value for one in found)

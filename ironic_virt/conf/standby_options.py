@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+TTL = 15
+"""Seconds, unless something else is set."""
+
 OPTIONS = [
     cfg.StrOpt(
         "standby_backend_url",
@@ -30,7 +33,7 @@ Related options:
     ),
     cfg.IntOpt(
         "standby_ttl",
-        default=15,
+        default=TTL,
         min=5,
         help="""
 Seconds from the end of the active process until another one may take over. The

@@ -119,6 +119,18 @@ class Component:
     seconds_ahead: float | None = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lease:
+    """Of a host name whose processes have a standby.
+
+    :ivar age: seconds since its active process has renewed it; ``None``: no process is active.
+    :ivar untold: why nobody knows; empty: it is known.
+    """
+
+    age: float | None = None
+    untold: str = ""
+
+
 @dataclasses.dataclass(frozen=True)
 class Deployment:
     """What was read.
@@ -132,6 +144,7 @@ class Deployment:
     :ivar nodes: by uuid.
     :ivar unhealthy: nodes that Ironic calls unhealthy, and in what words.
     :ivar options: of services, by host; only of those whose file was given.
+    :ivar leases: by host, of those whose file names the backend of a standby.
     :ivar novas_options: the names of Nova's own options in ``[ironic]``.
     """
 
@@ -146,6 +159,7 @@ class Deployment:
     unhealthy: Mapping[str, str] = dataclasses.field(default_factory=dict)
     placement: Placement = dataclasses.field(default_factory=Placement)
     options: Mapping[str, ServiceOptions] = dataclasses.field(default_factory=dict)
+    leases: Mapping[str, Lease] = dataclasses.field(default_factory=dict)
     novas_options: Collection[str] = frozenset()
     components: Sequence[Component] = ()
 

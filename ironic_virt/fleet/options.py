@@ -19,7 +19,7 @@ from oslo_config import cfg
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
-from ironic_virt.conf import ironic, unknown
+from ironic_virt.conf import ironic, standby_options, unknown
 from ironic_virt.sharding.selector import TargetSet
 
 _IN_TREE = "ironic.IronicDriver"
@@ -72,6 +72,18 @@ class ServiceOptions:
         """The nodes that the service is for, before peers share them."""
         group = self.conductor_group
         return TargetSet(None if group is None else group.lower(), self.shard)
+
+    @property
+    def standby(self) -> tuple[str, int] | None:
+        """The backend of its lease and the lease's seconds.
+
+        ``None``: it has no standby, or its lease is a file, which only its own host can ask.
+        """
+        url = self.written.get("standby_backend_url", "")
+        if not url or url.startswith("file:"):
+            return None
+        ttl = self.written.get("standby_ttl", "")
+        return url, int(ttl) if ttl.isdecimal() else standby_options.TTL
 
     def serves(self, node: Node) -> bool:
         """Whether a node is in the service's target set."""

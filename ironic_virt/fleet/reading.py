@@ -24,7 +24,15 @@ from ironic_virt.baremetal.http.versions import BASE, Feature
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
 from ironic_virt.conf import unknown
 from ironic_virt.fleet import cells, offers
-from ironic_virt.fleet.deployment import Component, Deployment, Record, Server, Service, is_pool
+from ironic_virt.fleet.deployment import (
+    Component,
+    Deployment,
+    Lease,
+    Record,
+    Server,
+    Service,
+    is_pool,
+)
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.placement import PlacementClient, Progress, seconds_ahead
 from ironic_virt.fleet.providers import Placement, Provider
@@ -86,6 +94,7 @@ class Reader:
                 if node.health is not None and node.health.lower() == _CRITICAL
             },
             options=self.options,
+            leases=_leases(self.options.values()),
             novas_options=unknown.names(nova_ironic.ironic_options),
             components=self._components(client),
         )
@@ -173,6 +182,21 @@ class Reader:
         ahead = seconds_ahead(headers.get("date"))
         found.append(Component("Ironic", str(newest), str(BASE), newest < BASE, ahead))
         return found
+
+
+def _leases(options: Iterable[ServiceOptions]) -> dict[str, Lease]:
+    """Ask the backends; nothing of them is loaded where no service has a standby."""
+    found = {}
+    for service in options:
+        if service.standby is None:
+            continue
+        from ironic_virt import standby
+
+        try:
+            found[service.host] = Lease(standby.age(*service.standby, service.host))
+        except (exceptions.InvalidConfiguration, exceptions.StandbyBackendFailed) as exc:
+            found[service.host] = Lease(untold=str(exc))
+    return found
 
 
 def _is_supported() -> bool:

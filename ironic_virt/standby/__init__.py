@@ -5,8 +5,8 @@
 Loaded only if ``[ironic] standby_backend_url`` is set.
 """
 
-from ironic_virt.standby.backend import ToozLock, from_conf
+from ironic_virt.standby.backend import ToozLock, age, from_conf
 from ironic_virt.standby.lease import Lease
 from ironic_virt.standby.timing import Timing
 
-__all__ = ["Lease", "Timing", "ToozLock", "from_conf"]
+__all__ = ["Lease", "Timing", "ToozLock", "age", "from_conf"]

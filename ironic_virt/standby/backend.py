@@ -9,6 +9,7 @@ What tooz's locks do, as read in its releases 6.2 to 8.1, and seen:
 * etcd: ``heartbeat`` succeeds also for a lease that has expired, and for a key that somebody
   has deleted.  So the key is read afterwards.
 * File: a POSIX lock, which has no time to live.  It ends with its process.
+* None of them can be asked how long a lock lives still; etcd and Redis can.
 
 MySQL and PostgreSQL have locks of a connection: the server gives one to the next process as
 soon as the connection breaks, which its holder need not notice, and keeps the lock of a process
@@ -22,8 +23,10 @@ from __future__ import annotations
 import base64
 import os
 import socket
+import threading
 import urllib.parse
 import uuid
+from concurrent import futures
 from typing import Any
 
 from oslo_config import cfg
@@ -37,6 +40,9 @@ OPTION = "[ironic] standby_backend_url"
 _ETCD = ("etcd3+http", "etcd3+https")
 SCHEMES = (*_ETCD, "redis", "file")
 
+ANSWER_SECONDS = 10.0
+"""For a look at a lease."""
+
 
 def from_conf(conf: cfg.ConfigOpts) -> Lease:
     """The lease that the options name.  Nothing is sent yet.
@@ -47,6 +53,32 @@ def from_conf(conf: cfg.ConfigOpts) -> Lease:
     scheme = urllib.parse.urlsplit(url).scheme
     timing = Timing.of(scheme, conf.ironic.standby_ttl)
     return Lease(ToozLock(url, timing), timing)
+
+
+def age(url: str, ttl: int, host: str, *, seconds: float = ANSWER_SECONDS) -> float | None:
+    """How long ago the lease of a host name was renewed, asked by a process without a part in it.
+
+    :param ttl: ``[ironic] standby_ttl``.
+    :param seconds: how long to wait for the answer; tooz may try a Redis for minutes.
+    :returns: seconds; ``None``: no process is active.
+    :raises InvalidConfiguration: the backend can't hold a lease, or its packages are missing.
+    :raises StandbyBackendFailed: it gives no answer, or is a file.
+    """
+    timing = Timing.of(urllib.parse.urlsplit(url).scheme, ttl)
+    asked = futures.Future[float | None]()
+
+    def ask() -> None:
+        try:
+            asked.set_result(ToozLock(url, timing).remaining(host))
+        except Exception as exc:
+            asked.set_exception(exc)
+
+    threading.Thread(target=ask, name="ironic-virt-lease-look", daemon=True).start()
+    try:
+        left = asked.result(seconds)
+    except TimeoutError:
+        raise exceptions.StandbyBackendFailed(f"no answer within {seconds:.0f} s") from None
+    return None if left is None else max(0.0, timing.lock - left)
 
 
 class ToozLock:
@@ -96,7 +128,7 @@ class ToozLock:
                 self._coordinator = self._made()
                 self._coordinator.start()
                 self._started = True
-            self._lock = self._coordinator.get_lock(f"ironic-virt-{host.lower()}".encode())
+            self._lock = self._coordinator.get_lock(_name(host))
             if self._scheme in _ETCD and self._tokens_in_etcd():
                 # To try costs etcd two writes.
                 return False
@@ -130,6 +162,32 @@ class ToozLock:
         except Exception as exc:
             raise _failed(exc) from exc
 
+    def remaining(self, host: str) -> float | None:
+        """How long the lock of a host name lives still, whoever has it; takes nothing.
+
+        :returns: seconds; ``None``: nobody has it.
+        :raises StandbyBackendFailed: the backend gives no answer, or is a file, which has none.
+        """
+        try:
+            if self._scheme in _ETCD:
+                left = self._seconds_in_etcd(self._coordinator.get_lock(_name(host)))
+            else:
+                self._coordinator.start()
+                name = self._coordinator.get_lock(_name(host)).name
+                left = self._coordinator._client.pttl(name) / 1000
+                self._coordinator.stop()
+        except Exception as exc:
+            raise _failed(exc) from exc
+        return left if left > 0 else None
+
+    def _seconds_in_etcd(self, lock: Any) -> float:
+        from etcd3gw.lease import Lease as LeaseOfEtcd
+
+        client = self._coordinator.client
+        found = client.get(lock._key, metadata=True)
+        # One that expires in between has -1.
+        return max((LeaseOfEtcd(int(kept["lease"]), client).ttl() for _, kept in found), default=0)
+
     def _tokens_in_etcd(self) -> list[bytes]:
         """That of the holder, if there is one."""
         found: list[bytes] = self._coordinator.client.get(self._lock._key)
@@ -143,6 +201,10 @@ class ToozLock:
             return not self._lock.is_still_owner()
         except Exception:
             return False
+
+
+def _name(host: str) -> bytes:
+    return f"ironic-virt-{host.lower()}".encode()
 
 
 def _failed(error: Exception) -> exceptions.StandbyBackendFailed:

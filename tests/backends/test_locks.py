@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from ironic_virt import exceptions
+from ironic_virt import exceptions, standby
 from ironic_virt.standby import Timing, ToozLock
 from tests.backends.servers import Backend, backend
 
@@ -58,6 +59,29 @@ def test_a_key_that_somebody_has_deleted_is_lost(server: Backend) -> None:
     other.acquire("compute1")
     other._lock.break_()
     assert not one.renew()
+
+
+def test_whoever_looks_sees_how_old_a_lease_is_and_takes_nothing(server: Backend) -> None:
+    def age() -> float | None:
+        return standby.age(server.url, TTL, "Compute1")
+
+    assert age() is None
+    one = lock(server)
+    assert one.acquire("compute1")
+    seen = age()
+    assert seen is not None
+    assert 0 <= seen <= 2
+    assert one.renew()
+    one.release()
+    assert age() is None
+
+
+@pytest.mark.parametrize("scheme", ["etcd3+http", "redis"])
+def test_a_look_that_gets_no_answer_ends(scheme: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(exceptions.StandbyBackendFailed, match=r"no answer within 1 s"):
+            standby.age(f"{scheme}://127.0.0.1:{port}", TTL, "compute1", seconds=1)
 
 
 def test_an_etcd_that_is_gone_is_an_error_and_no_answer() -> None:

@@ -221,6 +221,17 @@ class Deployment:
         """The arguments that name the file of each ``nova-compute``."""
         return [f"--service-conf={host}={self._etc / host}.conf" for host in self.computes]
 
+    def leases(self, host: str, name: str) -> tuple[int, str]:
+        """What ``ironic-virt-fleet check`` says of the lease of a host: exit code, and words.
+
+        :param name: of the ``nova-compute`` whose file is read.
+        """
+        codes = ("--code=lease-of-nobody", "--code=lease-untold")
+        file = f"--service-conf={host}={self._etc / name}.conf"
+        command = self.fleet("check", file, *codes)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
     def _run(self, program: str, *arguments: str, name: str | None = None) -> Program:
         return self._started(name or program, [str(_BIN / program), *arguments], {})
 

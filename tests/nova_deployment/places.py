@@ -46,9 +46,9 @@ class Place:
             "standby_backend_url": backend,
             "standby_ttl": TTL,
         }
-        self.program = deployment.start_compute(
-            f"{name}-{next(_NUMBERS)}", host, **{**options, **more}
-        )
+        self._deployment = deployment
+        self._host, self._name = host, f"{name}-{next(_NUMBERS)}"
+        self.program = deployment.start_compute(self._name, host, **{**options, **more})
 
     def start(self) -> None:
         """Start it after its end."""
@@ -74,6 +74,10 @@ class Place:
         status = self.program.exit_status
         assert status is not None
         return status
+
+    def lease(self) -> tuple[int, str]:
+        """What ``ironic-virt-fleet check`` says of it, with the file of this place."""
+        return self._deployment.leases(self._host, self._name)
 
     def changes(self) -> int:
         """How many changes of Ironic were sent from here."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ironic_virt.exit_codes import ExitCode
+from ironic_virt.exit_codes import ExitCode, FleetExitCode
 from ironic_virt.nova import release
 from ironic_virt.testing.fault_proxy import FaultProxy, Hang
 from tests.backends.servers import Backend, backend
@@ -98,6 +98,9 @@ def test_after_a_power_cut_the_standby_finishes_each_build_and_serves(
     (first, second), user = places, deployment.user
     boot_slowly(deployment, places, BUILDING)
     assert not second.ironic.requests, "a standby sends nothing"
+    code, words = second.lease()
+    assert code == 0, words
+    assert "compute-a is active, and renewed its lease" in words
     with deployment.steps.step("from a kill to the first request that is served"):
         first.program.kill()
         user.boot(1, host=HOST)
@@ -137,6 +140,12 @@ def test_a_restart_in_order_hands_over_in_mid_build(
     # A signal ends the wait, too.
     second.program.signal(signal.SIGTERM)
     assert second.wait_for_exit() == 0
+    first.program.signal(signal.SIGTERM)
+    first.wait_for_exit()
+    code, words = first.lease()
+    assert (code, "lease-of-nobody" in words) == (FleetExitCode.FOUND, True), words
+    first.start()
+    first.wait_for(ACTIVE)
     delete_all(deployment)
 
 
@@ -202,6 +211,8 @@ def test_without_the_backend_nobody_is_active_until_it_is_back(
     for place in places:
         place.wait_for("The backend of the lease can't be used")
     assert (first.changes(), second.changes()) == (sent, 0)
+    code, words = second.lease()
+    assert (code, "lease-untold" in words) == (FleetExitCode.FOUND, True), words
     leases.start()
     wait_for("an active one", lambda: any(place.has_said(ACTIVE) for place in places))
     servers = all_active(deployment)

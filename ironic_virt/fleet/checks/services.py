@@ -37,6 +37,35 @@ def service_down(deployment: Deployment, found: Found) -> Iterator[Finding]:
 
 
 @check(
+    "lease-of-nobody",
+    Severity.ERROR,
+    meaning="No process of a service with a standby holds its lease: nobody serves its nodes and "
+    "servers.",
+    mend="start nova-compute with host = {about} on one machine or several; the log of each says "
+    "why it does not get the lease",
+    provoke="stop all processes of a service that has standby_backend_url",
+)
+def lease_of_nobody(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for host, lease in sorted(deployment.leases.items()):
+        if lease.age is None and not lease.untold:
+            yield found(host, "no process holds its lease")
+
+
+@check(
+    "lease-untold",
+    Severity.WARNING,
+    meaning="The backend of a standby can't be asked from here who is active. If the processes of "
+    "the service can't reach it either, they end.",
+    mend="see to the backend in [ironic] standby_backend_url of {about}, and to the way to it",
+    provoke="stop the backend of a standby",
+)
+def lease_untold(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for host, lease in sorted(deployment.leases.items()):
+        if lease.untold:
+            yield found(host, f"its lease can't be read: {lease.untold}")
+
+
+@check(
     "peer-unknown",
     Severity.ERROR,
     meaning="A peer_list names a host that has no compute service: the hash ring of one service "

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 import pytest
 
 from ironic_virt.fleet import checks, offers
-from ironic_virt.fleet.deployment import Component, Deployment, Record, Server
+from ironic_virt.fleet.deployment import Component, Deployment, Lease, Record, Server
 from ironic_virt.fleet.findings import Finding
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.providers import Provider, Stock
@@ -47,6 +47,12 @@ def with_record(deployment: Deployment, uuid: str, **fields: object) -> Deployme
     was = record(deployment, uuid)
     others = [one for one in deployment.records if one is not was]
     return changed(deployment, records=[*others, changed(was, **fields)])
+
+
+def with_leases(lease: Lease) -> Spoil:
+    return lambda deployment: changed(
+        deployment, leases={"compute-a": lease, "compute-b": Lease(age=1.0)}
+    )
 
 
 def without_record(deployment: Deployment, uuid: str) -> Deployment:
@@ -191,6 +197,8 @@ PROVOKED: dict[str, tuple[Spoil, str, set[str]]] = {
     "server-on-another-node": (two_nodes_swap, SERVER, set()),
     "two-servers-on-a-node": (a_second_server, TAKEN, set()),
     "service-down": (lambda d: with_service(d, "compute-a", up=False), "compute-a", set()),
+    "lease-of-nobody": (with_leases(Lease()), "compute-a", set()),
+    "lease-untold": (with_leases(Lease(untold="no answer within 10 s")), "compute-a", set()),
     "peer-unknown": (
         lambda d: with_options(d, "compute-a", shard_key="", peer_list="compute-a, gone"),
         "compute-a",

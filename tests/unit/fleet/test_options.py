@@ -85,3 +85,18 @@ def test_which_services_share_their_nodes(
 def test_options_of_nova_and_of_the_way_to_authenticate_are_known() -> None:
     written = {"auth_type": "password", "username": "nova", "novas": "1", "shardd": "a"}
     assert service("one", **written).unknown_names({"novas"}) == ["shardd"]
+
+
+@pytest.mark.parametrize(
+    ("written", "standby"),
+    [
+        ({}, None),
+        ({"standby_backend_url": "etcd3+http://e", "standby_ttl": "30"}, ("etcd3+http://e", 30)),
+        ({"standby_backend_url": "redis://r"}, ("redis://r", 15)),
+        ({"standby_backend_url": "file:///locks"}, None),
+    ],
+)
+def test_whose_lease_can_be_looked_at(
+    written: dict[str, str], standby: tuple[str, int] | None
+) -> None:
+    assert ServiceOptions("compute-a", written=written).standby == standby
