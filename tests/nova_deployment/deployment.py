@@ -235,12 +235,14 @@ class Deployment:
     def _run(self, program: str, *arguments: str, name: str | None = None) -> Program:
         return self._started(name or program, [str(_BIN / program), *arguments], {})
 
-    def start_compute(self, name: str, host: str, **ironic: Any) -> Program:
+    def start_compute(
+        self, name: str, host: str, driver: str = configuration.DRIVER, **ironic: Any
+    ) -> Program:
         """Start a ``nova-compute`` with a state directory of its own.
 
         :param ironic: options of ``[ironic]`` of this one alone.
         """
-        self.configure(name, host, **ironic)
+        self.configure(name, host, driver, **ironic)
         return self._run_compute(name)
 
     def configure(

@@ -4,8 +4,8 @@
 
 ``python -m tests.nova_deployment.takeover``, in the environment of ``make nova-deployment``
 and with etcd, prints the seconds from the kill to the moment at which the standby has got the
-lease, and to the one at which it begins what a user has asked for meanwhile.  Once with a
-record for each node, and once with pools.
+lease, and to the one at which it begins what a user has asked for meanwhile.  With pools, with
+a record for each node, and with Nova's own driver, which is started again instead.
 """
 
 from __future__ import annotations
@@ -26,37 +26,76 @@ from tests.nova_deployment.processes import wait_for
 _SECONDS = 3600.0
 
 
-def measure(deployment: Deployment, nodes: int, selection: str, url: str) -> tuple[float, float]:
-    """Seconds to the lease, and to the first request that is served."""
-    host, user = f"compute-{selection}", deployment.user
+def begun(deployment: Deployment, host: str, nodes: int) -> None:
+    """Give a host its nodes."""
     ironic = deployment.ironic
     (node,) = deployment.operator.create_nodes(
         ironic, 1, RESOURCE_CLASS, shard=host, seed=len(host)
     )
     real_ironic.clone_nodes(ironic, node, nodes - 1, name=f"{host}-{{}}", seed=len(host))
+
+
+def loaded(deployment: Deployment, host: str) -> None:
+    """Return when the host has its records, and a server on one of its nodes."""
+    user, up = deployment.user, ("nova-compute", host)
+    wait_for(f"{host} up", lambda: up in user.services_up(), _SECONDS)
+    deployment.discover_hosts()
+    user.boot(1, host=host)
+    servers = user.wait_for_servers("a server", lambda one: one.idle)
+    assert [server.status for server in servers] == ["ACTIVE"], servers
+
+
+def served(deployment: Deployment) -> None:
+    """Return when the server that was asked for last has got a node."""
+    user = deployment.user
+    wait_for("the build", lambda: all(one.host for one in user.servers()), _SECONDS)
+
+
+def emptied(deployment: Deployment) -> None:
+    """Delete the servers."""
+    user = deployment.user
+    user.delete(user.wait_for_servers("the server", lambda one: one.idle))
+    wait_for("no server", lambda: not user.servers())
+
+
+def measure(deployment: Deployment, nodes: int, selection: str, url: str) -> tuple[float, float]:
+    """Seconds to the lease, and to the first request that is served."""
+    host, ironic = f"compute-{selection}", deployment.ironic.url
+    begun(deployment, host, nodes)
     more = {"host": host, "shard": host, "node_selection": selection}
-    with FaultProxy(ironic.url) as one, FaultProxy(ironic.url) as other:
+    with FaultProxy(ironic) as one, FaultProxy(ironic) as other:
         first = Place(deployment, f"{host}-1", one, url, **more)
         first.wait_for(ACTIVE)
-        up = ("nova-compute", host)
-        wait_for(f"{host} up", lambda: up in user.services_up(), _SECONDS)
-        deployment.discover_hosts()
-        user.boot(1, host=host)
-        servers = user.wait_for_servers("a server", lambda one: one.idle)
-        assert [server.status for server in servers] == ["ACTIVE"], servers
+        loaded(deployment, host)
         second = Place(deployment, f"{host}-2", other, url, **more)
         second.wait_for(WAITING)
         first.program.kill()
         began = time.monotonic()
-        user.boot(1, host=host)
+        deployment.user.boot(1, host=host)
         second.wait_for(ACTIVE)
         leased = time.monotonic() - began
-        wait_for("the build", lambda: all(one.host for one in user.servers()), _SECONDS)
-        served = time.monotonic() - began
-        user.delete(user.wait_for_servers("the server", lambda one: one.idle))
-        wait_for("no server", lambda: not user.servers())
+        served(deployment)
+        seconds = time.monotonic() - began
+        emptied(deployment)
         second.program.kill()
-    return leased, served
+    return leased, seconds
+
+
+def measure_in_tree(deployment: Deployment, nodes: int) -> float:
+    """Seconds to the first request that is served, where it is started again at once."""
+    host = "compute-in-tree"
+    begun(deployment, host, nodes)
+    program = deployment.start_compute(host, host, "ironic.IronicDriver", shard=host)
+    loaded(deployment, host)
+    program.kill()
+    began = time.monotonic()
+    deployment.user.boot(1, host=host)
+    program.start()
+    served(deployment)
+    seconds = time.monotonic() - began
+    emptied(deployment)
+    program.kill()
+    return seconds
 
 
 def tell(line: str) -> None:
@@ -73,8 +112,10 @@ def main(nodes: int = 1000) -> None:
         ) as deployment,
     ):
         for selection in ("ironic", "scheduler"):
-            leased, served = measure(deployment, nodes, selection, etcd.url)
-            tell(f"{nodes} nodes, {selection}: lease {leased:.1f} s, served {served:.1f} s")
+            leased, seconds = measure(deployment, nodes, selection, etcd.url)
+            tell(f"{nodes} nodes, {selection}: lease {leased:.1f} s, served {seconds:.1f} s")
+        seconds = measure_in_tree(deployment, nodes)
+        tell(f"{nodes} nodes, Nova's own driver, started again: served {seconds:.1f} s")
 
 
 if __name__ == "__main__":

@@ -248,6 +248,7 @@ class History:
             for node in self._deployment.operator.nodes().values()
             if node["provision_state"] in ("deploying", "active")
         }
+        self._supervise()
         draw.choice((self._kill, self._terminate, self._stop))(draw.choice(self._places))
         time.sleep(draw.uniform(0, 6))
         self._supervise()
