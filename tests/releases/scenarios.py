@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
@@ -29,6 +30,8 @@ _WEIGHTS = {
 """How long files take beside each other; one that isn't named takes 20."""
 _PATIENCE = 3600
 """Seconds for one process; each of its tests has a limit of its own."""
+_NO_TESTS = 5
+"""How pytest ends if it was given no test."""
 
 
 @dataclasses.dataclass
@@ -61,10 +64,10 @@ class Counts:
         return ", ".join(words)
 
 
-def read(report: Path, *, passed: bool = False) -> Counts:
+def read(report: Path, status: int) -> Counts:
     """The counts in a report of pytest's ``--junitxml``; one that isn't there is a failure.
 
-    :param passed: pytest has passed: what failed was run once more, and passed then.
+    :param status: how pytest ended.  With 0, what failed was run once more, and passed then.
     """
     counts = Counts()
     if not report.exists():
@@ -73,13 +76,27 @@ def read(report: Path, *, passed: bool = False) -> Counts:
     for case in ElementTree.parse(report).iter("testcase"):
         name = f"{case.get('classname')}::{case.get('name')}"
         if case.find("failure") is not None or case.find("error") is not None:
-            (counts.again if passed else counts.failed).append(name)
+            (counts.failed if status else counts.again).append(name)
         elif (skipped := case.find("skipped")) is not None:
             counts.skipped[skipped.get("message", "")] += 1
         else:
             counts.passed += 1
     counts.passed += len(counts.again)
+    if status not in (0, _NO_TESTS) and not counts.failed:
+        # A secret in a log, for instance.
+        log = report.with_suffix(".log")
+        counts.failed.append(f"{report.stem}: pytest ended with {status}; see {log}")
     return counts
+
+
+def ended(process: subprocess.Popen[bytes], patience: float) -> int:
+    """Wait for a process, and return how it ended; one that takes too long is ended."""
+    try:
+        return process.wait(patience)
+    except subprocess.TimeoutExpired:
+        # pytest shows then where all threads are.
+        process.send_signal(signal.SIGABRT)
+        return process.wait()
 
 
 def dealt(files: Sequence[str], hands: int) -> list[list[str]]:
@@ -149,14 +166,16 @@ class Runner:
 
     def _counts(self, commands: Mapping[str, Sequence[str]], environ: Mapping[str, str]) -> Counts:
         counts = Counts()
-        for name, passed in self._run(commands, environ):
-            counts += read(self.logs / f"{name}.xml", passed=passed)
+        for name, status in self._run(commands, environ):
+            counts += read(self.logs / f"{name}.xml", status)
+        if not counts.passed and not counts.failed:
+            counts.failed.append(f"{', '.join(commands)}: no test has run")
         return counts
 
     def _run(
         self, commands: Mapping[str, Sequence[str]], environ: Mapping[str, str]
-    ) -> Iterator[tuple[str, bool]]:
-        """Run them at once; the name of each and whether it passed, as it has ended."""
+    ) -> Iterator[tuple[str, int]]:
+        """Run them at once; the name of each and how it ended, as it has."""
         self.logs.mkdir(parents=True, exist_ok=True)
         running: dict[str, subprocess.Popen[bytes]] = {}
         variables = {
@@ -182,7 +201,7 @@ class Runner:
                 )
         try:
             for name, process in running.items():
-                yield name, process.wait(_PATIENCE) == 0
+                yield name, ended(process, _PATIENCE)
         finally:
             for process in running.values():
                 process.kill()
