@@ -25,6 +25,7 @@ from tests.releases import catalogue, environments, record, scenarios
 from tests.releases.catalogue import Release
 
 ROOT = Path(__file__).parents[2]
+DIRECTORY = ROOT / ".envs" / "releases"
 _LOOK = """
 import json, platform
 from ironic_virt.nova import release
@@ -49,24 +50,24 @@ def main() -> int:
     parser.add_argument("--no-conformance", action="store_true", help="leave the fake out")
     parser.add_argument("--only", help="these scenarios, in the form of pytest's -k")
     parser.add_argument("--jobs", type=int, default=2, help="processes at once (2)")
-    parser.add_argument("--directory", type=Path, default=ROOT / ".envs" / "releases")
     parser.add_argument("--record", type=Path, help="write the results to this table (CSV)")
     parser.add_argument("--pytest", default="", help="more arguments for pytest")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.release if name not in known]:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
-    if arguments.only and arguments.record:
-        parser.error("--record is for whole runs, not for --only")
-    arguments.directory.mkdir(parents=True, exist_ok=True)
-    tests, wheel = _built(arguments.directory)
+    if arguments.record and (arguments.only or arguments.no_conformance):
+        parser.error("--record is for whole runs, not for --only and --no-conformance")
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    tests, wheel = _built(DIRECTORY)
     results = []
     for name in arguments.release or known:
-        results += _tried(known[name], arguments, tests, wheel)
+        found = _tried(known[name], arguments, tests, wheel)
+        results += found
+        if arguments.record:
+            record.write(arguments.record, found)
     print("\nReleases:", flush=True)
     for result in results:
         print(f"  {result}")
-    if arguments.record:
-        record.write(arguments.record, results)
     return int(any(result.failed for result in results))
 
 
@@ -101,14 +102,14 @@ def _tried(
     modes = [mode for mode in release.threading if arguments.threading in (None, mode)]
     _say(release, f"installing Nova {release.nova} and Ironic {release.ironic}")
     try:
-        made = environments.Environments(arguments.directory, release, wheel)
+        made = environments.Environments(DIRECTORY, release, wheel)
         nova, ironic = made.nova(), made.ironic()
         found = json.loads(environments.run([str(nova / "bin" / "python"), "-c", _LOOK]))
         api = json.loads(environments.run([str(ironic / "bin" / "python"), "-c", _API]))
     except environments.Broken as error:
         _say(release, str(error))
         return [record.Result(release, mode, failed=["installation"]) for mode in modes]
-    logs = arguments.directory / "logs" / release.name
+    logs = DIRECTORY / "logs" / release.name
     runner = scenarios.Runner(nova, ironic, tests, logs, arguments.jobs)
     only = arguments.only or release.only
     more = shlex.split(arguments.pytest)
