@@ -112,6 +112,35 @@ def test_what_is_imported_is_required(extras: tuple[str, ...], rooms: list[str])
     assert undeclared == set()
 
 
+def upper_constraints(path: pathlib.Path) -> dict[str, str]:
+    """The versions in a release's upper constraints, by distribution."""
+    pins = re.findall(r"^([\w.-]+)===([^;\s]+)", path.read_text(), re.MULTILINE)
+    assert pins
+    return {utils.canonicalize_name(name): version for name, version in pins}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "tests/releases/constraints").glob("*.txt")), ids=lambda path: path.stem
+)
+def test_what_an_operator_of_nova_installs_fits_the_upper_constraints_of_each_release(
+    path: pathlib.Path,
+) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    lines = [
+        *project["dependencies"],
+        *(line for extra in ("hashring", "metrics", "mysql", "standby") for line in extras[extra]),
+    ]
+    allowed = upper_constraints(path)
+    refused = {
+        str(required): allowed[name]
+        for required in map(requirements.Requirement, lines)
+        if (name := utils.canonicalize_name(required.name)) in allowed
+        and not required.specifier.contains(allowed[name])
+    }
+    assert refused == {}
+
+
 def test_the_hash_ring_has_an_extra_that_tests_have_too() -> None:
     # Its import is by name at run time, which the test above can't see.
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
