@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 from unittest import mock
 
 import nova.conf
@@ -41,6 +43,14 @@ def test_what_this_release_lacks_is_found_by_looking(monkeypatch: pytest.MonkeyP
     assert ("[compute] update_resources_max_workers" in lacked) is (
         "update_resources_max_workers" not in nova.conf.CONF.compute
     )
+
+
+def test_the_page_of_releases_says_what_the_driver_does_without_each() -> None:
+    page = (Path(__file__).parents[2] / "doc/source/nova/releases.rst").read_text()
+    rows = re.findall(r"^   \* - (.*)\n     - (.*)$", page, re.MULTILINE)
+    said = {name.replace("`", ""): without for name, without in rows}
+    for feature in release.FEATURES:
+        assert said[feature.name] == feature.without
 
 
 @pytest.mark.parametrize(
