@@ -149,6 +149,8 @@ def _tried(
             failed=counts.failed + processes.failed + compared.failed,
         )
         _say(release, f"{mode}: {result} after {time.monotonic() - began:.0f} s")
+        for reason, count in (counts.skipped + processes.skipped).items():
+            _say(release, f"{count} did not run: {reason}")
         for name in result.again:
             _say(release, f"passed at its second try: {name}")
         for name in result.failed:
