@@ -225,7 +225,7 @@ class IronicClient:
             )
             if len(nodes) > 1:
                 raise exceptions.UnexpectedAnswer(
-                    f"instance {instance_uuid} is on several nodes: "
+                    f"server {instance_uuid} is on several nodes: "
                     + ", ".join(node.uuid for node in nodes)
                 )
             return _readable(nodes[0], answer, "/nodes") if nodes else None

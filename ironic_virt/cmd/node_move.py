@@ -23,7 +23,7 @@ _COLUMNS: output.Cells = {
     "Outcome": attrgetter("outcome.value"),
     "From": attrgetter("source"),
     "To": attrgetter("destination"),
-    "Instance": attrgetter("instance"),
+    "Server": attrgetter("instance"),
     "Guard": attrgetter("guard"),
     "Reason": attrgetter("reason"),
 }

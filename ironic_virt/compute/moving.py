@@ -207,7 +207,7 @@ class Mover:
                 f"compute service {move.destination!r} would not serve it: {why}",
             )
         if why := _disagreement(move, node):
-            return move.refused("ironic-instance", why)
+            return move.refused("ironic-server", why)
         return move
 
 
@@ -237,7 +237,7 @@ def _disagreement(move: Move, node: Node) -> str | None:
     if node.instance_uuid is not None:
         said = f"server {move.instance}" if move.instance else "no server"
         return (
-            f"Ironic has instance {node.instance_uuid} on it, the records have {said}; find "
+            f"Ironic has server {node.instance_uuid} on it, the records have {said}; find "
             "out whose it is first"
         )
     # On its way to the node, or off it; the destination carries on.

@@ -232,7 +232,7 @@ class Console:
     def _wait_until(self, found: _Found, until: Callable[[Node], bool], what: str) -> None:
         def there(now: Node | None) -> bool | None:
             if now is None or now.instance_uuid != found.instance.uuid:
-                raise found.unavailable("the instance went off the node meanwhile")
+                raise found.unavailable("the server went off the node meanwhile")
             return until(now) or None
 
         found.wait(

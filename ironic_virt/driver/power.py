@@ -214,7 +214,7 @@ def outcome(before: Node, now: Node | None, instance: InstanceLike, target: str)
     """
     if now is None or now.instance_uuid != instance.uuid:
         raise exceptions.PowerFailed(
-            before.uuid, instance.uuid, "the instance went off the node meanwhile"
+            before.uuid, instance.uuid, "the server went off the node meanwhile"
         )
     # Ironic holds the node's lock from taking the request until its end.
     if now.target_power_state is not None or now.reservation is not None:
@@ -239,5 +239,5 @@ def _off_already(node: Node, instance: InstanceLike) -> Node:
         node.uuid,
         instance.uuid,
         "the node can't be powered off, says its disable_power_off in Ironic. Shut the system "
-        "down from inside, or reboot the instance",
+        "down from inside, or reboot the server",
     )

@@ -25,10 +25,10 @@ from ironic_virt.virt import InstanceLike
 
 LOG = logging.getLogger(__name__)
 
-_BACK = "the instance runs its own system"
+_BACK = "the server runs its own system"
 _NOT_BACK = (
     "it could not be brought back to its own system either: {why}. Repair the node in Ironic, "
-    "then unrescue the instance"
+    "then unrescue the server"
 )
 
 
@@ -121,7 +121,7 @@ class Rescue:
             raise change.error(
                 exceptions.RescueFailed,
                 f"{exc.reason}. That was the second try: the node stays in "
-                f"{states.UNRESCUE_FAILED!r}. Repair it in Ironic, then unrescue the instance "
+                f"{states.UNRESCUE_FAILED!r}. Repair it in Ironic, then unrescue the server "
                 "again",
                 last_error=exc.last_error,
             ) from exc
@@ -232,7 +232,7 @@ class Rescue:
 
 def _still(change: Change, now: Node | None) -> Node:
     if now is None or now.instance_uuid != change.instance.uuid:
-        raise change.error(exceptions.RescueFailed, "the instance went off the node meanwhile")
+        raise change.error(exceptions.RescueFailed, "the server went off the node meanwhile")
     return now
 
 

@@ -24,7 +24,7 @@ def why_not_free(node: Node) -> str | None:
     An unknown state or an unreadable field never counts as free.
     """
     if node.instance_uuid is not None:
-        return f"it belongs to instance {node.instance_uuid}"
+        return f"it belongs to server {node.instance_uuid}"
     return why_not_deployable(node)
 
 

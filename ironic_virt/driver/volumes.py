@@ -187,8 +187,8 @@ class Volumes:
             raise exceptions.TearDownFailed(
                 node.uuid,
                 instance.uuid,
-                f"the node still has a volume of the instance: {exc.reason}. Power the node off "
-                "in Ironic, then delete the instance again",
+                f"the node still has a volume of the server: {exc.reason}. Power the node off "
+                "in Ironic, then delete the server again",
             ) from exc
 
     def detach_left(self, node: Node, instance: InstanceLike) -> None:

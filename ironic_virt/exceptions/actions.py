@@ -130,7 +130,7 @@ class System(enum.Enum):
     """What a node runs after a rescue or an unrescue that failed."""
 
     UNTOUCHED = "what it did before"
-    OWN = "the instance's own system"
+    OWN = "the server's own system"
     UNKNOWN = "not known"
 
 

@@ -14,7 +14,7 @@ class InstanceNotFound(IronicVirtError):
 
     def __init__(self, instance: str) -> None:
         self.instance = instance
-        super().__init__(f"Ironic has no node with instance {instance}")
+        super().__init__(f"Ironic has no node with server {instance}")
 
 
 class NodeError(IronicVirtError):
@@ -44,7 +44,7 @@ class NodeError(IronicVirtError):
         self.reason = reason
         self.request_id = request_id
         who = f"Node {node}" if node else "No node"
-        whose = f", instance {instance}" if instance else ""
+        whose = f", server {instance}" if instance else ""
         super().__init__(f"{who}{whose}: {reason}")
 
 
@@ -69,7 +69,7 @@ class NodeTaken(NodeNotAvailable):
     ) -> None:
         self.owner = owner
         super().__init__(
-            node, instance, reason or f"the node belongs to instance {owner}; it was left alone"
+            node, instance, reason or f"the node belongs to server {owner}; it was left alone"
         )
 
 

@@ -38,7 +38,7 @@ def check(
         raise exceptions.NodeTaken(node.uuid, instance, node.instance_uuid)
     if node.instance_uuid != carries:
         raise exceptions.NodeNotAvailable(
-            node.uuid, instance, "Ironic no longer has the instance on this node"
+            node.uuid, instance, "Ironic no longer has the server on this node"
         )
     if carries is not None and stays:
         return

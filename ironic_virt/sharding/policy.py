@@ -60,7 +60,7 @@ class Policy:
             )
         warnings = [
             "[ironic] peer_list is deprecated: nodes that move between services by themselves "
-            "have stranded instances and lost records. Give each service a shard (shard_key), "
+            "have stranded servers and lost records. Give each service a shard (shard_key), "
             "or run one service with passive failover"
         ]
         if not listed_too:

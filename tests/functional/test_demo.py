@@ -77,7 +77,7 @@ def test_json_is_all_there_is_on_standard_output(demo: Demo) -> None:
     assert states == ["active", "available"]
     assert [node["provision_state"] for node in report["nodes"]["after"]] == ["available"] * 2
     assert {node["instance_uuid"] for node in report["nodes"]["after"]} == {None}
-    assert [one["name"] for one in report["instances"]] == ["demo"]
+    assert [one["name"] for one in report["servers"]] == ["demo"]
     assert "$ ironic-virt server delete demo --wait" in result.stderr
     demo.assert_nothing_left()
 

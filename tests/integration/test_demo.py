@@ -36,8 +36,8 @@ def test_it_goes_all_the_way_on_the_real_ironic(demo: Demo) -> None:
     assert [node["provision_state"] for node in report["nodes"]["after"]] == ["available"] * 5
     assert {node["instance_uuid"] for node in report["nodes"]["after"]} == {None}
     # Ironic's fake hardware is deployed without its power being touched.
-    assert [one["power_state"] for one in report["instances"]] == ["SHUTDOWN"] * 3
-    assert len({one["node"] for one in report["instances"]}) == 3
+    assert [one["power_state"] for one in report["servers"]] == ["SHUTDOWN"] * 3
+    assert len({one["node"] for one in report["servers"]}) == 3
     demo.assert_nothing_left()
 
 

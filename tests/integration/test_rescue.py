@@ -115,7 +115,7 @@ def test_a_rescue_that_ironic_gives_up_ends_on_the_instances_own_system(
     service.driver._rescue._wait = stuck  # type: ignore[attr-defined]
     with pytest.raises(exceptions.RescueFailed, match="Timeout reached") as caught:
         rescue(service, instance)
-    assert "the instance runs its own system" in caught.value.reason
+    assert "the server runs its own system" in caught.value.reason
     assert state(operator, instance) == "active"
     service.destroy(instance)
 

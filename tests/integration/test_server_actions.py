@@ -142,7 +142,7 @@ def test_a_server_is_sent_an_nmi(
     assert code == 0, err
     code, out, err = run(service, "server", "dump", "create", "--wait", "web", "-f", "json")
     assert (code, json.loads(out)["name"]) == (1, "web")
-    assert f"Node {node}, instance {server}: " in err
+    assert f"Node {node}, server {server}: " in err
     assert "does not support inject_nmi" in err
     assert nmis() == 0
     operator.patch(node, driver_info={"takes_nmi": True})

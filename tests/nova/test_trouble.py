@@ -167,7 +167,7 @@ class TestTrouble(Trouble):
 
     def look_at_the_rescue(self, told: str, node: dict[str, Any]) -> None:
         assert node["provision_state"] == "active"
-        assert "the instance runs its own system" in told
+        assert "the server runs its own system" in told
         assert "the ramdisk has no network" in told
 
     def test_a_deployment_that_fails_is_undone_and_told_of(self) -> None:
@@ -282,7 +282,7 @@ class TestTrouble(Trouble):
         self.set_rescue_interface(node, "no-rescue")
         self.act(server, rescue={"adminPass": PASSWORD})
         told = self.wait_for(server, "ERROR")["fault"]["message"]
-        assert "the instance runs its own system; Ironic refused 'rescue'" in told
+        assert "the server runs its own system; Ironic refused 'rescue'" in told
         assert self.node(node)["provision_state"] == "active"
         self.set_rescue_interface(node, "fake")
         self.act(server, rescue={"adminPass": PASSWORD})

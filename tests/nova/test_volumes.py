@@ -144,7 +144,7 @@ class TestVolumes(Volumes):
     def look_at_the_refusal(self, server: dict[str, Any]) -> None:
         self.until(
             lambda: self.told_by_the_events(server),
-            lambda told: "rebuilding an instance that boots from a volume" in told,
+            lambda told: "rebuilding a server that boots from a volume" in told,
         )
         self.wait_for(server, "ACTIVE")
 

@@ -200,7 +200,7 @@ class Journey:
     def _check_nothing_left(self) -> None:
         left = [
             f"{node.name} is {node.provision_state}"
-            + (f" with instance {node.instance_uuid}" if node.instance_uuid else "")
+            + (f" with server {node.instance_uuid}" if node.instance_uuid else "")
             for node in self._report.nodes_after
             if node.provision_state != states.AVAILABLE or node.instance_uuid
         ]

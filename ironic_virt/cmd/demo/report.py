@@ -91,7 +91,7 @@ class Report:
             },
             "versions": {"ironic-virt": own_version(), "python": platform.python_version()},
             "seconds": self.seconds,
-            "instances": [dataclasses.asdict(one) for one in self.instances],
+            "servers": [dataclasses.asdict(one) for one in self.instances],
             "nodes": {
                 "before": [dataclasses.asdict(one) for one in self.nodes_before],
                 "deployed": [dataclasses.asdict(one) for one in self.nodes_deployed],

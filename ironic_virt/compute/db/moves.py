@@ -205,7 +205,7 @@ class Moves(Part):
                 "destination", f"compute service {taker.host!r} is {state}; it must be up"
             )
         if why := _why_instances_keep(record, carried):
-            return move.refused("instances", why)
+            return move.refused("server", why)
         return move
 
     def _is_up(self, service: records.ComputeService) -> bool:

@@ -22,7 +22,7 @@ _OF_INSTANCES: Mapping[str, Any] = {
     "faults": models.instance_faults,
 }
 _KINDS: Mapping[str, Any] = {
-    "instances": models.instances,
+    "servers": models.instances,
     "compute nodes": models.compute_nodes,
     "services": models.services,
     "flavors": models.flavors,

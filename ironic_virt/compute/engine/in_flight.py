@@ -162,5 +162,5 @@ class InFlight:
                 "left as it is",
             )
         if running.superseded_by is not None:
-            return f"the instance is {running.superseded_by}"
+            return f"the server is {running.superseded_by}"
         return None

@@ -29,7 +29,7 @@ def deployed(instance: InstanceLike, node: Node | None, uuid: str | None = None)
         raise exceptions.DeployFailed(
             node.uuid,
             instance.uuid,
-            "somebody took the instance off the node during the deployment",
+            "somebody took the server off the node during the deployment",
             last_error=node.last_error,
         )
     if node.instance_uuid != instance.uuid:

@@ -51,9 +51,7 @@ class Rebuild:
             a later call takes it up.
         """
         if request.boots_from_volume:
-            raise exceptions.OperationNotSupported(
-                "rebuilding an instance that boots from a volume"
-            )
+            raise exceptions.OperationNotSupported("rebuilding a server that boots from a volume")
         attempt = _Attempt(self, request)
         try:
             attempt.go()
@@ -255,7 +253,7 @@ class _Attempt:
             raise self._failure("the node was deleted from Ironic during the rebuild")
         if node.instance_uuid != self._instance.uuid:
             raise self._failure(
-                "somebody took the instance off the node during the rebuild",
+                "somebody took the server off the node during the rebuild",
                 last_error=node.last_error,
             )
         state = node.provision_state

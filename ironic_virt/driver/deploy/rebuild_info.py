@@ -100,7 +100,7 @@ def why_not(node: Node) -> str | None:
     if state in states.REBUILDABLE:
         return None
     if state in (states.RESCUE, states.RESCUE_FAILED, states.UNRESCUE_FAILED):
-        return f"the node is in {state!r}; unrescue the instance first"
+        return f"the node is in {state!r}; unrescue the server first"
     return f"the node is in {state!r}, from which nothing can be rebuilt"
 
 
@@ -136,8 +136,7 @@ def why_no_iso(error: exceptions.IronicError, info: Mapping[str, Any]) -> str | 
     if not _is_unknown_type(error) or "boot_iso" not in info:
         return None
     return (
-        "this Ironic can't rebuild an instance that boots an ISO image; delete it and create it "
-        "again"
+        "this Ironic can't rebuild a server that boots an ISO image; delete it and create it again"
     )
 
 

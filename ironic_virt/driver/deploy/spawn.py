@@ -83,7 +83,7 @@ class Spawn:
             return self._reservation.reserve(instance, image)
         if not instance.node:
             raise exceptions.NodeNotGiven(
-                None, instance.uuid, "no node was chosen for the instance; schedule it first"
+                None, instance.uuid, "no node was chosen for the server; schedule it first"
             )
         node = self._site.access.fresh(instance.node, instance.uuid)
         if node.instance_uuid == instance.uuid:

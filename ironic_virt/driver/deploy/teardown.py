@@ -320,8 +320,8 @@ def _check_unused(node: Node, instance: InstanceLike) -> None:
         raise _InUse(
             node.uuid,
             instance.uuid,
-            f"the node went on to {node.provision_state!r} while the instance was taken off it; "
-            "delete the instance again",
+            f"the node went on to {node.provision_state!r} while the server was taken off it; "
+            "delete the server again",
         )
 
 
@@ -329,8 +329,8 @@ def _held_by_reservation(instance: InstanceLike) -> exceptions.TearDownFailed:
     return exceptions.TearDownFailed(
         None,
         instance.uuid,
-        "the instance's allocation in Ironic has a node that is in use and does not carry the "
-        "instance. Look at the allocation in Ironic, then delete the instance again",
+        "the server's allocation in Ironic has a node that is in use and does not carry the "
+        "server. Look at the allocation in Ironic, then delete the server again",
     )
 
 
@@ -339,6 +339,6 @@ def _failed(node: Node, instance: InstanceLike) -> exceptions.TearDownFailed:
         node.uuid,
         instance.uuid,
         f"Ironic failed to tear the node down: {node.why}. What ran on it may still run. "
-        "Repair the node in Ironic, then delete the instance again",
+        "Repair the node in Ironic, then delete the server again",
         last_error=node.last_error,
     )

@@ -210,7 +210,7 @@ class Reservation:
             if now is None:
                 raise exceptions.ReservationFailed(
                     instance.uuid,
-                    "somebody deleted the instance's allocation before it had a node",
+                    "somebody deleted the server's allocation before it had a node",
                     candidates=len(allocation.candidate_nodes or ()),
                 )
             allocation = now
@@ -259,8 +259,8 @@ class Reservation:
             raise exceptions.TearDownFailed(
                 None,
                 instance.uuid,
-                "the node that Ironic reserved for the instance is in use, so the reservation "
-                "can't be given up; deleting the instance tears the node down",
+                "the node that Ironic reserved for the server is in use, so the reservation "
+                "can't be given up; deleting the server tears the node down",
             )
 
     def _give_up_after(self, error: Exception, instance: InstanceLike) -> None:

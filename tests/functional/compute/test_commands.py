@@ -377,7 +377,7 @@ def test_a_rescue_that_is_not_waited_for_any_longer_tells_its_password(
 def test_a_rescue_that_failed_shows_no_password(
     run: Commands, db: Database, web: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fault = records.FaultReport("the ramdisk is broken; the instance runs its own system")
+    fault = records.FaultReport("the ramdisk is broken; the server runs its own system")
 
     def carried_out(self: Requests, asked: Sequence[Request], *args: object) -> list[Outcome]:
         assert db.instances.fail(web, TaskState.RESCUING, fault, vm_state=VmState.ACTIVE)

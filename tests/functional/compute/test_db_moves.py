@@ -99,4 +99,4 @@ def test_the_node_must_be_the_source_s(db: Database, node: records.ComputeNode) 
 def test_a_claim_without_an_instance_is_not_taken(db: Database, node: records.ComputeNode) -> None:
     free = free_node(db, "one")
     claim(db, free.uuid, "one", new_uuid())
-    assert refused(db, free.uuid) == "instances"
+    assert refused(db, free.uuid) == "server"

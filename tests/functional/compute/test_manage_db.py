@@ -95,7 +95,7 @@ def test_what_was_deleted_long_ago_is_purged_in_chunks(
         clock.advance(3600)
     before = clock.now - datetime.timedelta(seconds=5400)
     assert db.purge(before, size) == {
-        "instances": 1,
+        "servers": 1,
         "compute nodes": 0,
         "services": 0,
         "flavors": 1,
@@ -112,7 +112,7 @@ def test_a_purge_is_a_table(config: str, db: Database, capsys: pytest.CaptureFix
     command = ("--config-file", config, "db", "purge")
     assert run(*command, "--before", "2026-01-31", "-f", "json") == 0
     rows = json.loads(capsys.readouterr().out)
-    assert {row["Kind"] for row in rows} > {"instances", "actions", "faults"}
+    assert {row["Kind"] for row in rows} > {"servers", "actions", "faults"}
     for wrong in ((), ("--before", "soon")):
         assert run(*command, *wrong) == 2
 

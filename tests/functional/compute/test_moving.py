@@ -274,7 +274,7 @@ def test_a_node_of_two_instances_stays(move: Move) -> None:
         )
     move.fake.set_node(node, instance_uuid=instance)
     move.stop_old()
-    assert "2 servers" in refused(move, node, "instances")
+    assert "2 servers" in refused(move, node, "server")
 
 
 def test_a_node_whose_instance_is_another_services_stays(move: Move) -> None:
@@ -285,7 +285,7 @@ def test_a_node_whose_instance_is_another_services_stays(move: Move) -> None:
             sa.text("UPDATE instances SET host = 'third' WHERE uuid = :uuid"), {"uuid": instance}
         )
     move.stop_old()
-    assert "'third'" in refused(move, node, "instances")
+    assert "'third'" in refused(move, node, "server")
 
 
 def test_deleted_instances_do_not_count(move: Move) -> None:
@@ -333,7 +333,7 @@ def test_a_foreign_instance_keeps_a_node_where_it_is(move: Move) -> None:
     node = move.node()
     move.stop_old()
     move.fake.set_node(node, instance_uuid=STRANGER)
-    assert STRANGER in refused(move, node, "ironic-instance")
+    assert STRANGER in refused(move, node, "ironic-server")
 
 
 def test_an_instance_that_ironic_has_not_keeps_a_node_where_it_is(move: Move) -> None:
@@ -341,7 +341,7 @@ def test_an_instance_that_ironic_has_not_keeps_a_node_where_it_is(move: Move) ->
     instance = move.instance(node)
     move.stop_old()
     move.fake.set_node(node, instance_uuid=None)
-    assert instance in refused(move, node, "ironic-instance")
+    assert instance in refused(move, node, "ironic-server")
 
 
 @pytest.mark.parametrize("state", [VmState.BUILDING, VmState.ERROR])
@@ -485,7 +485,7 @@ def test_many_nodes_cost_one_list_of_ironic_s_and_few_transactions(
     reports = {report.node: report for batch in batches for report in batch}
     assert list(reports) == nodes
     refused = {uuid: one.guard for uuid, one in reports.items() if not one.is_good}
-    assert refused == {gone: "ironic-node", foreign: "ironic-instance"}
+    assert refused == {gone: "ironic-node", foreign: "ironic-server"}
     assert [reports[node].instance for node in nodes[:5]] == instances
     assert len(move.fake.requests.matching("GET", "/v1/nodes")) == 1
     assert move.owners(nodes[0]) == ("new", "new")

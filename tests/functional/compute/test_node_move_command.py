@@ -114,7 +114,7 @@ def test_one_that_is_refused_costs_the_others_nothing(
     result = command(MOVE, *uuids, "--service", "new", "-f", "json")
     assert result.code == 1
     assert [row["Outcome"] for row in result.json] == ["moved", "refused", "moved"]
-    assert result.json[1]["Guard"] == "ironic-instance"
+    assert result.json[1]["Guard"] == "ironic-server"
     assert STRANGER in result.json[1]["Reason"]
     assert records.compute_nodes.owners(uuids)[uuids[1]] == "old"
 

@@ -187,7 +187,7 @@ def test_the_deadline_is_an_error_that_tells_all(
     assert 60 <= error.seconds < 61
     assert error.last_seen == "provision state 'wait call-back', power state not known"
     assert str(error) == (
-        "Node a, instance i-1: timed out after 60 s waiting to be deployed; "
+        "Node a, server i-1: timed out after 60 s waiting to be deployed; "
         "provision state 'wait call-back', power state not known"
     )
 

@@ -160,7 +160,7 @@ def test_one_that_failed_and_was_brought_back_is_what_its_power_says(
     stage.fake.set_node(node, power_state=power_state)
     rescue(stage, uuid)
     assert stage.state(uuid) == (left, None)
-    assert "the instance runs its own system; the rescue failed: the ramdisk" in stage.fault(uuid)
+    assert "the server runs its own system; the rescue failed: the ramdisk" in stage.fault(uuid)
 
 
 def test_one_that_runs_nobody_knows_what_is_in_error_and_can_be_unrescued(
@@ -170,7 +170,7 @@ def test_one_that_runs_nobody_knows_what_is_in_error_and_can_be_unrescued(
     stage.fake.fail_next("unrescue", "the BMC is on fire", node)
     rescue(stage, uuid)
     assert stage.state(uuid) == ("error", None)
-    assert "Repair the node in Ironic, then unrescue the instance" in stage.fault(uuid)
+    assert "Repair the node in Ironic, then unrescue the server" in stage.fault(uuid)
     unrescue(stage, uuid)
     assert stage.state(uuid) == ("active", None)
 

@@ -434,7 +434,7 @@ def test_a_hook_that_raises_fails_the_build_and_the_node_is_given_back(
     with pytest.raises(exceptions.HookFailed) as caught:
         hooked.spawn(hooked.instance(node))
     error = caught.value
-    assert str(error) == f"Node {node}, instance {INSTANCE}: {says.format(method)}"
+    assert str(error) == f"Node {node}, server {INSTANCE}: {says.format(method)}"
     assert (error.hook, error.node, error.instance) == ("first", node, INSTANCE)
     assert not error.retriable
     assert hooked.trace(node) == untouched

@@ -210,7 +210,7 @@ def test_an_instance_that_is_nowhere_is_not_rebuilt(stage: Stage, node: str) -> 
         ({"protected": True}, "protected"),
         ({"shard": "elsewhere"}, "'elsewhere'"),
         ({"deploy_interface": "anaconda"}, "needs the properties"),
-        ({"provision_state": "rescue"}, "unrescue the instance first"),
+        ({"provision_state": "rescue"}, "unrescue the server first"),
         ({"provision_state": "available"}, "'available', from which nothing can be rebuilt"),
         ({"provision_state": "cleaning"}, "'cleaning'"),
         ({"provision_state": "brand new"}, "'brand new'"),

@@ -145,9 +145,7 @@ def test_a_rescue_that_fails_ends_on_the_instances_own_system(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
     fake.fail_next("rescue", "the ramdisk is broken", node)
-    with pytest.raises(
-        exceptions.RescueFailed, match="the instance runs its own system"
-    ) as caught:
+    with pytest.raises(exceptions.RescueFailed, match="the server runs its own system") as caught:
         rescue(stage, instance)
     assert caught.value.last_error == "the ramdisk is broken"
     assert "the rescue failed: the ramdisk is broken" in caught.value.reason

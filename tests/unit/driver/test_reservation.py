@@ -181,7 +181,7 @@ def test_no_node_says_how_many_there_were_and_why_not(fake: FakeIronic, stage: S
         stage.driver.prepare_for_spawn(instance(stage))
     assert caught.value.retriable
     text = str(caught.value)
-    assert f"No node, instance {INSTANCE}: there is no node that would do (free: 1;" in text
+    assert f"No node, server {INSTANCE}: there is no node that would do (free: 1;" in text
     assert "of resource class 1 CUSTOM_GOLD: 0" in text
     assert "round 1: 1 of 1 candidates, Ironic: Failed to process allocation" in text
     assert "none of the requested nodes are available" in text

@@ -452,7 +452,7 @@ def test_a_service_that_stops_leaves_the_deployment_to_the_next_one(
         (lambda fake, node: fake.remove_node(node), "deleted from Ironic"),
         (
             lambda fake, node: fake.set_node(node, provision_state="cleaning", instance_uuid=None),
-            "took the instance off",
+            "took the server off",
         ),
     ],
     ids=["deleted", "torn down"],

@@ -86,7 +86,7 @@ def test_the_guard_lets_an_action_on_our_own_instance_pass() -> None:
         (node(instance_uuid=THEM), US, exceptions.NodeTaken, THEM),
         (node(instance_uuid=THEM), None, exceptions.NodeTaken, THEM),
         (node(instance_uuid=US), None, exceptions.NodeTaken, US),
-        (node(), US, exceptions.NodeNotAvailable, "no longer has the instance"),
+        (node(), US, exceptions.NodeNotAvailable, "no longer has the server"),
         (node(instance_uuid=US, shard="s2"), US, exceptions.NodeNotOurs, "'s2'"),
     ],
 )

@@ -218,4 +218,4 @@ def test_the_report_has_it_all(trip: Trip) -> None:
         "power_state": "power off",
         "instance_uuid": None,
     }
-    assert json["instances"][0]["power_state"] == "RUNNING"
+    assert json["servers"][0]["power_state"] == "RUNNING"

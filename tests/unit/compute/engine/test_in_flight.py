@@ -89,7 +89,7 @@ def test_a_build_is_unwanted_as_soon_as_its_instance_is_to_be_deleted(
     in_flight.compare({"one": SPAWNING})
     assert in_flight.abort_reason("one") is None
     in_flight.compare({"one": DELETING})
-    assert in_flight.abort_reason("one") == "the instance is deleting"
+    assert in_flight.abort_reason("one") == "the server is deleting"
     assert in_flight.abort_reason("another") is None
 
 
