@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pathlib
 import re
@@ -11,15 +12,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from ironic_virt.testing.fake_ironic import FakeIronicServer
 from tests import preloaded
 from tests.functional import typed
 from tests.ports import reserved_port
 
 PAGE = typed.ROOT / "doc" / "source" / "user" / "servers.rst"
 START = typed.ROOT / "doc" / "source" / "start" / "without_nova.rst"
+IMAGES = START.with_name("images.rst")
 README = typed.ROOT / "README.rst"
 # Some thirty commands, each a process of its own, on a host that may be busy.
 SECONDS = 840
+WEB = "http://192.0.2.1:8080"
+"""The web server of the page on images."""
 QUICK = "\n[compute]\ntask_interval = 0.2\n"
 DEPLOY_TIME = {"--deploy-time 2,4": "--deploy-time 0.2,0.4"}
 """What the pages say, and what a test has the time for."""
@@ -89,3 +94,46 @@ def test_what_a_newcomer_types_works_as_printed(
     assert re.search(r"\| status +\| ACTIVE ", built)
     (deleted,) = [shown for command, shown in said.items() if " server delete " in command]
     assert "deleted" in deleted
+
+
+def test_images_keys_and_user_data_reach_ironic_as_printed(
+    reader: typed.Reader, server: FakeIronicServer, port: int
+) -> None:
+    server.fake.add_nodes(3, resource_class="baremetal", ports=1)
+    started = typed.section(START, "On the fake Ironic")
+    (config,) = typed.blocks(started, "ini")
+    url = "http://127.0.0.1:6385"
+    (reader.here / "ironic-virt.conf").write_text(config.replace(url, server.url) + QUICK)
+    lines = [line for line in typed.commands(started) if "-fake-ironic " not in line]
+    begin = lines[: 1 + next(at for at, line in enumerate(lines) if " flavor create " in line)]
+    text = IMAGES.read_text()
+    (user_data,) = typed.blocks(text, "yaml")
+    (reader.here / "user-data.yaml").write_text(user_data)
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me@here"
+    (reader.here / "id_ed25519.pub").write_text(key)
+    images = reader.here / "images"
+    images.mkdir()
+    (images / "debian.qcow2").write_bytes(b"a disk")
+    reader.type_in(
+        begin + typed.commands(text),
+        replaced={"8080 --directory": f"{port} --directory"},
+        seconds=SECONDS,
+    )
+    deployed = server.fake.requests.matching("PATCH", "/v1/nodes/[^/]+$")
+    told = {
+        change["value"]
+        for request in deployed
+        for change in request.body
+        if change["path"].startswith("/instance_info/image_")
+    }
+    digest = hashlib.sha256(b"a disk").hexdigest()
+    assert told == {f"{WEB}/debian.qcow2", f"{WEB}/SHA256SUMS", digest, "whole-disk"}
+    *_, drive = (
+        request.body["configdrive"]
+        for request in server.fake.requests.matching("PUT", "/states/provision$")
+        if "configdrive" in request.body
+    )
+    assert drive["user_data"] == user_data
+    assert drive["meta_data"]["public_keys"] == {"id_ed25519": key}
+    assert drive["meta_data"]["meta"] == {"role": "web"}
+    assert drive["meta_data"]["hostname"] == "set-up"

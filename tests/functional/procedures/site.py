@@ -17,7 +17,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +51,8 @@ class Site:
     def __init__(self, directory: Path, ironic_url: str, database_url: str) -> None:
         self.etc = directory / "etc"
         self._bin = directory / "bin"
-        self._home = directory / "home"
-        for path in (self.etc, self._bin, self._home):
+        self.home = directory / "home"
+        for path in (self.etc, self._bin, self.home):
             path.mkdir()
         shutil.copy(_HERE / "systemctl", self._bin)
         for name, module in _SCRIPTS.items():
@@ -62,7 +62,7 @@ class Site:
         self._environment = {
             **os.environ,
             "PATH": os.pathsep.join([str(self._bin), os.environ["PATH"]]),
-            "HOME": str(self._home),
+            "HOME": str(self.home),
             "CONFIG": str(self.etc),
             "IRONIC_VIRT_CONFIG_FILE": str(self.etc / "ironic-virt.conf"),
             "OS_AUTH_TYPE": "none",
@@ -93,21 +93,26 @@ inventory_sweep_interval = 0
         """Write a file into ``/etc/ironic-virt``."""
         (self.etc / f"{name}.conf").write_text(text)
 
-    def follow(self, page: str) -> None:
+    def follow(self, page: str, replaced: Mapping[str, str] | None = None) -> None:
         """Do what a page says.
 
+        :param page: below ``admin``.
+        :param replaced: what a test has in place of what is printed.
         :raises Failed: a command failed.
         """
         shell: list[str] = ["set -euo pipefail"]
         for step in steps(page):
             match step:
                 case File(path, text):
-                    target = path.replace(ETC, str(self.etc))
-                    shell.append(f"cat > {target} <<'EOF_OF_FILE'\n{text}EOF_OF_FILE")
+                    shell.append(f"cat > {path} <<'EOF_OF_FILE'\n{text}EOF_OF_FILE")
                 case Command(text):
                     shell += [f"cat >&2 <<'EOF_OF_COMMAND'\n$ {text}\nEOF_OF_COMMAND", text]
         # One shell, as what an operator has set stays set.
-        self._shell("\n".join(shell).replace(ETC, str(self.etc)))
+        text = "\n".join(shell).replace(ETC, str(self.etc))
+        for old, new in (replaced or {}).items():
+            assert old in text, old
+            text = text.replace(old, new)
+        self._shell(text)
 
     def run(self, command: str) -> str:
         """Run one command.
@@ -178,14 +183,14 @@ inventory_sweep_interval = 0
 
     def _shell(self, script: str) -> str:
         # Into files: a service that is started keeps what it was given.
-        out, err = self._home / "stdout", self._home / "stderr"
+        out, err = self.home / "stdout", self.home / "stderr"
         with out.open("w") as stdout, err.open("w") as stderr:
             code = subprocess.run(
                 ["bash", "-c", script],
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
-                cwd=self._home,
+                cwd=self.home,
                 env=self._environment,
                 timeout=_SECONDS,
                 pass_fds=[preloaded.channel()],
