@@ -6,8 +6,11 @@
 
 The commands run on a fake Ironic, as a user would run them.  Uuids are replaced by the order in
 which they appear, and so are ports and names of temporary directories: two runs differ in times,
-and in which nodes the scheduler has picked.  With ``--check`` nothing is written, and the exit
-status is 1 if a command shows other lines now, uuids and numbers aside.
+and in which nodes the scheduler has picked.  One picture is a film: for those who want motion, CSS
+shows what was on the screen when, and stays at the last of it, which others see at once.
+
+With ``--check`` nothing is written, and the exit status is 1 if a command shows other lines now,
+uuids and numbers aside.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import itertools
 import os
 import pty
 import re
+import select
 import shlex
 import socket
 import struct
@@ -64,15 +68,24 @@ _REPLACED = (
     (re.compile(r"(\d)\.dev\d+"), r"\1"),
 )
 _SECONDS = 300.0
+# Of a film: a screen that is still for so long is a frame, how far they are apart at least, how
+# long the last one stays, and how often it is shown.
+_STILL, _APART, _STAYS, _TIMES = 0.02, 0.5, 5.0, 3
 
 Span = tuple[str, str]
 """Text, and the CSS classes that it has."""
+Frame = tuple[float, list[list[Span]]]
+"""When it was seen, in seconds, and its lines."""
 
 
 class Terminal:
-    """What commands have drawn so far."""
+    """What commands have drawn so far.
+
+    :ivar frames: what was seen meanwhile.
+    """
 
     def __init__(self) -> None:
+        self.frames: list[Frame] = []
         self._screen = pyte.Screen(COLUMNS, LINES)
         self._stream = pyte.ByteStream(self._screen)
 
@@ -92,6 +105,8 @@ class Terminal:
         with contextlib.suppress(OSError):  # which is how the end of a terminal is told
             while drawn := os.read(ours, 65536):
                 self._stream.feed(drawn)
+                if not select.select([ours], [], [], _STILL)[0]:
+                    self.frames.append((time.monotonic(), self.lines()))
         os.close(ours)
         if process.wait():
             text = "\n".join(line.rstrip() for line in self._screen.display).rstrip()
@@ -99,23 +114,26 @@ class Terminal:
 
     def lines(self) -> list[list[Span]]:
         """Each line as spans of one look."""
-        found = [list(self._spans(number)) for number in range(LINES)]
-        while not found[-1]:
+        shown = enumerate(self._screen.display)
+        found = [list(self._spans(number, len(line.rstrip()))) for number, line in shown]
+        while found and not found[-1]:
             found.pop()
         return found
 
-    def _spans(self, number: int) -> Iterator[Span]:
+    def _spans(self, number: int, width: int) -> Iterator[Span]:
         row = self._screen.buffer[number]
-        width = len(self._screen.display[number].rstrip())
         look = [f"{'bold ' if row[at].bold else ''}{row[at].fg}" for at in range(width)]
         for classes, places in itertools.groupby(range(width), look.__getitem__):
             text = "".join(row[at].data for at in places)
             yield text, classes.replace("default", "").strip()
 
 
-def replaced(lines: list[list[Span]]) -> list[list[Span]]:
-    """The same with what differs between two runs replaced, but for times."""
-    known: dict[str, str] = {}
+def replaced(lines: list[list[Span]], known: dict[str, str] | None = None) -> list[list[Span]]:
+    """The same with what differs between two runs replaced, but for times.
+
+    :param known: the uuids of other lines, and by what they were replaced.
+    """
+    known = {} if known is None else known
 
     def known_as(found: re.Match[str]) -> str:
         name = f"server or node {len(known)}"
@@ -131,13 +149,56 @@ def replaced(lines: list[list[Span]]) -> list[list[Span]]:
 
 def svg(name: str, title: str, lines: list[list[Span]]) -> str:
     """A picture for a page, which has the styles."""
-    height = 17 * len(lines) + 20
-    drawn = [
+    return "\n".join([*_head(name, title, len(lines)), *_drawn(lines), "</svg>", ""])
+
+
+def film(name: str, title: str, frames: Sequence[Frame]) -> str:
+    """A picture that moves, and stays at the last frame."""
+    last = len(frames) - 1
+    shown: dict[tuple[int, int], list[str]] = {}
+    began: dict[str, int] = {}
+    for number, (_, lines) in enumerate([*frames, (0.0, [])]):
+        drawn = dict.fromkeys(_drawn(lines))
+        for line in [line for line in began if line not in drawn]:
+            shown.setdefault((began.pop(line), number - 1), []).append(line)
+        began = {line: began.get(line, number) for line in drawn}
+    start = frames[0][0]
+    seconds = frames[last][0] - start + _STAYS
+    parts, rules = [], []
+    for (first, end), texts in sorted(shown.items()):
+        if (first, end) == (0, last):
+            parts += texts
+            continue
+        steps = [(0.0, "hidden"), (frames[first][0] - start, "visible")]
+        if end < last:
+            steps.append((frames[end + 1][0] - start, "hidden"))
+        rule = " ".join(f"{100 * at / seconds:.1f}% {{visibility: {look}}}" for at, look in steps)
+        rules.append(f"@keyframes {name}-{first}-{end} {{{rule}}}")
+        kind = ' class="passing"' if end < last else ""
+        parts += [f'  <g{kind} style="animation-name: {name}-{first}-{end}">', *texts, "  </g>"]
+    style = [
+        "  <style>",
+        f"#{name} .passing {{visibility: hidden}}",
+        "@media (prefers-reduced-motion: no-preference) {",
+        f"#{name} g {{animation: {seconds:.1f}s step-end {_TIMES}}}",
+        *rules,
+        "}",
+        "  </style>",
+    ]
+    rows = max(len(lines) for _, lines in frames)
+    return "\n".join([*_head(name, title, rows), *style, *parts, "</svg>", ""])
+
+
+def _head(name: str, title: str, rows: int) -> list[str]:
+    return [
         "<!-- SPDX-License-Identifier: Apache-2.0; written by make pictures -->",
-        '<svg class="terminal-picture" xmlns="http://www.w3.org/2000/svg"'
-        f' viewBox="0 0 700 {height}" role="img" aria-labelledby="{name}-title">',
+        f'<svg id="{name}" class="terminal-picture" xmlns="http://www.w3.org/2000/svg"'
+        f' viewBox="0 0 700 {17 * rows + 20}" role="img" aria-labelledby="{name}-title">',
         f'  <title id="{name}-title">{html.escape(title)}</title>',
     ]
+
+
+def _drawn(lines: list[list[Span]]) -> Iterator[str]:
     for number, line in enumerate(lines):
         spans = "".join(
             f'<tspan class="{classes}">{html.escape(text)}</tspan>'
@@ -146,29 +207,44 @@ def svg(name: str, title: str, lines: list[list[Span]]) -> str:
             for text, classes in line
         )
         if spans:
-            drawn.append(f'  <text x="12" y="{17 * number + 22}">{spans}</text>')
-    return "\n".join([*drawn, "</svg>", ""])
+            yield f'  <text x="12" y="{17 * number + 22}">{spans}</text>'
 
 
 def text_of(picture: str) -> list[str]:
-    """The lines of a picture."""
+    """The lines of a picture; of a film those of its last frame."""
+    picture = re.sub(r'<g class="passing".*?</g>', "", picture, flags=re.DOTALL)
     found = re.findall(r"<text [^>]*>(.*)</text>", picture)
     return [html.unescape(re.sub(r"<[^>]+>", "", line)) for line in found]
 
 
-def demo() -> list[list[Span]]:
-    """All that the demo shows."""
+def demo() -> tuple[list[list[Span]], list[Frame]]:
+    """All that the demo shows in the end, and how servers are built meanwhile."""
     terminal = Terminal()
     terminal.run(["ironic-virt", "demo"])
-    return replaced(terminal.lines())
+    known: dict[str, str] = {}
+    whole = replaced(terminal.lines(), known)
+    frames: list[Frame] = []
+    for at, lines in terminal.frames:
+        part = between(
+            replaced(lines, known), "ironic-virt server create", "ironic-virt server reboot"
+        )
+        if not frames or (part != frames[-1][1] and at - frames[-1][0] >= _APART):
+            frames = [*frames, (at, part)] if part else []
+    final = between(whole, "ironic-virt server create", "ironic-virt server reboot")
+    return whole, [*frames, (frames[-1][0] + _APART, final)]
 
 
 def between(lines: list[list[Span]], first: str, last: str) -> list[list[Span]]:
-    """From the command that begins with ``first`` to before the one that begins with ``last``."""
+    """From the command that begins with ``first`` to before the one that begins with ``last``.
+
+    :returns: none without the former, the rest without the latter.
+    """
     shown = ["".join(text for text, _ in line) for line in lines]
-    begin = next(at for at, line in enumerate(shown) if line.startswith(f"$ {first}"))
-    end = next(at for at, line in enumerate(shown) if at > begin and line.startswith(f"$ {last}"))
-    return lines[begin : end - 1]
+    starts = [at for at, line in enumerate(shown) if line.startswith((f"$ {first}", f"$ {last}"))]
+    if not starts:
+        return []
+    end = starts[1] - 1 if starts[1:] else len(lines)
+    return lines[starts[0] : end]
 
 
 def servers() -> list[list[Span]]:
@@ -208,15 +284,12 @@ def _wait_for_nodes() -> None:
 
 def pictures() -> dict[str, str]:
     """All pictures by file."""
-    whole = demo()
-    built = between(whole, "ironic-virt server create", "ironic-virt server reboot")
+    whole, frames = demo()
+    title = "Three servers are built, and the nodes that they are on"
     return {
-        f"terminal-{name}.svg": svg(f"terminal-{name}", title, lines)
-        for name, title, lines in (
-            ("demo", "What the demo shows", whole),
-            ("built", "Three servers are built, and the nodes that they are on", built),
-            ("servers", "A server is built and shown", servers()),
-        )
+        "terminal-demo.svg": svg("terminal-demo", "What the demo shows", whole),
+        "terminal-built.svg": film("terminal-built", title, frames),
+        "terminal-servers.svg": svg("terminal-servers", "A server is built and shown", servers()),
     }
 
 
