@@ -8,13 +8,43 @@ import argparse
 import contextlib
 import datetime
 import difflib
+import itertools
+import re
 import sys
+import textwrap
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from ironic_virt.compute.networks import Network
 from ironic_virt.exit_codes import ExitCode
+
+_AS_IT_STANDS = re.compile(r"^ +(ironic-virt|openstack)|^ .*\S   *\S", re.MULTILINE)
+"""Commands, with the lines that they go on to, and columns."""
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Fills the paragraphs of descriptions to the terminal's width."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        filled = []
+        for margin, group in itertools.groupby(text.splitlines(), _margin):
+            lines = list(group)
+            if margin is not None and not _AS_IT_STANDS.search("\n".join(lines)):
+                lines = textwrap.wrap(
+                    " ".join(line.strip() for line in lines),
+                    width,
+                    initial_indent=indent + margin,
+                    subsequent_indent=indent + margin,
+                    break_on_hyphens=False,
+                )
+            filled += lines
+        return "\n".join(filled)
+
+
+def _margin(line: str) -> str | None:
+    """What stands before a line; ``None``: it is empty."""
+    return line[: -len(line.lstrip())] if line.strip() else None
 
 
 @contextlib.contextmanager

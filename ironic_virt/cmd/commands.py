@@ -68,7 +68,7 @@ class Command(command.Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of this command's arguments."""
         parser = super().get_parser(prog_name)
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.formatter_class = arguments.Help
         for kind in reversed(type(self).__mro__):
             for row in vars(kind).get("takes", ()):
                 row(parser)

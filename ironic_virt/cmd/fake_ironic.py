@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Serve a fake of OpenStack Ironic's API from memory, with nodes that are"
         " deployed and cleaned in no time or in as much as you say.",
         epilog=f"{_EPILOG}\n{exit_codes.epilog()}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=arguments.Help,
     )
     where = parser.add_argument_group("where it listens")
     where.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")

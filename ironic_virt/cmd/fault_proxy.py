@@ -125,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="ironic-virt-fault-proxy",
         description="Stand before an Ironic, pass requests on, and let some of them go wrong.",
         epilog=f"{_EPILOG}\n{exit_codes.epilog()}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=arguments.Help,
     )
     parser.add_argument(
         "--target", required=True, metavar="URL", help="the Ironic, without the version"

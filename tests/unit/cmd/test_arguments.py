@@ -68,3 +68,22 @@ def test_half_a_property_is_refused(text: str) -> None:
     parser.add_argument("--property", action=arguments.KeyValue, default={})
     with pytest.raises(argparse.ArgumentError, match="is not KEY=VALUE"):
         parser.parse_args(["--property", text])
+
+
+def test_help_fits_into_a_terminal_and_leaves_commands_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    parser = argparse.ArgumentParser(
+        prog="one",
+        description="A first sentence that is longer\nthan such a line.\n\nA second one.\n",
+        epilog="Examples:\n  ironic-virt server create --flavor gold --wait web\nExit codes:\n"
+        "  0 it is done; 1 it is not; 2 wrong arguments\n",
+        formatter_class=arguments.Help,
+        add_help=False,
+    )
+    assert parser.format_help() == (
+        "usage: one\n\nA first sentence that is longer than\nsuch a line.\n\nA second one.\n\n"
+        "Examples:\n  ironic-virt server create --flavor gold --wait web\nExit codes:\n"
+        "  0 it is done; 1 it is not; 2 wrong\n  arguments\n"
+    )
