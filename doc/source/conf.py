@@ -3,6 +3,7 @@
 """How Sphinx builds the documentation."""
 
 import enum
+import json
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -28,6 +29,18 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
 ]
+
+# Said beside the plot of these benchmarks.
+_RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+_nova, _pools = (
+    json.loads((_RESULTS / f"{name}.json").read_text()) for name in ("nova", "nova-ironic")
+)
+_dates = " and ".join(sorted({_nova["date"], _pools["date"]}))
+_used = _nova["setting"]
+rst_epilog = f"""
+.. |measured| replace:: Measured on {_dates} with Nova {_used["nova"]}, Placement
+   {_used["openstack-placement"]} and Ironic {_used["ironic"]}, on {_nova["host"]["cores"]} cores
+"""
 
 html_theme = "furo"
 html_title = f"ironic-virt {version}"

@@ -84,3 +84,13 @@ def test_what_pages_say_of_the_overview_holds() -> None:
     for figure in ("start_wall", "steady_wall"):
         assert nodes["ratio"][figure] == pytest.approx(1, abs=0.2)
         assert pools["ratio"][figure] > 20
+
+
+def test_a_page_that_shows_the_overview_says_what_was_compared_and_when() -> None:
+    pages = [page.read_text() for page in PAGES.parent.rglob("*.rst")]
+    shown = [text for text in pages if ".. image::" in text and "results/overview.svg" in text]
+    assert len(shown) == 2
+    assert all("\n|measured|" in text for text in shown)
+    nodes, pools = (content(RECORDED[name]) for name in registry.NODE_SELECTION.values())
+    for part in ("nova", "openstack-placement", "ironic", "nodes"):
+        assert nodes["setting"][part] == pools["setting"][part]
