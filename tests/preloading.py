@@ -15,6 +15,7 @@ standard input, so it does not outlive its caller.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -24,9 +25,12 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn, TextIO
+
+from cliff.help import HelpCommand
 
 COMMANDS = "ironic_virt.cmd.shell"
 """The module of ``ironic-virt``."""
@@ -37,6 +41,10 @@ _IMPORTED = (
     "ironic_virt.cmd.progress",
     "ironic_virt.compute.api",
     "ironic_virt.conf.database",
+    # What only the first table and the first look into the records import.
+    *("cliff.lister", "cliff.show", "ironic_virt.cmd.output"),
+    *(f"cliff.formatters.{name}" for name in ("json_format", "table", "value", "yaml_format")),
+    "sqlalchemy.dialects.sqlite",
 )
 _LONGEST = 1 << 17
 _ENDED = "the process that starts commands has ended"
@@ -157,6 +165,8 @@ def serve(further: Sequence[str]) -> None:
     gc.disable()
     for name in (*_IMPORTED, *further):
         importlib.import_module(name)
+    # cliff keeps what it then reads of each package that is installed.
+    HelpCommand(None, None).get_epilog()  # type: ignore[arg-type]
     # Else the first look at all of that would copy it in each new process.
     gc.freeze()
     gc.enable()
@@ -213,7 +223,25 @@ def _become(
     sys.argv = [module, *argv]
     with answer:
         answer.send(str(os.getpid()).encode())
-    sys.exit(importlib.import_module(module).main(argv))
+    _end(importlib.import_module(module).main, argv)
+
+
+def _end(main: Callable[[list[str]], int | None], argv: list[str]) -> NoReturn:
+    """Run a program, and end as Python does, but for what is left in memory.
+
+    To take down all that was imported takes longer than what most commands do.
+    """
+    try:
+        code: Any = main(argv)
+    except SystemExit as ended:
+        code = ended.code
+    if code is not None and not isinstance(code, int):
+        sys.exit(code)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code or 0)
 
 
 def _stream(number: int, like: TextIO) -> TextIO:
