@@ -64,7 +64,7 @@ class Demo:
             # What commands are forked from sees that the demo is gone, and ends.
             while _is_there(process.pid):
                 assert time.monotonic() < deadline, f"session {process.pid} is still there"
-                time.sleep(0.01)
+                time.sleep(0.02)
         assert list(self._directory.iterdir()) == []
 
     def kill_service(self) -> None:
@@ -85,19 +85,26 @@ class Demo:
                     stream.close()
 
 
-def _is_there(group: int) -> bool:
-    """Whether a process group has a process."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def _is_there(session: int) -> bool:
+    """Whether a session has a process.  One that has ended is none; init may reap it late."""
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it may have ended meanwhile
+            state, _, _, its, *_ = path.read_text().rpartition(")")[2].split()
+            if int(its) == session and state != "Z":
+                return True
+    return False
 
 
-def read_until(process: subprocess.Popen[str], wanted: Callable[[str], bool]) -> str:
-    """Read lines until one is as wanted, and return that."""
-    assert process.stdout is not None
-    for line in process.stdout:
+def read_until(
+    process: subprocess.Popen[str], wanted: Callable[[str], bool], *, stderr: bool = False
+) -> str:
+    """Read lines until one is as wanted, and return that.
+
+    :param stderr: those of standard error, not of standard output.
+    """
+    stream = process.stderr if stderr else process.stdout
+    assert stream is not None
+    for line in stream:
         if wanted(line):
             return line
     raise AssertionError(f"it ended too early: {process.stderr and process.stderr.read()}")

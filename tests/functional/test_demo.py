@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 QUICK = ("--deploy-time", "0.3")
 ENDLESS = ("--deploy-time", "600")
+INTERRUPTED = "Interrupted: cleaning up. Interrupt again to leave at once."
 
 
 @pytest.fixture
@@ -37,9 +38,8 @@ def last_table(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in row] for row in rows[1:]]
 
 
-@pytest.mark.parametrize("node_selection", ["scheduler", "ironic"])
-def test_it_goes_all_the_way_and_shows_every_command(demo: Demo, node_selection: str) -> None:
-    result = demo.run(*QUICK, "--node-selection", node_selection)
+def test_it_goes_all_the_way_and_shows_every_command(demo: Demo) -> None:
+    result = demo.run(*QUICK)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("ironic-virt ")
     typed = [line for line in result.stdout.splitlines() if line.startswith("$ ")]
@@ -53,20 +53,16 @@ def test_it_goes_all_the_way_and_shows_every_command(demo: Demo, node_selection:
     assert result.stdout.count(": active, ") >= 5
     tables = [line for line in result.stdout.splitlines() if line.startswith(("+", "|"))]
     assert max(map(len, tables)) <= 80
-    if node_selection == "scheduler":
-        table = last_table(result.stdout)
-        assert [row[1:] for row in table] == [["available", "demo"]] * 5
-    else:
-        [pool] = last_table(result.stdout)
-        assert "baremetal" in pool
-        assert "5" in pool
+    assert [row[1:] for row in last_table(result.stdout)] == [["available", "demo"]] * 5
     assert "Every node is available again" in result.stdout.splitlines()[-1]
     assert "\x1b" not in result.stdout
     demo.assert_nothing_left()
 
 
-def test_json_is_all_there_is_on_standard_output(demo: Demo) -> None:
-    result = demo.run(*QUICK, "--json", "--nodes", "2", "--servers", "1")
+def test_json_is_all_there_is_on_standard_output_whoever_picks_the_nodes(demo: Demo) -> None:
+    result = demo.run(
+        *QUICK, "--json", "--nodes", "2", "--servers", "1", "--node-selection", "ironic"
+    )
     assert result.returncode == 0
     report = json.loads(result.stdout)
     assert report["result"] == "ok"
@@ -79,6 +75,11 @@ def test_json_is_all_there_is_on_standard_output(demo: Demo) -> None:
     assert {node["instance_uuid"] for node in report["nodes"]["after"]} == {None}
     assert [one["name"] for one in report["servers"]] == ["demo"]
     assert "$ ironic-virt server delete demo --wait" in result.stderr
+    [pool] = last_table(result.stderr)
+    assert "baremetal" in pool
+    assert "2" in pool
+    tables = [line for line in result.stderr.splitlines() if line.startswith(("+", "|"))]
+    assert max(map(len, tables)) <= 80
     demo.assert_nothing_left()
 
 
@@ -86,29 +87,17 @@ SIGNALS = [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
 
 
 @pytest.mark.parametrize(("signum", "code"), depth.choose(SIGNALS[:1], SIGNALS))
-def test_a_signal_in_mid_deployment_ends_it_and_leaves_nothing(
+def test_a_signal_in_mid_deployment_ends_it_with_its_json_and_leaves_nothing(
     demo: Demo, signum: signal.Signals, code: int
 ) -> None:
-    process = demo.start(*ENDLESS)
-    read_until(process, lambda line: "deploying" in line)
+    process = demo.start(*ENDLESS, "--json")
+    read_until(process, lambda line: "deploying" in line, stderr=True)
     process.send_signal(signum)
     out, err = process.communicate(timeout=SECONDS)
     assert process.returncode == code
-    assert "Interrupted: cleaning up. Interrupt again to leave at once." in out
-    assert err == ""
-    demo.assert_nothing_left()
-
-
-def test_an_interrupted_run_still_has_its_json(demo: Demo) -> None:
-    process = demo.start(*ENDLESS, "--json")
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "deploying" in line:
-            break
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=SECONDS)
-    assert process.returncode == 130
     assert json.loads(out)["result"] == "interrupted"
+    assert INTERRUPTED in err
+    demo.assert_nothing_left()
 
 
 def test_the_second_signal_ends_it_at_once(demo: Demo) -> None:
@@ -123,13 +112,13 @@ def test_the_second_signal_ends_it_at_once(demo: Demo) -> None:
     demo.assert_nothing_left()
 
 
-def on_terminal(demo: Demo, until: bytes, **environ: str) -> tuple[int, bytes]:
+def on_terminal(demo: Demo, until: bytes, *argv: str, **environ: str) -> tuple[bytes, str]:
     """Run it with a terminal for its standard output, and interrupt it when it has drawn that.
 
-    :returns: its exit code, and all that it has drawn.
+    :returns: all that it has drawn, and its standard error.
     """
     ours, theirs = pty.openpty()
-    process = demo.start(*ENDLESS, stdout=theirs, **environ)
+    process = demo.start(*ENDLESS, *argv, stdout=theirs, **environ)
     os.close(theirs)
     drawn, interrupted = b"", False
     with contextlib.suppress(OSError):  # which is how the end of a terminal is told
@@ -141,40 +130,38 @@ def on_terminal(demo: Demo, until: bytes, **environ: str) -> tuple[int, bytes]:
                 interrupted = True
                 process.send_signal(signal.SIGINT)
     os.close(ours)
-    return process.wait(timeout=SECONDS), drawn
+    _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130
+    assert INTERRUPTED.encode() in drawn
+    demo.assert_nothing_left()
+    return drawn, err
 
 
 def test_on_a_terminal_it_draws_and_gives_the_cursor_back(demo: Demo) -> None:
-    code, drawn = on_terminal(demo, b"deploying")
-    assert code == 130
+    drawn, err = on_terminal(demo, b"deploying")
     assert b"\x1b[?25l" in drawn
     assert drawn.rindex(b"\x1b[?25h") > drawn.rindex(b"\x1b[?25l")
     assert "✔".encode() in drawn
-    demo.assert_nothing_left()
+    assert err == ""
 
 
-PLAIN = [{"NO_COLOR": "1"}, {"TERM": "dumb"}]
+# Which variables say so is seen in tests/unit/cmd/test_progress.py.
+PLAIN: list[tuple[tuple[str, ...], dict[str, str], str]] = [
+    (("-v",), {}, "Compute service demo, version"),
+    ((), {"NO_COLOR": "1"}, ""),
+    ((), {"TERM": "dumb"}, ""),
+]
 
 
-@pytest.mark.parametrize("environ", depth.choose(PLAIN[:1], PLAIN))
-def test_who_wants_no_colour_gets_plain_lines(demo: Demo, environ: dict[str, str]) -> None:
-    code, drawn = on_terminal(demo, b": deploying", **environ)
-    assert code == 130
+@pytest.mark.parametrize(("argv", "environ", "logged"), depth.choose(PLAIN[:1], PLAIN))
+def test_who_wants_the_log_or_no_colour_gets_plain_lines(
+    demo: Demo, argv: tuple[str, ...], environ: dict[str, str], logged: str
+) -> None:
+    drawn, err = on_terminal(demo, b": deploying", *argv, **environ)
     assert b"demo-1 on " in drawn
     assert b"\x1b" not in drawn
-    demo.assert_nothing_left()
-
-
-def test_verbose_shows_the_services_log(demo: Demo) -> None:
-    process = demo.start("-v", *ENDLESS)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "Compute service demo, version" in line:
-            break
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=SECONDS)
-    assert process.returncode == 130
-    demo.assert_nothing_left()
+    assert logged in err
+    assert bool(logged) == bool(err)
 
 
 def test_a_service_that_ends_is_the_end_and_its_last_words_are_shown(demo: Demo) -> None:
