@@ -51,7 +51,7 @@ def reused(
     directory = tmp_path_factory.mktemp("tables")
 
     def make_tables(url: str) -> None:
-        db = Database(_records_conf(directory, url), patient=False)
+        db = Database(records_conf(directory, url), patient=False)
         db.sync()
         db.close()
 
@@ -76,10 +76,11 @@ def database_url(
 @pytest.fixture
 def database_conf(database_url: str, tmp_path: Path) -> cfg.ConfigOpts:
     """Options that name it, as a file has them."""
-    return _records_conf(tmp_path, database_url)
+    return records_conf(tmp_path, database_url)
 
 
-def _records_conf(directory: Path, url: str) -> cfg.ConfigOpts:
+def records_conf(directory: Path, url: str) -> cfg.ConfigOpts:
+    """Options that name records, from a file."""
     path = directory / "records.conf"
     path.write_text(
         f"[DEFAULT]\nstate_path = {directory}\n[database]\nconnection = {url}\n"

@@ -8,45 +8,60 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from oslo_config import cfg
 
 from ironic_virt import virt
 from ironic_virt.compute.db import Database
+from tests import databases
 from tests.functional.compute.commands import Commands
-from tests.functional.compute.stage import free_node, register
+from tests.functional.compute.conftest import records_conf
+from tests.functional.compute.stage import free_node, new_instance, register
 
 IMAGE = "--image file:///images/a.raw"
 NEW = "server create --flavor gold"
 NODE = "9d1c54a0-0000-4000-8000-000000000001"
 
 
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with some files."""
+    here = tmp_path_factory.mktemp("here")
+    (here / "binary").write_bytes(b"\xff\xfe\x00")
+    (here / "private").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nsecret\n")
+    (here / "large").write_text("x" * 70_000)
+    return here
+
+
+@pytest.fixture(scope="module")
+def filled(database_server: databases.Server, here: Path) -> Iterator[Database]:
+    """Records with two servers of one name; for all tests, as none may change them."""
+    with database_server.fresh(here) as url:
+        db = Database(records_conf(here, url), patient=False)
+        db.sync()
+        db.flavors.create(virt.Flavor("gold"))
+        register(db, "one")
+        nodes = [free_node(db, "one") for _ in range(3)]
+        for node in nodes[:2]:
+            db.instances.create_building(new_instance(display_name="twin"), node)
+        yield db
+        db.close()
+
+
 @pytest.fixture
-def db(database_conf: cfg.ConfigOpts) -> Iterator[Database]:
-    db = Database(database_conf, patient=False)
-    yield db.open()
-    db.close()
+def db(filled: Database) -> Database:
+    # However long ago the first of the tests has run, the service is up.
+    register(filled, "one")
+    return filled
 
 
 @pytest.fixture
 def run(
     db: Database,
-    tmp_path: Path,
+    here: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Commands:
-    """Commands in a directory with some files, and with two servers of one name."""
-    register(db, "one")
-    db.flavors.create(virt.Flavor("gold"))
-    for _ in range(3):
-        free_node(db, "one")
-    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    (tmp_path / "private").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nsecret\n")
-    (tmp_path / "large").write_text("x" * 70_000)
-    monkeypatch.chdir(tmp_path)
-    run = Commands(tmp_path / "records.conf", capsys, monkeypatch)
-    for name in ("twin", "twin"):
-        run.ok(*f"{NEW} {IMAGE} {name}".split())
-    return run
+    monkeypatch.chdir(here)
+    return Commands(here / "records.conf", capsys, monkeypatch)
 
 
 def state(db: Database) -> list[object]:
