@@ -2,7 +2,7 @@
 
 """A process that races others for nodes, started by the tests of claims.
 
-``python -m tests.functional.compute.racing CONFIG SEED TRIES``: picks nodes from a
+Its arguments are ``GATE CONFIG SEED TRIES``.  It picks nodes from a
 few candidates and claims them, each for an instance of its own, until there is none
 left or it has tried often enough.  Prints a line ``instance node`` for each win, and
 ``lost`` for each node that another has claimed meanwhile.
@@ -14,7 +14,6 @@ and fewer than four: of four processes one loses at least, however they get thei
 from __future__ import annotations
 
 import random
-import sys
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -23,19 +22,14 @@ from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database
 from ironic_virt.conf import database as options
 from ironic_virt.scheduler.candidates import CandidateQuery
+from tests.functional.compute.races import begin, say
 from tests.functional.compute.stage import Clock, find, new_instance
 
 CANDIDATES = 3
 
 
-def say(line: str) -> None:
-    """Tell the test, at once: this process may be killed."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def main() -> None:
-    path, seed, tries = sys.argv[1:]
+def main(argv: Sequence[str]) -> None:
+    gate, path, seed, tries = argv
     rng = random.Random(int(seed))
     # All begin at the same nodes, so that they meet.
     start = random.Random(1)
@@ -45,8 +39,7 @@ def main() -> None:
         return find(db, CandidateQuery(), CANDIDATES, random.Random(start.random()))
 
     found = look()
-    say("ready")
-    sys.stdin.readline()
+    begin(gate)
     for _ in range(int(tries)):
         if not found:
             break
@@ -58,7 +51,3 @@ def main() -> None:
         else:
             say(f"{made.uuid} {made.node}")
         found = look()
-
-
-if __name__ == "__main__":
-    main()

@@ -2,31 +2,30 @@
 
 """A process that races others for places in pools, started by the tests of pools.
 
-``python -m tests.functional.compute.racing_places CONFIG SEED TRIES``: takes a place for
-an instance, moves it to another pool or deletes it, as chance has it, so often.  Prints
-a line ``most POOL COUNT`` whenever it sees a pool that is too full.
+Its arguments are ``GATE CONFIG SEED TRIES``.  It takes a place for an instance, moves it to
+another pool or deletes it, as chance has it, so often.  Prints a line ``most POOL COUNT``
+whenever it sees a pool that is too full.
 """
 
 from __future__ import annotations
 
 import random
-import sys
 import uuid
+from collections.abc import Sequence
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.states import TaskState
 from ironic_virt.conf import database as options
-from tests.functional.compute.racing import say
+from tests.functional.compute.races import begin, say
 from tests.functional.compute.stage import Clock, new_instance
 
 
-def main() -> None:
-    path, seed, tries = sys.argv[1:]
+def main(argv: Sequence[str]) -> None:
+    gate, path, seed, tries = argv
     rng = random.Random(int(seed))
     db = Database(options.load([path]), patient=False, clock=Clock()).open()
-    say("ready")
-    sys.stdin.readline()
+    begin(gate)
     mine: dict[str, int] = {}
     lost = 0
     for _ in range(int(tries)):
@@ -52,7 +51,3 @@ def main() -> None:
             if seen.used + seen.reserved > seen.total:
                 say(f"most {seen.name} {seen.used} + {seen.reserved} of {seen.total}")
     say(f"lost {lost}")
-
-
-if __name__ == "__main__":
-    main()

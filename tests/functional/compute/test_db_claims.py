@@ -5,9 +5,6 @@
 from __future__ import annotations
 
 import functools
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ from oslo_db import exception as db_exception
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database, models
 from ironic_virt.compute.states import TaskState, VmState
+from tests.functional.compute.races import race
 from tests.functional.compute.stage import (
     claim,
     free_node,
@@ -30,8 +28,7 @@ from tests.functional.compute.stage import (
 
 PROCESSES = 4
 NODES = 60
-SECONDS = 240
-"""More than any process here should live."""
+RACING = "tests.functional.compute.racing"
 
 
 def test_a_claim_is_a_compare_and_swap(db: Database) -> None:
@@ -85,26 +82,6 @@ def config(database_conf: cfg.ConfigOpts) -> Path:
     return Path(database_conf.config_file[0])
 
 
-def racer(config: Path, seed: int, tries: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.functional.compute.racing", config, str(seed), str(tries)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[3],
-    )
-
-
-def start(racers: list[subprocess.Popen[str]]) -> None:
-    for process in racers:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in racers:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-
-
 def nodes_of_instances(db: Database) -> dict[str, str]:
     """What the instances' records say, after seeing that the claims say the same."""
     claims = {
@@ -121,16 +98,14 @@ def nodes_of_instances(db: Database) -> dict[str, str]:
     return claims
 
 
-def test_processes_that_race_for_nodes_never_share_one(db: Database, config: Path) -> None:
+def test_processes_that_race_for_nodes_never_share_one(
+    db: Database, config: Path, tmp_path: Path
+) -> None:
     register(db, "one")
     db.compute_nodes.save("one", [report() for _ in range(NODES)])
-    racers = [racer(config, seed, 10 * NODES) for seed in range(PROCESSES)]
-    start(racers)
-    lines = []
-    for process in racers:
-        said, _ = process.communicate(timeout=SECONDS)
-        assert process.returncode == 0
-        lines += said.split("\n")
+    arguments = [(str(config), str(seed), str(10 * NODES)) for seed in range(PROCESSES)]
+    with race(tmp_path, RACING, *arguments) as racers:
+        lines = [line for each in racers for line in each.to_the_end()]
     won = dict(line.split() for line in lines if " " in line)
     assert len(won) == NODES
     assert nodes_of_instances(db) == won
@@ -138,20 +113,17 @@ def test_processes_that_race_for_nodes_never_share_one(db: Database, config: Pat
 
 
 def test_a_process_that_is_killed_leaves_whole_instances_or_nothing(
-    db: Database, config: Path
+    db: Database, config: Path, tmp_path: Path
 ) -> None:
     register(db, "one")
     db.compute_nodes.save("one", [report() for _ in range(500)])
     won = {}
     for seed, wins in enumerate((3, 8)):
-        process = racer(config, seed, 500)
-        start([process])
-        assert process.stdout is not None
-        for _ in range(wins):
-            uuid, node = process.stdout.readline().split()
-            won[uuid] = node
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=SECONDS)
+        with race(tmp_path, RACING, (str(config), str(seed), "500")) as (racer,):
+            for _ in range(wins):
+                uuid, node = racer.read_line().split()
+                won[uuid] = node
+            racer.kill()
     found = nodes_of_instances(db)
     assert won.items() <= found.items()
 

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.scheduler.candidates import CandidateQuery
+from tests.functional.compute.races import race
 from tests.functional.compute.stage import (
     FLAVOR,
     Clock,
@@ -27,7 +26,6 @@ from tests.functional.compute.stage import (
     register,
     release,
 )
-from tests.functional.compute.test_db_claims import SECONDS, start
 
 PROCESSES = 4
 HOST = "one"
@@ -217,31 +215,15 @@ def test_pools_are_candidates_as_long_as_they_have_places(db: Database) -> None:
 
 
 def test_processes_that_race_for_places_never_take_too_many(
-    db: Database, database_conf: cfg.ConfigOpts
+    db: Database, database_conf: cfg.ConfigOpts, tmp_path: Path
 ) -> None:
     for host, total in (("one", 7), ("two", 5)):
         register(db, host)
         offer(db, host, report(f"gold~{host}", total=total))
-    config = Path(database_conf.config_file[0])
-    racers = [
-        subprocess.Popen(
-            [
-                *(sys.executable, "-m", "tests.functional.compute.racing_places"),
-                *(str(config), str(seed), "60"),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[3],
-        )
-        for seed in range(PROCESSES)
-    ]
-    start(racers)
-    lines = []
-    for process in racers:
-        said, _ = process.communicate(timeout=SECONDS)
-        assert process.returncode == 0
-        lines += said.splitlines()
+    (config,) = database_conf.config_file
+    arguments = [(config, str(seed), "40") for seed in range(PROCESSES)]
+    with race(tmp_path, "tests.functional.compute.racing_places", *arguments) as racers:
+        lines = [line for each in racers for line in each.to_the_end()]
     assert [line for line in lines if line.startswith("most")] == []
     assert any(line.startswith("lost") and line != "lost 0" for line in lines), "they never met"
     held = Counter(one.pool for one in db.instances.list())
