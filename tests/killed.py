@@ -36,7 +36,7 @@ _VIFS = uuid.UUID("2f0f6a0a-6f0b-4a51-8f57-7c8c0e5d9a10")
 
 # Processes are forked from one that has imported all that they need, and nothing else.
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload([__name__])
+_PROCESSES.set_forkserver_preload([__name__, "openstack.connection"])
 
 _REAPING = threading.Lock()
 """A start looks how other processes have ended, and whoever waits for one of them is late."""
