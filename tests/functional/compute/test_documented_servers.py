@@ -79,17 +79,21 @@ def test_its_commands_lead_to_a_server_and_back(reader: typed.Reader, port: int)
 
 
 @pytest.mark.parametrize(
-    ("page", "heading"),
-    [(README, "Without Nova"), (START, "On the fake Ironic")],
+    ("page", "heading", "loaded"),
+    [(README, "Without Nova", False), (START, "On the fake Ironic", True)],
     ids=["README", "start"],
 )
 def test_what_a_newcomer_types_works_as_printed(
-    reader: typed.Reader, port: int, page: pathlib.Path, heading: str
+    reader: typed.Reader, port: int, page: pathlib.Path, heading: str, loaded: bool
 ) -> None:
     text = typed.section(page, heading)
+    if loaded:
+        reader.have_loaded("ironic-virt-compute", preloaded.COMPUTE)
     (config,) = typed.blocks(text, "ini")
     (reader.here / "ironic-virt.conf").write_text(config.replace("6385", str(port)))
-    said = reader.type_in(typed.commands(text), replaced={"6385": str(port)}, seconds=SECONDS)
+    said = reader.type_in(
+        typed.commands(text), replaced=DEPLOY_TIME | {"6385": str(port)}, seconds=SECONDS
+    )
     (built,) = [shown for command, shown in said.items() if " server create " in command]
     assert re.search(r"\| status +\| ACTIVE ", built)
     (deleted,) = [shown for command, shown in said.items() if " server delete " in command]
