@@ -378,7 +378,8 @@ def test_a_stop_is_served_at_once_beside_200_that_wait(records: Path) -> None:
         assert drivers[0].waiting.acquire(timeout=60), "more wait than work at a time"
     began = time.monotonic()
     assert service.stop(3600) == []
-    assert time.monotonic() - began < 2
+    # One that was waited for would take twice as long, and this so long on no host.
+    assert time.monotonic() - began < 30
     assert not db.services.is_up(db.services.get("compute1"))
     assert len(db.instances.wanted("compute1")) == 200
     db.close()
