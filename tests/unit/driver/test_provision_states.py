@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from ironic_virt.driver import IronicDriver
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests import provision_states
 from tests.provision_states import METHODS, WITHOUT_A_STATE, Request
-from tests.unit.driver.stage import Stage
+from tests.unit.driver.stage import Stage, make_conf
 
 DURATIONS = Durations(deploy=1, undeploy=1, clean=1, power=1, rescue=1, unrescue=1)
 TIMEOUTS = ("deploy_timeout", "unprovision_timeout", "rescue_timeout", "power_timeout")
@@ -43,14 +42,14 @@ def test_every_method_that_has_to_do_with_an_instance_has_a_column() -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_what_a_method_does(set_stage: Callable[..., Stage], name: str) -> None:
+def test_what_a_method_does(tmp_path: Path, name: str) -> None:
     method = METHODS[name]
-    options: dict[str, Any] = dict.fromkeys(TIMEOUTS, 8)
+    conf = make_conf(tmp_path, **dict.fromkeys(TIMEOUTS, 8))
     seen: dict[str, str] = {}
     for state in provision_states.listed_states():
         fake = FakeIronic(durations=DURATIONS, supports_nmi=True)
         node = fake.add_node(ports=2, resource_class="gold", power_state=states.POWER_ON)
-        stage = set_stage(fake, **options)
+        stage = Stage(fake, conf)
         instance = stage.instance(node)
         if method.carries:
             stage.spawn(instance)
@@ -59,6 +58,7 @@ def test_what_a_method_does(set_stage: Callable[..., Stage], name: str) -> None:
         seen[state] = provision_states.outcome(
             method, stage.driver, instance, lambda fake=fake: _sent(fake)
         )
+        stage.driver.cleanup_host()
     assert seen == provision_states.table()[name]
 
 
