@@ -148,8 +148,8 @@ pythons: $(UV)/.made-$(DIGEST) ## Run the unit tests with each Python that is th
 .PHONY: nightly
 nightly: export IRONIC_VIRT_TEST_DEPTH := nightly
 nightly: ## Run every lane whole, with long histories and all databases: hours
-	$(MAKE) --keep-going lint docs test fuzz simulate chaos databases conformance tempest \
-		integration nova nova-deployment dist-check floors pythons releases
+	$(MAKE) --keep-going lint docs pictures-check test fuzz simulate chaos databases conformance \
+		tempest integration nova nova-deployment dist-check floors pythons releases
 
 # What people read; tests misspell things on purpose.
 SPELLED := *.rst *.md doc/source etc releasenotes/notes ironic_virt
@@ -180,6 +180,10 @@ docs: $(DEV)/.made-$(DIGEST) ## Build the documentation into doc/build/html
 .PHONY: pictures
 pictures: $(DEV)/.made-$(DIGEST) ## Draw what the demo and some commands show into the documentation
 	$(DEV)/bin/python tools/pictures.py
+
+.PHONY: pictures-check
+pictures-check: $(DEV)/.made-$(DIGEST) ## See that the pictures show what the commands print today
+	$(DEV)/bin/python tools/pictures.py --check
 
 .PHONY: sample
 sample: $(DEV)/.made-$(DIGEST) ## Write the sample configuration file from the options
