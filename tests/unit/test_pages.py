@@ -37,7 +37,7 @@ GROUPS = {
     "ironic-virt-fleet": "ironic_virt.fleet_cli",
     "ironic-virt-manage": "ironic_virt.manage_cli",
 }
-BUILT = ("doc/build", "dist/")
+BUILT = (".envs/", "doc/build", "dist/")
 """What ``make`` writes."""
 
 each = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
