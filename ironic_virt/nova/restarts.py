@@ -3,7 +3,8 @@
 """What a restart of nova-compute has interrupted is finished, not given up.
 
 Nova sets a server to ERROR whose build was under way, although Ironic goes on with the
-deployment, and leaves one in its task state for ever that was being rescued or unrescued.
+deployment, or although a user has deleted the server meanwhile.  It leaves one in its task state
+for ever that was being rescued or unrescued.
 Since 2026.2 it shows the host's servers to the driver before that.  The driver takes these
 out, and a thread for each waits for its node.  A build does so under the lock that Nova's own
 builds hold: a delete waits for it as for those, and ends the wait.
@@ -55,6 +56,11 @@ class Restarts:
             context = _context_of(instance, "create")
             build = _Build(self._driver, manager, context, instance)
             self._begin(context, instance, utils.synchronized(instance.uuid)(build.finish))
+        elif instance.vm_state == vm_states.BUILDING and (
+            instance.task_state == task_states.DELETING
+        ):
+            context = _context_of(instance, "delete")
+            self._begin(context, instance, lambda: self._delete(context, instance))
         elif instance.task_state == task_states.RESCUING:
             context = _context_of(instance, "rescue")
             self._begin(context, instance, lambda: self._finish_rescue(context, instance))
@@ -82,6 +88,12 @@ class Restarts:
             context,
             finish,
         )
+
+    def _delete(self, context: Any, instance: Any) -> None:
+        volumes = objects.BlockDeviceMappingList.get_by_instance_uuid(context, instance.uuid)
+        for name in ("metadata", "system_metadata"):
+            instance.obj_load_attr(name)
+        self._records.manager.terminate_instance(context, instance, volumes)
 
     def _finish_rescue(self, context: Any, instance: Any) -> None:
         manager = self._records.manager

@@ -22,7 +22,11 @@ SHOWS_INSTANCES = "ComputeDriver.process_instances_at_startup" not in {
 }
 
 # What a user asks for to bring a server into a task.
-ACTIONS = {task_states.RESCUING: "rescue", task_states.UNRESCUING: "unrescue"}
+ACTIONS = {
+    task_states.DELETING: "delete",
+    task_states.RESCUING: "rescue",
+    task_states.UNRESCUING: "unrescue",
+}
 
 
 class TestRestarts(Services):
@@ -89,6 +93,13 @@ class TestRestarts(Services):
             self.delete(server)
         for node in nodes:
             assert self.wait_for_node(node, "available")["instance_uuid"] is None
+
+    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova forgets the delete")
+    def test_a_delete_during_a_build(self) -> None:
+        (node,), (server,) = self.start(1)
+        self.restart([server], vm_states.BUILDING, task_states.DELETING)
+        self.until(lambda: self.api.get_servers(), lambda seen: not seen)
+        assert self.wait_for_node(node, "available")["instance_uuid"] is None
 
     @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova leaves them in their task")
     def test_rescue_and_unrescue(self) -> None:
