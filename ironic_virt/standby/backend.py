@@ -93,8 +93,8 @@ class ToozLock:
         if self._scheme not in SCHEMES:
             raise exceptions.InvalidConfiguration(
                 OPTION,
-                f"{self._scheme or url!r} can't hold a lease: its locks have no time to live, or "
-                f"are not known to be safe. Use one of {', '.join(SCHEMES)}",
+                f"{self._scheme or 'a URL without a scheme'} can't hold a lease: its locks have "
+                "no time to live, or are not known to be safe. Use one of " + ", ".join(SCHEMES),
             )
         self._url = url
         self._timing = timing

@@ -40,6 +40,7 @@ def test_a_lock_in_a_file_is_one_process_s_until_it_gives_it_back(tmp_path: Path
         "memcached://m",
         "zake://",
         "etcd1:2379",
+        "//:secret@redis1:6379",
     ],
 )
 def test_what_can_not_hold_a_lease_is_refused(url: str) -> None:
@@ -50,6 +51,7 @@ def test_what_can_not_hold_a_lease_is_refused(url: str) -> None:
     with pytest.raises(exceptions.InvalidConfiguration, match=r"redis, file") as caught:
         standby.from_conf(conf)
     assert "standby_backend_url" in str(caught.value)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("scheme", ["etcd3+http", "redis", "file"])
