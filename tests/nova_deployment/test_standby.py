@@ -100,7 +100,7 @@ def test_after_a_power_cut_the_standby_finishes_each_build_and_serves(
     assert not second.ironic.requests, "a standby sends nothing"
     code, words = second.lease()
     assert code == 0, words
-    assert "compute-a is active, and renewed its lease" in words
+    assert "compute-a: a process is active; it renewed its lease" in words
     with deployment.steps.step("from a kill to the first request that is served"):
         first.program.kill()
         user.boot(1, host=HOST)
