@@ -163,7 +163,7 @@ class ToozLock:
             raise _failed(exc) from exc
 
     def remaining(self, host: str) -> float | None:
-        """How long the lock of a host name lives still, whoever has it; takes nothing.
+        """How long the lock of a host name still lives, whichever process has it; takes nothing.
 
         :returns: seconds; ``None``: nobody has it.
         :raises StandbyBackendFailed: the backend gives no answer, or is a file, which has none.
