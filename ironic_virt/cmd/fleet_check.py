@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -92,7 +93,7 @@ class Check(FleetCommand):
                 self.refuse(
                     f"argument --fix: {parsed_args.fix} is not mended by itself; {can} are"
                 )
-        deployment = reader.read()
+        deployment = dataclasses.replace(reader.read(), leases=reader.leases())
         found = checks.run(deployment, codes)
         if parsed_args.fix:
             rows = [self._mended(one, reader.conf, apply=parsed_args.apply) for one in found]

@@ -94,7 +94,6 @@ class Reader:
                 if node.health is not None and node.health.lower() == _CRITICAL
             },
             options=self.options,
-            leases=_leases(self.options.values()),
             novas_options=unknown.names(nova_ironic.ironic_options),
             components=self._components(client),
         )
@@ -109,6 +108,28 @@ class Reader:
             placement=_placement(found, asked, self.progress),
         )
         return self._with_consumers(found)
+
+    def leases(self) -> dict[str, Lease]:
+        """Ask the backends of the services that have a standby for their leases, by host.
+
+        A backend that gives no answer is asked once, and nothing is loaded without a standby.
+        """
+        found: dict[str, Lease] = {}
+        silent: dict[str, Lease] = {}
+        for service in self.options.values():
+            if service.standby is None:
+                continue
+            from ironic_virt import standby
+
+            url, ttl = service.standby
+            if url not in silent:
+                try:
+                    found[service.host] = Lease(standby.age(url, ttl, service.host))
+                    continue
+                except (exceptions.InvalidConfiguration, exceptions.StandbyBackendFailed) as exc:
+                    silent[url] = Lease(untold=str(exc))
+            found[service.host] = silent[url]
+        return found
 
     # -- Nova -----------------------------------------------------------------
 
@@ -182,21 +203,6 @@ class Reader:
         ahead = seconds_ahead(headers.get("date"))
         found.append(Component("Ironic", str(newest), str(BASE), newest < BASE, ahead))
         return found
-
-
-def _leases(options: Iterable[ServiceOptions]) -> dict[str, Lease]:
-    """Ask the backends; nothing of them is loaded where no service has a standby."""
-    found = {}
-    for service in options:
-        if service.standby is None:
-            continue
-        from ironic_virt import standby
-
-        try:
-            found[service.host] = Lease(standby.age(*service.standby, service.host))
-        except (exceptions.InvalidConfiguration, exceptions.StandbyBackendFailed) as exc:
-            found[service.host] = Lease(untold=str(exc))
-    return found
 
 
 def _is_supported() -> bool:
