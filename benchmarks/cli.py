@@ -89,7 +89,8 @@ def _run(
     try:
         outcome = benchmark.run(arguments.rounds, progress, **more)
         content = results.record(outcome)
-        _keep(benchmark, content, arguments.results or RECORDED)
+        if benchmark.recorded or arguments.results:
+            _keep(benchmark, content, arguments.results or RECORDED)
     except Exception:  # The others are to run all the same.
         _tell_of_failure(benchmark)
         return False
