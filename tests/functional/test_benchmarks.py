@@ -9,6 +9,7 @@ receives would be counted.
 
 from __future__ import annotations
 
+import gc
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -46,7 +47,15 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def stage(fleet: Side, traffic: None) -> refresh.Stage:
+def little_garbage() -> Iterator[None]:
+    """Each figure begins with a collection, which would look at all that other tests have left."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def stage(fleet: Side, traffic: None, little_garbage: None) -> refresh.Stage:
     # So that the making of the fleet, and what a test before has changed, is long ago.
     fleet.call("live", 3600, 2)
     return refresh.Stage(fleet, {"ours": Here(refresh_sides.Ours(fleet.call("url")))})
