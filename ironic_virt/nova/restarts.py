@@ -52,15 +52,13 @@ class Restarts:
 
     def _is_taken_up(self, instance: Any) -> bool:
         manager = self._records.manager
-        if _was_deploying(instance):
+        if instance.vm_state == vm_states.BUILDING and _is_to_be_deleted(instance):
+            context = _context_of(instance, "delete")
+            self._begin(context, instance, lambda: self._delete(context, instance))
+        elif _was_deploying(instance):
             context = _context_of(instance, "create")
             build = _Build(self._driver, manager, context, instance)
             self._begin(context, instance, utils.synchronized(instance.uuid)(build.finish))
-        elif instance.vm_state == vm_states.BUILDING and (
-            instance.task_state == task_states.DELETING
-        ):
-            context = _context_of(instance, "delete")
-            self._begin(context, instance, lambda: self._delete(context, instance))
         elif instance.task_state == task_states.RESCUING:
             context = _context_of(instance, "rescue")
             self._begin(context, instance, lambda: self._finish_rescue(context, instance))
@@ -125,16 +123,29 @@ def _was_deploying(instance: Any) -> bool:
     )
 
 
-def _context_of(instance: Any, action: str) -> Any:
-    """One that ties what is done to the server's last action of a name."""
+def _is_to_be_deleted(instance: Any) -> bool:
+    """Whether a user has deleted a server that was being built.
+
+    Nova's build may have written a task of its own over the delete's, shortly before the spawn.
+    """
+    return instance.task_state == task_states.DELETING or bool(_requests(instance, "delete"))
+
+
+def _requests(instance: Any, action: str) -> list[str]:
+    """The ids of the requests for an action, the last one first."""
     actions = objects.InstanceActionList.get_by_instance_uuid(
         nova_context.get_admin_context(), instance.uuid
     )
+    return [one.request_id for one in actions if one.action == action]
+
+
+def _context_of(instance: Any, action: str) -> Any:
+    """One that ties what is done to the server's last action of a name."""
     return nova_context.RequestContext(
         user_id=instance.user_id,
         project_id=instance.project_id,
         is_admin=True,
-        request_id=next((one.request_id for one in actions if one.action == action), None),
+        request_id=next(iter(_requests(instance, action)), None),
         overwrite=False,
     )
 

@@ -38,15 +38,23 @@ class TestRestarts(Services):
     def _given(self, ironic: real_ironic.RealIronic) -> None:
         self._real = ironic
 
-    def restart(self, servers: list[dict[str, Any]], vm_state: str, task_state: str) -> None:
-        """Start the service anew as if it had been stopped in a task of these servers."""
+    def restart(
+        self,
+        servers: list[dict[str, Any]],
+        vm_state: str,
+        task_state: str,
+        *,
+        asked: str | None = None,
+    ) -> None:
+        """Start the service anew as if it had been stopped in a task of these servers.
+
+        :param asked: what a user has asked for, if it isn't the task.
+        """
         self.compute.stop()
         for server in servers:
             admin = context.get_admin_context()
-            if task_state in ACTIONS:
-                objects.InstanceAction.action_start(
-                    admin, server["id"], ACTIONS[task_state], want_result=False
-                )
+            if action := asked or ACTIONS.get(task_state):
+                objects.InstanceAction.action_start(admin, server["id"], action, want_result=False)
             record = objects.Instance.get_by_uuid(admin, server["id"])
             record.vm_state, record.task_state = vm_state, task_state
             record.save()
@@ -96,10 +104,17 @@ class TestRestarts(Services):
 
     @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova forgets the delete")
     def test_a_delete_during_a_build(self) -> None:
-        (node,), (server,) = self.start(1)
-        self.restart([server], vm_states.BUILDING, task_states.DELETING)
+        nodes, servers = self.start(3)
+        for server, task in zip(
+            servers,
+            # Nova's build writes the other two, whatever a user has asked for meanwhile.
+            (task_states.DELETING, task_states.BLOCK_DEVICE_MAPPING, task_states.SPAWNING),
+            strict=True,
+        ):
+            self.restart([server], vm_states.BUILDING, task, asked="delete")
         self.until(lambda: self.api.get_servers(), lambda seen: not seen)
-        assert self.wait_for_node(node, "available")["instance_uuid"] is None
+        for node in nodes:
+            assert self.wait_for_node(node, "available")["instance_uuid"] is None
 
     @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova leaves them in their task")
     def test_rescue_and_unrescue(self) -> None:
