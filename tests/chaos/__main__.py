@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Run services on the real Ironic and MariaDB in a storm, and say which laws were broken.
+"""Run services on the real Ironic and a database in a storm, and say which laws were broken.
 
     python -m tests.chaos [--seed N] [--seeds N] [--for SECONDS] [--keep DIRECTORY]
 
-The exit status is 1 if anything was found.  A seed decides who does what, not when it arrives:
-the same seed gives the same storm, and a history much like it.
+The exit status is 1 if anything was found; with a planted fault, if nothing was.  A seed decides
+who does what, not when it arrives: the same seed gives the same storm, and a history much like it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from __future__ import annotations
 import argparse
 import collections
 import faulthandler
+import os
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from tests import databases
+from tests.chaos import planted
 from tests.chaos.world import Outcome, run
+from tests.simulation.planted import FAULTS
 
 LONGEST = 3600.0
 """Seconds after which a run is ended that has not come to its end, beside those of faults."""
@@ -30,8 +34,30 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--seeds", type=int, default=1, help="how many")
     parser.add_argument("--for", type=float, dest="seconds", default=120.0, help="of faults, each")
+    parser.add_argument(
+        "--settle",
+        type=float,
+        dest="bound",
+        default=600.0,
+        help="seconds in which all has to settle after the last fault (default: 600)",
+    )
     parser.add_argument("--keep", type=Path, help="where histories and logs go")
+    parser.add_argument(
+        "--database",
+        choices=(databases.MARIADB, databases.POSTGRESQL),
+        default=databases.MARIADB,
+        help="of the services (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--plant",
+        choices=[one.name for one in FAULTS],
+        metavar="FAULT",
+        help="put a fault of tests/simulation/planted.py into the services, and end when it is"
+        " found",
+    )
     args = parser.parse_args()
+    if args.plant:
+        os.environ[planted.VARIABLE] = args.plant
     kept = args.keep or Path(tempfile.mkdtemp(prefix="ironic-virt-chaos-"))
     began = time.monotonic()
     told: collections.Counter[str] = collections.Counter()
@@ -42,7 +68,7 @@ def main() -> int:
         directory.mkdir(parents=True, exist_ok=True)
         # Whatever hangs, of ours or of what we use, shows where.
         faulthandler.dump_traceback_later(args.seconds + LONGEST, exit=True)
-        outcome = run(seed, args.seconds, directory)
+        outcome = run(seed, args.seconds, directory, args.database, args.bound)
         outcomes.append(outcome)
         told += outcome.told
         faults += outcome.faults
@@ -53,6 +79,8 @@ def main() -> int:
             f" {outcome.seconds:.0f} s of faults",
             flush=True,
         )
+        if args.plant and outcome.findings:
+            break
     failed = [str(one.seed) for one in outcomes if one.findings]
     print("Faults: " + _counted(faults))
     print("Told: " + _counted(told))
@@ -66,7 +94,7 @@ def main() -> int:
         f" Ironic, {sum(one.operations for one in outcomes):,} operations in histories,"
         f" {faults.total():,} faults: {found}"
     )
-    return bool(failed)
+    return bool(failed) != bool(args.plant)
 
 
 def _counted(counter: collections.Counter[str]) -> str:

@@ -77,8 +77,11 @@ def nothing_is_left(
     for row in db.instances.list():
         fault = db.faults.latest(row.uuid)
         found.append(f"13 liveness: {row.uuid} can't be deleted: {fault and fault.message}")
-    after = nodes.traces()
+    after = {uuid: dict(traces) for uuid, traces in nodes.traces().items()}
     for uuid, before in pristine.items():
+        if set(after[uuid]["instance_info"]) == {"traits"}:
+            # Ironic writes them with a reservation; the driver logs that they stay.
+            after[uuid]["instance_info"] = {}
         left = {key: value for key, value in after[uuid].items() if value != before[key]}
         if left:
             found.append(f"4 leaked: node {uuid} has kept {left}")

@@ -15,6 +15,7 @@ from werkzeug.datastructures import Headers
 from ironic_virt.testing import fault_proxy
 from ironic_virt.testing.fault_proxy import FaultProxy, Reply, Request
 from ironic_virt.testing.fault_proxy.faults import Fault, PassOn
+from tests.databases import MARIADB, POSTGRESQL, Server
 from tests.functional.compute.processes import ComputeProcess
 
 LOCKED = "Node is locked by host another, please retry after the current operation is completed."
@@ -137,20 +138,31 @@ class Deaths:
                 one.start()
 
 
-class Connections:
-    """Connections to MariaDB that are killed: one, or all at once.
+# How the connections to a database are listed, and one of them is killed.
+_STATEMENTS = {
+    MARIADB: ("SELECT id FROM information_schema.processlist WHERE db = :name", "KILL :id"),
+    POSTGRESQL: (
+        "SELECT pid FROM pg_stat_activity WHERE datname = :name",
+        "SELECT pg_terminate_backend(:id)",
+    ),
+}
 
-    :param server: its URL; ``name``: the database whose connections they are.
+
+class Connections:
+    """Connections to the database that are killed: one, or all at once.
+
+    :param name: of the database whose connections they are.
     """
 
     def __init__(
-        self, rng: random.Random, server: str, name: str, now: Callable[[], float]
+        self, rng: random.Random, server: Server, name: str, now: Callable[[], float]
     ) -> None:
         self._rng = rng
         self._name = name
         self._now = now
         self._next = rng.expovariate(1 / 3)
-        self._engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
+        self._engine = sa.create_engine(server.url, isolation_level="AUTOCOMMIT")
+        self._list, self._kill = (sa.text(one) for one in _STATEMENTS[server.kind])
         self.met: collections.Counter[str] = collections.Counter()
 
     def act(self) -> None:
@@ -158,14 +170,13 @@ class Connections:
         if self._now() < self._next:
             return
         self._next = self._now() + self._rng.expovariate(1 / 3)
-        listed = sa.text("SELECT id FROM information_schema.processlist WHERE db = :name")
         with self._engine.connect() as connection:
-            ids = sorted(connection.scalars(listed, {"name": self._name}))
+            ids = sorted(connection.scalars(self._list, {"name": self._name}))
             if self._rng.random() < 0.8:
                 ids = self._rng.sample(ids, min(len(ids), 2))
             for one in ids:
                 try:
-                    connection.exec_driver_sql(f"KILL {one}")
+                    connection.execute(self._kill, {"id": one})
                 except sa.exc.OperationalError:
                     # It has ended meanwhile.
                     continue

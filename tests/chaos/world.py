@@ -24,16 +24,13 @@ from ironic_virt.testing.fault_proxy import FaultProxy
 from tests import databases
 from tests.chaos import laws
 from tests.chaos.nodes import Nodes
+from tests.chaos.planted import Service
 from tests.chaos.users import Users
 from tests.chaos.weather import Connections, Deaths, Sky
-from tests.functional.compute.processes import ComputeProcess
 from tests.simulation.history import History
 from tests.simulation.layouts import LAYOUTS, Layout
 
-BOUND = 600.0
-"""Seconds in which all settles after the last fault."""
-
-_NAMES = ("shards", "same shard", "ring")
+_NAMES = ("shards", "pools by shard", "ring", "shared pools", "same shard")
 CHOSEN = tuple(next(one for one in LAYOUTS if one.name == name) for name in _NAMES)
 """Of each seed the one whose turn it is: without conductor groups, with more than one host."""
 
@@ -67,6 +64,7 @@ class World:
 
     :param directory: for files and logs.
     :param ironic: whose nodes are all ours.
+    :param bound: seconds in which all settles after the last fault.
     """
 
     def __init__(
@@ -75,11 +73,13 @@ class World:
         directory: Path,
         ironic: real_ironic.RealIronic,
         proxy: FaultProxy,
-        server: str,
+        server: databases.Server,
         url: str,
+        bound: float,
     ) -> None:
         self.layout: Layout = CHOSEN[seed % len(CHOSEN)]
         self._began = time.monotonic()
+        self._bound = bound
         self.history = History()
         self._proxy = proxy
         self.nodes = Nodes(ironic.url)
@@ -119,13 +119,11 @@ class World:
             name = f"node-{index}-{{}}"
             real_ironic.create_nodes(ironic, count, template, name=name, seed=index)
 
-    def _service(self, directory: Path, index: int, url: str) -> ComputeProcess:
+    def _service(self, directory: Path, index: int, url: str) -> Service:
         host = f"compute{index + 1}"
         ironic = {"timeout": 10, "api_max_retries": 10, **self.layout.hosts[index]}
         compute = {"resource_refresh_interval": 2}
-        return ComputeProcess(
-            *(directory, host, url, self._proxy.url), ironic=ironic, compute=compute
-        )
+        return Service(*(directory, host, url, self._proxy.url), ironic=ironic, compute=compute)
 
     # -- the run --------------------------------------------------------------
 
@@ -153,7 +151,7 @@ class World:
         """
         if not self._until("all has settled", self._is_quiet):
             busy = [(one.uuid, one.task_state) for one in self.db.instances.list()]
-            yield f"13 liveness: not all has settled within {BOUND:.0f} s: {busy}"
+            yield f"13 liveness: not all has settled within {self._bound:.0f} s: {busy}"
         yield from laws.settled(self.db, self.nodes, self.users)
         for _ in range(3):
             if not self.users.delete_all():
@@ -178,7 +176,7 @@ class World:
 
     def _until(self, what: str, is_so: Callable[[], bool]) -> bool:
         """Wait for it; whether it came within the bound."""
-        bound = self.now() + BOUND
+        bound = self.now() + self._bound
         while self.now() < bound:
             with contextlib.suppress(errors.DatabaseUnreachable):
                 if is_so():
@@ -196,22 +194,24 @@ class World:
         self.db.close()
 
 
-def run(seed: int, seconds: float, directory: Path) -> Outcome:
+def run(seed: int, seconds: float, directory: Path, database: str, bound: float) -> Outcome:
     """Run one seed.
 
     :param seconds: of faults.
     :param directory: where histories and logs stay.
+    :param database: the kind of the services' own; that of Ironic is MariaDB.
+    :param bound: seconds in which all settles after the last fault.
     """
     with contextlib.ExitStack() as stack:
         options = real_ironic.Options(delays=_DELAYS)
         ironic = stack.enter_context(real_ironic.RealIronic(options, database=real_ironic.MARIADB))
         proxy = stack.enter_context(FaultProxy(ironic.url, remember=1))
-        server = stack.enter_context(databases.server(databases.MARIADB))
+        server = stack.enter_context(databases.server(database))
         files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
         url = stack.enter_context(server.fresh(files))
         # It strikes each request, and does nothing.
         counted = proxy.add(fault_proxy.Delay(0))
-        world = World(seed, directory, ironic, proxy, server.url, url)
+        world = World(seed, directory, ironic, proxy, server, url, bound)
         stack.callback(world.close)
         try:
             world.storm(seconds)

@@ -78,6 +78,11 @@ class ComputeProcess:
             lines += [f"{name} = {value}" for name, value in values.items() if value is not None]
         self.config.write_text("\n".join(lines) + "\n")
 
+    @property
+    def module(self) -> str:
+        """What is run."""
+        return COMPUTE
+
     def start(self, *argv: str) -> ComputeProcess:
         """Start it."""
         with self.log.open("ab") as log:
@@ -86,7 +91,7 @@ class ComputeProcess:
                 stdout=log,
                 stderr=log,
                 environ=os.environ,
-                module=COMPUTE,
+                module=self.module,
             )
         return self
 
