@@ -3,9 +3,10 @@
 """How long nobody serves after the active ``nova-compute`` was killed.
 
 ``python -m tests.nova_deployment.takeover [NODES [SELECTION ...]]``, in the environment of
-``make nova-deployment`` and with etcd, prints the seconds from the kill to the moment at which the standby has got the
-lease, and to the one at which it begins what a user has asked for meanwhile.  With pools, with
-a record for each node, and with Nova's own driver, which is started again instead.
+``make nova-deployment`` and with etcd, prints the seconds from the kill to the moment at which
+the standby has got the lease, and to the one at which it begins what a user has asked for
+meanwhile.  With pools, with a record for each node, and with Nova's own driver, which is
+started again instead.
 """
 
 from __future__ import annotations
