@@ -30,7 +30,7 @@ from tests.chaos.weather import Connections, Deaths, Sky
 from tests.simulation.history import History
 from tests.simulation.layouts import LAYOUTS, Layout
 
-_NAMES = ("shards", "pools by shard", "ring", "shared pools", "same shard")
+_NAMES = ("shards", "pools by shard", "ring", "same shard")
 CHOSEN = tuple(next(one for one in LAYOUTS if one.name == name) for name in _NAMES)
 """Of each seed the one whose turn it is: without conductor groups, with more than one host."""
 
