@@ -313,11 +313,15 @@ def test_nothing_is_lost_twice_or_left_whatever_ends_when(
     servers = history.settled()
     status = {server.uuid: server.status for server in servers}
     assert {status[uuid] for uuid in history.deploying - history.deleted} <= {"ACTIVE"}, servers
-    carried = {node["instance_uuid"] for node in deployment.operator.nodes().values()} - {None}
-    active = {uuid for uuid, one in status.items() if one == "ACTIVE"}
+    nodes = [node for node in deployment.operator.nodes().values() if node["instance_uuid"]]
     # A build that Nova gave up between reservation and deployment has its node until it is
     # deleted, as below.
-    assert active <= carried <= status.keys(), (carried, servers)
+    assert {node["instance_uuid"] for node in nodes} <= status.keys(), (nodes, servers)
+    deployed_to = {
+        node["instance_uuid"] for node in nodes if node["provision_state"] != "available"
+    }
+    active = {uuid for uuid, one in status.items() if one == "ACTIVE"}
+    assert deployed_to == active, (nodes, servers)
     for targets in told(places).values():
         for one, following in itertools.pairwise(targets):
             assert (one, following) != ("active", "active"), targets
