@@ -85,6 +85,16 @@ def test_what_many_nodes_have_is_plainer_than_what_few_have() -> None:
     assert "gpu" not in uuids(choose([*common, scarce], GOLD, most=50))
 
 
+def test_a_trait_is_as_common_as_all_nodes_that_have_it() -> None:
+    nodes = [
+        *(node(f"both{number}", "gold", "CUSTOM_SSD", "CUSTOM_GPU") for number in range(3)),
+        node("ssd", "gold", "CUSTOM_SSD"),
+        *(node(f"nic{number}", "gold", "CUSTOM_NIC") for number in range(2)),
+    ]
+    assert uuids(choose(nodes, GOLD, most=1)) == {"ssd"}
+    assert uuids(choose(nodes, GOLD, exclude=["ssd"])) == {"nic0", "nic1"}
+
+
 @pytest.mark.parametrize(
     ("match", "asked", "expected"),
     [
@@ -158,12 +168,50 @@ def test_a_request_for_two_nodes_or_two_classes_has_no_candidates() -> None:
     assert uuids(choose(nodes, both)) == set()
 
 
-def test_without_candidates_it_says_what_left_none() -> None:
+def test_it_says_what_each_condition_left() -> None:
+    nodes = [
+        node("a", "gold", "CUSTOM_A", "CUSTOM_B"),
+        node("tried", "gold", "CUSTOM_A", "CUSTOM_B"),
+        node("large", "gold", "CUSTOM_A", "CUSTOM_B", properties=LARGE),
+        node("hot", "gold", "CUSTOM_A", "CUSTOM_B", "CUSTOM_HOT"),
+        node("bare", "gold"),
+        node("b", "silver"),
+        node("no class", None),
+    ]
+    asked = {
+        "resources:CUSTOM_GOLD": "1",
+        "resources:DISK_GB": "0",
+        "trait:CUSTOM_B": "required",
+        "trait:CUSTOM_A": "required",
+        "trait:CUSTOM_HOT": "forbidden",
+        "trait:CUSTOM_LOUD": "forbidden",
+        "capabilities:boot_mode": "uefi",
+        "capabilities:cpu_arch": "x86_64",
+    }
+    choice = choose(nodes, asked, exclude=["tried"], vcpus=8, memory_mb=1, root_gb=7)
+    assert choice.reason == (
+        "free: 6; "
+        "of resource class 1 CUSTOM_GOLD: 5; "
+        "with CUSTOM_A, with CUSTOM_B, without CUSTOM_HOT, without CUSTOM_LOUD: 3; "
+        "cpus >= 8, memory_mb >= 1, boot_mode uefi, cpu_arch x86_64: 2; "
+        "not tried before, and this service's: 1"
+    )
+    assert (uuids(choice), choice.fitting) == ({"a"}, 1)
+
+
+def test_it_says_what_was_not_asked() -> None:
     nodes = [node("a"), node("b", "silver")]
-    required = {**GOLD, "trait:CUSTOM_GPU": "required"}
-    choice = choose(nodes, required)
-    assert choice.nodes == ()
-    assert "free: 2; of resource class 1 CUSTOM_GOLD: 1; with CUSTOM_GPU: 0" in choice.reason
+    choice = choose(nodes, CLASS_ALONE, match="exact")
+    assert choice.reason == (
+        "free: 2; of resource class any: 2; of any traits: 2; of any size: 2; "
+        "not tried before, and this service's: 2"
+    )
+    both = {"resources:CUSTOM_SILVER": "1", "resources:CUSTOM_GOLD": "2"}
+    choice = choose(nodes, {**both, "resources:MEMORY_MB": "0"}, match="exact", vcpus=3, root_gb=1)
+    assert choice.reason == (
+        "free: 2; of resource class 2 CUSTOM_GOLD and 1 CUSTOM_SILVER: 0; of any traits: 0; "
+        "cpus = 3, disk_mb = 1024: 0; not tried before, and this service's: 0"
+    )
 
 
 TRAITS = ("CUSTOM_A", "CUSTOM_B", "CUSTOM_C")
