@@ -81,7 +81,6 @@ class Reservation:
             return self._site.access.guarded(instance)
         spec = RequestSpec.from_flavor(
             instance.flavor,
-            instance_uuid=instance.uuid,
             image=image,
             exclude_nodes=self._site.service.tried_nodes(instance),
         )

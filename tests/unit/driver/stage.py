@@ -61,6 +61,7 @@ class Service(virt.VirtAPI):
     :ivar owned: the instances that this host has.
     :ivar owners: the hosts that the records give nodes to.
     :ivar unwanted: why a build is not wanted any more.
+    :ivar tried: nodes on which an instance could not be deployed, by the instance's uuid.
     :ivar places: the compute nodes that the records put its instances on.
     :ivar hosts: the hosts of instances.
     :ivar image: what an instance is to be deployed from.
@@ -76,6 +77,7 @@ class Service(virt.VirtAPI):
         self.owned = {INSTANCE}
         self.owners: dict[str, str] = {}
         self.unwanted: str | None = None
+        self.tried: dict[str, Collection[str]] = {}
         self.on_abort_question: Callable[[], None] | None = None
         self.places: dict[str, str] = {}
         self.hosts: dict[str, str] = {}
@@ -107,6 +109,9 @@ class Service(virt.VirtAPI):
     def existing_instances(self, uuids: Collection[str]) -> Collection[str]:
         return (self.owned | self.hosts.keys()).intersection(uuids)
 
+    def tried_nodes(self, instance: virt.InstanceLike) -> Collection[str]:
+        return self.tried.get(instance.uuid, ())
+
     def image_of(self, instance: virt.InstanceLike) -> virt.ImageLike | None:
         return self.image
 
@@ -116,7 +121,7 @@ class Service(virt.VirtAPI):
     def abort_reason(self, instance: virt.InstanceLike) -> str | None:
         if self.on_abort_question is not None:
             self.on_abort_question()
-        return self.unwanted
+        return self.unwanted if instance.uuid == INSTANCE else None
 
     def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive | None:
         if self.on_config_drive is not None:
@@ -127,7 +132,7 @@ class Service(virt.VirtAPI):
         return virt.ConfigDrive(meta_data=told)
 
     def report_progress(self, instance: virt.InstanceLike, step: str, detail: str = "") -> None:
-        self.steps.append(step)
+        self.steps.append(step if instance.uuid == INSTANCE else f"{step} {instance.uuid}")
 
 
 def meanwhile(act: Callable[[], object], *, hits: bool = False) -> Callable[..., bool]:
@@ -201,7 +206,10 @@ class _EditedChannel:
 
 @dataclasses.dataclass
 class Stage:
-    """A driver, its service and its options over a fake Ironic."""
+    """A driver, its service and its options over a fake Ironic.
+
+    :ivar pauses: the seconds for which the driver itself has slept, outside of the watcher.
+    """
 
     fake: FakeIronic
     conf: cfg.ConfigOpts
@@ -210,6 +218,7 @@ class Stage:
     crash_after: bool = False
     stopping: bool = False
     edits: list[Edit] = dataclasses.field(default_factory=list)
+    pauses: list[float] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
         channel = InProcessChannel(self.fake, URL)
@@ -237,6 +246,7 @@ class Stage:
 
     def _pause(self, seconds: float) -> bool:
         self.channel.check()
+        self.pauses.append(seconds)
         self.fake.advance(seconds)
         return self.stopping
 

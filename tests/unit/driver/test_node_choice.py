@@ -114,6 +114,21 @@ def test_sizes_match_exactly_or_at_least(match: str, asked: int, expected: set[s
     assert uuids(choose(nodes, flavor, match=match, memory_mb=asked)) == expected
 
 
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ({"vcpus": 8, "root_gb": 100}, {"small"}),
+        ({"vcpus": 1}, set()),
+        ({"vcpus": 16, "root_gb": 100}, set()),
+        ({"vcpus": 16, "memory_mb": 32768, "root_gb": 200}, {"large"}),
+    ],
+)
+def test_each_size_must_match(sizes: dict[str, int], expected: set[str]) -> None:
+    nodes = [node("small"), node("large", properties=LARGE)]
+    asked = {"resources:CUSTOM_GOLD": "1"}
+    assert uuids(choose(nodes, asked, match="exact", **sizes)) == expected
+
+
 def test_sizes_that_the_flavor_sets_to_nothing_are_not_asked_for() -> None:
     nodes = [node("small"), node("?", properties=NodeProperties())]
     for match in ("exact", "at_least"):
@@ -131,6 +146,8 @@ def test_capabilities_must_be_as_asked() -> None:
     either = {**GOLD, "capabilities:boot_mode": "<or> uefi <or> bios"}
     assert uuids(choose(nodes, either)) == {"small", "large"}
     assert uuids(choose(nodes, {**GOLD, "capabilities:cpu_arch": "aarch64"})) == set()
+    intel = {**GOLD, "capabilities:cpu_arch": "x86_64"}
+    assert uuids(choose(nodes, intel)) == {"small", "large"}
 
 
 def test_only_nodes_that_may_be_taken_and_were_not_tried_are_candidates() -> None:
@@ -157,8 +174,26 @@ def test_the_kind_that_is_preferred_comes_first_among_equals() -> None:
 
 
 def test_candidates_are_of_one_class_when_the_flavor_names_none() -> None:
-    nodes = [node("a", "gold"), node("b", "silver"), node("c", "gold"), node("d", None)]
+    nodes = [node("b", "silver"), node("a", "gold"), node("c", "gold"), node("d", None)]
     assert uuids(choose(nodes, {})) == {"a", "c"}
+
+
+def test_candidates_of_several_kinds_are_of_one_class_and_not_too_many() -> None:
+    nodes = [
+        *(node(f"a{number}", "gold", "CUSTOM_A") for number in range(2)),
+        *(node(f"b{number}", "gold", "CUSTOM_B") for number in range(2)),
+        *(node(f"s{number}", "silver", "CUSTOM_S") for number in range(2)),
+    ]
+    for prefer in ("gold", "silver"):
+        choice = choose(nodes, {}, most=3, prefer=lambda kind, prefer=prefer: kind[0] == prefer)
+        assert {one.resource_class for one in choice.nodes} == {prefer}
+        assert (len(choice.nodes), choice.fitting) == (3 if prefer == "gold" else 2, 6)
+    first = choose(nodes, {}, prefer=lambda kind: "CUSTOM_B" in kind[1])
+    assert [one.traits for one in first.nodes] == [{"CUSTOM_B"}] * 2 + [{"CUSTOM_A"}] * 2
+    mixed = [node("s", "silver", "CUSTOM_A"), node("g", "gold", "CUSTOM_B")]
+    mixed += [node("h", "gold", "CUSTOM_C")]
+    choice = choose(mixed, {}, prefer=lambda kind: "CUSTOM_C" in kind[1])
+    assert uuids(choice) == {"g", "h"}, "also those after one of another class"
 
 
 def test_a_request_for_two_nodes_or_two_classes_has_no_candidates() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import threading
 from collections.abc import Callable, Collection
 
 import pytest
@@ -44,7 +45,7 @@ def look(stage: Stage, times: int = 1) -> None:
     """Let so many periods go by, with a refresh at the end of each."""
     for _ in range(times):
         stage.driver.get_available_nodes(refresh=True)
-        stage.fake.advance(PERIOD + 1)
+        stage.fake.advance(PERIOD)
 
 
 def left(fake: FakeIronic) -> list[str]:
@@ -129,15 +130,21 @@ def test_what_is_in_use_stays_and_is_told_once(
     assert f"openstack baremetal node undeploy {node}" in told
 
 
-def test_one_whose_node_left_the_shard_stays(fake: FakeIronic, set_stage: SetStage) -> None:
+def test_one_whose_node_left_the_shard_stays_and_is_told_once(
+    fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
+) -> None:
     stage = set_stage(fake, node_selection="ironic", shard_key="s", inventory_sweep_interval=0)
     stage.service.owned = set()
     node = fake.add_node(resource_class="gold", shard="s")
     leave(stage, node)
     fake.settle()
     fake.set_node(node, shard="t")
-    look(stage, 4)
+    with caplog.at_level(logging.WARNING):
+        look(stage, 4)
     assert left(fake) == [INSTANCE]
+    (told,) = [one for one in caplog.messages if "stays" in one]
+    assert INSTANCE in told
+    assert f"its node {node} is not among this service's any more" in told
 
 
 def test_a_list_that_fails_is_asked_for_again(fake: FakeIronic, stage: Stage, node: str) -> None:
@@ -148,6 +155,25 @@ def test_a_list_that_fails_is_asked_for_again(fake: FakeIronic, stage: Stage, no
     assert left(fake) == [INSTANCE]
     stage.driver.get_available_nodes(refresh=True)
     assert left(fake) == []
+
+
+def test_who_refreshes_meanwhile_does_not_wait(fake: FakeIronic, stage: Stage, node: str) -> None:
+    leave(stage, node)
+    existing = stage.service.existing_instances
+    refreshed: list[bool] = []
+
+    def slow(uuids: Collection[str]) -> Collection[str]:
+        stage.service.existing_instances = existing  # type: ignore[method-assign]
+        other = threading.Thread(target=look, args=(stage,), daemon=True)
+        other.start()
+        other.join(10)
+        refreshed.append(not other.is_alive())
+        return existing(uuids)
+
+    stage.service.existing_instances = slow  # type: ignore[method-assign]
+    look(stage)
+    assert refreshed == [True]
+    assert asked(fake) == 1
 
 
 @pytest.mark.parametrize("error", [exceptions.IronicVirtError("away"), RuntimeError("lost")])
@@ -189,7 +215,7 @@ def test_what_was_written_to_the_node_goes_with_it(
 
 
 def test_one_that_fails_keeps_no_other_from_going(
-    fake: FakeIronic, stage: Stage, node: str
+    fake: FakeIronic, stage: Stage, node: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     leave(stage, node)
     other = fake.add_node(resource_class="gold")
@@ -198,6 +224,9 @@ def test_one_that_fails_keeps_no_other_from_going(
     fake.faults.status(400, "PATCH", f"/nodes/{node}$", count=1)
     look(stage, 2)
     assert left(fake) == [INSTANCE]
+    (told,) = [one for one in caplog.messages if "stays" in one]
+    assert INSTANCE in told
+    assert "400" in told
     look(stage)
     assert left(fake) == []
 
@@ -233,8 +262,9 @@ def test_where_nothing_is_left_it_is_looked_for_once(
 ) -> None:
     stage = set_stage(fake, inventory_full_resync_period=PERIOD)
     fake.add_node(resource_class="gold")
+    stage.service.existing_instances = None  # type: ignore[method-assign,assignment]
     look(stage, 10)
-    assert asked(fake) == 1
+    assert asked(fake) == 1, "and the records not at all"
 
 
 def test_an_old_server_is_not_asked(set_stage: SetStage) -> None:

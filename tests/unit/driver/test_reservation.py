@@ -13,12 +13,14 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.pools import allocation_extra, reservation
+from ironic_virt.driver.pools.names import pool_name
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, Stage
 
 SetStage = Callable[..., Stage]
 POOL = "gold~compute1"
+LARGE = {"cpus": 16, "memory_mb": 32768, "local_gb": 200}
 GOLD = {
     "resources:CUSTOM_GOLD": "1",
     "resources:VCPU": "0",
@@ -157,6 +159,37 @@ def test_a_node_of_another_hosts_record_is_not_asked_for(fake: FakeIronic, stage
     assert posts(fake)[0]["candidate_nodes"] == [mine]
 
 
+def test_a_node_on_which_it_could_not_be_deployed_is_not_asked_for(
+    fake: FakeIronic, stage: Stage
+) -> None:
+    bad, good = gold(fake), gold(fake)
+    stage.service.tried = {INSTANCE: [bad]}
+    stage.driver.prepare_for_spawn(instance(stage))
+    assert posts(fake)[0]["candidate_nodes"] == [good]
+    assert stage.service.steps == ["reserving"]
+
+
+@pytest.mark.parametrize("wanted", ["CUSTOM_A", "CUSTOM_B"])
+def test_the_pool_that_was_chosen_is_asked_first_among_equals(
+    fake: FakeIronic, stage: Stage, wanted: str
+) -> None:
+    nodes = {trait: gold(fake, trait) for trait in ("CUSTOM_A", "CUSTOM_B")}
+    ours = dataclasses.replace(
+        instance(stage), node=pool_name("compute1", ("gold", frozenset({wanted})))
+    )
+    stage.driver.prepare_for_spawn(ours)
+    assert posts(fake)[0]["candidate_nodes"][0] == nodes[wanted]
+
+
+def test_sizes_are_exact_where_the_option_says_so(fake: FakeIronic, set_stage: SetStage) -> None:
+    stage = set_stage(fake, node_selection="ironic", match="exact")
+    small = {"cpus": 8, "memory_mb": 16384, "local_gb": 100}
+    large, small_one = (gold(fake, properties=size) for size in (LARGE, small))
+    stage.driver.prepare_for_spawn(instance(stage, {"resources:CUSTOM_GOLD": "1"}))
+    assert posts(fake)[0]["candidate_nodes"] == [small_one]
+    assert carrier(fake) != large
+
+
 # -- rounds -------------------------------------------------------------------
 
 
@@ -180,6 +213,7 @@ def test_no_node_says_how_many_there_were_and_why_not(fake: FakeIronic, stage: S
     with pytest.raises(exceptions.ReservationFailed) as caught:
         stage.driver.prepare_for_spawn(instance(stage))
     assert caught.value.retriable
+    assert caught.value.candidates == 0
     text = str(caught.value)
     assert f"No node, server {INSTANCE}: there is no node that would do (free: 1;" in text
     assert "of resource class 1 CUSTOM_GOLD: 0" in text
@@ -194,6 +228,7 @@ def test_rounds_are_few(fake: FakeIronic, stage: Stage) -> None:
     fake.fail_next("allocate", "no", count=1000)
     with pytest.raises(exceptions.ReservationFailed, match="in 5 rounds") as caught:
         stage.driver.prepare_for_spawn(instance(stage))
+    assert caught.value.candidates == 200
     asked = posts(fake)
     assert len(asked) == len(caught.value.rounds) == reservation.MOST_ROUNDS
     tried = [node for one in asked for node in one["candidate_nodes"]]
@@ -270,7 +305,11 @@ def test_ironic_may_take_its_time(set_stage: SetStage) -> None:
     stage.driver.prepare_for_spawn(instance(stage))
     assert carrier(fake) == node
     looks = len(fake.requests.matching("GET", f"/allocations/{INSTANCE}"))
-    assert 5 < looks < 25, "not all the time"
+    assert looks == len(stage.pauses)
+    interval = float(stage.conf.ironic.api_retry_interval)
+    for number, pause in enumerate(stage.pauses):
+        longest = min(0.1 * 1.5**number, interval)
+        assert 0.8 * longest <= pause <= longest + 1e-9, "growing, and not the same for all"
 
 
 def test_an_allocation_that_gets_stuck_is_given_up_and_tried_again(set_stage: SetStage) -> None:
@@ -280,6 +319,7 @@ def test_an_allocation_that_gets_stuck_is_given_up_and_tried_again(set_stage: Se
     with pytest.raises(exceptions.ReservationFailed, match="had not chosen after 30 s") as caught:
         stage.driver.prepare_for_spawn(instance(stage))
     assert len(caught.value.rounds) == reservation.MOST_ROUNDS
+    assert sum(stage.pauses) == pytest.approx(30 * reservation.MOST_ROUNDS)
     assert fake.allocations() == []
     assert carrier(fake) is None
 
@@ -305,6 +345,23 @@ def test_a_service_that_stops_leaves_the_reservation_for_later(set_stage: SetSta
     stage.spawn(instance(stage))
     assert carrier(fake) == node
     assert len(fake.allocations()) == 1
+
+
+@pytest.mark.parametrize("status", [400, 500])
+def test_a_reservation_that_can_not_be_given_up_is_in_the_error(
+    fake: FakeIronic, stage: Stage, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    gold(fake)
+    fake.faults.status(status, "POST", "/allocations$", count=None)
+    fake.faults.status(503, "DELETE", "/allocations/", count=None)
+    with pytest.raises((exceptions.ReservationFailed, exceptions.IronicError)) as caught:
+        stage.driver.prepare_for_spawn(instance(stage))
+    assert "instance-left-on-node" in caplog.text
+    if status == 500:
+        assert any("Giving the reservation up failed too" in one for one in caught.value.__notes__)
+    fake.faults.clear()
+    stage.destroy(instance(stage))
+    assert fake.allocations() == []
 
 
 # -- what was there before ----------------------------------------------------
@@ -422,6 +479,16 @@ def test_a_foreign_allocation_is_never_touched(fake: FakeIronic, stage: Stage) -
     stage.destroy(instance(stage))
     assert [one["uuid"] for one in fake.allocations()] == [STRANGER]
     assert fake.node(node)["instance_uuid"] == STRANGER
+
+
+def test_without_pools_no_allocation_is_looked_for(fake: FakeIronic, set_stage: SetStage) -> None:
+    stage = set_stage(fake)
+    node = gold(fake)
+    placed = stage.active(node)
+    for _ in range(2):
+        stage.destroy(placed)
+    assert carrier(fake) is None
+    assert fake.requests.matching(".*", "/allocations") == []
 
 
 # -- without the API ----------------------------------------------------------
