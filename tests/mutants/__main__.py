@@ -33,8 +33,10 @@ WORK = CHECKOUT / ".envs" / "mutated"
 
 # Of an error's text and of a log line much can be changed that no test needs to see.
 _LEFT = [r"^\s*LOG\.", r"^\s*raise\b", r'^\s*f?"[^"]* ']
-_SLACK = 6.0
+_SLACK = 2.0
 """Seconds more than they need that tests may take, fifteenfold: the machine may be busy."""
+_CHILDREN = str(2 * (os.cpu_count() or 1))
+"""So many mutants are tried at the same time: some hang, and need no processor."""
 _BATCH = 60
 """So many mutants are tried between two looks at the clock."""
 _SURVIVED = (0, 5, 33)
@@ -94,7 +96,7 @@ def _try(mutants: Collection[str]) -> None:
     """
     with open("log", "a") as log:
         run = subprocess.run(
-            [sys.executable, "-m", "mutmut", "run", *mutants],
+            [sys.executable, "-m", "mutmut", "run", "--max-children", _CHILDREN, *mutants],
             stdout=log,
             stderr=subprocess.STDOUT,
             check=False,

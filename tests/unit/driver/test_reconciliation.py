@@ -226,7 +226,7 @@ def test_one_that_fails_keeps_no_other_from_going(
     assert left(fake) == [INSTANCE]
     (told,) = [one for one in caplog.messages if "stays" in one]
     assert INSTANCE in told
-    assert "400" in told
+    assert "HTTP 400" in told
     look(stage)
     assert left(fake) == []
 
