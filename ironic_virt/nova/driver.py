@@ -120,7 +120,6 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
         """Wait to be the active one; check the options against Ironic, if it can be reached yet.
 
         :raises InvalidConfiguration: they can't be served.
-        :raises NotRenamed: a pool still has a name from before; see :mod:`.former_pools`.
         """
         self._records.host = host
         self._starting = self._answered = True
@@ -136,7 +135,6 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
             # Nova starts without it; nothing is listed before the check is made up for.
             LOG.warning("[ironic-unreachable] Ironic does not answer yet. Starting without it")
             self._answered = False
-        self._records.rename_former_pools()
 
     def cleanup_host(self, host: str) -> None:
         """End no wait; let a standby take over.

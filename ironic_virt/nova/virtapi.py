@@ -21,7 +21,7 @@ from oslo_log import log as logging
 
 from ironic_virt import virt
 from ironic_virt.driver.resources import HYPERVISOR_TYPE
-from ironic_virt.nova import config_drive, former_pools, values
+from ironic_virt.nova import config_drive, values
 
 LOG = logging.getLogger(__name__)
 
@@ -151,10 +151,6 @@ class NovaVirtAPI(virt.VirtAPI):
         if uuid not in self._presumed or uuid in self.tracked():
             return False
         return self.node_owners([uuid]).get(uuid, self.host) != self.host
-
-    def rename_former_pools(self) -> None:
-        """See :func:`former_pools.rename`."""
-        former_pools.rename(self.host)
 
     def known_instances(self, uuids: Collection[str]) -> Mapping[str, str]:
         """Those of these instances that Nova knows, deleted ones too, and their names."""

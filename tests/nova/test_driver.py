@@ -59,7 +59,6 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         driver._records.instance_hosts = lambda uuids: {}
         driver._records.owned_instance_uuids = frozenset
         driver._records.instance_places = dict
-        driver._records.rename_former_pools = lambda: None
         if started:
             driver.init_host("compute1")
         return driver

@@ -2,8 +2,8 @@
 
 """To pools and away from them, in the real Nova.
 
-From a compute node for each node, and back to that, with servers; to Nova's own driver, when
-the servers are gone; and from pools with the names of before.
+From a compute node for each node, and back to that, with servers; and to Nova's own driver, when
+the servers are gone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from nova import context, objects
+from nova import context
 
 import real_ironic
 from tests.nova import figures
@@ -136,62 +136,3 @@ class TestLeavingPools(Restarted):
         server = self.booted()
         assert self.node_of(server) in nodes
         self.delete(server)
-
-
-class TestPoolsOfBefore(Restarted):
-    """Pools that were made when ``gold~compute1`` was ``gold@compute1``."""
-
-    def records(self, *servers: dict[str, Any]) -> dict[str, Any]:
-        """What Nova and Placement have on pools and servers."""
-        hypervisors = self.api.api_get("/os-hypervisors").body["hypervisors"]
-        uuids = [server["id"] for server in servers]
-        allocations = {uuid: self._get_allocations_by_server_uuid(uuid) for uuid in uuids}
-        return {
-            "names": {one["id"]: one["hypervisor_hostname"] for one in hypervisors},
-            "providers": {one["uuid"]: one["name"] for one in self._get_all_providers()},
-            "nodes": {server["id"]: self.node_of(server) for server in servers},
-            "allocations": {
-                server: {provider: one["resources"] for provider, one in found.items()}
-                for server, found in allocations.items()
-            },
-        }
-
-    def give_former_names(self) -> None:
-        admin = context.get_admin_context()
-        for record in objects.ComputeNodeList.get_all_by_host(admin, "compute1"):
-            name = record.hypervisor_hostname
-            kind, _, host = name.rpartition("~")
-            former = f"{kind.replace('~', '+')}@{host}"
-            answer = self.placement.put(f"/resource_providers/{record.uuid}", {"name": former})
-            assert answer.status == 200, answer.body
-            for instance in objects.InstanceList.get_by_host_and_node(admin, "compute1", name):
-                instance.node = former
-                instance.compute_id = None
-                instance.compute_id = record.id
-                instance.save()
-            record.hypervisor_hostname = former
-            record.save()
-
-    def restart_with_former_names(self, node_selection: str, server: dict[str, Any]) -> None:
-        self.compute.stop()
-        self.give_former_names()
-        assert self.node_of(server).endswith("@compute1")
-        self.start(node_selection)
-
-    def test_they_are_renamed_with_their_servers(self) -> None:
-        nodes = {*self.make_nodes(2), *self.make_nodes(1, traits=["CUSTOM_GPU"])}
-        self.start("ironic")
-        first, second = self.booted(), self.booted()
-        before = self.records(first, second)
-        self.restart_with_former_names("ironic", first)
-        assert self.records(first, second) == before
-        self.restarted(first)
-        self.deleted(first)
-
-        before = self.records(second)
-        self.restart_with_former_names("scheduler", second)
-        after = self.records(second)
-        assert (after["nodes"], after["allocations"]) == (before["nodes"], before["allocations"])
-        self.restarted(second)
-        self.deleted(second)
-        assert self.names() == nodes

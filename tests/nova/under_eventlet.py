@@ -50,7 +50,6 @@ def made(url: str, port: int) -> IronicDriver:
     records.node_owners = lambda uuids: {}
     records.owned_instance_uuids = frozenset
     records.instance_places = dict
-    records.rename_former_pools = lambda: None
     records.abort_reason = lambda instance: None
     records.deploy_metadata = lambda instance, network_info: {}
     records.config_drive = lambda *args, **kwargs: None

@@ -19,7 +19,7 @@ _NAMESPACE = uuid.UUID("3b0a5cf7-2b6e-4f0c-9a57-6f2f0e1d8c11")
 _PART = r"(?:[\w.-]|~~[0-9A-F]{2})+"
 _DIGEST = r"(?P<digest>[0-9a-f]{10})"
 _NAME = re.compile(rf"(?P<class>{_PART})(~{_DIGEST})?~(?P<host>{_PART})", re.ASCII)
-_FORMER_KIND = re.compile(rf"(?P<class>.+?)(\+{_DIGEST})?", re.DOTALL)
+_LIKE_A_KIND = re.compile(rf".+\+{_DIGEST}", re.DOTALL)
 _LONGEST_CLASS = 100
 """Characters of a class in a name, which fits in Placement's column of 200 with the host."""
 
@@ -39,18 +39,18 @@ def pool_name(host: str, kind: Kind) -> str:
         columns.
     """
     resource_class, traits = kind
-    if not traits and _former_kind(resource_class)[1] is None:
+    if not traits and not _LIKE_A_KIND.fullmatch(resource_class):
         return _name(resource_class, None, host)
-    # Also of a class that looks like another one and its digest: it has that one's uuid else.
+    # Otherwise a class that looks like another one and its digest has that one's uuid.
     return _name(resource_class, digest(*sorted(traits))[:10], host)
 
 
 def pool_uuid(name: str) -> str:
     """The uuid of a pool's record: the same for the same name, always.
 
-    Made from the former name, so that records with such a name keep their uuid.
+    Made from ``gold+3f2a9c10de@compute1``, whatever a name looks like.
     """
-    return str(uuid.uuid5(_NAMESPACE, _former(name)))
+    return str(uuid.uuid5(_NAMESPACE, _plain(name)))
 
 
 def class_of(name: str, host: str) -> str | None:
@@ -64,15 +64,6 @@ def class_of(name: str, host: str) -> str | None:
     return _unquoted(match["class"])
 
 
-def renamed(former: str, host: str) -> str | None:
-    """The name of a pool of a host by its former one, ``gold+3f2a9c10de@compute1``.
-
-    :returns: ``None``: it is no such name.
-    """
-    kind = former.removesuffix(f"@{host}")
-    return _name(*_former_kind(kind), host) if kind and kind != former else None
-
-
 def _name(resource_class: str, kind_digest: str | None, host: str) -> str:
     quoted = _quoted(resource_class)
     if len(quoted) > _LONGEST_CLASS:
@@ -82,18 +73,12 @@ def _name(resource_class: str, kind_digest: str | None, host: str) -> str:
     return "~".join((quoted, *((kind_digest,) if kind_digest else ()), _quoted(host)))
 
 
-def _former(name: str) -> str:
+def _plain(name: str) -> str:
     match = _NAME.fullmatch(name)
     if match is None or "@" in (host := _unquoted(match["host"])):
-        # Such a host had no pools then.
         return name
     mark = f"+{match['digest']}" if match["digest"] else ""
     return f"{_unquoted(match['class'])}{mark}@{host}"
-
-
-def _former_kind(text: str) -> tuple[str, str | None]:
-    match = _FORMER_KIND.fullmatch(text)
-    return (match["class"], match["digest"]) if match is not None else (text, None)
 
 
 def _quoted(text: str) -> str:

@@ -131,7 +131,6 @@ class IronicDriver(ours.IronicDriver):
         records.node_owners = lambda uuids: {}
         records.instance_places = dict
         records.instance_hosts = lambda uuids: {}
-        records.rename_former_pools = lambda: None
         records.existing_instances = lambda uuids: ()
         records.note_failure = lambda *told: None
         records.known_instances = self._known_one_by_one

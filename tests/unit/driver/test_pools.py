@@ -132,26 +132,6 @@ def test_a_nodes_uuid_is_no_pools_name() -> None:
     assert names.class_of(str(uuid.UUID(int=5)), "compute1") is None
 
 
-@pytest.mark.parametrize(
-    ("former", "kind"),
-    [
-        ("gold@compute1", PLAIN),
-        ("gold+bafa70dd4b@compute1", GPU),
-        ("a b@c@compute1", ("a b@c", frozenset[str]())),
-        ("gold+0123456789+e3b0c44298@compute1", ("gold+0123456789", frozenset[str]())),
-    ],
-)
-def test_a_pool_of_before_has_its_new_name_and_keeps_its_uuid(former: str, kind: Any) -> None:
-    name = names.renamed(former, "compute1")
-    assert name == pool_name("compute1", kind)
-    assert names.pool_uuid(name) == str(uuid.uuid5(names._NAMESPACE, former))
-
-
-@pytest.mark.parametrize("name", [str(uuid.UUID(int=5)), "@compute1", "gold@compute2", GOLD])
-def test_other_names_are_none_of_before(name: str) -> None:
-    assert names.renamed(name, "compute1") is None
-
-
 # -- counts -------------------------------------------------------------------
 
 
