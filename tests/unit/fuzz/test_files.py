@@ -11,8 +11,6 @@ import json
 from pathlib import Path
 
 import yaml
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ironic_virt.fleet.plans import journal
 from ironic_virt.fleet.plans import plan as plans
@@ -21,27 +19,21 @@ from tests.unit.fuzz import malformed
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 PLAN = Plan("add", NOW, {"b": "s2"}, [Change("n1", ("s1", "s2"), ("a", "b"), "server")])
-# Each example writes the same file anew.
-in_a_directory = settings(malformed.settings, suppress_health_check=[*HealthCheck])
 
 
-@in_a_directory
-@given(data=st.data())
-def test_a_file_that_is_no_plan_is_refused(data: st.DataObject, tmp_path: Path) -> None:
+def test_a_file_that_is_no_plan_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
-    path.unlink(missing_ok=True)
     plans.write(PLAN, path)
     # JSON is YAML.
     whole = yaml.safe_load(path.read_text())
-    path.write_bytes(data.draw(malformed.documents(whole)))
-    with malformed.in_time(), contextlib.suppress(PlanRefused):
-        found = plans.read(path)
-        assert found.steps() == found.undone().undone().steps()
+    for example in malformed.examples("plan"):
+        with example, contextlib.suppress(PlanRefused):
+            path.write_bytes(example.document(whole))
+            found = plans.read(path)
+            assert found.steps() == found.undone().undone().steps()
 
 
-@in_a_directory
-@given(data=st.data())
-def test_a_file_that_is_no_journal_is_refused(data: st.DataObject, tmp_path: Path) -> None:
+def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     plan.write_text("plan")
     lines = [
@@ -49,18 +41,19 @@ def test_a_file_that_is_no_journal_is_refused(data: st.DataObject, tmp_path: Pat
         {"node": "n1", "state": journal.BEGUN, "at": NOW.isoformat()},
         {"node": "n1", "state": journal.DONE, "at": NOW.isoformat()},
     ]
-    written = [json.dumps(line).encode() for line in lines]
-    index = data.draw(st.integers(0, len(lines) - 1))
-    written[index] = data.draw(malformed.documents(lines[index]))
-    ends = data.draw(st.sampled_from([b"", b"\n"]))
-    journal.path_of(plan).write_bytes(b"\n".join(written) + ends)
-    with malformed.in_time():
-        try:
-            with journal.opened(plan) as opened:
-                opened.write(["n1"], journal.UNDOING)
-                assert "n1" in opened.touched()
-        except PlanRefused:
-            return
-    # What a run has added can be read again.
-    with journal.opened(plan) as again:
-        assert again.state("n1") == journal.UNDOING
+    for example in malformed.examples("journal"):
+        with example:
+            written = [json.dumps(line).encode() for line in lines]
+            index = example.randrange(len(lines))
+            written[index] = example.document(lines[index])
+            ends = example.pick([b"", b"\n"])
+            journal.path_of(plan).write_bytes(b"\n".join(written) + ends)
+            try:
+                with journal.opened(plan) as opened:
+                    opened.write(["n1"], journal.UNDOING)
+                    assert "n1" in opened.touched()
+            except PlanRefused:
+                continue
+            # What a run has added can be read again.
+            with journal.opened(plan) as again:
+                assert again.state("n1") == journal.UNDOING
