@@ -33,8 +33,10 @@ WORK = CHECKOUT / ".envs" / "mutated"
 
 # Of an error's text and of a log line much can be changed that no test needs to see.
 _LEFT = [r"^\s*LOG\.", r"^\s*raise\b", r'^\s*f?"[^"]* ']
-_SLACK = 2.0
-"""Seconds more than they need that tests may take, fifteenfold: the machine may be busy."""
+_SLACK = 5.0
+"""Seconds more than they need that tests may take, times :data:`_PATIENCE`."""
+_PATIENCE = 6.0
+"""So many times as long as they need they may take, too: the machine may be busy."""
 _CHILDREN = str(2 * (os.cpu_count() or 1))
 """So many mutants are tried at the same time: some hang, and need no processor."""
 _BATCH = 60
@@ -58,6 +60,7 @@ def _prepare(room: rooms.Room) -> Path:
         "pytest_add_cli_args_test_selection": room.tests,
         "pytest_add_cli_args": ["-p", "no:cacheprovider"],
         "timeout_constant": _SLACK,
+        "timeout_multiplier": _PATIENCE,
     }
     # Numbers and lists of strings are the same in JSON and in TOML.
     lines = [f"{name} = {json.dumps(value)}" for name, value in options.items()]

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from typing import Any
 
+import msgspec
 import pytest
 
 from ironic_virt import exceptions
@@ -110,6 +113,7 @@ def test_the_text_names_the_node_once_also_if_it_becomes_known_later() -> None:
         (b'{"error_message": "plain words"}', "plain words"),
         (b'{"error_message": "<html><body>Sorry.</body></html>"}', "Sorry."),
         (b'{"error_message": {"faultstring": "", "detail": "the detail"}}', "the detail"),
+        (b'{"error_message": {"title": "the title", "message": "no"}}', "the title"),
         (b'{"error_message": null}', "HTTP status 502 without a message"),
         (b'{"message": "from a gateway"}', "from a gateway"),
         (b'{"surprise": 1}', "{'surprise': 1}"),
@@ -169,10 +173,71 @@ def test_only_who_is_busy_says_when_to_ask_again(status: int, seconds: float | N
     assert error_of(answer(status, Retry_After="7")).retry_after == seconds
 
 
+def test_a_date_is_counted_from_now() -> None:
+    error = error_of(answer(503, Retry_After="Thu, 01 Jan 2970 00:00:00 GMT"))
+    assert error.retry_after is not None
+    assert 900 * 365 * 86400 < error.retry_after + time.time() - 50 * 365 * 86400 < 1e11
+
+
 def test_the_request_id_is_found_under_its_older_name_too() -> None:
     old = answers.Answer(500, {"x-openstack-request-id": "req-1"}, b"")
     assert answers.request_id(old) == "req-1"
     assert answers.request_id(answers.Answer(500, {}, b"")) is None
+    long = answers.Answer(500, {"openstack-request-id": "req-" + "x" * 1000}, b"")
+    assert len(answers.request_id(long) or "") <= 100
+
+
+# -- bodies ---------------------------------------------------------------------
+
+
+class Shown(msgspec.Struct):
+    a: float | str
+    b: Any = None
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b'{"a": 1.5, "b": [7]}', Shown(1.5, [7])),
+        (b'{"a": 1.5, "b": [NaN, 7]}', Shown(1.5, ["NaN", 7])),
+        (b'{"a": -Infinity, "b": 1.5}', Shown("-Infinity", 1.5)),
+        (b'{"a": 1e999, "b": NaN}', Shown("1e999", "NaN")),
+        (b'{"a": 2.5, "b": [NaN, ' + b"9" * 5000 + b"]}", Shown(2.5, ["NaN", "9" * 5000])),
+        (b'{"a": "\\ud800", "b": 7}', Shown("?", 7)),
+        (b'{"a": "\xff\xc3\xa9"}', Shown("\ufffd\u00e9")),
+        ('{"a": "\u00e9", "b": NaN}'.encode(), Shown("\u00e9", "NaN")),
+    ],
+)
+def test_what_python_writes_and_no_parser_takes_becomes_a_text(body: bytes, shown: Shown) -> None:
+    decoder = msgspec.json.Decoder(Shown)
+    assert answers.decode_leniently(decoder, body, "shown") == shown
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[" * 3000, b'{"b": NaN}', b'{"a": [NaN]}'])
+def test_what_can_not_be_read_at_all_is_said(body: bytes) -> None:
+    with pytest.raises(exceptions.UnexpectedAnswer, match="^Ironic: the answer is not a show: "):
+        answers.decode_leniently(msgspec.json.Decoder(Shown), body, "a show")
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (KeyError("name"), "the answer is not a show: 'name'"),
+        (exceptions.UnexpectedAnswer("half a show"), "half a show"),
+    ],
+)
+def test_a_body_of_another_shape_is_an_error_about_the_request(
+    cause: Exception, reason: str
+) -> None:
+    def decode(body: bytes) -> None:
+        raise cause
+
+    with pytest.raises(exceptions.UnexpectedAnswer) as caught:
+        answers.content(answer(200, b"{}"), decode, "a show", path="/shows", node=NODE)
+    error = caught.value
+    assert error.__cause__ is cause
+    assert (error.message, error.method, error.path) == (reason, "GET", "/shows")
+    assert (error.status, error.node) == (200, NODE)
 
 
 # -- conflicts ------------------------------------------------------------------

@@ -104,11 +104,12 @@ def test_all_few_retries_are_made_and_none_of_many_begins_after_the_budget(seed:
     [
         ({}, lambda passed: 0.0, 120, 120),
         ({"max_retries": 5}, lambda passed: 60.0, 0, 60),
+        ({"max_retries": 1, "interval": 0.5}, lambda passed: 60.0, 0, 60),
         # The first takes half of the two minutes, the second begins before their end.
         ({}, lambda passed: 60.0, 62, 122),
         ({}, lambda passed: 60.0 if passed >= 119 else 0.0, 120, 180),
     ],
-    ids=["two minutes", "one takes all", "it ends by itself", "it begins at the bound"],
+    ids=["two minutes", "one takes all", "one takes all of little", "it ends by itself", "it begins at the bound"],
 )
 def test_the_last_try_begins_within_the_bound_and_ends_by_itself(
     rules: dict[str, float], takes: Callable[[float], float], last: float, ends: float
@@ -230,8 +231,12 @@ def test_who_says_when_does_not_stretch_the_budget() -> None:
     assert begun == [0, 120], "a last try at the end"
     clock = Clock()
     attempt, begun = busy(clock, unavailable(retry_after=86400))
+    policy(clock, max_retries=1, interval=0.5).run(attempt)
+    assert begun == [0, 0.5]
+    clock = Clock()
+    attempt, begun = busy(clock, unavailable(retry_after=86400))
     policy(clock, interval=0).run(attempt)
-    assert begun[1] <= 75
+    assert begun == [0, 67.5], "a minute, and an eighth"
 
 
 @pytest.mark.parametrize(
