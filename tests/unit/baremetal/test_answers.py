@@ -215,7 +215,7 @@ def test_what_python_writes_and_no_parser_takes_becomes_a_text(body: bytes, show
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[" * 3000, b'{"b": NaN}', b'{"a": [NaN]}'])
 def test_what_can_not_be_read_at_all_is_said(body: bytes) -> None:
-    with pytest.raises(exceptions.UnexpectedAnswer, match="^Ironic: the answer is not a show: "):
+    with pytest.raises(exceptions.UnexpectedAnswer, match=r"^Ironic: the answer is not a show: "):
         answers.decode_leniently(msgspec.json.Decoder(Shown), body, "a show")
 
 

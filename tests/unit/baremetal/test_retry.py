@@ -109,7 +109,13 @@ def test_all_few_retries_are_made_and_none_of_many_begins_after_the_budget(seed:
         ({}, lambda passed: 60.0, 62, 122),
         ({}, lambda passed: 60.0 if passed >= 119 else 0.0, 120, 180),
     ],
-    ids=["two minutes", "one takes all", "one takes all of little", "it ends by itself", "it begins at the bound"],
+    ids=[
+        "two minutes",
+        "one takes all",
+        "one takes all of little",
+        "it ends by itself",
+        "it begins at the bound",
+    ],
 )
 def test_the_last_try_begins_within_the_bound_and_ends_by_itself(
     rules: dict[str, float], takes: Callable[[float], float], last: float, ends: float

@@ -69,6 +69,7 @@ class Service(virt.VirtAPI):
     :ivar on_config_drive: called while one is made.
     :ivar addresses: the fixed addresses of an instance's VIFs.
     :ivar steps: what was reported.
+    :ivar told: the same, with its details.
     """
 
     def __init__(self, host: str = "compute1") -> None:
@@ -86,6 +87,7 @@ class Service(virt.VirtAPI):
         self.on_config_drive: Callable[[], None] | None = None
         self.addresses: Mapping[str, Sequence[str]] = {}
         self.steps: list[str] = []
+        self.told: list[str] = []
 
     @property
     def host(self) -> str:
@@ -133,6 +135,7 @@ class Service(virt.VirtAPI):
 
     def report_progress(self, instance: virt.InstanceLike, step: str, detail: str = "") -> None:
         self.steps.append(step if instance.uuid == INSTANCE else f"{step} {instance.uuid}")
+        self.told.append(f"{step}: {detail}")
 
 
 def meanwhile(act: Callable[[], object], *, hits: bool = False) -> Callable[..., bool]:
@@ -296,6 +299,7 @@ class Stage:
         self.fake.advance(60)
         self.fake.requests.clear()
         self.service.steps.clear()
+        self.service.told.clear()
         return placed
 
     def spawn(

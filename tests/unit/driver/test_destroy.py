@@ -2,6 +2,7 @@
 
 """Stories of a tear-down: from every state, repeatable, and never somebody else's."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import INSTANCE, STRANGER, Stage, meanwhile
 
 
@@ -30,6 +32,55 @@ def test_destroyed_again_nothing_is_asked_for(stage: Stage, fake: FakeIronic, no
     fake.requests.clear()
     stage.destroy(stage.instance(node))
     assert fake.requests.mutating() == []
+
+
+def test_each_step_is_reported_with_the_state_of_the_node(stage: Stage, node: str) -> None:
+    stage.active(node)
+    stage.destroy(stage.instance(node))
+    assert stage.service.told == ["tearing down: active"]
+    stage.fake.settle()
+    stage.driver.prepare_for_spawn(stage.instance(node))
+    stage.service.told.clear()
+    stage.destroy(stage.instance(node))
+    assert stage.service.told == ["released: available"]
+
+
+@pytest.mark.parametrize("undeploy", [0, 3, 60])
+def test_a_request_whose_reply_is_lost_is_not_sent_again(
+    set_stage: Callable[..., Stage], undeploy: float
+) -> None:
+    fake = FakeIronic(durations=dataclasses.replace(DURATIONS, undeploy=undeploy))
+    stage = set_stage(fake)
+    placed = stage.active(fake.add_node(ports=1, resource_class="gold"))
+    fake.faults.lose_reply("PUT", "/states/provision$")
+    stage.destroy(placed)
+    assert len(fake.requests.matching("PUT", "/states/provision$")) == 1
+
+
+def test_a_request_that_never_came_is_sent_again(stage: Stage, fake: FakeIronic) -> None:
+    placed = stage.active(fake.add_node(ports=1, resource_class="gold"))
+    lost = fake.faults.reset("PUT", "/states/provision$")
+    stage.destroy(placed)
+    assert lost.hits == 1
+    assert stage.provision_requests("deleted") == 1
+
+
+def test_a_refusal_is_no_failure_if_the_instance_went_off_its_node(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    placed = stage.active(node)
+    gone = meanwhile(lambda: fake.set_node(node, instance_uuid=None), hits=True)
+    fake.faults.status(400, "PUT", "/states/provision$", when=gone)
+    stage.destroy(placed)
+    assert fake.node(node)["instance_uuid"] is None
+
+
+def test_a_release_that_is_refused_is_an_error(stage: Stage, fake: FakeIronic, node: str) -> None:
+    stage.driver.prepare_for_spawn(stage.instance(node))
+    fake.faults.status(409, "PATCH", body="Not in this state.", count=None)
+    with pytest.raises(exceptions.Conflict, match=r"Not in this state\."):
+        stage.destroy(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] == INSTANCE
 
 
 def test_a_deployment_that_runs_is_torn_down_too(
@@ -112,7 +163,8 @@ def test_a_tear_down_that_fails_is_not_passed_off_as_done(
     fake.fail_next("undeploy", "the BMC does not answer")
     with pytest.raises(exceptions.TearDownFailed, match="the BMC does not answer") as caught:
         stage.destroy(stage.instance(node))
-    assert caught.value.node == node
+    assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
+    assert caught.value.last_error == fake.node(node)["last_error"]
     # Ironic has given the instance up and keeps the node for its operator.
     assert fake.node(node)["provision_state"] == "error"
     assert stage.driver.get_inventory(node).reserved == 1

@@ -431,6 +431,59 @@ def test_destroy_gives_the_reservation_back_in_every_state(
     assert fake.allocations() == []
 
 
+def failed_with_allocation(fake: FakeIronic, stage: Stage) -> str:
+    """A node with our reservation, in a state in which Ironic takes both off together only."""
+    node = gold(fake)
+    stage.driver.prepare_for_spawn(instance(stage))
+    fake.settle()
+    fake.set_node(node, provision_state="clean failed")
+    fake.requests.clear()
+    stage.service.told.clear()
+    return node
+
+
+def test_what_is_released_with_its_allocation_is_known_to_be_free(
+    fake: FakeIronic, stage: Stage
+) -> None:
+    node = failed_with_allocation(fake, stage)
+    stage.destroy(instance(stage))
+    assert stage.service.told == ["released: clean failed"]
+    assert fake.requests.matching("GET", "/nodes")[-1].path.endswith(f"/nodes/{node}")
+
+
+def test_an_allocation_stays_on_a_node_that_is_locked(fake: FakeIronic, stage: Stage) -> None:
+    failed_with_allocation(fake, stage)
+    locked = "Node 1 is locked by host a, please retry after the current operation is completed."
+    fake.faults.status(409, "PATCH", body=locked, count=None)
+    with pytest.raises(exceptions.NodeLocked):
+        stage.destroy(instance(stage))
+    assert fake.requests.matching("DELETE", "/allocations/") == []
+
+
+def test_a_node_that_changes_hands_before_the_next_try_is_not_written_to(
+    fake: FakeIronic, stage: Stage
+) -> None:
+    node = failed_with_allocation(fake, stage)
+
+    def hits(method: str, path: str, body: Any) -> bool:
+        # The first is refused by Ironic, and the second leaves the instance to the allocation.
+        if any(operation["path"] == "/instance_uuid" for operation in body):
+            return False
+        fake.set_node(node, instance_uuid=STRANGER)
+        return True
+
+    fake.faults.status(503, "PATCH", when=hits)
+    stage.destroy(instance(stage))
+    assert len(fake.requests.matching("PATCH", "/nodes/")) == 2
+
+
+def test_an_allocation_that_ironic_keeps_is_an_error(fake: FakeIronic, stage: Stage) -> None:
+    fake.faults.status(409, "DELETE", "/allocations/", body="It is in use.", count=None)
+    with pytest.raises(exceptions.TearDownFailed, match="does not carry the server") as caught:
+        stage.destroy(instance(stage))
+    assert (caught.value.node, caught.value.instance) == (None, INSTANCE)
+
+
 @pytest.mark.parametrize("allocate", [0, 100])
 def test_destroy_gives_up_an_allocation_that_has_no_node(
     set_stage: SetStage, allocate: float
