@@ -227,6 +227,19 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         with pytest.raises(exception.ComputeHostNotFound):
             self.make().get_available_resource("1be26c0b-03f2-4d2e-ae87-c02d7f33c123")
 
+    def test_servers_are_counted_without_a_look_at_the_record_of_each(self) -> None:
+        for number in range(3):
+            self.fake.add_node(provision_state="active", instance_uuid=f"{INSTANCE[:-1]}{number}")
+        driver = self.make()
+        owned = {f"{INSTANCE[:-1]}{number}" for number in (0, 1)}
+        driver._records.owned_instance_uuids = lambda: owned
+        driver.get_available_nodes(refresh=True)
+        self.stub_out("nova.objects.Instance.get_by_uuid", None)
+        self.stub_out("nova.objects.InstanceList.get_by_filters", None)
+        asked = len(self.fake.requests)
+        assert driver.get_num_instances() == 2
+        assert len(self.fake.requests) == asked, "nor at Ironic"
+
     def test_instances_that_nova_does_not_know_are_none_of_its_business(self) -> None:
         self.fake.add_node(provision_state="active", instance_uuid=INSTANCE)
         driver = self.make()
