@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from ironic_virt import exceptions
 from ironic_virt.baremetal.inventory import cache as inventory_module
 from ironic_virt.baremetal.inventory.cache import Inventory
+from ironic_virt.baremetal.inventory.comparison import Changes
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
 from tests.clock import PATIENCE, VirtualClock
@@ -207,6 +209,38 @@ def test_put_keeps_no_deployment_parameters() -> None:
     inventory.refresh()
     inventory.put(msgspec.structs.replace(A, instance_info={"image_source": "x" * 1000}))
     assert inventory.snapshot.nodes["a"].instance_info is None
+
+
+def test_what_a_list_does_not_show_is_no_difference_from_it() -> None:
+    inventory = Inventory(Script([A], [A]))
+    inventory.refresh()
+    inventory.put(msgspec.structs.replace(A, provision_updated_at="2026-01-01T00:00:00"))
+    assert inventory.snapshot.nodes["a"] == A
+
+
+def test_changes_are_merged_into_what_is_known(clock: VirtualClock) -> None:
+    taken = with_instance(B, "instance-c")
+    unreadable = Node(uuid="c", malformed=("name",))
+    known = Node(uuid="c", name="node-c", resource_class="gold")
+
+    def changes(former: Mapping[str, Node]) -> Changes:
+        clock.now += 3
+        assert dict(former) == {"a": A, "b": B, "c": known, "d": D}
+        inventory.put(taken)
+        found = {"a": copy.copy(A), "b": B, "c": unreadable, "e": E}
+        return Changes(found, gone=frozenset({"d"}))
+
+    D, E = Node(uuid="d"), Node(uuid="e")  # noqa: N806 - as A and B
+    inventory = Inventory(Script([A, B, known, D]), changes=changes, clock=clock)
+    inventory.refresh()
+    inventory._fail(DOWN)
+    clock.now += 10
+    snapshot = inventory.refresh()
+    assert snapshot.nodes.keys() == {"a", "b", "c", "e"}
+    assert snapshot.nodes["a"] is A, "what is as before stays the same object"
+    assert snapshot.nodes["b"] == taken, "what was read meanwhile is newer"
+    assert snapshot.nodes["c"].name == "node-c", "what can't be read is as it was"
+    assert (snapshot.taken_at, snapshot.stale, snapshot.error) == (1010.0, False, None)
 
 
 def test_discard_removes_a_node_and_its_instance() -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +63,10 @@ class Fleet:
         # The versions are asked for again every few minutes.
         asked = [entry for entry in self.fake.requests if entry.path != "/v1"]
         return [_kind(entry.path, entry.query) for entry in asked]
+
+    def limits(self) -> list[str]:
+        """How many rows each list of the last refresh has asked for."""
+        return re.findall(r"\blimit=(\d+)", " ".join(one.query for one in self.fake.requests))
 
     def during(self, nth: int, act: Callable[[], None]) -> None:
         """Let something happen just before the nth request from now."""
@@ -133,7 +138,17 @@ def test_a_larger_page_is_asked_for_before_all_are(fleet: Fleet) -> None:
     for uuid in fleet.nodes[:30]:
         fleet.fake.set_node(uuid, resource_class="gold")
     assert fleet.kinds() == ["head", "updated", "created"]
+    assert fleet.limits() == ["20", "80", "20"]
     assert fleet.kinds() == ["newest", "updated", "created"], "its size is kept"
+    assert fleet.limits() == ["1", "80", "20"]
+
+
+def test_all_nodes_on_one_page_are_all_that_changed(fleet: Fleet) -> None:
+    fleet = Fleet(count=15)
+    for uuid in fleet.nodes:
+        fleet.fake.set_node(uuid, resource_class="gold")
+    assert fleet.kinds() == SHORT
+    assert {node.resource_class for node in fleet.inventory.snapshot.nodes.values()} == {"gold"}
 
 
 def test_what_changes_while_a_refresh_is_under_way_is_seen_by_the_next(fleet: Fleet) -> None:
@@ -171,6 +186,32 @@ def test_after_a_refusal_of_the_short_lists_all_are_listed(fleet: Fleet) -> None
         fleet.inventory.refresh()
     assert len(fleet.inventory.snapshot) == COUNT
     assert fleet.kinds() == ["newest", "full"]
+
+
+def test_a_refusal_that_passes_changes_nothing(fleet: Fleet) -> None:
+    fleet.fake.faults.status(401, "GET", "/nodes$", nth=2)
+    with pytest.raises(exceptions.IronicUnauthorized):
+        fleet.inventory.refresh()
+    assert fleet.kinds() == SHORT
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_what_a_sweep_finds_is_read_one_by_one_if_it_is_little(more: int) -> None:
+    fleet = Fleet(count=120)
+    count = resync._MOST_SINGLE_READS + more
+    for uuid in fleet.nodes[:count]:
+        # Behind the timestamps: only the sweep sees it.
+        old = "2020-01-01T00:00:00+00:00"
+        fleet.fake.set_node(uuid, provision_state="error", updated_at=old)
+    fleet.fake.advance(600)
+    kinds = fleet.kinds()
+    if more:
+        assert kinds == [*SHORT, "sweep", "updated", "node", "full"]
+    else:
+        assert kinds == [*SHORT, "sweep", *["node"] * count]
+    nodes = fleet.inventory.snapshot.nodes
+    assert [nodes[uuid].provision_state for uuid in fleet.nodes[:count]] == ["error"] * count
+    assert fleet.kinds() == SHORT, "it is known now"
 
 
 def test_a_list_is_a_list_also_where_times_of_change_can_not_be_had(fleet: Fleet) -> None:

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest import mock
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +81,32 @@ def test_a_changed_snapshot_is_like_one_made_of_the_same_nodes(
             assert kinds(snapshot) == kinds(expected)
     for snapshot, then in former:
         assert dict(snapshot.nodes) == then, "readers keep what they hold"
+
+
+@pytest.mark.parametrize(
+    ("fields", "free"),
+    [
+        ({}, True),
+        ({"provision_state": None}, True),
+        ({"power_state": "power on"}, True),
+        ({"instance_uuid": INSTANCES[0]}, False),
+        ({"provision_state": "active"}, False),
+        ({"power_state": None}, False),
+        ({"power_state": "error"}, False),
+        ({"maintenance": True}, False),
+        ({"retired": True}, False),
+        ({"malformed": ("power_state",)}, False),
+        ({"instance_uuid": INSTANCES[0], "power_state": None}, False),
+    ],
+    ids=str,
+)
+def test_each_thing_that_keeps_a_node_from_being_free_does(
+    fields: dict[str, Any], free: bool
+) -> None:
+    whole = {"provision_state": "available", "power_state": "power off", "resource_class": "gold"}
+    node = Node(uuid="a", **whole | fields)
+    assert snapshots.may_be_free(node) is free
+    assert bool(Snapshot.of([node]).free) is free
 
 
 def test_only_kinds_that_a_change_touches_are_made_anew() -> None:

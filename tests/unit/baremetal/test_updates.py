@@ -70,6 +70,14 @@ def test_a_marker_that_moves_loses_nothing(fleet: Fleet, what: str) -> None:
     assert gold(fleet)
 
 
+def test_a_page_whose_end_is_deleted_says_nothing_of_how_far_it_reaches(fleet: Fleet) -> None:
+    fleet.during(3, lambda: fleet.fake.remove_node(fleet.nodes[MANY - 10]))
+    fleet.inventory.refresh()
+    assert [name == "gold" for name in classes(fleet)].count(True) >= MANY - 1
+    assert gold(fleet, MANY - 10) is False
+    assert classes(fleet)[0] == "gold", "on the last page"
+
+
 def test_a_marker_that_is_deleted_makes_the_pages_begin_anew(fleet: Fleet) -> None:
     fleet.during(4, lambda: fleet.fake.remove_node(fleet.nodes[MANY - 10]))
     assert fleet.kinds() == ["head", *PAGE, "updated", *PAGE * 3, "updated", "created"]
