@@ -559,6 +559,25 @@ def test_while_ironic_is_down_a_tick_is_one_request_whoever_waits() -> None:
     assert requests <= 10
 
 
+def test_what_is_queued_when_ironic_goes_down_is_dropped_and_planned_anew() -> None:
+    crowded = {
+        f"{state}-{number}": state
+        for state in ("deploying", "cleaning", "wait call-back", "deleting", "active")
+        for number in range(3)
+    }
+    bench = Bench(crowded)
+    bench.ironic.trouble = lambda request: DOWN
+    waiters = [bench.wait(uuid, state) for uuid, state in crowded.items()]
+    for waiter in waiters:
+        waiter.due = bench.clock.now
+    assert [kind for kind, _ in bench.tick()] == ["list"] * 3, "and of four, and three nodes"
+    poll = bench.poll
+    assert not (poll._lists or poll._gets or poll._listing or poll._busy)
+    bench.ironic.trouble = lambda request: None
+    while not all(waiter.polls for waiter in waiters):
+        bench.tick()
+
+
 def test_a_node_that_always_fails_does_not_keep_the_others_waiting() -> None:
     bench = Bench({"sick": "active"} | {f"n{number}": "active" for number in range(5)})
     bench.ironic.trouble = lambda request: UNAVAILABLE if request[1] == "sick" else None

@@ -418,6 +418,7 @@ def test_the_poller_lives_only_while_somebody_waits(
         assert wait.outcome() == "done"
         clock.wait_until_asleep("ironic-virt-watcher")
         [poller] = pollers()
+        assert poller.daemon, "no process waits for Ironic to end"
         ironic.move("b", "active")
         pass_time(lambda other=other: not other.is_alive())
         poller.join(PATIENCE)
