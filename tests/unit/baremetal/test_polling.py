@@ -572,7 +572,7 @@ def test_what_is_queued_when_ironic_goes_down_is_dropped_and_planned_anew() -> N
         waiter.due = bench.clock.now
     assert [kind for kind, _ in bench.tick()] == ["list"] * 3, "and of four, and three nodes"
     poll = bench.poll
-    assert not (poll._lists or poll._gets or poll._listing or poll._busy)
+    assert [*poll._lists, *poll._gets, *poll._listing, *poll._busy] == []
     bench.ironic.trouble = lambda request: None
     while not all(waiter.polls for waiter in waiters):
         bench.tick()
