@@ -22,6 +22,10 @@ DELAYS = frozenset(
 _DELAY = re.compile(r"\d+(,\d+)?")
 _API_VERSION = re.compile(r"1\.\d+")
 
+RPC_PORT = 8089
+"""The usual one.  Any other is a part of the conductor's name, but not of the name in its locks,
+so that Ironic never releases those of a dead conductor."""
+
 CLEANING_NETWORK = "00000000-0000-0000-0000-00000000c1ea"
 
 INTERFACES = {
@@ -55,6 +59,8 @@ class Options:
     :ivar conductor_group: the group that the conductor is in.  It serves no others: with a
         group set, nodes outside it have no conductor.
     :ivar further_groups: groups that get a conductor of their own, each a process more.
+    :ivar conductors: of the group, on MariaDB.  With more than one, each has a process of its
+        own, to be killed, beside one of the API.
     :ivar max_api_version: the newest API version that is spoken, ``"1.51"`` for instance;
         None: the newest that this Ironic knows.
     :ivar vifs: attach VIFs for real, to the node's ports, by network interface ``flat`` over a
@@ -66,6 +72,7 @@ class Options:
     delays: Mapping[str, str] = field(default_factory=dict)
     conductor_group: str = ""
     further_groups: Sequence[str] = ()
+    conductors: int = 1
     max_api_version: str | None = None
     vifs: bool = True
     overrides: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -88,7 +95,8 @@ class Place:
     :ivar port: the TCP port of its API, on 127.0.0.1.
     :ivar database_url: in SQLAlchemy's format.
     :ivar neutron_url: where its Neutron answers, when VIFs are attached for real.
-    :ivar rpc_port: the TCP port of its conductor, on 127.0.0.1, where there are several.
+    :ivar rpc_port: the TCP port of its conductor where there are several.
+    :ivar rpc_host: the address of that port.
     """
 
     directory: Path
@@ -96,6 +104,7 @@ class Place:
     database_url: str
     neutron_url: str | None = None
     rpc_port: int | None = None
+    rpc_host: str = "127.0.0.1"
 
 
 def render(options: Options, place: Place, known: KnownInterfaces) -> str:
@@ -142,10 +151,16 @@ def render(options: Options, place: Place, known: KnownInterfaces) -> str:
             "provisioning_network": CLEANING_NETWORK,
             "rescuing_network": CLEANING_NETWORK,
         }
+    if options.conductors > 1:
+        # One that is killed is taken over after the timeout, and its nodes asked of another one
+        # after the interval as well.
+        sections["DEFAULT"]["hash_ring_reset_interval"] = "3"
+        sections["conductor"] |= {"heartbeat_interval": "2", "heartbeat_timeout": "15"}
+        sections["api"]["api_workers"] = "1"
     if place.rpc_port is not None:
         # Ironic makes the conductor's name of both; its peers find it by that.
-        sections["DEFAULT"] |= {"rpc_transport": "json-rpc", "host": "127.0.0.1"}
-        sections["json_rpc"] = {"host_ip": "127.0.0.1", "port": str(place.rpc_port)}
+        sections["DEFAULT"] |= {"rpc_transport": "json-rpc", "host": place.rpc_host}
+        sections["json_rpc"] = {"host_ip": place.rpc_host, "port": str(place.rpc_port)}
     for section, values in options.overrides.items():
         sections.setdefault(section, {}).update(values)
     return "\n".join(

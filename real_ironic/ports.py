@@ -29,6 +29,15 @@ def free_port() -> int:
     return given
 
 
+def free_address(port: int) -> str:
+    """A loopback address of which a TCP port was free just now (Linux: it has 16 million)."""
+    rng = random.SystemRandom()
+    while True:
+        address = ".".join(map(str, (127, *(rng.randrange(1, 255) for _ in range(3)))))
+        if _is_free(port, address):
+            return address
+
+
 def _lowest_given() -> int:
     """The lowest port that the system gives to connections; 0: not known."""
     try:
@@ -37,10 +46,10 @@ def _lowest_given() -> int:
         return 0
 
 
-def _is_free(port: int) -> bool:
+def _is_free(port: int, address: str = "127.0.0.1") -> bool:
     with socket.socket() as probe:
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((address, port))
         except OSError:
             return False
     return True

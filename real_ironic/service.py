@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A whole real Ironic, API and conductor in one process, started and stopped by a test.
+"""A whole real Ironic, mostly API and conductor in one process, started and stopped by a test.
 
 Each one has a temporary directory, a free port and a database of its own, so
 several run side by side.  When the block ends, in whatever way, the server is
@@ -10,6 +10,7 @@ start and stop it; its API takes requests from any number.
 
 import contextlib
 import dataclasses
+import functools
 import re
 import shutil
 import tempfile
@@ -17,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import requests
 from oslo_concurrency import processutils
@@ -25,6 +26,7 @@ from oslo_concurrency import processutils
 from ironic_virt.testing.server_process import ServerProcess
 from real_ironic import bmc, configuration, errors
 from real_ironic import database as databases
+from real_ironic.conductors import Conductor
 from real_ironic.configuration import Options
 from real_ironic.environment import (
     IronicEnvironment,
@@ -33,7 +35,7 @@ from real_ironic.environment import (
     ignore_progress,
 )
 from real_ironic.neutron import StandInNeutron
-from real_ironic.ports import free_port
+from real_ironic.ports import free_address, free_port
 from real_ironic.scripts import SCRIPTS
 from real_ironic.scripts.fake_hardware import HELD, REACHED
 
@@ -60,6 +62,7 @@ class RealIronic:
     :param start_seconds: how long it may take to come up.
     :param grace: seconds that it gets to stop in order.
     :ivar neutron_url: where the stand-in for Neutron is, if there is one.
+    :ivar conductors: those that have a process of their own, see :class:`Options`.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class RealIronic:
         self._sleep = sleep
         self._stack = contextlib.ExitStack()
         self._process: ServerProcess | None = None
+        self.conductors: list[Conductor] = []
         self._port = 0
         self._directory = Path()
         self.database_url = ""
@@ -106,7 +110,7 @@ class RealIronic:
 
     @property
     def process(self) -> ServerProcess:
-        """The running server."""
+        """The running server, or its API where conductors have processes of their own."""
         if self._process is None:
             raise RuntimeError("this Ironic is not running")
         return self._process
@@ -152,7 +156,7 @@ class RealIronic:
         self._progress(f"Starting Ironic {environment.version}")
         for attempts_left in reversed(range(_ATTEMPTS)):
             try:
-                self._start_once(environment)
+                self._start_once()
                 break
             except errors.StartError as error:
                 self.stop()
@@ -168,45 +172,71 @@ class RealIronic:
         """Stop the server and remove all that it had.  May be called again."""
         self._stack.close()
         self._process = None
+        self.conductors.clear()
 
-    def _start_once(self, environment: IronicEnvironment) -> None:
+    def _start_once(self) -> None:
         directory = Path(tempfile.mkdtemp(prefix="ironic-virt-real-ironic-"))
         self._stack.callback(shutil.rmtree, directory, ignore_errors=True)
         self.database_url = self._stack.enter_context(
-            databases.database(self._database, environment, directory)
+            databases.database(self._database, self.environment, directory)
         )
         if self.options.vifs:
             self.neutron_url = self._stack.enter_context(StandInNeutron()).url
-        several = bool(self.options.further_groups)
         place = configuration.Place(
             directory,
             free_port(),
             self.database_url,
             self.neutron_url,
-            free_port() if several else None,
+            self._rpc_port(),
         )
         self._create_schema(place)
         self._port, self._directory = place.port, directory
-        self._process = self._launch(environment, self.options, place)
-        self._wait_until_it_serves(self._process)
+        if self.options.conductors > 1:
+            self._process = self._launch(self.options, place, "api")
+            self._start_conductors(place)
+        else:
+            self._process = self._launch(self.options, place)
+        self._wait(self._process, self._serves)
         for group in self.options.further_groups:
             options = dataclasses.replace(self.options, conductor_group=group)
-            own = directory / f"conductor-{group}"
-            own.mkdir()
-            beside = dataclasses.replace(
-                place, directory=own, port=free_port(), rpc_port=free_port()
-            )
-            self._wait_until_it_serves(self._launch(environment, options, beside), group)
+            beside = self._beside(place, f"conductor-{group}", rpc_port=free_port())
+            serves = functools.partial(self._serves_group, group)
+            self._wait(self._launch(options, beside), serves)
+
+    def _rpc_port(self) -> int | None:
+        if self.options.conductors > 1:
+            return configuration.RPC_PORT
+        return free_port() if self.options.further_groups else None
+
+    def _beside(
+        self, place: configuration.Place, name: str, **changes: Any
+    ) -> configuration.Place:
+        """The place of another process with the same database."""
+        own = place.directory / name
+        own.mkdir()
+        return dataclasses.replace(place, directory=own, port=free_port(), **changes)
+
+    def _start_conductors(self, place: configuration.Place) -> None:
+        for number in range(self.options.conductors):
+            host = free_address(configuration.RPC_PORT)
+            beside = self._beside(place, f"conductor-{number + 1}", rpc_host=host)
+            launch = functools.partial(self._launch, self.options, beside, "conductor")
+            self.conductors.append(Conductor(host, launch))
+        for one in self.conductors:
+            one.start()
+        for one in self.conductors:
+            self._wait(one.process, one.is_up)
 
     def _launch(
-        self, environment: IronicEnvironment, options: Options, place: configuration.Place
+        self, options: Options, place: configuration.Place, command: str = "singleprocess"
     ) -> ServerProcess:
+        environment = self.environment
         config = place.directory / "ironic.conf"
-        config.write_text(configuration.render(options, place, self.environment.interfaces))
+        config.write_text(configuration.render(options, place, environment.interfaces))
         process = ServerProcess(
             [
                 *(str(environment.python), str(SCRIPTS / "launch_ironic.py")),
-                options.max_api_version or "latest",
+                *(options.max_api_version or "latest", command),
                 *("--config-file", str(config)),
             ],
             directory=place.directory,
@@ -217,9 +247,9 @@ class RealIronic:
         self._stack.callback(process.stop)
         return process
 
-    def _wait_until_it_serves(self, process: ServerProcess, group: str | None = None) -> None:
+    def _wait(self, process: ServerProcess, serves: Callable[[], bool]) -> None:
         deadline = time.monotonic() + self._start_seconds
-        while not (self._serves() if group is None else self._serves_group(group)):
+        while not serves():
             tail = process.log_tail()
             if process.exit_status is not None or _CRASHED.search(tail):
                 raise errors.StartError("Ironic did not start. The end of its log:", tail)

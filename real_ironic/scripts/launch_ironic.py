@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Run the all-in-one ``ironic`` command, if wanted with a lower newest API version.
+"""Run a command of Ironic's, if wanted with a lower newest API version.
 
 Ironic lowers its newest API version only together with the versions of its
 objects, and only to those of a release.  Here a release is added to its table
@@ -10,7 +10,8 @@ speak, say, 1.51 and stays itself in all else.
 Fake hardware fails where a node says so: see ``fake_hardware.py``.
 
 Runs with the Python of Ironic's virtualenv:
-``launch_ironic.py MAX_API_VERSION|latest [options of the ironic command]``.
+``launch_ironic.py MAX_API_VERSION|latest COMMAND [options of that command]``, where the command
+is ``singleprocess``, which is all in one, ``api`` or ``conductor``.
 """
 
 import importlib
@@ -32,16 +33,16 @@ def limit_api_version(max_api_version: str) -> None:
 
 
 def main() -> None:
-    max_api_version, *arguments = sys.argv[1:]
+    max_api_version, command, *arguments = sys.argv[1:]
     if max_api_version != "latest":
         limit_api_version(max_api_version)
-    sys.argv = ["ironic", *arguments]
+    sys.argv = [f"ironic-{command}", *arguments]
     # Chooses threads or eventlet, which must come before any driver is imported.
     try:
-        ironic = importlib.import_module("ironic.command.singleprocess")
+        ironic = importlib.import_module(f"ironic.command.{command}")
     except ModuleNotFoundError:
         # Where it was up to 2025.1.
-        ironic = importlib.import_module("ironic.cmd.singleprocess")
+        ironic = importlib.import_module(f"ironic.cmd.{command}")
     importlib.import_module("fake_hardware").extend_fake_hardware()
     ironic.main()
 

@@ -112,6 +112,40 @@ def test_the_newest_api_version_can_be_limited(ironic_environment):
         assert answer.status_code == 406
 
 
+def test_what_a_dead_conductor_has_is_taken_over_or_released_when_it_starts(ironic_environment):
+    options = real_ironic.Options(conductors=2, delays={"deploy": "600"})
+    with real_ironic.RealIronic(
+        options, database=real_ironic.MARIADB, environment=ironic_environment
+    ) as ironic:
+        first, second = ironic.conductors
+        real_ironic.create_nodes(ironic, 8)
+
+        def nodes_in(state, lock):
+            wanted = {"provision_state": state, "reservation": lock}
+            nodes = get(ironic, "/v1/nodes?detail=true")["nodes"]
+            return {one["uuid"] for one in nodes if wanted.items() <= one.items()}
+
+        def deploy(conductor):
+            nodes = get(ironic, f"/v1/nodes?conductor={conductor.host}")["nodes"]
+            nodes = {node["uuid"] for node in nodes}
+            for node in nodes:
+                url = f"{ironic.url}/v1/nodes/{node}/states/provision"
+                requests.put(url, json={"target": "active"}, timeout=SECONDS).raise_for_status()
+            wait_for("locks", lambda: nodes_in("deploying", conductor.host) == nodes, SECONDS)
+            return nodes
+
+        nodes = deploy(first)
+        first.kill()
+        assert not first.running
+        wait_for("a takeover", lambda: nodes_in("deploy failed", None) == nodes, SECONDS)
+        nodes = deploy(second)
+        assert len(nodes) == 8
+        second.kill()
+        second.start()
+        wait_for("the start", second.is_up, SECONDS)
+        assert nodes_in("deploy failed", None) == nodes
+
+
 def test_when_it_does_not_start_the_error_shows_why_and_nothing_stays(
     ironic_environment, tmp_path, monkeypatch
 ):

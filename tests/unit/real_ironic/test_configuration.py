@@ -119,3 +119,12 @@ def test_several_conductors_find_each_other_by_their_ports():
     assert conf["DEFAULT"]["rpc_transport"] == "json-rpc"
     assert conf["DEFAULT"]["host"] == conf["json_rpc"]["host_ip"] == "127.0.0.1"
     assert conf["json_rpc"]["port"] == "8090"
+
+
+def test_of_several_conductors_in_a_group_a_dead_one_is_found_out():
+    assert float(rendered(Options())["conductor"]["heartbeat_timeout"]) > 1000
+    place = dataclasses.replace(MARIADB, rpc_port=8089, rpc_host="127.1.2.3")
+    conf = rendered(Options(conductors=2), place)
+    assert conf["DEFAULT"]["host"] == conf["json_rpc"]["host_ip"] == "127.1.2.3"
+    interval, timeout = (conf["conductor"][f"heartbeat_{one}"] for one in ("interval", "timeout"))
+    assert float(interval) * 5 < float(timeout) < 60

@@ -2,6 +2,7 @@
 
 """Which port a server is given."""
 
+import ipaddress
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,19 @@ def test_the_system_chooses_where_it_gives_them_all_or_does_not_tell(
 
     monkeypatch.setattr("socket.socket", Probe)
     assert ports.free_port() == 40000
+
+
+def test_an_address_is_one_of_the_loopback_network_with_the_port_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[tuple[int, str]] = []
+
+    def is_free(port: int, address: str) -> bool:
+        tried.append((port, address))
+        return len(tried) > 1
+
+    monkeypatch.setattr(ports, "_is_free", is_free)
+    found = ports.free_address(8089)
+    assert tried[-1] == (8089, found)
+    assert len(tried) == 2
+    assert ipaddress.ip_address(found).is_loopback
