@@ -49,6 +49,12 @@ def main() -> int:
         help="of the services (default: %(default)s)",
     )
     parser.add_argument(
+        "--conductors",
+        type=int,
+        default=1,
+        help="of Ironic's; with more than one, they die as services do (default: %(default)s)",
+    )
+    parser.add_argument(
         "--plant",
         choices=[one.name for one in FAULTS],
         metavar="FAULT",
@@ -68,7 +74,7 @@ def main() -> int:
         directory.mkdir(parents=True, exist_ok=True)
         # Whatever hangs, of ours or of what we use, shows where.
         faulthandler.dump_traceback_later(args.seconds + LONGEST, exit=True)
-        outcome = run(seed, args.seconds, directory, args.database, args.bound)
+        outcome = run(seed, args.seconds, directory, args.database, args.bound, args.conductors)
         outcomes.append(outcome)
         told += outcome.told
         faults += outcome.faults

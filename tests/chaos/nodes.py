@@ -16,6 +16,8 @@ _TRACES = (
     *("reservation", "allocation_uuid", "lessee", "owner"),
 )
 
+_WITH_LOCK = ("deploying", "cleaning", "deleting", "rescuing", "unrescuing")
+
 
 class Nodes:
     """The nodes of an Ironic.
@@ -59,6 +61,18 @@ class Nodes:
     def are_at_rest(self) -> bool:
         """Whether nobody works on any of them."""
         return all(_is_at_rest(node) for node in self.all())
+
+    def stuck(self) -> Mapping[str, str]:
+        """The nodes that are left in the midst of something, and the conductor of each.
+
+        Nobody works on them, as there is no lock: Ironic fails what a dead conductor has left
+        behind, in most states, only when the conductor starts that has the node then.
+        """
+        return {
+            node["uuid"]: node["conductor"]
+            for node in self.all()
+            if node["reservation"] is None and node["provision_state"] in _WITH_LOCK
+        }
 
     def repair(self) -> None:
         """As an operator: bring back what has failed without a server."""

@@ -8,6 +8,7 @@ import collections
 import random
 import signal
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import sqlalchemy as sa
 from werkzeug.datastructures import Headers
@@ -16,7 +17,6 @@ from ironic_virt.testing import fault_proxy
 from ironic_virt.testing.fault_proxy import FaultProxy, Reply, Request
 from ironic_virt.testing.fault_proxy.faults import Fault, PassOn
 from tests.databases import MARIADB, POSTGRESQL, Server
-from tests.functional.compute.processes import ComputeProcess
 
 LOCKED = "Node is locked by host another, please retry after the current operation is completed."
 _CHANGES = "POST|PUT|PATCH|DELETE"
@@ -98,26 +98,53 @@ class Sky:
         self._rules.clear()
 
 
+class Mortal(Protocol):
+    """A process that can be killed and started again: a service, or a conductor of Ironic's."""
+
+    host: str
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs."""
+
+    def start(self) -> object:
+        """Start it."""
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+
+    def signal(self, signum: signal.Signals) -> None:
+        """Send it a signal."""
+
+
 class Deaths:
-    """Processes that are killed or stopped, and started again after a while."""
+    """Processes that are killed or stopped, and started again after a while.
+
+    :param what: they are.
+    :param down: the longest time from a death to the next start, in seconds.
+    """
 
     def __init__(
         self,
         rng: random.Random,
-        services: Sequence[ComputeProcess],
+        what: str,
+        mortals: Sequence[Mortal],
         now: Callable[[], float],
         told: Callable[[str], None],
+        down: float = 10,
     ) -> None:
         self._rng = rng
-        self._services = services
+        self._what = what
+        self._mortals = mortals
+        self._down = down
         self._now = now
         self._told = told
-        self._next = {one.host: rng.expovariate(1 / 20) for one in services}
+        self._next = {one.host: rng.expovariate(1 / 20) for one in mortals}
         self.met: collections.Counter[str] = collections.Counter()
 
     def act(self) -> None:
         """Kill or start whose time it is."""
-        for one in self._services:
+        for one in self._mortals:
             if self._now() < self._next[one.host]:
                 continue
             if not one.running:
@@ -126,14 +153,17 @@ class Deaths:
                 self._next[one.host] = self._now() + self._rng.expovariate(1 / 20)
                 continue
             how = self._rng.choice(["SIGKILL", "SIGKILL", "SIGTERM"])
-            self.met[how] += 1
+            self.met[f"{how} of a {self._what}"] += 1
             self._told(f"{one.host} gets {how}")
-            one.signal(signal.Signals[how])
-            self._next[one.host] = self._now() + self._rng.uniform(2, 10)
+            if how == "SIGKILL":
+                one.kill()
+            else:
+                one.signal(signal.SIGTERM)
+            self._next[one.host] = self._now() + self._rng.uniform(2, self._down)
 
     def end(self) -> None:
         """Let all live."""
-        for one in self._services:
+        for one in self._mortals:
             if not one.running:
                 one.start()
 

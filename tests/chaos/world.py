@@ -23,6 +23,7 @@ from ironic_virt.testing import fault_proxy
 from ironic_virt.testing.fault_proxy import FaultProxy
 from tests import databases
 from tests.chaos import laws
+from tests.chaos.conductors import Conductors
 from tests.chaos.nodes import Nodes
 from tests.chaos.planted import Service
 from tests.chaos.users import Users
@@ -80,6 +81,7 @@ class World:
         self.layout: Layout = CHOSEN[seed % len(CHOSEN)]
         self._began = time.monotonic()
         self._bound = bound
+        self._directory = directory
         self.history = History()
         self._proxy = proxy
         self.nodes = Nodes(ironic.url)
@@ -93,7 +95,11 @@ class World:
         self.db.sync()
         self.sky = Sky(random.Random(f"sky {seed}"), proxy, self.now)
         deaths = random.Random(f"deaths {seed}")
-        self.deaths = Deaths(deaths, self.services, self.now, self._log)
+        self.deaths = Deaths(deaths, "service", self.services, self.now, self._log)
+        self.conductors = Conductors(
+            random.Random(f"conductors {seed}"),
+            *(ironic.conductors, self.nodes, self.now, self._log),
+        )
         name = str(sa.make_url(url).database)
         killed = random.Random(f"connections {seed}")
         self.connections = Connections(killed, server, name, self.now)
@@ -135,7 +141,7 @@ class World:
         self._until("its nodes are offered", lambda: laws.free(self.db) == count)
         end = self.now() + seconds
         while self.now() < end:
-            for one in (self.sky, self.deaths, self.connections):
+            for one in (self.sky, self.deaths, self.conductors, self.connections):
                 one.act()
             self.users.act(_PACE)
             self.users.listen()
@@ -143,6 +149,7 @@ class World:
         self._log("the last fault")
         self.sky.clear()
         self.deaths.end()
+        self.conductors.end()
 
     def settle(self) -> Iterator[str]:
         """Wait until nothing is left to do, see that the laws hold, delete all, and see again.
@@ -159,7 +166,7 @@ class World:
             self._until("all is deleted", self._is_quiet)
         self.nodes.repair()
         count = len(self.pristine)
-        self._until("all nodes are at rest", lambda: self.nodes.are_at_rest)
+        self._until("all nodes are at rest", self._is_quiet)
         if not self._until("all are offered", lambda: laws.free(self.db) == count):
             yield f"3 vanished: {laws.free(self.db)} of {count} free nodes are offered in the end"
         yield from laws.nothing_is_left(self.db, self.nodes, self.pristine)
@@ -170,6 +177,9 @@ class World:
 
     def _is_quiet(self) -> bool:
         self.users.listen()
+        if not self.conductors.are_up:
+            return False
+        self.conductors.repair()
         if not self.users.is_idle or any(one.task_state for one in self.db.instances.list()):
             return False
         return self.nodes.are_at_rest
@@ -188,22 +198,26 @@ class World:
 
     def close(self) -> None:
         """End all that was started."""
+        self.conductors.keep_logs(self._directory)
         for one in self.services:
             one.kill()
         self.connections.close()
         self.db.close()
 
 
-def run(seed: int, seconds: float, directory: Path, database: str, bound: float) -> Outcome:
+def run(
+    seed: int, seconds: float, directory: Path, database: str, bound: float, conductors: int
+) -> Outcome:
     """Run one seed.
 
     :param seconds: of faults.
     :param directory: where histories and logs stay.
     :param database: the kind of the services' own; that of Ironic is MariaDB.
     :param bound: seconds in which all settles after the last fault.
+    :param conductors: of Ironic's; with more than one, these die, too.
     """
     with contextlib.ExitStack() as stack:
-        options = real_ironic.Options(delays=_DELAYS)
+        options = real_ironic.Options(delays=_DELAYS, conductors=conductors)
         ironic = stack.enter_context(real_ironic.RealIronic(options, database=real_ironic.MARIADB))
         proxy = stack.enter_context(FaultProxy(ironic.url, remember=1))
         server = stack.enter_context(databases.server(database))
@@ -219,7 +233,8 @@ def run(seed: int, seconds: float, directory: Path, database: str, bound: float)
             findings = tuple(world.settle())
         finally:
             (directory / "history.txt").write_text("\n".join(world.history.lines) + "\n")
-        faults = world.sky.met + world.deaths.met + world.connections.met
+        met = (one.met for one in (world.sky, world.deaths, world.conductors, world.connections))
+        faults = sum(met, collections.Counter[str]())
         return Outcome(
             *(seed, world.layout.name, findings, seconds, world.now() - ended),
             requests=counted.hits,
