@@ -140,6 +140,7 @@ class Deaths:
         self._now = now
         self._told = told
         self._next = {one.host: rng.expovariate(1 / 20) for one in mortals}
+        self._ending: set[str] = set()
         self.met: collections.Counter[str] = collections.Counter()
 
     def act(self) -> None:
@@ -150,11 +151,13 @@ class Deaths:
             if not one.running:
                 self._told(f"{one.host} starts")
                 one.start()
+                self._ending.discard(one.host)
                 self._next[one.host] = self._now() + self._rng.expovariate(1 / 20)
                 continue
             how = self._rng.choice(["SIGKILL", "SIGKILL", "SIGTERM"])
             self.met[f"{how} of a {self._what}"] += 1
             self._told(f"{one.host} gets {how}")
+            self._ending.add(one.host)
             if how == "SIGKILL":
                 one.kill()
             else:
@@ -162,9 +165,10 @@ class Deaths:
             self._next[one.host] = self._now() + self._rng.uniform(2, self._down)
 
     def end(self) -> None:
-        """Let all live."""
+        """Let all live, also who is still stopping."""
         for one in self._mortals:
-            if not one.running:
+            if one.host in self._ending or not one.running:
+                one.kill()
                 one.start()
 
 
