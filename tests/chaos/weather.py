@@ -216,6 +216,6 @@ class Connections:
                     continue
                 self.met["connection killed"] += 1
 
-    def close(self) -> None:
+    def end(self) -> None:
         """Close our own."""
         self._engine.dispose()

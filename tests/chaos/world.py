@@ -24,6 +24,7 @@ from ironic_virt.testing.fault_proxy import FaultProxy
 from tests import databases
 from tests.chaos import laws
 from tests.chaos.conductors import Conductors
+from tests.chaos.disk import Disk, small
 from tests.chaos.nodes import Nodes
 from tests.chaos.planted import Service
 from tests.chaos.users import Users
@@ -101,8 +102,12 @@ class World:
             *(ironic.conductors, self.nodes, self.now, self._log),
         )
         name = str(sa.make_url(url).database)
-        killed = random.Random(f"connections {seed}")
-        self.connections = Connections(killed, server, name, self.now)
+        struck = random.Random(f"connections {seed}")
+        self.database: Connections | Disk
+        if server.kind == databases.SQLITE:
+            self.database = Disk(struck, Path(name).parent, self.now, self._log)
+        else:
+            self.database = Connections(struck, server, name, self.now)
         users = random.Random(f"users {seed}")
         self.users = Users(
             users, conf, self.db, self.nodes, self.history, len(self.pristine), self.now
@@ -141,7 +146,7 @@ class World:
         self._until("its nodes are offered", lambda: laws.free(self.db) == count)
         end = self.now() + seconds
         while self.now() < end:
-            for one in (self.sky, self.deaths, self.conductors, self.connections):
+            for one in (self.sky, self.deaths, self.conductors, self.database):
                 one.act()
             self.users.act(_PACE)
             self.users.listen()
@@ -150,6 +155,7 @@ class World:
         self.sky.clear()
         self.deaths.end()
         self.conductors.end()
+        self.database.end()
 
     def settle(self) -> Iterator[str]:
         """Wait until nothing is left to do, see that the laws hold, delete all, and see again.
@@ -201,7 +207,7 @@ class World:
         self.conductors.keep_logs(self._directory)
         for one in self.services:
             one.kill()
-        self.connections.close()
+        self.database.end()
         self.db.close()
 
 
@@ -215,6 +221,7 @@ def run(
     :param database: the kind of the services' own; that of Ironic is MariaDB.
     :param bound: seconds in which all settles after the last fault.
     :param conductors: of Ironic's; with more than one, these die, too.
+    :raises NoDisk: an SQLite database needs one that can be filled.
     """
     with contextlib.ExitStack() as stack:
         options = real_ironic.Options(delays=_DELAYS, conductors=conductors)
@@ -222,6 +229,8 @@ def run(
         proxy = stack.enter_context(FaultProxy(ironic.url, remember=1))
         server = stack.enter_context(databases.server(database))
         files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
+        if database == databases.SQLITE:
+            files = stack.enter_context(small(files))
         url = stack.enter_context(server.fresh(files))
         # It strikes each request, and does nothing.
         counted = proxy.add(fault_proxy.Delay(0))
@@ -233,7 +242,7 @@ def run(
             findings = tuple(world.settle())
         finally:
             (directory / "history.txt").write_text("\n".join(world.history.lines) + "\n")
-        met = (one.met for one in (world.sky, world.deaths, world.conductors, world.connections))
+        met = (one.met for one in (world.sky, world.deaths, world.conductors, world.database))
         faults = sum(met, collections.Counter[str]())
         return Outcome(
             *(seed, world.layout.name, findings, seconds, world.now() - ended),
