@@ -135,7 +135,7 @@ class Power:
 
     def _request(self, change: Change, target: str, timeout: int) -> None:
         def applied(now: Node) -> bool:
-            if now.target_power_state is not None:
+            if _is_changing(now):
                 return now.target_power_state in (target, _REACHED[target])
             # A reboot that has ended looks like one that never began.
             return target not in _REBOOTS and now.power_state == _REACHED[target]
@@ -197,8 +197,21 @@ class Power:
         )
 
 
+def _is_changing(node: Node) -> bool:
+    """Whether Ironic is changing the power.
+
+    It holds the node's lock meanwhile.  A conductor that was told to stop may leave the target
+    without one: nobody carries that out any more.
+    """
+    return node.target_power_state is not None and (
+        node.reservation is not None or node.hides_lock
+    )
+
+
 def _is_on_its_way(node: Node, target: str) -> bool:
     """Whether Ironic is doing just this; it shows the state to come, and not the request."""
+    if not _is_changing(node):
+        return False
     if target in _REBOOTS and node.power_state != states.POWER_ON:
         return node.target_power_state == target
     # What is on and is to be on is rebooted: a node that is on is not switched on again.
@@ -217,10 +230,10 @@ def outcome(before: Node, now: Node | None, instance: InstanceLike, target: str)
             before.uuid, instance.uuid, "the server went off the node meanwhile"
         )
     # Ironic holds the node's lock from taking the request until its end.
-    if now.target_power_state is not None or now.reservation is not None:
+    if _is_changing(now) or now.reservation is not None:
         return None
     # Only a reboot can leave the state as it was and yet have failed.
-    failed = target in _REBOOTS and bool(now.last_error)
+    failed = target in _REBOOTS and bool(now.last_error or now.target_power_state)
     if now.power_state == _REACHED[target] and not failed:
         return now
     raise exceptions.PowerFailed(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ironic_virt import exceptions, virt
+from ironic_virt.driver import power
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.stage import Stage
 
@@ -102,6 +103,37 @@ def test_a_change_that_is_under_way_is_waited_for_and_not_asked_for_again(
     restarted.driver.power_off(instance)
     restarted.driver.cleanup_host()
     assert power_requests(fake) == ["power off"]
+
+
+def test_a_change_that_no_conductor_carries_out_any_more_is_asked_for_again(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    # What Ironic is really doing holds the lock; a conductor that stops may leave the target.
+    fake.set_node(node, target_power_state="power off")
+    stage.driver.power_off(instance)
+    assert power_requests(fake) == ["power off"]
+    assert fake.node(node)["power_state"] == "power off"
+
+
+@pytest.mark.parametrize(
+    ("request_sent", "target"), [("power off", "power off"), ("rebooting", "power on")]
+)
+def test_a_change_that_no_conductor_carries_out_any_more_has_failed_for_who_waits(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    request_sent: str,
+    target: str,
+) -> None:
+    before = stage.driver._site.client.get_node(node)
+    fake.set_node(node, target_power_state=target, reservation="conductor-1")
+    now = stage.driver._site.client.get_node(node)
+    assert power.outcome(before, now, instance, request_sent) is None
+    fake.set_node(node, reservation=None)
+    now = stage.driver._site.client.get_node(node)
+    with pytest.raises(exceptions.PowerFailed, match=f"going to '{target}'"):
+        power.outcome(before, now, instance, request_sent)
 
 
 def test_an_instance_that_is_nowhere_has_no_power(stage: Stage, node: str) -> None:
