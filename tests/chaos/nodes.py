@@ -87,7 +87,8 @@ class Nodes:
 
 
 def _is_at_rest(node: Mapping[str, Any]) -> bool:
+    # Without a lock a power change that is still shown is one that a stopped conductor has left.
     state = node["provision_state"]
-    if node["reservation"] is not None or node["target_power_state"] is not None:
+    if node["reservation"] is not None:
         return False
     return state in ("available", "active", "rescue", "error") or "failed" in state
