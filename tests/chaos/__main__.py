@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests import databases
+from tests import databases, depth
 from tests.chaos import planted
 from tests.chaos.disk import NoDisk
 from tests.chaos.world import Outcome, run
@@ -52,7 +52,7 @@ def main() -> int:
     parser.add_argument(
         "--conductors",
         type=int,
-        default=1,
+        default=depth.choose(1, nightly=2),
         help="of Ironic's; with more than one, they die as services do (default: %(default)s)",
     )
     parser.add_argument(
