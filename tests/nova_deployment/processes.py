@@ -85,6 +85,11 @@ class Program:
         self._process = ServerProcess(self._command, directory=self._directory, log=self.log)
 
     @property
+    def host(self) -> str:
+        """The host, of a ``nova-compute``."""
+        return self.name
+
+    @property
     def running(self) -> bool:
         """Whether it runs."""
         return self._process is not None and self._process.exit_status is None
