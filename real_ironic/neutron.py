@@ -9,6 +9,7 @@ refuses a change of the attribute that it names.
 
 import json
 import re
+import sys
 import threading
 import uuid
 from http import HTTPStatus
@@ -121,6 +122,15 @@ def _refused(port_id: str, attribute: str) -> Answer:
     return HTTPStatus.CONFLICT, {"NeutronError": error}
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Keep quiet when a client, which may have been killed, has gone away."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class StandInNeutron:
     """A context manager that serves a :class:`Network` on a free port of 127.0.0.1."""
 
@@ -146,8 +156,7 @@ class StandInNeutron:
             def log_message(self, *args: object) -> None:
                 """Keep quiet: what Ironic asks is in Ironic's log."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), Handler)
         network.url = self.url
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
