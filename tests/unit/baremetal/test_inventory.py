@@ -218,6 +218,22 @@ def test_what_a_list_does_not_show_is_no_difference_from_it() -> None:
     assert inventory.snapshot.nodes["a"] == A
 
 
+def test_a_list_keeps_the_objects_of_nodes_that_are_as_before() -> None:
+    unreadable = Node(uuid="b", malformed=("name",))
+    taken = with_instance(A, "instance-a")
+    lists = ([A, B], [copy.copy(A), copy.copy(B)], [taken, unreadable], [taken, unreadable])
+    inventory = Inventory(Script(*lists))
+    inventory.refresh()
+    same = inventory.refresh().nodes
+    assert same["a"] is A
+    assert same["b"] is B
+    later = inventory.refresh().nodes
+    assert later["a"] is taken
+    known = later["b"]
+    assert (known.name, known.malformed) == ("node-b", ("name",)), "what can't be read is kept"
+    assert inventory.refresh().nodes["b"] is known
+
+
 def test_changes_are_merged_into_what_is_known(clock: VirtualClock) -> None:
     taken = with_instance(B, "instance-c")
     unreadable = Node(uuid="c", malformed=("name",))
