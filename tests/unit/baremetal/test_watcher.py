@@ -7,6 +7,7 @@ Time passes only when a test lets it.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -115,6 +116,43 @@ def test_a_wait_returns_what_until_returns(
     ironic.move("a", "active")
     pass_time(lambda: not wait.is_alive())
     assert wait.outcome() == "done"
+
+
+def test_the_state_that_the_caller_knows_saves_a_request(
+    watcher: Watcher, ironic: ScriptedIronic, pass_time: PassTime
+) -> None:
+    for node in ("a", "b"):
+        Wait(watcher, node, until_active, state="deploying")
+    pass_time(lambda: len(ironic.requests) >= 1)
+    assert ironic.requests[0] == ("list", "deploying")
+
+
+def test_a_wait_takes_place_in_a_block_of_its_instance(
+    ironic: ScriptedIronic, clock: VirtualClock, pass_time: PassTime
+) -> None:
+    blocks: list[str | None] = []
+
+    @contextlib.contextmanager
+    def block(instance: str | None) -> Iterator[None]:
+        blocks.append(instance)
+        yield
+        blocks.append("ended")
+
+    watcher = Watcher(
+        ironic,
+        node_filter=NodeFilter,
+        interval=INTERVAL,
+        clock=clock,
+        pause=clock.pause,
+        while_waiting=block,
+    )
+    ironic.move("a", "active")
+    wait = Wait(watcher, "a", until_active, instance="i-1")
+    pass_time(lambda: not wait.is_alive())
+    assert wait.outcome() == "done"
+    assert blocks == ["i-1", "ended"]
+    watcher.stop()
+    wait_for_pollers_to_end()
 
 
 def test_false_and_0_are_results_too(watcher: Watcher, pass_time: PassTime) -> None:

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which failures of polls mean that Ironic is down, and what is done then."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+
+import pytest
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.waiting.circuit_breaker import ALIVE_FOR, REFUSED_FOR, CircuitBreaker
+from ironic_virt.baremetal.waiting.intervals import PollIntervals
+from ironic_virt.baremetal.waiting.waiters import PollRequest, Waiter
+from tests.clock import VirtualClock
+
+INTERVAL = 8.0
+DOWN = exceptions.IronicUnreachable("connection refused")
+BUSY = exceptions.IronicUnavailable("try later", status=503)
+REFUSED = exceptions.IronicUnauthorized("who are you?", status=401)
+FORBIDDEN = exceptions.IronicUnauthorized("not for you", status=403)
+BROKEN = exceptions.IronicError("broken", status=500)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def breaker(clock: VirtualClock) -> CircuitBreaker:
+    return CircuitBreaker(PollIntervals(INTERVAL, random.Random(0)), clock)
+
+
+def waiter() -> Waiter:
+    return Waiter("a", threading.Condition())
+
+
+def failed(
+    breaker: CircuitBreaker,
+    clock: VirtualClock,
+    error: Exception,
+    *waiters: Waiter,
+    took: float = 0.0,
+    timeout: float = 2.0,
+) -> bool:
+    """Have a poll fail that took so many seconds."""
+    request = PollRequest(node="a", began=clock.now, timeout=timeout)
+    clock.now += took
+    return breaker.failed(request, waiters, error)
+
+
+@pytest.mark.parametrize(
+    ("error", "down"),
+    [(DOWN, True), (BUSY, True), (REFUSED, True), (FORBIDDEN, False), (BROKEN, False)],
+)
+def test_three_failures_in_a_row_of_what_any_request_meets_mean_down(
+    breaker: CircuitBreaker, clock: VirtualClock, error: Exception, down: bool
+) -> None:
+    breaker.answered()
+    told = [failed(breaker, clock, error) for _ in range(4)]
+    assert told == [False, False, down, False], "and polls are held off once, for a while"
+    assert breaker.lasts is down
+    assert (breaker.held_until > clock.now) is down
+    breaker.answered()
+    assert breaker.held_until < 0
+    assert not breaker.lasts
+    assert failed(breaker, clock, error) is False, "an answer begins the row anew"
+
+
+def test_while_it_is_down_each_failure_holds_polls_off_for_longer(
+    breaker: CircuitBreaker, clock: VirtualClock
+) -> None:
+    pauses = []
+    for _ in range(3):
+        failed(breaker, clock, DOWN)
+    for _ in range(5):
+        pauses.append(breaker.held_until - clock.now)
+        clock.now = breaker.held_until
+        assert failed(breaker, clock, DOWN)
+    assert INTERVAL * 0.8 <= pauses[0] <= INTERVAL
+    assert INTERVAL * 4 <= pauses[4] <= INTERVAL * 5
+
+
+@pytest.mark.parametrize(
+    ("took", "after", "counts"),
+    [
+        (2.0, 0.0, False),  # It hung: others are answered.
+        (2.0, ALIVE_FOR - 0.1, False),
+        (2.0, ALIVE_FOR, True),
+        (1.9, 0.5, True),  # It was refused.
+        (0.0, 0.0, True),
+    ],
+)
+def test_a_poll_that_hangs_soon_after_an_answer_says_nothing_of_others(
+    breaker: CircuitBreaker, clock: VirtualClock, took: float, after: float, counts: bool
+) -> None:
+    for _ in range(3):
+        # As if all had been sent at the same time.
+        began = clock.now
+        breaker.answered()
+        clock.now += after
+        failed(breaker, clock, DOWN, took=took)
+        breaker_counts = breaker._in_a_row
+        clock.now = began
+        assert breaker_counts == int(counts)
+
+
+def test_a_poll_that_began_before_the_last_answer_says_nothing(
+    breaker: CircuitBreaker, clock: VirtualClock
+) -> None:
+    request = PollRequest(node="a", began=clock.now, timeout=60)
+    clock.now += 5
+    breaker.answered()
+    for _ in range(5):
+        assert breaker.failed(request, (), BUSY) is False
+    assert not breaker.lasts
+
+
+def test_one_failure_among_answers_is_repeated_as_soon_as_a_first_poll(
+    clock: VirtualClock,
+) -> None:
+    breaker = CircuitBreaker(PollIntervals(INTERVAL, random.Random(0)), clock)
+    same = PollIntervals(INTERVAL, random.Random(0))
+    breaker.answered()
+    request = PollRequest(node="a", began=clock.now, timeout=2)
+    clock.now += 0.5
+    assert breaker.pause(request, 1, DOWN) == pytest.approx(same.pause(0, 1.0) - 0.5)
+    assert breaker.pause(request, 4, DOWN) == pytest.approx(same.backoff(1) - 0.5)
+    assert breaker.pause(request, 1, BROKEN) == pytest.approx(same.backoff(1) - 0.5)
+    clock.now += 60
+    assert 0 < breaker.pause(request, 1, DOWN) < 0.1, "it has taken its time already"
+
+
+def test_waits_end_when_ironic_has_refused_for_a_minute(
+    breaker: CircuitBreaker, clock: VirtualClock
+) -> None:
+    one, other = waiter(), waiter()
+    for _ in range(3):
+        failed(breaker, clock, FORBIDDEN, one)
+    assert breaker.given_up([one], [one, other], FORBIDDEN) == []
+    clock.now += REFUSED_FOR
+    assert breaker.given_up([one], [one, other], FORBIDDEN) == [one]
+    assert breaker.given_up([one], [one, other], BROKEN) == []
+    bug = ValueError("a bug")
+    assert breaker.given_up([one], [one, other], bug) == [one]
+    failed(breaker, clock, BROKEN, one)
+    assert breaker.given_up([one], [one, other], FORBIDDEN) == [], "not refused any more"
+
+
+def test_all_waits_end_when_ironic_has_refused_everything_for_a_minute(
+    breaker: CircuitBreaker, clock: VirtualClock
+) -> None:
+    one, other = waiter(), waiter()
+    for _ in range(3):
+        failed(breaker, clock, REFUSED, one)
+    clock.now += REFUSED_FOR
+    assert breaker.given_up([one], [one, other], REFUSED) == [one, other]
+    failed(breaker, clock, DOWN, other)
+    failed(breaker, clock, REFUSED, other)
+    assert breaker.given_up([other], [one, other], REFUSED) == [], "refused anew"
+
+
+def test_each_kind_of_failure_is_told_once(
+    breaker: CircuitBreaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    request = PollRequest(node="a", began=clock.now)
+    gateway = exceptions.IronicUnavailable("bad gateway", status=502)
+    for _ in range(2):
+        for error in (DOWN, BUSY, gateway, REFUSED):
+            breaker.log_failure(request, 3, 1.5, error)
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 3 + ["ERROR"]
+    assert "is repeated in 1.5 s" in caplog.messages[0]
+    assert breaker.has_logged
+    clock.now += 7
+    breaker.log_recovery()
+    assert caplog.messages[-1].endswith("again, after 7 s")
+    assert not breaker.has_logged
