@@ -77,6 +77,10 @@ simulate: $(DEV)/.made-$(DIGEST) ## Simulate SEEDS=1000 deployments in storms; S
 chaos: $(DEV)/.made-$(DIGEST) ## Run services on the real Ironic and MariaDB in a storm of SEED=0
 	$(DEV)/bin/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(CHAOS_ARGS)
 
+.PHONY: chaos-disk
+chaos-disk: $(DEV)/.made-$(DIGEST)
+	$(DEV)/bin/python -m tests.chaos $(if $(SEED),--seed $(SEED)) --database sqlite $(CHAOS_ARGS)
+
 .PHONY: mutants
 mutants: $(MUTMUT)/.made-$(DIGEST) ## Put small faults into the code: do tests find them? MUTANTS=sharding
 	$(MUTMUT)/bin/python -m tests.mutants $(MUTANTS) $(MUTANTS_ARGS)
@@ -148,8 +152,8 @@ pythons: $(UV)/.made-$(DIGEST) ## Run the unit tests with each Python that is th
 .PHONY: nightly
 nightly: export IRONIC_VIRT_TEST_DEPTH := nightly
 nightly: ## Run every lane whole, with long histories and all databases: hours
-	$(MAKE) --keep-going lint docs pictures-check test fuzz simulate chaos databases conformance \
-		tempest integration nova nova-deployment dist-check floors pythons releases
+	$(MAKE) --keep-going lint docs pictures-check test fuzz simulate chaos chaos-disk databases \
+		conformance tempest integration nova nova-deployment dist-check floors pythons releases
 
 # What people read; tests misspell things on purpose.
 SPELLED := *.rst *.md doc/source etc releasenotes/notes ironic_virt
