@@ -56,30 +56,30 @@ class Build:
 
         :returns: ``None``: it is not wanted any more.
         """
-        self._driver.prepare_for_spawn(self._with_place(task.instance))
         instance = self._placed(task.instance)
         if instance is None:
             return None
         self._driver.spawn(virt.DeployRequest(instance, instance.image, instance.ports))
         return Settled(VmState.ACTIVE, task.power_state())
 
-    def _with_place(self, instance: Instance) -> Instance:
-        """The instance as a driver takes it: a pool's name is that of a compute node."""
-        if instance.node is not None or instance.pool is None:
-            return instance
-        if not self._driver.picks_nodes():
-            raise exceptions.NodeNotAvailable(
-                None,
-                instance.uuid,
-                f"it was to get a node of pool {instance.pool}, and the scheduler picks the "
-                "nodes by now ([ironic] node_selection)",
-            )
-        return dataclasses.replace(instance, node=instance.pool)
-
     def _placed(self, instance: Instance) -> Instance | None:
-        """The instance with the node that was picked for it; ``None``: it isn't wanted."""
+        """The instance with a node: where Ironic picks it, reserved now, else by the spawn.
+
+        :returns: ``None``: it is not wanted any more.
+        """
+        in_pool = instance.node is None and instance.pool is not None
         if not self._driver.picks_nodes():
+            if in_pool:
+                raise exceptions.NodeNotAvailable(
+                    None,
+                    instance.uuid,
+                    f"it was to get a node of pool {instance.pool}, and the scheduler picks the "
+                    "nodes by now ([ironic] node_selection)",
+                )
             return instance
+        # For a driver, a pool's name is that of a compute node.
+        place = instance.pool if in_pool else instance.node
+        self._driver.prepare_for_spawn(dataclasses.replace(instance, node=place))
         node = self._driver.node_of(dataclasses.replace(instance, node=None))
         if node is None or node == instance.node:
             return instance

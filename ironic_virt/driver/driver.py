@@ -218,8 +218,7 @@ class IronicDriver(virt.ComputeDriver):
     def prepare_for_spawn(self, instance: virt.InstanceLike) -> None:
         """See :meth:`Spawn.reserve`."""
         image = self.virtapi.image_of(instance) if self._site.selection.by_ironic else None
-        with self.virtapi.metrics.step("reserving"):
-            self._spawn.reserve(instance, image)
+        self._spawn.reserve(instance, image)
 
     def prepare_networks_before_block_device_mapping(
         self, instance: virt.InstanceLike, network_info: virt.NetworkInfo
@@ -229,13 +228,11 @@ class IronicDriver(virt.ComputeDriver):
 
     def spawn(self, request: virt.DeployRequest) -> None:
         """See :meth:`Spawn.spawn`."""
-        with self.virtapi.metrics.building():
-            self._spawn.spawn(request)
+        self._spawn.spawn(request)
 
     def finish_spawn(self, instance: virt.InstanceLike, *, has_volumes: bool = False) -> None:
         """See :meth:`Spawn.finish`."""
-        with self.virtapi.metrics.building():
-            self._spawn.finish(instance, has_volumes=has_volumes)
+        self._spawn.finish(instance, has_volumes=has_volumes)
 
     def failed_spawn_cleanup(
         self, instance: virt.InstanceLike, *, has_volumes: bool = False

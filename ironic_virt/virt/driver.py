@@ -167,7 +167,10 @@ class ComputeDriver(abc.ABC):
 
     @abc.abstractmethod
     def spawn(self, request: DeployRequest) -> None:
-        """Deploy the instance and return when it is active."""
+        """Deploy the instance and return when it is active.
+
+        The node that the scheduler has picked need not be reserved before: this does it.
+        """
 
     @abc.abstractmethod
     def failed_spawn_cleanup(self, instance: InstanceLike, *, has_volumes: bool = False) -> None:

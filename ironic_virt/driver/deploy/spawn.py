@@ -89,6 +89,10 @@ class Spawn:
         if node.instance_uuid == instance.uuid:
             self._site.access.guard(node, instance)
             return node
+        with self._site.service.metrics.step("reserving"):
+            return self._reserve(node, instance)
+
+    def _reserve(self, node: Node, instance: InstanceLike) -> Node:
         self._site.access.guard_free(node, instance)
         if reason := resources.why_not_free(node):
             raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
@@ -129,11 +133,7 @@ class Spawn:
 
         try:
             # Ironic refuses this when another uuid is there: the claim is atomic.
-            return self._site.client.patch_node(
-                node.uuid,
-                [claim, *more],
-                again=again,
-            )
+            return self._site.client.patch_node(node.uuid, [claim, *more], again=again)
         except exceptions.NodeNotFound as exc:
             raise exceptions.NodeNotAvailable(
                 node.uuid, instance.uuid, exc.message, request_id=exc.request_id
@@ -206,7 +206,8 @@ class Spawn:
     @contextlib.contextmanager
     def _undone_if_failed(self, instance: InstanceLike, *, has_volumes: bool) -> Iterator[None]:
         try:
-            yield
+            with self._site.service.metrics.building():
+                yield
         except exceptions.WaitCancelled:
             raise
         except Exception as exc:
@@ -329,7 +330,6 @@ class Spawn:
             raise exceptions.NodeNotAvailable(held.uuid, instance.uuid, reason)
         self._stop_if_unwanted(held, instance)
         self._site.service.report_progress(instance, "deploying", held.provision_state or "")
-
         try:
             Change(self._site, instance, held).ask(
                 states.VERB_ACTIVE,

@@ -79,6 +79,10 @@ class Reservation:
         """
         with contextlib.suppress(exceptions.InstanceNotFound):
             return self._site.access.guarded(instance)
+        with self._site.service.metrics.step("reserving"):
+            return self._reserve(instance, image)
+
+    def _reserve(self, instance: InstanceLike, image: ImageLike | None) -> Node:
         spec = RequestSpec.from_flavor(
             instance.flavor,
             image=image,

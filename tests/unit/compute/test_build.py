@@ -130,6 +130,18 @@ def test_networks_need_as_many_ports(stage: ServiceStage, nodes: list[str]) -> N
     assert "9 networks are wanted, and the node has " in fault.message
 
 
+def test_a_build_asks_for_its_node_no_more_than_needed(
+    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+) -> None:
+    uuid = stage.create(nodes[0])
+    fake.requests.clear()
+    stage.look()
+    assert stage.state(uuid) == ("active", None)
+    asked = [one.method for one in fake.requests if nodes[0] in one.path]
+    # Free, claimed; still there when the config drive is made, told what to deploy, and to deploy.
+    assert asked[:5] == ["GET", "PATCH", "GET", "PATCH", "PUT"]
+
+
 def test_progress_is_written_down_on_the_way(
     set_stage: SetStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -520,11 +532,11 @@ def test_one_that_meets_an_instance_being_deleted_is_put_off(
     stage.look()
     uuid = stage.create(nodes[0])
 
-    def taken(_instance: virt.InstanceLike) -> None:
+    def taken(_request: virt.DeployRequest) -> None:
         raise exceptions.NodeTaken(nodes[0], uuid, leaving)
 
     with monkeypatch.context() as patch:
-        patch.setattr(stage.service.driver, "prepare_for_spawn", taken)
+        patch.setattr(stage.service.driver, "spawn", taken)
         stage.look()
     waiting = stage.instance(uuid)
     assert (waiting.task_state, waiting.attempts, waiting.node) == ("spawning", 1, nodes[0])
