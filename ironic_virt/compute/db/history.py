@@ -20,10 +20,12 @@ from ironic_virt.compute.db.transactions import Part
 
 _ACTION = models.instance_actions
 _FAULT = models.instance_faults
-_ACTIONS = (
-    sa.select(*models.columns(_ACTION, records.Action))
-    .where(_ACTION.c.instance_uuid == sa.bindparam("instance"))
-    .order_by(_ACTION.c.id)
+_ALL_ACTIONS = sa.select(*models.columns(_ACTION, records.Action)).where(
+    _ACTION.c.instance_uuid == sa.bindparam("instance")
+)
+_ACTIONS = _ALL_ACTIONS.order_by(_ACTION.c.id)
+_UNFINISHED = (
+    _ALL_ACTIONS.where(_ACTION.c.finish_time.is_(None)).order_by(_ACTION.c.id.desc()).limit(1)
 )
 _FAULTS = (
     sa.select(*models.columns(_FAULT, records.Fault))
@@ -81,6 +83,12 @@ def action(
         "finish_time": now if finished else None,
         "created_at": now,
     }
+
+
+def unfinished(connection: sa.Connection, instance_uuid: str) -> records.Action | None:
+    """The action that an instance's task carries out; ``None``: there is none."""
+    row = connection.execute(_UNFINISHED, {"instance": instance_uuid}).one_or_none()
+    return None if row is None else records.Action(*row)
 
 
 def write_actions(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:

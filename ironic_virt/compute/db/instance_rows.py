@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from ironic_virt import virt
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import models, records
+from ironic_virt.compute.db import history, models, records
 from ironic_virt.compute.db.transactions import Part, rows_in
 from ironic_virt.compute.networks import Network
 
@@ -58,6 +58,15 @@ class InstanceRows(Part):
         if len(found) > 1:
             raise errors.AmbiguousName(instance, [each.uuid for each in found])
         return found[0]
+
+    def with_request(self, uuid: str) -> tuple[records.Instance, records.Action | None]:
+        """An instance, and the request that is being carried out for it, if there is one.
+
+        :raises NoSuchInstance: there is none.
+        """
+        return self._transactions.read(
+            lambda connection: (get(connection, uuid), history.unfinished(connection, uuid))
+        )
 
     def list(
         self,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import concurrent.futures
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from oslo_context import context as oslo_context
@@ -147,11 +147,12 @@ class Tasks:
         self._metrics.task_began(verb.task)
         result, instance = Result.PUT_OFF, None
         try:
-            instance = self._still_wanted(wanted)
+            instance, request = self._read(wanted)
             if instance is None:
                 result = Result.ABORTED
             else:
-                result = self._result(instance, verb)
+                _log_context(instance, request)
+                result = self._result(instance, verb, request.request_id if request else None)
         except (DatabaseUnreachable, DatabaseFailed) as error:
             self._outage.failed(error)
             self._put_off(wanted, "the database can't be used")
@@ -174,21 +175,20 @@ class Tasks:
                 del backlog[wanted.uuid]
             self._in_flight.end(wanted.uuid)
 
-    def _still_wanted(self, wanted: Wanted) -> Instance | None:
+    def _read(self, wanted: Wanted) -> tuple[Instance | None, Action | None]:
+        """The instance, if that is still wanted of it, and the request that wants it."""
         try:
-            found = self._db.instances.get(wanted.uuid)
+            found, request = self._db.instances.with_request(wanted.uuid)
         except NoSuchInstance:
-            return None
+            return None, None
         same = (found.host, found.task_state) == (self._host, wanted.task_state)
-        return found if same else None
+        return found if same else None, request
 
-    def _result(self, instance: Instance, verb: Verb) -> Result:
+    def _result(self, instance: Instance, verb: Verb, request_id: str | None) -> Result:
         task = verb.task
         wanted = Wanted(instance.uuid, task, instance.node)
         try:
-            request = _request(self._db.actions.list(instance.uuid))
-            _log_context(instance, request)
-            result = self._carry_out(verb, instance, request.request_id if request else None)
+            result = self._carry_out(verb, instance, request_id)
             self._outage.worked()
             self._retries.forget((instance.uuid, task))
             return result
@@ -212,11 +212,6 @@ class Tasks:
             "Instance %s, node %s: %s is tried again in %.0f s: %s",
             *(wanted.uuid, wanted.node, wanted.task_state, seconds, reason),
         )
-
-
-def _request(actions: Sequence[Action]) -> Action | None:
-    """The request that is being carried out."""
-    return next((one for one in reversed(actions) if one.finish_time is None), None)
 
 
 def _log_context(instance: Instance, request: Action | None) -> None:
