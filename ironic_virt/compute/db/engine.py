@@ -109,6 +109,8 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
             hide_parameters=True,
             pool_pre_ping=True,
             pool_recycle=options.connection_recycle_time,
+            # Each transaction is ended before its connection is given back.
+            pool_reset_on_return=None,
             **_pool(backend, options),
         )
     except (ImportError, sa.exc.NoSuchModuleError) as exc:
@@ -120,7 +122,6 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
         sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     sa.event.listen(engine, "connect", functools.partial(_SETTINGS[backend], options))
     _keep_to_process(engine)
-    _let_lost_connections_go(engine.dialect)
     return engine
 
 
@@ -156,24 +157,6 @@ def _keep_to_process(engine: sa.Engine) -> None:
 
     sa.event.listen(engine, "connect", connected)
     sa.event.listen(engine, "checkout", taken)
-
-
-def _let_lost_connections_go(dialect: Any) -> None:
-    """Take the rollback of a connection that is lost as done: the database has done it.
-
-    SQLAlchemy rolls back each connection that is given back, also after a commit, and logs a
-    traceback when it can't.  Whoever gets the connection next tries it first.
-    """
-    roll_back = dialect.do_rollback
-
-    def do_rollback(connection: Any) -> None:
-        try:
-            roll_back(connection)
-        except dialect.loaded_dbapi.Error as error:
-            if not dialect.is_disconnect(error, connection, None):
-                raise
-
-    dialect.do_rollback = do_rollback
 
 
 def _missing_driver(url: sa.URL, error: Exception) -> str:
