@@ -216,7 +216,10 @@ class Laws:
         for node in self._world.fake.bm.store.nodes:
             if node.uuid in names or self._world.owners.get(node.uuid) != host:
                 continue
-            since = self._world.moved_at.get(node.uuid, -math.inf)
+            since = max(
+                at.get(node.uuid, -math.inf)
+                for at in (self._world.moved_at, self._world.owned_since)
+            )
             if since > began or self._world.why_outside(host, node.shard, node.conductor_group):
                 continue
             known = failed is None or node.uuid in self._reported.get(host, ())
