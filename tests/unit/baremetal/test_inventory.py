@@ -77,6 +77,23 @@ def test_a_list_is_the_snapshot(clock: VirtualClock) -> None:
     assert snapshot.instance_uuids == ["instance-b"]
 
 
+def test_each_refresh_is_observed_with_its_time_and_whether_it_worked(
+    clock: VirtualClock,
+) -> None:
+    def slowly() -> Sequence[Node]:
+        clock.now += 3
+        return [A]
+
+    observed: list[tuple[float, bool]] = []
+    inventory = Inventory(
+        Script(slowly, DOWN), clock=clock, observe=lambda *seen: observed.append(seen)
+    )
+    inventory.refresh()
+    with pytest.raises(exceptions.IronicUnreachable):
+        inventory.refresh()
+    assert observed == [(3.0, True), (0.0, False)]
+
+
 def test_a_snapshot_can_not_be_changed(clock: VirtualClock) -> None:
     snapshot = Inventory(Script([A]), clock=clock).refresh()
     with pytest.raises(TypeError):
