@@ -11,7 +11,7 @@ import pytest
 from ironic_virt.baremetal.inventory import comparison, recent_updates
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
-from ironic_virt.baremetal.node_lists import Stamp
+from ironic_virt.baremetal.node_lists import Page, Stamp
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,25 @@ def test_the_last_difference_is_found_wherever_it_is(position: int) -> None:
         read[str(position - 1)] = Node(uuid="other")
         read["0"] = Node(uuid="other")
     assert comparison.last_difference(read, known) == position
+
+
+def test_pages_grow_to_the_largest_and_are_then_read_one_behind_the_other() -> None:
+    asked: list[tuple[int, str | None]] = []
+    nodes = [Node(uuid=f"n{number}") for number in range(2100)]
+
+    def last_updated(where: NodeFilter, size: int, *, marker: str | None = None) -> Page:
+        asked.append((size, marker))
+        first = 0 if marker is None else int(marker[1:]) + 1
+        return Page(nodes[first : first + size], whole=False)
+
+    lists = mock.Mock(last_updated=last_updated, updated_at=lambda uuid: 2100.0 - int(uuid[1:]))
+    updates = recent_updates.Updates(lists, NodeFilter(), Stamp("n0", 2100.0), most=5000)
+    found = updates.since(2100.0 - 1500 + comparison.OVERLAP, 100)
+    assert asked == [(100, None), (400, None), (1000, None), (1000, "n999"), (1000, None)]
+    assert (len(found.nodes), found.page_size) == (2000, 1000)
+    few = recent_updates.Updates(lists, NodeFilter(), Stamp("n0", 2100.0), most=1500)
+    with pytest.raises(recent_updates.Untold, match="too many"):
+        few.since(0.0, 100)
 
 
 @pytest.mark.parametrize("oldest", [None, Stamp("b", None)])

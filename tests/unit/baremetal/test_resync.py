@@ -195,6 +195,17 @@ def test_a_refusal_that_passes_changes_nothing(fleet: Fleet) -> None:
     assert fleet.kinds() == SHORT
 
 
+def test_times_that_can_not_be_asked_for_just_now_are_no_reason_for_full_lists(
+    fleet: Fleet,
+) -> None:
+    fleet.where = NodeFilter(conductor_group="rack", shard="ab")
+    fleet.fake.faults.reset("GET", "/nodes$")
+    with pytest.raises(exceptions.IronicUnreachable):
+        fleet.inventory.refresh()
+    assert fleet.kinds() == ["newest", "full"]
+    assert fleet.kinds() == SHORT
+
+
 @pytest.mark.parametrize("more", [0, 1])
 def test_what_a_sweep_finds_is_read_one_by_one_if_it_is_little(more: int) -> None:
     fleet = Fleet(count=120)

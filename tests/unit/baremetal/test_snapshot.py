@@ -109,6 +109,16 @@ def test_each_thing_that_keeps_a_node_from_being_free_does(
     assert bool(Snapshot.of([node]).free) is free
 
 
+def test_nodes_of_a_kind_stay_free_when_another_one_of_it_changes() -> None:
+    free = [Node(uuid=uuid, resource_class="gold", power_state="power on") for uuid in UUIDS]
+    snapshot = Snapshot.of(free)
+    assert kinds(snapshot) == {("gold", frozenset()): set(UUIDS)}
+    taken = Node(uuid=UUIDS[0], resource_class="gold", instance_uuid=INSTANCES[0])
+    later = snapshot.changed({UUIDS[0]: taken})
+    assert kinds(later) == {("gold", frozenset()): set(UUIDS[1:])}
+    assert kinds(later.changed({UUIDS[0]: free[0]})) == {("gold", frozenset()): set(UUIDS)}
+
+
 def test_only_kinds_that_a_change_touches_are_made_anew() -> None:
     gold = [Node(uuid=uuid, resource_class="gold", power_state="power on") for uuid in UUIDS]
     silver = Node(uuid="s", resource_class="silver", power_state="power on")

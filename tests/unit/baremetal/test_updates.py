@@ -188,6 +188,13 @@ class TestOnPostgresql:
         assert classes(fleet)[0] == "gold"
         assert len(fleet.inventory.snapshot) == COUNT + 100
 
+    def test_nodes_that_come_before_a_larger_page_hide_no_change(self, fleet: Fleet) -> None:
+        for uuid in fleet.nodes[:30]:
+            fleet.fake.set_node(uuid, resource_class="gold")
+        fleet.during(2, lambda: come(fleet))
+        fleet.inventory.refresh()
+        assert classes(fleet).count("gold") == 30
+
     def test_where_none_was_ever_updated_short_lists_are_enough(self) -> None:
         fleet = Fleet(FakeIronic(nulls_sort_last=True), count=0)
         come(fleet)
