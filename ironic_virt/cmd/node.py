@@ -16,22 +16,14 @@ from ironic_virt.cmd import output
 from ironic_virt.cmd.commands import LIMIT, argument
 from ironic_virt.cmd.output import Cells, time_of
 
-POOLS = "ironic-pools"
-"""A hypervisor type; to import the records only to know it would take too long."""
-
 if TYPE_CHECKING:
     from ironic_virt.compute.db.records import ComputeNode, NodePool
 
-STATES = ("available", "claimed", "in use", "pools", "unavailable")
+STATES = ("available", "claimed", "in use", "unavailable")
 
 
 def state(node: ComputeNode) -> str:
-    """Whether a node can be had, in one of :data:`STATES`.
-
-    ``pools``: it is the record of a service for which Ironic picks the nodes.
-    """
-    if node.hypervisor_type == POOLS:
-        return "pools"
+    """Whether a node can be had, in one of :data:`STATES`."""
     if node.in_use:
         return "in use"
     if node.instance_uuid is not None:
@@ -71,9 +63,8 @@ _MORE_COLUMNS: Cells = {
     "CPU Arch": attrgetter("cpu_arch"),
     "Traits": _traits,
     "Capabilities": _capabilities,
-    "Updated At": time_of("updated_at"),
 }
-_LONG_COLUMNS: Cells = {**_COLUMNS, **_MORE_COLUMNS}
+_LONG_COLUMNS: Cells = {**_COLUMNS, **_MORE_COLUMNS, "Updated At": time_of("updated_at")}
 _SHOW_COLUMNS: Cells = {
     "available": attrgetter("available"),
     "capabilities": _capabilities,
@@ -97,8 +88,8 @@ _SHOW_COLUMNS: Cells = {
 class List(output.Lister):
     """List nodes, or with --pools, pools of them.
 
-    A compute service for which Ironic picks the nodes has no node here but one in state
-    'pools', and those that still have a server from before.
+    A compute service for which Ironic picks the nodes has no nodes here but those that
+    still have a server from before.
     """
 
     columns = _COLUMNS

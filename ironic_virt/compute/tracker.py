@@ -10,6 +10,10 @@ Nodes that aren't listed any more are withdrawn at once: nobody is given one.  A
 deleted only after the driver confirms that the node is gone.  A record of another host is
 taken over only while the driver's nodes go from host to host by themselves.
 
+Where Ironic picks the nodes, the service's own record has its pools, and only nodes that still
+have an instance from before have records.  Where it doesn't, pools that still have instances
+stay, and offer nothing.
+
 One refresh at a time.
 """
 
@@ -21,10 +25,9 @@ from oslo_log import log as logging
 
 from ironic_virt import virt
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import NodeReport
+from ironic_virt.compute.db.records import NodePool, NodeReport
 from ironic_virt.compute.engine.metrics import Metrics
 from ironic_virt.compute.errors import ComputeNodeInUse, ComputeNodeNotFound
-from ironic_virt.compute.pool_tracker import PoolTracker
 from ironic_virt.exceptions import InventoryTooOld, NodeNotAvailable
 
 LOG = logging.getLogger(__name__)
@@ -50,7 +53,7 @@ class Tracker:
         self._host = host
         self._driver = driver
         self._nodes = database.compute_nodes
-        self._pools = PoolTracker(host, driver, database)
+        self._pools = database.pools
         self._metrics = metrics
         self._written: dict[str, object] = {}
         self._rounds = 0
@@ -98,22 +101,22 @@ class Tracker:
                 for name in names
                 if (picks or name not in versions) and self._driver.is_pool(name)
             }
-            pool_reports = [self._pools.report(name) for name in sorted(pools)]
+            offered = [self._pool(name) for name in sorted(pools)]
             uuids = [name for name in names if name not in pools] if pools else names
             news = [uuid for uuid in uuids if self._is_news(uuid, versions)]
             reports = [report for uuid in news if (report := self._report(uuid, picks))]
         with self._metrics.refresh_part("records"):
             if reports:
                 self._save(reports, versions)
-            self._pools.save(pool_reports)
+            self._pools.save(self._host, offered if offered or picks else None)
             if picks:
                 self._written.clear()
-                deleted = self._pools.keep_only(uuids)
+                deleted = self._keep_only(uuids)
             elif failed is not None:
                 # Ironic would have to be asked.
                 deleted = 0
             else:
-                known = set(self._nodes.uuids(self._host)) - {self._pools.record}
+                known = set(self._nodes.uuids(self._host))
                 deleted = self._look_for(known.difference(uuids))
         if failed is not None:
             self._metrics.refresh_failed()
@@ -127,6 +130,38 @@ class Tracker:
             "Refreshed the records of %d nodes and %d pools: %d nodes had news, %d are deleted",
             *(len(uuids), len(pools), len(news), deleted),
         )
+
+    # -- pools ----------------------------------------------------------------
+
+    def _pool(self, name: str) -> NodePool:
+        """What the driver says of a pool."""
+        resource = self._driver.get_available_resource(name)
+        inventory = self._driver.get_inventory(name)
+        return NodePool(
+            name=name,
+            host=self._host,
+            resource_class=inventory.resource_class,
+            total=inventory.total,
+            used=inventory.used,
+            reserved=inventory.reserved,
+            traits=inventory.traits,
+            stats=dict(resource.stats),
+            vcpus=resource.vcpus,
+            memory_mb=resource.memory_mb,
+            local_gb=resource.local_gb,
+            cpu_arch=resource.cpu_arch,
+        )
+
+    def _keep_only(self, nodes: Collection[str]) -> int:
+        """Delete the records of single nodes that the pools have taken the place of.
+
+        :param nodes: those that still have an instance.
+        :returns: how many were deleted.
+        """
+        deleted = self._nodes.keep_only(self._host, nodes)
+        if deleted:
+            LOG.info("Ironic picks the nodes: the records of %d single nodes are deleted", deleted)
+        return deleted
 
     # -- nodes that are there -------------------------------------------------
 
@@ -244,6 +279,6 @@ class Tracker:
         self._written.clear()
         self._rounds = 0
         self._nodes.withdraw(self._host)
-        self._pools.withdraw()
+        self._pools.withdraw(self._host)
         self._withdrawn = True
         LOG.error("[nodes-withdrawn] No node of this host is offered any more: %s", error)

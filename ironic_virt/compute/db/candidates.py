@@ -221,10 +221,8 @@ class Candidates(Part):
         """How many nodes there are, free or not; those of pools on each service."""
 
         def work(connection: sa.Connection) -> int:
-            offered = pools.of(connection, pools.services(connection))
             nodes = connection.scalar(sa.select(sa.func.count()).where(_NODE.c.deleted == 0)) or 0
-            in_pools = sum(pool.total for pool in offered)
-            return nodes + in_pools - len({pool.compute_node for pool in offered})
+            return nodes + sum(pool.total for pool in pools.of(connection))
 
         return self._transactions.read(work)
 

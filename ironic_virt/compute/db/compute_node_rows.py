@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from ironic_virt.compute.db import models, pools, records, types
+from ironic_virt.compute.db import models, records, types
 from ironic_virt.compute.db.node_kinds import NodeKind
 
 _NODE = models.compute_nodes
@@ -33,7 +33,6 @@ REPORTED = (
     "stats",
     "in_use",
     "available",
-    "pools",
 )
 """The columns that a service's refresh writes, in the order of :func:`reported`."""
 
@@ -74,7 +73,6 @@ def reported(node: records.NodeReport) -> tuple[Any, ...]:
         types.encode(dict(node.stats)),
         node.in_use,
         node.available and not node.in_use,
-        pools.text(node.pools),
     )
 
 

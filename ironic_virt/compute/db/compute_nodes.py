@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import compute_node_rows, models, pools, records
+from ironic_virt.compute.db import compute_node_rows, models, records
 from ironic_virt.compute.db.compute_node_rows import REPORTED, kind_of, record, reported
 from ironic_virt.compute.db.node_kinds import NodeKind, make
 from ironic_virt.compute.db.transactions import SIZE, Part, chunks, rows_in
@@ -278,4 +278,6 @@ def get(connection: sa.Connection, uuid: str, *, lock: bool = False) -> records.
 
 
 def _has_pools(connection: sa.Connection) -> bool:
-    return bool(pools.of(connection, pools.services(connection)))
+    service = models.services.c
+    pools = sa.exists().where(service.deleted == 0, service.pools.is_not(None))
+    return bool(connection.scalar(sa.select(pools)))

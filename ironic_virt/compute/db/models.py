@@ -85,11 +85,12 @@ services = _table(
     _required("forced_down", sa.Boolean),
     _required("report_count", sa.Integer),
     sa.Column("last_seen_at", types.UtcDateTime),
+    sa.Column("pools", types.LongText),
     sa.UniqueConstraint("uuid", name="uniq_services_uuid"),
     sa.UniqueConstraint("host", "deleted", name="uniq_services_host"),
     soft_deleted=True,
 )
-"""A compute service."""
+"""A compute service, and where Ironic picks the nodes, its ``pools``."""
 
 compute_nodes = _table(
     "compute_nodes",
@@ -103,7 +104,6 @@ compute_nodes = _table(
     _required("in_use", sa.Boolean),
     _required("available", sa.Boolean),
     sa.Column("instance_uuid", _UUID),
-    sa.Column("pools", types.LongText),
     sa.UniqueConstraint("deleted", "uuid", name="uniq_compute_nodes_uuid"),
     sa.UniqueConstraint("instance_uuid", name="uniq_compute_nodes_instance_uuid"),
     sa.Index("ix_compute_nodes_host", "host", "deleted", "uuid"),
@@ -114,10 +114,7 @@ compute_nodes = _table(
     ),
     soft_deleted=True,
 )
-"""An Ironic node, as of its service's last refresh, and who has claimed it.
-
-Where Ironic picks the nodes, a service has one such record with its ``pools``.
-"""
+"""An Ironic node, as of its service's last refresh, and who has claimed it."""
 
 node_kinds = _table(
     "node_kinds",

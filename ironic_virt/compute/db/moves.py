@@ -61,9 +61,7 @@ class Moves(Part):
 
     def nodes_of(self, host: str) -> Sequence[str]:
         """The uuids of the nodes that a service has, or its instances, sorted."""
-        nodes = sa.select(_NODE.c.uuid).where(
-            _NODE.c.deleted == 0, _NODE.c.host == host, _NODE.c.uuid != records.pools_record(host)
-        )
+        nodes = sa.select(_NODE.c.uuid).where(_NODE.c.deleted == 0, _NODE.c.host == host)
         carriers = sa.select(_INSTANCE.c.node).where(
             _INSTANCE.c.deleted == 0, _INSTANCE.c.host == host, _INSTANCE.c.node.is_not(None)
         )

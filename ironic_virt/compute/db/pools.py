@@ -2,8 +2,8 @@
 
 """Pools: how many nodes of each kind a service offers, and how many it has given out.
 
-A service writes what it counts at a refresh into one record.  Instances that have got a place
-since then, or have left, are made up for by counting the instances' records.
+A service writes what it counts at a refresh into its own record.  Instances that have got a
+place since then, or have left, are made up for by counting the instances' records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from ironic_virt.compute.db import models, records
 from ironic_virt.compute.db.transactions import Part, rows_in
 
-_NODE = models.compute_nodes
+_SERVICE = models.services.c
 _POOL = models.instances.c.pool
 
 
@@ -31,29 +31,55 @@ class Pools(Part):
 
         :param host: of this service only.
         """
-        return self._transactions.read(
-            lambda connection: of(connection, services(connection) if host is None else [host])
-        )
+        hosts = None if host is None else [host]
+        return self._transactions.read(lambda connection: of(connection, hosts))
+
+    def save(self, host: str, pools: Sequence[records.NodePool] | None) -> None:
+        """Write down what a service counts; nothing is written if it is so already.
+
+        :param pools: all that it has; ``None``: Ironic doesn't pick its nodes.
+        """
+        self._transactions.write(lambda connection: _save(connection, host, pools))
+
+    def withdraw(self, host: str) -> None:
+        """See that nobody is given a place in a service's pools until it reports again."""
+
+        def work(connection: sa.Connection) -> None:
+            if pools := of(connection, [host]):
+                full = [dataclasses.replace(pool, reserved=pool.total) for pool in pools]
+                _save(connection, host, full)
+
+        self._transactions.write(work)
 
 
-def services(connection: sa.Connection) -> Sequence[str]:
-    """The names of all services."""
-    statement = sa.select(models.services.c.host).where(models.services.c.deleted == 0)
-    return connection.execute(statement).scalars().all()
+def _save(connection: sa.Connection, host: str, pools: Sequence[records.NodePool] | None) -> None:
+    text = None if pools is None else _text(pools)
+    connection.execute(
+        sa.update(models.services)
+        .where(_SERVICE.deleted == 0, _SERVICE.host == host)
+        .where(_SERVICE.pools.is_distinct_from(text))
+        .values(pools=text)
+    )
 
 
-def of(connection: sa.Connection, hosts: Collection[str]) -> Sequence[records.NodePool]:
-    """The pools of some services by name, as of the last refresh and the instances since."""
-    statement = sa.select(_NODE.c.uuid, _NODE.c.host, _NODE.c.pools, _NODE.c.updated_at)
-    uuids = [records.pools_record(host) for host in hosts]
-    rows = rows_in(connection, statement.where(_NODE.c.deleted == 0), _NODE.c.uuid, uuids)
-    found = [(row, report) for row in rows for report in reports(row.pools or "[]")]
-    used = _counted(connection, [report.name for _, report in found])
-    pools = [
-        records.NodePool.of(report, row.host, row.uuid, used[report.name], row.updated_at)
-        for row, report in found
-    ]
-    return sorted(pools, key=lambda pool: pool.name)
+def of(
+    connection: sa.Connection, hosts: Collection[str] | None = None
+) -> Sequence[records.NodePool]:
+    """Pools by name, as of the last refresh and the instances since.
+
+    :param hosts: of these services; ``None``: of all.
+    """
+    statement = sa.select(_SERVICE.pools).where(_SERVICE.deleted == 0, _SERVICE.pools.is_not(None))
+    if hosts is None:
+        rows: Sequence[sa.Row[tuple[str]]] = connection.execute(statement).all()
+    else:
+        rows = rows_in(connection, statement, _SERVICE.host, hosts)
+    found = sorted(
+        (pool for row in rows for pool in _pools(row.pools)), key=lambda pool: pool.name
+    )
+    counted = sa.select(_POOL, sa.func.count()).group_by(_POOL)
+    used = dict(tuple(row) for row in rows_in(connection, counted, _POOL, [p.name for p in found]))
+    return [pool.with_used(used.get(pool.name, 0)) for pool in found]
 
 
 def free_places(connection: sa.Connection, host: str) -> Counter[str]:
@@ -62,31 +88,19 @@ def free_places(connection: sa.Connection, host: str) -> Counter[str]:
     Nobody else gets a place there until the end of the transaction.
     """
     connection.execute(
-        sa.select(_NODE.c.id)
-        .where(_NODE.c.deleted == 0, _NODE.c.uuid == records.pools_record(host))
+        sa.select(_SERVICE.id)
+        .where(_SERVICE.deleted == 0, _SERVICE.host == host)
         .with_for_update()
     )
     return Counter({pool.name: pool.free for pool in of(connection, [host])})
 
 
-def _counted(connection: sa.Connection, names: Sequence[str]) -> Counter[str]:
-    """How many instances have a place in each pool."""
-    statement = sa.select(_POOL, sa.func.count()).group_by(_POOL)
-    return Counter(dict(tuple(row) for row in rows_in(connection, statement, _POOL, names)))
-
-
 @functools.lru_cache(1024)
-def reports(text: str) -> Sequence[records.PoolReport]:
+def _pools(text: str) -> Sequence[records.NodePool]:
     """What a service has reported, from its column."""
-    return msgspec.json.decode(text, type=tuple[records.PoolReport, ...])
+    return msgspec.json.decode(text, type=tuple[records.NodePool, ...])
 
 
-def text(pools: Sequence[records.PoolReport]) -> str | None:
+def _text(pools: Sequence[records.NodePool]) -> str:
     """The column of what a service reports; equal pools are equal texts."""
-    if not pools:
-        return None
-    plain = [
-        {**dataclasses.asdict(pool), "traits": sorted(pool.traits), "stats": dict(pool.stats)}
-        for pool in sorted(pools, key=lambda pool: pool.name)
-    ]
-    return msgspec.json.encode(plain, order="sorted").decode()
+    return msgspec.json.encode(pools, order="sorted").decode()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,15 +18,6 @@ from ironic_virt.compute.networks import Network
 from ironic_virt.compute.states import VmState
 
 IRONIC = "ironic"
-POOLS = "ironic-pools"
-"""The hypervisor type of a service's one record where Ironic picks the node."""
-
-_POOLS_NAMESPACE = uuid.UUID("3f0d4d0e-9d0c-4a67-9a0e-1df2f4a8c6b1")
-
-
-def pools_record(host: str) -> str:
-    """The uuid of the compute node record that holds a service's pools, always the same."""
-    return str(uuid.uuid5(_POOLS_NAMESPACE, host))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,36 +55,11 @@ class ComputeService:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PoolReport:
-    """What a service says about one of its pools at a refresh.
-
-    Sizes are what each of its nodes has, 0 where they differ or it isn't known.
-
-    :param used: how many instances were counted in it; what has changed since then is
-        made up for when it is written down.
-    :param reserved: how many of the others can't be given to an instance.
-    """
-
-    name: str
-    resource_class: str
-    total: int
-    used: int = 0
-    reserved: int = 0
-    traits: frozenset[str] = frozenset()
-    stats: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
-    vcpus: int = 0
-    memory_mb: int = 0
-    local_gb: int = 0
-    cpu_arch: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class NodeReport:
     """What a service says about one of its nodes at a refresh.
 
     :param in_use: an instance has the node in Ironic.
     :param available: Ironic could deploy on it now; without effect if ``in_use``.
-    :param pools: of a service's one record where Ironic picks the node.
     """
 
     uuid: str
@@ -109,7 +74,6 @@ class NodeReport:
     stats: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
     in_use: bool = False
     available: bool = True
-    pools: tuple[PoolReport, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -137,46 +101,43 @@ class ComputeNode:
     updated_at: datetime.datetime | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class NodePool(PoolReport):
-    """A pool as of its service's last refresh, and how many instances have a place in it.
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodePool:
+    """A pool of a service's: how many nodes of a kind it has, and how many are given out.
 
-    Schedulers take it as they take a compute node; see
+    Sizes are what each of its nodes has, 0 where they differ or it isn't known.  Schedulers
+    take it as they take a compute node; see
     :class:`~ironic_virt.scheduler.candidates.ComputeNodeLike`.
 
-    :param compute_node: the uuid of the record that it is in.
+    :param used: how many instances have a place in it.
+    :param reserved: how many of the others can't be given to an instance.
     """
 
+    name: str
     host: str
-    compute_node: str
-    updated_at: datetime.datetime | None
+    resource_class: str
+    total: int
+    used: int = 0
+    reserved: int = 0
+    traits: frozenset[str] = frozenset()
+    stats: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
+    vcpus: int = 0
+    memory_mb: int = 0
+    local_gb: int = 0
+    cpu_arch: str | None = None
 
-    @classmethod
-    def of(
-        cls,
-        report: PoolReport,
-        host: str,
-        compute_node: str,
-        used: int,
-        updated_at: datetime.datetime | None,
-    ) -> NodePool:
-        """The pool that a service has reported.
-
-        :param used: how many instances have a place by now.
-        """
-        counted = {
-            "total": max(report.total, used),
-            "used": used,
-            # The nodes of those that have left since are being cleaned.
-            "reserved": report.reserved + max(0, report.used - used),
-        }
-        place = {"host": host, "compute_node": compute_node, "updated_at": updated_at}
-        return cls(**fields(report) | counted | place)
+    def with_used(self, used: int) -> NodePool:
+        """The pool when so many instances have a place, by what its service has counted."""
+        total = max(self.total, used)
+        # The nodes of those that have left since then are being cleaned.
+        reserved = self.reserved + max(0, self.used - used)
+        reserved = min(reserved, total - used)
+        return dataclasses.replace(self, total=total, used=used, reserved=reserved)
 
     @property
     def free(self) -> int:
         """How many more instances it takes."""
-        return max(0, self.total - self.used - self.reserved)
+        return self.total - self.used - self.reserved
 
     @property
     def uuid(self) -> str:

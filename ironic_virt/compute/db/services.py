@@ -144,18 +144,9 @@ class Services(Part):
 
     def sharing(self, host: str) -> Sequence[str]:
         """The services that are up and have pools of the same nodes as this one."""
-
-        def work(connection: sa.Connection) -> Sequence[records.ComputeService]:
-            every = [records.ComputeService(*row) for row in connection.execute(_select())]
-            record_of = {one.host: records.pools_record(one.host) for one in every}
-            node = models.compute_nodes
-            statement = sa.select(node.c.uuid).where(
-                node.c.deleted == 0, node.c.uuid.in_(record_of.values())
-            )
-            with_pools = set(connection.execute(statement).scalars())
-            return [one for one in every if one.host == host or record_of[one.host] in with_pools]
-
-        found = self._transactions.read(work)
+        service = models.services.c
+        statement = _select().where(sa.or_(service.host == host, service.pools.is_not(None)))
+        found = [records.ComputeService(*row) for row in self._rows(statement)]
         mine = next((_target(one) for one in found if one.host == host), None)
         return [one.host for one in found if _target(one) == mine and self.is_up(one)]
 
@@ -198,35 +189,19 @@ class Services(Part):
         :raises ServiceNotFound: there is none of this name.
         :raises ServiceInUse: it is up, or has compute nodes or instances.
         """
-        node = models.compute_nodes
+        owned = {"compute nodes": models.compute_nodes.c, "instances": models.instances.c}
 
         def work(connection: sa.Connection) -> None:
             found = get(connection, host, lock=True)
             now = self._transactions.now()
             if found.is_up(now, self._transactions.down_time):
                 raise errors.ServiceInUse(host, "it is up; stop it first")
-            pools = sa.and_(node.c.deleted == 0, node.c.uuid == records.pools_record(host))
-            for what, count in (
-                (
-                    "compute nodes",
-                    sa.select(sa.func.count()).where(
-                        node.c.host == host, node.c.deleted == 0, sa.not_(pools)
-                    ),
-                ),
-                (
-                    "instances",
-                    sa.select(sa.func.count()).where(
-                        models.instances.c.host == host, models.instances.c.deleted == 0
-                    ),
-                ),
-            ):
+            for what, owner in owned.items():
+                count = sa.select(sa.func.count()).where(owner.host == host, owner.deleted == 0)
                 if number := connection.scalar(count):
                     raise errors.ServiceInUse(
                         host, f"it has {number} {what}; move them to another service first"
                     )
-            connection.execute(
-                sa.update(node).where(pools).values(deleted=node.c.id, deleted_at=now)
-            )
             connection.execute(
                 sa.update(models.services)
                 .where(_LIVE, models.services.c.host == host)

@@ -72,12 +72,9 @@ def report(**values: Any) -> records.NodeReport:
     )
 
 
-def offer(db: Database, host: str, *pools: records.PoolReport) -> None:
+def offer(db: Database, host: str, *pools: records.NodePool) -> None:
     """What a service writes down whose nodes Ironic picks."""
-    record = records.NodeReport(
-        records.pools_record(host), hypervisor_type=records.POOLS, available=False, pools=pools
-    )
-    db.compute_nodes.save(host, [record])
+    db.pools.save(host, pools)
 
 
 def free_node(db: Database, host: str, **values: Any) -> records.ComputeNode:

@@ -33,10 +33,11 @@ POOL = "gold~one"
 FAULT = records.FaultReport("disk broken")
 
 
-def report(name: str = POOL, **values: object) -> records.PoolReport:
-    return records.PoolReport(
+def report(name: str = POOL, **values: object) -> records.NodePool:
+    return records.NodePool(
         **{  # type: ignore[arg-type]
             "name": name,
+            "host": name.partition("~")[2],
             "resource_class": name.partition("~")[0],
             "total": 3,
             "traits": frozenset({"CUSTOM_A"}),
@@ -68,12 +69,8 @@ def counts(db: Database, name: str = POOL) -> tuple[int, int, int]:
 
 
 def test_what_is_reported_is_kept(pool: records.NodePool, db: Database) -> None:
-    assert (pool.host, pool.compute_node) == (HOST, records.pools_record(HOST))
-    assert (pool.traits, pool.stats) == ({"CUSTOM_A"}, {"boot_mode": "uefi"})
-    assert (pool.vcpus, pool.memory_mb, pool.local_gb, pool.cpu_arch) == (8, 16384, 100, "x86_64")
+    assert pool == report()
     assert (pool.total, pool.used, pool.reserved, pool.free) == (3, 0, 0, 3)
-    offer(db, HOST, report())
-    assert seen(db) == pool, "nothing was written"
     offer(db, HOST, report(total=5, reserved=1))
     assert counts(db) == (5, 0, 1)
 
@@ -175,9 +172,7 @@ def test_what_has_changed_since_the_count_is_made_up_for(
     assert second.pool == POOL
 
 
-def test_the_record_of_a_service_s_pools_goes_with_them(
-    pool: records.NodePool, db: Database, clock: Clock
-) -> None:
+def test_pools_go_with_their_service(pool: records.NodePool, db: Database, clock: Clock) -> None:
     made = db.instances.create_building(new_instance(), pool)
     clock.advance(3600)
     with pytest.raises(errors.ServiceInUse, match="1 instances"):
@@ -186,7 +181,25 @@ def test_the_record_of_a_service_s_pools_goes_with_them(
     db.instances.deleted(made.uuid)
     db.services.delete(HOST)
     assert db.pools.list() == []
-    assert db.compute_nodes.list() == []
+    register(db, HOST)
+    assert db.pools.list() == []
+
+
+def test_pools_that_are_withdrawn_give_no_place_until_the_next_report(
+    pool: records.NodePool, db: Database
+) -> None:
+    made = db.instances.create_building(new_instance(), pool)
+    db.pools.withdraw(HOST)
+    assert counts(db) == (3, 1, 2)
+    with pytest.raises(errors.ClaimLost):
+        db.instances.create_building(new_instance(), pool)
+    release(db, made.uuid)
+    assert counts(db) == (3, 0, 3)
+    offer(db, HOST, report())
+    assert counts(db) == (3, 0, 0)
+    db.pools.save(HOST, None)
+    db.pools.withdraw(HOST)
+    assert db.pools.list() == []
 
 
 def test_pools_are_candidates_as_long_as_they_have_places(db: Database) -> None:

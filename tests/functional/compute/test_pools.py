@@ -112,7 +112,7 @@ def test_dozens_at_once_get_nodes_of_the_right_kind_whoever_dies_and_one_more_ge
     kinds: dict[str, set[str]],
 ) -> None:
     wait_for("all pools", lambda: free(db) == [EACH] * len(HOSTS) * len(KINDS))
-    assert Counter(one.host for one in db.compute_nodes.list()) == dict.fromkeys(HOSTS, 1)
+    assert db.compute_nodes.list() == []
     asking = Requests(database_conf, db)
     ironic_clock.stop()
     wanted = [kind for _ in range(EACH) for kind in KINDS]

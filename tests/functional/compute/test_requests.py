@@ -170,7 +170,7 @@ def test_places_of_a_pool_are_given_to_all_of_least_or_none(
     offer(
         db,
         "one",
-        records.PoolReport("gold~one", "gold", 3, memory_mb=16384, vcpus=8, local_gb=100),
+        records.NodePool("gold~one", "one", "gold", 3, memory_mb=16384, vcpus=8, local_gb=100),
     )
     with pytest.raises(NoValidHost):
         asking.create(wanted(), least=4)

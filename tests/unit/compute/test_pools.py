@@ -69,17 +69,15 @@ def new(flavor: virt.Flavor = FLAVOR) -> records.NewInstance:
 # -- the records --------------------------------------------------------------
 
 
-def test_there_is_one_compute_node_record_with_the_pools_in_it(
+def test_the_service_has_pools_and_no_nodes(
     set_stage: SetStage, fake: FakeIronic, nodes: list[str]
 ) -> None:
     properties = {"cpus": 8, "memory_mb": 16384, "local_gb": 100, "capabilities": "boot_mode:uefi"}
     fake.add_node(resource_class="gold", traits=["CUSTOM_GPU"], properties=properties)
     stage = set_stage(ironic=IRONIC).begin()
-    (record,) = stage.db.compute_nodes.list()
-    assert (record.uuid, record.host) == (records.pools_record("compute1"), "compute1")
-    assert (record.hypervisor_type, record.available) == (records.POOLS, False)
+    assert stage.db.compute_nodes.list() == []
     plain, gpu = sorted(stage.db.pools.list(), key=lambda pool: len(pool.traits))
-    assert (plain.name, plain.compute_node) == (POOL, record.uuid)
+    assert (plain.name, plain.host) == (POOL, "compute1")
     assert (plain.total, plain.used, plain.reserved, plain.free) == (3, 0, 0, 3)
     assert (gpu.name, gpu.resource_class, gpu.traits) == (GPU, "gold", {"CUSTOM_GPU"})
     assert (gpu.vcpus, gpu.memory_mb, gpu.local_gb) == (8, 16384, 100)
@@ -87,10 +85,10 @@ def test_there_is_one_compute_node_record_with_the_pools_in_it(
 
 
 def test_a_refresh_without_news_writes_nothing(stage: ServiceStage, fake: FakeIronic) -> None:
-    before = stage.db.pools.list(), stage.db.compute_nodes.list()
+    before = stage.db.pools.list(), stage.db.services.list()
     fake.advance(60)
     stage.service.refresh()
-    assert (stage.db.pools.list(), stage.db.compute_nodes.list()) == before
+    assert (stage.db.pools.list(), stage.db.services.list()) == before
 
 
 def test_names_and_numbers_are_the_same_after_a_restart(
@@ -355,7 +353,7 @@ def test_instances_stay_manageable_when_pools_come_and_when_they_go(
     # Pools come: the record of the node that has an instance stays, for it alone.
     pooled = set_stage(ironic=IRONIC).begin()
     kept = {record.uuid for record in pooled.db.compute_nodes.list()}
-    assert kept == {nodes[0], records.pools_record("compute1")}
+    assert kept == {nodes[0]}
     assert not pooled.db.compute_nodes.get(nodes[0]).available
     assert pooled.pool(POOL).free == 2
     pooled.db.instances.request(old, TaskState.REBOOTING)
@@ -369,11 +367,7 @@ def test_instances_stay_manageable_when_pools_come_and_when_they_go(
 
     # And go: the pool stays for its instance, and takes no new one.
     after = set_stage(ironic={"inventory_sweep_interval": 0}).begin()
-    records_of_nodes = {
-        record.uuid: record.available
-        for record in after.db.compute_nodes.list()
-        if record.hypervisor_type == records.IRONIC
-    }
+    records_of_nodes = {record.uuid: record.available for record in after.db.compute_nodes.list()}
     (free,) = set(nodes) - set(carriers(fake).values())
     assert records_of_nodes == {node: node == free for node in nodes}
     assert counts(after) == (1, 1, 0)
