@@ -11,6 +11,7 @@ It needs the database and no service, and may be used from any thread.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import time
@@ -23,11 +24,10 @@ from oslo_config import cfg
 from ironic_virt import exceptions, virt
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.errors import ClaimLost, InvalidRequest, RequestTimeout
-from ironic_virt.compute.placing import candidates, only, place
 from ironic_virt.compute.states import VmState
 from ironic_virt.compute.verbs import BY_NAME, CREATE, LONGEST_NAME, check_port
 from ironic_virt.request.spec import RequestSpec
-from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike
+from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike, RecordList
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 
 LARGEST_USER_DATA = 64 * 1024
@@ -127,17 +127,16 @@ class Requests:
                 raise InvalidRequest(f"server {other} has the port {port.id}")
         check_flavor(wanted.flavor)
         spec = RequestSpec.from_flavor(
-            wanted.flavor, instance_uuid=wanted.uuid, image=wanted.image
+            wanted.flavor, instance_uuid=wanted.uuid if most == 1 else None, image=wanted.image
         )
+        source = self._source or self._db.candidates
+        if wanted.requested_node is not None:
+            source = self._only(wanted.requested_node)
         scheduler = self._scheduler or FilterScheduler.from_conf(self._conf)
         self._scheduler = scheduler
-        source = self._source or candidates(self._db)
-        if wanted.requested_node is not None:
-            source = only(self._db, wanted.requested_node)
         if most == 1:
             requests = [self._create_one(scheduler, source, spec, self._identified(wanted))]
         else:
-            spec = dataclasses.replace(spec, instance_uuid=None)
             requests = self._create_several(scheduler, source, spec, wanted, least, most)
         self._wake()
         return requests
@@ -226,17 +225,18 @@ class Requests:
         """So many instances, made when their turn comes: there may be far fewer nodes."""
         for number in range(1, count + 1):
             name = f"{wanted.display_name}-{number}" if wanted.display_name else None
-            yield self._identified(
-                dataclasses.replace(
-                    wanted,
-                    display_name=name,
-                    uuid=wanted.uuid if number == 1 else self._new_uuid(),
-                )
-            )
+            new_uuid = wanted.uuid if number == 1 else self._new_uuid()
+            yield self._identified(dataclasses.replace(wanted, display_name=name, uuid=new_uuid))
 
     def _identified(self, new: records.NewInstance) -> records.NewInstance:
         request_id = new.request_id or f"req-{self._new_uuid()}"
         return dataclasses.replace(new, request_id=request_id)
+
+    def _only(self, node: str) -> CandidateSource:
+        """A node that somebody has chosen, if it is free and its service is up and enabled."""
+        usable = {one.host for one in self._db.services.list() if not one.disabled}
+        hosts = usable.intersection(self._db.services.up())
+        return RecordList([self._db.compute_nodes.get(node)], hosts)
 
     def _create_one(
         self,
@@ -245,14 +245,14 @@ class Requests:
         spec: RequestSpec,
         new: records.NewInstance,
     ) -> Request:
+        """Create an instance on the best node whose claim can be written."""
         try:
-            made = place(
-                *(scheduler, source, spec),
-                lambda node: self._db.instances.create_building(new, node),
-            )
+            for host in scheduler.ranked(spec, source):
+                with contextlib.suppress(ClaimLost):
+                    return _created(self._db.instances.create_building(new, host.record), new)
         except exceptions.NoValidHost as nowhere:
             return self._failed(new, nowhere)
-        return _created(made, new)
+        raise AssertionError("the scheduler says that there is none by an error")
 
     def _create_several(
         self,

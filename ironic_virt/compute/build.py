@@ -12,6 +12,7 @@ become is written down as soon as it is reserved.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 
@@ -23,8 +24,10 @@ from ironic_virt.compute.actions import OUT_OF_REACH, Result, Settled, Task, Try
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import FaultReport, Fence, Instance
 from ironic_virt.compute.errors import ClaimLost, NoSuchInstance, one_line
-from ironic_virt.compute.placing import Placing
 from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.request.spec import RequestSpec
+from ironic_virt.scheduler.candidates import ComputeNodeLike
+from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +35,6 @@ LOG = logging.getLogger(__name__)
 class Build:
     """Builds instances, and decides what comes after a failure.  Thread-safe.
 
-    :param placing: finds another node after a failure.
     :param fence: what has to hold for an outcome of an instance's to be written.
     """
 
@@ -41,14 +43,14 @@ class Build:
         conf: cfg.ConfigOpts,
         driver: virt.ComputeDriver,
         database: Database,
-        placing: Placing,
         fence: Callable[[Instance], Fence],
     ) -> None:
         self._conf = conf
         self._driver = driver
         self._instances = database.instances
         self._faults = database.faults
-        self._placing = placing
+        self._db = database
+        self._scheduler = FilterScheduler.from_conf(conf)
         self._fence = fence
 
     def __call__(self, task: Task) -> Settled | None:
@@ -158,11 +160,7 @@ class Build:
 
     def _reschedule(self, instance: Instance, error: Exception, refused: bool) -> Result:
         try:
-            node = self._placing.move_build(
-                *(instance, FaultReport.of(error), _given_up(instance, error)),
-                refused=refused,
-                fence=self._fence(instance),
-            )
+            node = self._move(instance, FaultReport.of(error), _given_up(instance, error), refused)
         except exceptions.NoValidHost as nowhere:
             return self._fail(
                 instance,
@@ -180,6 +178,37 @@ class Build:
             self._conf.scheduler.max_attempts,
         )
         return Result.RESCHEDULED
+
+    def _move(
+        self, instance: Instance, fault: FaultReport, given_up: str | None, refused: bool
+    ) -> ComputeNodeLike | None:
+        """Give a build another node, or a place in a pool, perhaps of another host.
+
+        The former one is released.
+
+        :param given_up: what is not tried again for this instance.
+        :param refused: the guard has refused the node, and nothing was changed there.
+        :returns: the node; ``None``: the build is not wanted any more.
+        :raises NoValidHost: there is none left to try.
+        """
+        spec = RequestSpec.from_flavor(
+            instance.flavor,
+            instance_uuid=instance.uuid,
+            image=instance.image,
+            exclude_nodes={*instance.tried_nodes, *([given_up] if given_up else [])},
+            num_attempts=instance.attempts + 1,
+        )
+        for host in self._scheduler.ranked(spec, self._db.candidates):
+            with contextlib.suppress(ClaimLost):
+                moved = self._instances.reschedule(
+                    *(instance.uuid, TaskState.SPAWNING, host.record, fault),
+                    attempts=instance.attempts,
+                    tried=given_up,
+                    refused=refused,
+                    fence=self._fence(instance),
+                )
+                return host.record if moved else None
+        raise AssertionError("the scheduler says that there is none by an error")
 
     def _before(self, instance: Instance) -> str:
         """Why the earlier attempts failed, where there was no node for them."""

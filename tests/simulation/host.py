@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import random
 import types
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
@@ -102,31 +102,22 @@ class _VirtAPI(virt.VirtAPI):
         return virt.ConfigDrive(meta_data={"uuid": request.instance.uuid, "admin_pass": SECRET})
 
 
-class _Placing:
-    """Finds another place for a build, as :class:`ironic_virt.compute.placing.Placing`."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def move_build(
-        self,
-        instance: Instance,
-        fault: object,
-        given_up: str | None,
-        *,
-        refused: bool,
-        fence: Fence,
-    ) -> object | None:
-        tried = {*instance.tried_nodes, given_up}
-        chosen = self._world.choose(tried)
-        if chosen is None:
-            raise exceptions.NoValidHost(
-                instance.uuid, "bm", known=len(self._world.offers), free=0
-            )
-        if not self._world.instances.fits(instance.uuid, TaskState.SPAWNING, fence):
-            return None
-        self._world.instances.reschedule(instance, given_up, refused, **self._world.place(chosen))
-        return types.SimpleNamespace(uuid=chosen, host=self._world.offers[chosen].host)
+def _move(
+    world: World,
+    fence: Callable[[Instance], Fence],
+    instance: Instance,
+    fault: object,
+    given_up: str | None,
+    refused: bool,
+) -> object | None:
+    """Find another place for a build; takes the place of what asks the database."""
+    chosen = world.choose({*instance.tried_nodes, given_up})
+    if chosen is None:
+        raise exceptions.NoValidHost(instance.uuid, "bm", known=len(world.offers), free=0)
+    if not world.instances.fits(instance.uuid, TaskState.SPAWNING, fence(instance)):
+        return None
+    world.instances.reschedule(instance, given_up, refused, **world.place(chosen))
+    return types.SimpleNamespace(uuid=chosen, host=world.offers[chosen].host)
 
 
 class HostProcess:
@@ -178,7 +169,8 @@ class HostProcess:
         self.incarnation = self.process.name
         records = types.SimpleNamespace(instances=world.instances, faults=world.faults)
         self._carry_out = CarryingOut(conf, self.driver, records, self.incarnation)  # type: ignore[arg-type]
-        self._carry_out._build._placing = _Placing(world)  # type: ignore[assignment]
+        build = self._carry_out._build
+        build._move = functools.partial(_move, world, build._fence)  # type: ignore[assignment]
         self._power = PowerSync(host, self.driver, records)  # type: ignore[arg-type]
         self._retries = Retries(scheduler.clock)
 

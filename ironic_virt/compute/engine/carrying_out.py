@@ -19,7 +19,6 @@ from ironic_virt.compute.build import Build
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import FaultReport, Fence, Instance
 from ironic_virt.compute.errors import RecordsError, one_line
-from ironic_virt.compute.placing import Placing
 from ironic_virt.compute.states import VmState
 from ironic_virt.compute.verbs import CREATE, Verb
 
@@ -42,7 +41,7 @@ class CarryingOut:
         self._driver = driver
         self._instances = database.instances
         self._incarnation = incarnation
-        self._build = Build(conf, driver, database, Placing(conf, database), self._fence)
+        self._build = Build(conf, driver, database, self._fence)
 
     def __call__(self, verb: Verb, instance: Instance, request_id: str | None) -> Result:
         """Go on with a task wherever it stands.

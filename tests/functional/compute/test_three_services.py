@@ -12,13 +12,9 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from ironic_virt import exceptions
+from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import Database, records
-from ironic_virt.compute.placing import candidates, place
 from ironic_virt.compute.states import TaskState
-from ironic_virt.request.spec import RequestSpec
-from ironic_virt.scheduler.candidates import ComputeNodeLike
-from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 from ironic_virt.testing.fake_ironic import Conductor, Durations, FakeIronic, FakeIronicServer
 from tests import depth
 from tests.clock import StoppableClock
@@ -92,15 +88,8 @@ def create(db: Database, conf: cfg.ConfigOpts) -> str:
     :returns: its uuid.
     """
     new = records.NewInstance(uuid=new_uuid(), flavor=FLAVOR, image=IMAGE)
-    spec = RequestSpec.from_flavor(new.flavor, instance_uuid=new.uuid, image=new.image)
-
-    def claim(node: ComputeNodeLike) -> str:
-        return db.instances.create_building(new, node).uuid
-
-    try:
-        return place(FilterScheduler.from_conf(conf), candidates(db), spec, claim)
-    except exceptions.NoValidHost as nowhere:
-        return db.instances.create_failed(new, records.FaultReport(str(nowhere))).uuid
+    (request,) = Requests(conf, db).create(new)
+    return request.instance.uuid
 
 
 @pytest.mark.long
