@@ -71,7 +71,6 @@ _SHOW_COLUMNS: Cells = {
     "cpu_arch": attrgetter("cpu_arch"),
     "created_at": time_of("created_at"),
     "host": attrgetter("host"),
-    "hypervisor_type": attrgetter("hypervisor_type"),
     "in_use": attrgetter("in_use"),
     "instance_uuid": attrgetter("instance_uuid"),
     "local_gb": attrgetter("local_gb"),

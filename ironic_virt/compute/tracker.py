@@ -197,8 +197,6 @@ class Tracker:
             return None
         return NodeReport(
             uuid=uuid,
-            hypervisor_type=resource.hypervisor_type,
-            hypervisor_version=resource.hypervisor_version,
             vcpus=resource.vcpus,
             memory_mb=resource.memory_mb,
             local_gb=resource.local_gb,

@@ -26,8 +26,6 @@ COLUMNS = models.columns(
     _NODE, records.ComputeNode, **{name: _KIND.c[name] for name in NodeKind._fields}
 )
 REPORTED = (
-    "hypervisor_type",
-    "hypervisor_version",
     "kind",
     "cpu_arch",
     "stats",
@@ -66,8 +64,6 @@ def kind_of(node: records.NodeReport) -> NodeKind:
 def reported(node: records.NodeReport) -> tuple[Any, ...]:
     """What a service reports of a node, as the columns :data:`REPORTED`."""
     return (
-        node.hypervisor_type,
-        node.hypervisor_version,
         _digest(kind_of(node)),
         node.cpu_arch,
         types.encode(dict(node.stats)),

@@ -96,8 +96,6 @@ compute_nodes = _table(
     "compute_nodes",
     _required("uuid", _UUID),
     _required("host", _NAME),
-    _required("hypervisor_type", sa.String(64)),
-    _required("hypervisor_version", sa.Integer),
     _required("kind", _DIGEST),
     sa.Column("cpu_arch", sa.String(64)),
     _required("stats", types.LongText),

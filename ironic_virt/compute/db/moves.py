@@ -178,11 +178,6 @@ class Moves(Part):
         """The move, or the first guard that keeps the node."""
         if move.source is None:
             return move.refused(NO_RECORD, str(errors.ComputeNodeNotFound(move.node)))
-        if record is not None and record.hypervisor_type != records.IRONIC:
-            return move.refused(
-                "type",
-                f"its record is of type {record.hypervisor_type!r}, and only ironic nodes move",
-            )
         if move.source == move.destination:
             return dataclasses.replace(move, already=True)
         if source not in {None, move.source}:
@@ -236,9 +231,7 @@ def _owned(
     connection: sa.Connection, nodes: Sequence[str], lock: bool
 ) -> dict[str, sa.Row[*tuple[Any, ...]]]:
     """The nodes' records by uuid; a node without one is left out."""
-    statement = sa.select(
-        _NODE.c.uuid, _NODE.c.host, _NODE.c.hypervisor_type, _NODE.c.instance_uuid
-    )
+    statement = sa.select(_NODE.c.uuid, _NODE.c.host, _NODE.c.instance_uuid)
     statement = statement.where(_NODE.c.deleted == 0).order_by(_NODE.c.uuid)
     statement = statement.with_for_update() if lock else statement
     return {row.uuid: row for row in rows_in(connection, statement, _NODE.c.uuid, nodes)}

@@ -63,8 +63,6 @@ class NodeReport:
     """
 
     uuid: str
-    hypervisor_type: str = IRONIC
-    hypervisor_version: int = 1
     vcpus: int = 0
     memory_mb: int = 0
     local_gb: int = 0
@@ -85,8 +83,6 @@ class ComputeNode:
 
     uuid: str
     host: str
-    hypervisor_type: str
-    hypervisor_version: int
     vcpus: int
     memory_mb: int
     local_gb: int
@@ -99,6 +95,11 @@ class ComputeNode:
     instance_uuid: str | None
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
+
+    @property
+    def hypervisor_type(self) -> str:
+        """What schedulers know it as."""
+        return IRONIC
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

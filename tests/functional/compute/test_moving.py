@@ -198,13 +198,6 @@ def test_a_node_without_a_record_is_told(move: Move) -> None:
     assert STRANGER in str(report.reason)
 
 
-def test_a_record_of_another_type_stays(move: Move) -> None:
-    node = move.node()
-    move.db.compute_nodes.save("old", [stage.report(uuid=node, hypervisor_type="QEMU")])
-    move.stop_old()
-    assert "QEMU" in refused(move, node, "type")
-
-
 def test_a_service_that_is_up_keeps_its_nodes(move: Move) -> None:
     node = move.node()
     assert "'old' is up" in refused(move, node, "source")
