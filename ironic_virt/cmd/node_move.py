@@ -16,7 +16,8 @@ from ironic_virt.cmd.commands import argument
 from ironic_virt.cmd.instance_driver import ironic
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.moving import Mover, Report
+    from ironic_virt.compute.db import moves
+    from ironic_virt.compute.moving import Mover
 
 _COLUMNS: output.Cells = {
     "Node": attrgetter("node"),
@@ -125,8 +126,8 @@ class Move(output.Lister):
         self._sum_up(reports)
         return output.table(_COLUMNS, reports)
 
-    def _move_all(self, mover: Mover, nodes: Sequence[str]) -> list[Report]:
-        reports: list[Report] = []
+    def _move_all(self, mover: Mover, nodes: Sequence[str]) -> list[moves.Move]:
+        reports: list[moves.Move] = []
         try:
             for batch in mover.move(nodes):
                 reports += batch
@@ -144,7 +145,7 @@ class Move(output.Lister):
             raise
         return reports
 
-    def _sum_up(self, reports: Sequence[Report]) -> None:
+    def _sum_up(self, reports: Sequence[moves.Move]) -> None:
         """One line for people."""
         if self.app.options.verbose_level == 0 or not reports:
             return

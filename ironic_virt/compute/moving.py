@@ -13,7 +13,7 @@ Ironic is only read.
 from __future__ import annotations
 
 import dataclasses
-import enum
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 from ironic_virt import exceptions
@@ -22,7 +22,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.moves import NO_RECORD, Move
+from ironic_virt.compute.db.moves import Move, Outcome
 from ironic_virt.compute.db.transactions import chunks
 from ironic_virt.sharding.selector import TargetSet, same_shard
 
@@ -33,49 +33,6 @@ _FEW = 20
 """So many nodes are asked for one by one; more by one list of all."""
 
 _FIELDS = ("uuid", "instance_uuid", "conductor_group", "shard")
-
-
-class Outcome(enum.StrEnum):
-    """What became of a node."""
-
-    MOVED = "moved"
-    WOULD_MOVE = "would move"
-    ALREADY_THERE = "already there"
-    NO_RECORD = "no record"
-    REFUSED = "refused"
-    FAILED = "failed"
-
-
-GOOD = frozenset({Outcome.MOVED, Outcome.WOULD_MOVE, Outcome.ALREADY_THERE})
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Report:
-    """What became of a node, and why.
-
-    :param source: the service that had it; ``None`` if that isn't known.
-    :param instance: the uuid of the instance that goes with it.
-    :param guard: the guard that refused, by its short name.
-    :param reason: why it was not moved.
-    """
-
-    node: str
-    outcome: Outcome
-    destination: str
-    source: str | None = None
-    instance: str | None = None
-    guard: str | None = None
-    reason: str | None = None
-
-    @property
-    def is_good(self) -> bool:
-        """Whether the node is, or would be, the destination's."""
-        return self.outcome in GOOD
-
-    @property
-    def needs_no_move(self) -> bool:
-        """Whether no service has it, so that whoever serves it just takes it."""
-        return self.outcome is Outcome.NO_RECORD
 
 
 class Mover:
@@ -141,12 +98,12 @@ class Mover:
         self._database.services.get(host)
         return self._database.moves.nodes_of(host)
 
-    def move(self, nodes: Sequence[str]) -> Iterator[Sequence[Report]]:
-        """Move nodes, batch by batch, or say why not; errors of a node are in its report.
+    def move(self, nodes: Sequence[str]) -> Iterator[Sequence[Move]]:
+        """Move nodes, batch by batch, or say why not; errors of a node are in its row.
 
         Only what concerns every node is raised.
 
-        :returns: the reports of each batch, in the order of the nodes.
+        :returns: what became of each batch, in the order of the nodes.
         :raises DatabaseUnreachable: the database; whether this batch moved is not
             known, and another run will tell.
         :raises IronicError: Ironic could not be asked; this batch was not moved.
@@ -158,29 +115,20 @@ class Mover:
         for batch in chunks(nodes, BATCH):
             yield self._batch(batch, listed)
 
-    def _batch(self, nodes: Sequence[str], listed: Mapping[str, Node] | None) -> Sequence[Report]:
-        moves = self._database.moves
-        reports: dict[str, Report] = {}
-        wanted = []
-        target = None
-        for plan in moves.check(nodes, self._destination, force=self._force):
-            if plan.guard is None and not plan.already and self._client is not None:
-                target = target or self._target()
-                try:
-                    plan = self._compared(plan, target, self._in_ironic(plan.node, listed))
-                except exceptions.IronicUnreachable:
-                    raise
-                except exceptions.IronicVirtError as exc:
-                    reports[plan.node] = _report(plan, Outcome.FAILED, str(exc))
-                    continue
-            if plan.guard is None and not plan.already and not self._dry_run:
-                wanted.append(plan.node)
-            else:
-                reports[plan.node] = _report(plan, Outcome.WOULD_MOVE)
-        if wanted:
-            for done in moves.move(wanted, self._destination, force=self._force):
-                reports[done.node] = _report(done, Outcome.MOVED)
-        return [reports[node] for node in nodes]
+    def _batch(self, nodes: Sequence[str], listed: Mapping[str, Node] | None) -> Sequence[Move]:
+        decide = functools.partial(
+            self._database.moves.move, destination=self._destination, force=self._force
+        )
+        found = {one.node: one for one in decide(nodes, dry_run=True)}
+        movable = [one for one in found.values() if one.outcome is Outcome.WOULD_MOVE]
+        if self._client is not None and movable:
+            target = self._target()
+            movable = [self._compared(one, target, listed) for one in movable]
+            found |= {one.node: one for one in movable}
+        wanted = [one.node for one in movable if one.outcome is Outcome.WOULD_MOVE]
+        if wanted and not self._dry_run:
+            found |= {one.node: one for one in decide(wanted)}
+        return [found[node] for node in nodes]
 
     def _target(self) -> TargetSet:
         """Which nodes the destination serves."""
@@ -197,8 +145,14 @@ class Mover:
         except exceptions.NodeNotFound:
             return None
 
-    def _compared(self, move: Move, target: TargetSet, node: Node | None) -> Move:
+    def _compared(self, move: Move, target: TargetSet, listed: Mapping[str, Node] | None) -> Move:
         """The move, refused if Ironic has it otherwise than the records or the destination."""
+        try:
+            node = self._in_ironic(move.node, listed)
+        except exceptions.IronicUnreachable:
+            raise
+        except exceptions.IronicVirtError as exc:
+            return dataclasses.replace(move, outcome=Outcome.FAILED, reason=str(exc))
         if node is None:
             return move.refused("ironic-node", "Ironic has no such node; check the uuid")
         if why := target.why_outside(node):
@@ -209,25 +163,6 @@ class Mover:
         if why := _disagreement(move, node):
             return move.refused("ironic-server", why)
         return move
-
-
-def _report(move: Move, outcome: Outcome, reason: str | None = None) -> Report:
-    """The report's row of a move; ``outcome`` if it is allowed."""
-    if move.guard == NO_RECORD:
-        outcome = Outcome.NO_RECORD
-    elif move.guard is not None:
-        outcome = Outcome.REFUSED
-    elif move.already:
-        outcome = Outcome.ALREADY_THERE
-    return Report(
-        move.node,
-        outcome,
-        move.destination,
-        source=move.source,
-        instance=move.instance,
-        guard=None if move.guard == NO_RECORD else move.guard,
-        reason=reason or move.reason,
-    )
 
 
 def _disagreement(move: Move, node: Node) -> str | None:

@@ -13,6 +13,7 @@ instance is moved, and leaves the pool that it had a place in.
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,35 +26,54 @@ from ironic_virt.compute.db.transactions import SIZE, Part, chunks, rows_in
 from ironic_virt.compute.states import VmState
 
 MOVE = "move"
-NO_RECORD = "record"
 _NODE = models.compute_nodes
 _INSTANCE = models.instances
 
 
+class Outcome(enum.StrEnum):
+    """What became of a node."""
+
+    MOVED = "moved"
+    WOULD_MOVE = "would move"
+    ALREADY_THERE = "already there"
+    NO_RECORD = "no record"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """What a move did with a node, or would do.
+    """What became of a node that was to be moved, and why.
 
-    :param source: the service that has it; ``None``: there is no record of it.
+    :param source: the service that had it; ``None``: there is no record of it.
     :param instance: the uuid of the instance that goes with it.
+    :param guard: the short name of the guard that keeps the node.
+    :param reason: why it was not moved, a sentence without its full stop.
     :param settled: the instance is neither on its way to the node nor off it.
-    :param already: the node was the destination's before; nothing was changed.
-    :param guard: the short name of the guard that keeps the node; ``None``: none does.
-    :param reason: why, a sentence without its full stop.
     """
 
     node: str
-    source: str | None
+    outcome: Outcome
     destination: str
+    source: str | None = None
     instance: str | None = None
-    settled: bool = True
-    already: bool = False
     guard: str | None = None
     reason: str | None = None
+    settled: bool = dataclasses.field(default=False, compare=False)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the node is, or would be, the destination's."""
+        return self.outcome in {Outcome.MOVED, Outcome.WOULD_MOVE, Outcome.ALREADY_THERE}
+
+    @property
+    def needs_no_move(self) -> bool:
+        """Whether no service has it, so that whoever serves it just takes it."""
+        return self.outcome is Outcome.NO_RECORD
 
     def refused(self, guard: str, reason: str) -> Move:
         """The same, kept by a guard."""
-        return dataclasses.replace(self, guard=guard, reason=reason)
+        return dataclasses.replace(self, outcome=Outcome.REFUSED, guard=guard, reason=reason)
 
 
 class Moves(Part):
@@ -68,59 +88,45 @@ class Moves(Part):
         statement: sa.CompoundSelect[Any] = sa.union(nodes, carriers)
         return sorted(uuid for (uuid,) in self._rows(statement))
 
-    def check(
-        self,
-        nodes: Sequence[str],
-        destination: str,
-        *,
-        source: str | None = None,
-        force: bool = False,
-    ) -> Sequence[Move]:
-        """What :meth:`move` would do; the same guards, and nothing changes."""
-        return self._transactions.read(
-            lambda connection: self._guarded(connection, nodes, destination, source, force, False)
-        )
-
     def move(
         self,
         nodes: Sequence[str],
         destination: str,
         *,
-        source: str | None = None,
         force: bool = False,
+        dry_run: bool = False,
     ) -> Sequence[Move]:
         """Give nodes, and the instances that they have, to another service.
 
         :param nodes: uuids; a few hundred at most, since their records are locked.
-        :param source: the service that is thought to own them; ``None``: whichever does.
         :param force: also when the source, forced down, has reported just now.
+        :param dry_run: check the same guards, and change nothing.
         :returns: one for each node, in their order.
         """
 
         def work(connection: sa.Connection) -> Sequence[Move]:
-            found = self._guarded(connection, nodes, destination, source, force, True)
-            moving = [one for one in found if one.guard is None and not one.already]
-            if moving:
-                self._carry_out(connection, moving, destination)
-            return found
+            found = self._guarded(connection, nodes, destination, force, lock=not dry_run)
+            moving = [one for one in found if one.outcome is Outcome.WOULD_MOVE]
+            if dry_run or not moving:
+                return found
+            self._carry_out(connection, moving, destination)
+            done = {one.node: dataclasses.replace(one, outcome=Outcome.MOVED) for one in moving}
+            return [done.get(one.node, one) for one in found]
 
-        return self._transactions.write(work)
+        return self._transactions.read(work) if dry_run else self._transactions.write(work)
 
     def _carry_out(
         self, connection: sa.Connection, moving: Sequence[Move], destination: str
     ) -> None:
         now = self._transactions.now()
         moved = {"host": destination, "updated_at": now}
-        by_source: dict[str | None, list[str]] = defaultdict(list)
-        for one in moving:
-            by_source[one.source].append(one.node)
-        for source, nodes in sorted(by_source.items(), key=str):
-            for some in chunks(nodes):
-                connection.execute(
-                    sa.update(_NODE)
-                    .where(_NODE.c.deleted == 0, _NODE.c.uuid.in_(some), _NODE.c.host == source)
-                    .values(moved)
-                )
+        sources = sorted({str(one.source) for one in moving})
+        for some in chunks([one.node for one in moving]):
+            connection.execute(
+                sa.update(_NODE)
+                .where(_NODE.c.deleted == 0, _NODE.c.uuid.in_(some), _NODE.c.host.in_(sources))
+                .values(moved)
+            )
         node_of = {one.instance: one.node for one in moving if one.instance is not None}
         for some in chunks(list(node_of), SIZE // 3):
             # Where the node has a record, too, from before or after it had pools.
@@ -148,58 +154,40 @@ class Moves(Part):
         connection: sa.Connection,
         nodes: Sequence[str],
         destination: str,
-        source: str | None,
         force: bool,
         lock: bool,
     ) -> Sequence[Move]:
+        """What a move would do with each node."""
         owned = _owned(connection, nodes, lock)
         carried = _carried(connection, nodes, lock)
         hosts = {row.host for row in owned.values()}
         hosts |= {row.host for rows in carried.values() for row in rows if row.host is not None}
         # In one order, so that two moves in opposite directions wait for each other.
         found = {host: _service(connection, host, lock) for host in sorted({*hosts, destination})}
-        return [
-            self._decide(
-                _move(node, destination, owned.get(node), carried.get(node, ())),
-                *(owned.get(node), carried.get(node, ()), source, found, force),
-            )
-            for node in nodes
-        ]
+        moves = []
+        for node in nodes:
+            move = _move(node, destination, owned.get(node), carried.get(node, ()))
+            if move.outcome is Outcome.WOULD_MOVE:
+                why = self._why_kept(move, found, force)
+                why = why or _why_instances_keep(owned.get(node), carried.get(node, ()))
+                move = move.refused(*why) if why else move
+            moves.append(move)
+        return moves
 
-    def _decide(
-        self,
-        move: Move,
-        record: sa.Row[*tuple[Any, ...]] | None,
-        carried: Sequence[sa.Row[*tuple[Any, ...]]],
-        source: str | None,
-        found: Mapping[str, records.ComputeService | None],
-        force: bool,
-    ) -> Move:
-        """The move, or the first guard that keeps the node."""
-        if move.source is None:
-            return move.refused(NO_RECORD, str(errors.ComputeNodeNotFound(move.node)))
-        if move.source == move.destination:
-            return dataclasses.replace(move, already=True)
-        if source not in {None, move.source}:
-            return move.refused(
-                "owner", f"it belongs to compute service {move.source!r}, not to {source!r}"
-            )
-        for host in (move.source, move.destination):
-            if found[host] is None:
-                return move.refused("service", f"there is no compute service {host!r}")
-        owner, taker = found[move.source], found[move.destination]
-        assert owner is not None
-        assert taker is not None
+    def _why_kept(
+        self, move: Move, found: Mapping[str, records.ComputeService | None], force: bool
+    ) -> tuple[str, str] | None:
+        """The first guard by which the services keep a node, and what it says."""
+        owner, taker = found[str(move.source)], found[move.destination]
+        if owner is None or taker is None:
+            missing = move.source if owner is None else move.destination
+            return "service", f"there is no compute service {missing!r}"
         if why := self._why_source_keeps(owner, force):
-            return move.refused("source", why)
+            return "source", why
         if not self._is_up(taker):
             state = "forced down" if taker.forced_down else "down"
-            return move.refused(
-                "destination", f"compute service {taker.host!r} is {state}; it must be up"
-            )
-        if why := _why_instances_keep(record, carried):
-            return move.refused("server", why)
-        return move
+            return "destination", f"compute service {taker.host!r} is {state}; it must be up"
+        return None
 
     def _is_up(self, service: records.ComputeService) -> bool:
         return service.is_up(self._transactions.now(), self._transactions.down_time)
@@ -269,12 +257,16 @@ def _move(
     """A move that no guard has looked at."""
     # Where Ironic picks the nodes, one without a record belongs to its instance's service.
     owner = record.host if record is not None else next((row.host for row in carried), None)
+    if owner is None:
+        missing = str(errors.ComputeNodeNotFound(node))
+        return Move(node, Outcome.NO_RECORD, destination, reason=missing)
     instance = carried[0] if carried else None
     return Move(
         node,
-        owner,
+        Outcome.ALREADY_THERE if owner == destination else Outcome.WOULD_MOVE,
         destination,
-        instance.uuid if instance else record.instance_uuid if record else None,
+        source=owner,
+        instance=instance.uuid if instance else record.instance_uuid if record else None,
         settled=instance is not None
         and instance.task_state is None
         and instance.vm_state != VmState.ERROR,
@@ -284,20 +276,22 @@ def _move(
 def _why_instances_keep(
     record: sa.Row[*tuple[Any, ...]] | None,
     carried: Sequence[sa.Row[*tuple[Any, ...]]],
-) -> str | None:
-    """Why a node stays because of the instances on it."""
+) -> tuple[str, str] | None:
+    """The guard by which a node stays because of the instances on it, and what it says."""
     if len(carried) > 1:
         listed = ", ".join(row.uuid for row in carried)
-        return f"{len(carried)} servers are on it ({listed}); there may be one at most"
+        return "server", f"{len(carried)} servers are on it ({listed}); there may be one at most"
     if record is None:
         return None
     for row in carried:
         if row.host != record.host:
             return (
+                "server",
                 f"its server {row.uuid} belongs to compute service {row.host!r}, "
-                f"not to {record.host!r}"
+                f"not to {record.host!r}",
             )
     on_it = carried[0].uuid if carried else None
     if record.instance_uuid not in {None, on_it}:
-        return f"it is claimed for server {record.instance_uuid}, which has no record on it"
+        claimed = f"it is claimed for server {record.instance_uuid}, which has no record on it"
+        return "server", claimed
     return None

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.db.moves import Outcome
 from tests.functional.compute.stage import (
     Clock,
     claim,
@@ -30,13 +31,13 @@ def node(db: Database, clock: Clock) -> records.ComputeNode:
     return node
 
 
-def refused(db: Database, node: str, source: str | None = "one", to: str = "two") -> str:
+def refused(db: Database, node: str) -> str:
     """The guard that keeps the node where it is; the dry run says the same."""
     before = (db.compute_nodes.list(), db.instances.list(), db.services.list())
-    (wet,) = db.moves.move([node], to, source=source)
-    (dry,) = db.moves.check([node], to, source=source)
+    (wet,) = db.moves.move([node], "two")
+    (dry,) = db.moves.move([node], "two", dry_run=True)
     assert dry == wet
-    assert (wet.source, wet.reason is not None) == ("one", True)
+    assert (wet.outcome, wet.source, wet.reason is not None) == (Outcome.REFUSED, "one", True)
     assert (db.compute_nodes.list(), db.instances.list(), db.services.list()) == before
     return str(wet.guard)
 
@@ -45,11 +46,12 @@ def test_a_node_moves_with_its_instance_and_its_claim(
     db: Database, node: records.ComputeNode
 ) -> None:
     (instance,) = db.instances.list()
-    (dry,) = db.moves.check([node.uuid], "two", source="one")
+    (dry,) = db.moves.move([node.uuid], "two", dry_run=True)
     assert db.compute_nodes.get(node.uuid).host == "one"
-    (done,) = db.moves.move([node.uuid], "two", source="one")
-    assert done == dry
-    assert (done.instance, done.already) == (instance.uuid, False)
+    (done,) = db.moves.move([node.uuid], "two")
+    assert (dry.outcome, done.outcome) == (Outcome.WOULD_MOVE, Outcome.MOVED)
+    assert (done.instance, done.source) == (instance.uuid, "one")
+    assert db.moves.move([node.uuid], "two")[0].outcome is Outcome.ALREADY_THERE
     moved = db.compute_nodes.get(node.uuid)
     assert (moved.host, moved.instance_uuid) == ("two", instance.uuid)
     assert [each.uuid for each in db.instances.wanted("two")] == [instance.uuid]
@@ -66,7 +68,7 @@ def test_a_source_that_reports_though_it_is_forced_down_keeps_its_nodes_without_
     register(db, "one")
     assert refused(db, node.uuid) == "source"
     (forced,) = db.moves.move([node.uuid], "two", force=True)
-    assert forced.guard is None
+    assert forced.outcome is Outcome.MOVED
     assert db.compute_nodes.get(node.uuid).host == "two"
 
 
@@ -90,10 +92,9 @@ def test_many_nodes_move_by_few_statements(db: Database, node: records.ComputeNo
     assert db.moves.nodes_of("one") == []
 
 
-def test_the_node_must_be_the_source_s(db: Database, node: records.ComputeNode) -> None:
-    assert refused(db, node.uuid, source="three") == "owner"
+def test_a_node_without_a_record_is_told(db: Database) -> None:
     (unknown,) = db.moves.move([new_uuid()], "two")
-    assert (unknown.guard, unknown.source) == ("record", None)
+    assert (unknown.outcome, unknown.source) == (Outcome.NO_RECORD, None)
 
 
 def test_a_claim_without_an_instance_is_not_taken(db: Database, node: records.ComputeNode) -> None:

@@ -12,6 +12,7 @@ from oslo_config import cfg
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.db.moves import Outcome
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.scheduler.candidates import CandidateQuery
 from tests.functional.compute.races import race
@@ -256,8 +257,8 @@ def test_an_instance_that_is_moved_leaves_its_pool(
     clock.advance(3600)
     register(db, "two")
     assert db.moves.nodes_of(HOST) == [node]
-    for already in (False, True):
-        assert db.moves.move([node], "two")[0].already is already
+    for outcome in (Outcome.MOVED, Outcome.ALREADY_THERE):
+        assert db.moves.move([node], "two")[0].outcome is outcome
     moved = db.instances.get(made.uuid)
     assert (moved.host, moved.node, moved.pool) == ("two", node, None)
     assert counts(db) == (3, 0, 0)

@@ -20,8 +20,9 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import KeystoneChannel
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.compute import errors, moving
-from ironic_virt.compute.db import Database, records
-from ironic_virt.compute.moving import Mover, Outcome, Report
+from ironic_virt.compute.db import Database, moves, records
+from ironic_virt.compute.db.moves import Outcome
+from ironic_virt.compute.moving import Mover
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.crashing import Crash, CrashingChannel
@@ -88,7 +89,7 @@ class Move:
     def mover(self, destination: str = "new", *, dry_run: bool = False) -> Mover:
         return Mover(self.db, self.client, destination, dry_run=dry_run)
 
-    def move(self, node: str, **options: bool) -> Report:
+    def move(self, node: str, **options: bool) -> moves.Move:
         ((report,),) = self.mover(**options).move([node])
         return report
 
@@ -129,7 +130,7 @@ def refused(move: Move, node: str, guard: str) -> str:
 def test_a_free_node_moves(move: Move) -> None:
     node = move.node()
     move.stop_old()
-    assert move.move(node) == Report(node, Outcome.MOVED, "new", source="old")
+    assert move.move(node) == moves.Move(node, Outcome.MOVED, "new", source="old")
     assert move.owners(node) == ("new", None)
 
 
@@ -164,7 +165,7 @@ def test_what_is_wanted_of_an_instance_goes_with_it(move: Move) -> None:
 def test_a_node_that_is_there_already_is_left_as_it_is(move: Move) -> None:
     node = move.node("new")
     instance = move.instance(node)
-    assert move.move(node) == Report(
+    assert move.move(node) == moves.Move(
         node, Outcome.ALREADY_THERE, "new", source="new", instance=instance
     )
     assert [action.action for action in move.db.actions.list(instance)] == ["create"]
@@ -175,7 +176,7 @@ def test_a_dry_run_checks_everything_and_changes_nothing(move: Move) -> None:
     instance = move.instance(node)
     move.stop_old()
     report = move.move(node, dry_run=True)
-    assert report == Report(node, Outcome.WOULD_MOVE, "new", source="old", instance=instance)
+    assert report == moves.Move(node, Outcome.WOULD_MOVE, "new", source="old", instance=instance)
     assert move.owners(node) == ("old", "old")
     assert move.move(node).outcome is Outcome.MOVED
 

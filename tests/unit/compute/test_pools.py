@@ -14,6 +14,7 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import records
+from ironic_virt.compute.db.moves import Outcome
 from ironic_virt.compute.errors import ClaimLost
 from ironic_virt.compute.states import TaskState
 from ironic_virt.driver.pools import names
@@ -459,9 +460,9 @@ def test_an_instance_of_a_service_that_is_down_moves_to_another(
     (kept,) = source.db.moves.move([node], "b")
     assert "compute service 'a' is up" in str(kept.reason)
     source.db.services.update("a", forced_down=True)
-    assert source.db.moves.check([node], "b", force=True)[0].instance == uuid
+    assert source.db.moves.move([node], "b", force=True, dry_run=True)[0].instance == uuid
     assert source.db.moves.move([node], "b", force=True)[0].instance == uuid
-    assert source.db.moves.move([node], "b")[0].already
+    assert source.db.moves.move([node], "b")[0].outcome is Outcome.ALREADY_THERE
     moved = destination.instance(uuid)
     assert (moved.host, moved.node, moved.pool) == ("b", node, None)
     assert counts(source, "gold~a") == (3, 0, 0)
@@ -474,7 +475,7 @@ def test_an_instance_of_a_service_that_is_down_moves_to_another(
     assert destination.instance(uuid).is_deleted
     assert fake.allocations() == []
     assert destination.pool("gold~b").free == 3
-    assert destination.db.moves.check([node], "a")[0].guard == "record"
+    assert destination.db.moves.move([node], "a")[0].outcome is Outcome.NO_RECORD
 
 
 def test_a_service_is_deleted_with_its_pools_but_not_with_its_instances(
