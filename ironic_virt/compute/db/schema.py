@@ -3,18 +3,16 @@
 """Which revision the tables have, and how they get to the one that this version needs.
 
 Several processes may upgrade at once: one does it, the others wait and find it
-done.  A server's own lock sees to that; an SQLite file gets one beside it.  Only who
-upgrades imports alembic, which would be a fifth of what a start takes, and that lock.
+done.  The database's own lock sees to that.  Only who upgrades imports alembic, which
+would be a fifth of what a start takes.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import pathlib
-import stat
-from collections.abc import Iterator
+import time
 
 import sqlalchemy as sa
 
@@ -32,6 +30,7 @@ _LOCK_NAME = "ironic_virt_schema"
 _LOCK_NUMBER = 0x69726F6E
 # Less than what a statement is given.
 _LOCK_SECONDS = 240
+_PAUSE_SECONDS = 0.05
 
 
 @functools.cache
@@ -92,46 +91,11 @@ def sync(transactions: Transactions) -> tuple[str | None, str]:
     found = version(transactions)
     if found == head():
         return found, found
-    with _alone(transactions):
-        if transactions.is_sqlite:
-            _write_ahead(transactions)
-        before = transactions.write(_upgrade)
+    if transactions.is_sqlite:
+        _write_ahead(transactions)
+    before = transactions.write(_upgrade)
     LOG.info("The schema of %s: from %s to %s", transactions.url, before or "nothing", head())
     return before, head()
-
-
-@contextlib.contextmanager
-def _alone(transactions: Transactions) -> Iterator[None]:
-    """Keep others of this host away while an SQLite file is made or upgraded.
-
-    SQLite's own lock is not enough: the write-ahead log can't be switched on under it, and
-    who comes at that moment is refused instead of waiting.
-    """
-    name = transactions.engine.url.database or ""
-    directory = pathlib.Path(name).absolute().parent
-    if (
-        not transactions.is_sqlite
-        or name.startswith("file:")
-        # Where anybody may write, anybody could keep us waiting.
-        or (directory.exists() and directory.stat().st_mode & stat.S_IWOTH)
-    ):
-        yield
-        return
-    from oslo_concurrency import lockutils
-
-    lock = lockutils.external_lock(f"{pathlib.Path(name).name}.lock", lock_path=str(directory))
-    with lockutils.internal_lock(str(lock.path)):
-        try:
-            taken = lock.acquire(timeout=_LOCK_SECONDS)
-        # The latter where the file system has no locks.
-        except (OSError, RuntimeError) as exc:
-            raise errors.DatabaseFailed(transactions.url, f"it can't be locked: {exc}") from exc
-        if not taken:
-            raise _unending(transactions.url)
-        try:
-            yield
-        finally:
-            lock.release()
 
 
 def _upgrade(connection: sa.Connection) -> str | None:
@@ -158,14 +122,26 @@ def _migrate(connection: sa.Connection) -> None:
 
 
 def _write_ahead(transactions: Transactions) -> None:
-    # Stays with the file, and can't be changed within a transaction.
-    with transactions.engine.connect() as connection:
-        connection.exec_driver_sql("COMMIT")
-        connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+    """Switch the write-ahead log of an SQLite file on; it stays with the file.
+
+    That can't be done within a transaction, and of two processes that do it at once SQLite
+    refuses one instead of letting it wait.
+    """
+    until = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            with transactions.engine.connect() as connection:
+                connection.exec_driver_sql("COMMIT")
+                connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+            return
+        except sa.exc.OperationalError as exc:
+            if time.monotonic() > until:
+                raise errors.DatabaseFailed(transactions.url, str(exc.orig)) from exc
+        time.sleep(_PAUSE_SECONDS)
 
 
 def _lock(connection: sa.Connection) -> None:
-    # An SQLite file has its lock already.
+    # An SQLite file is locked by the transaction.
     if connection.dialect.name == engines.MYSQL:
         if not connection.scalar(sa.select(sa.func.get_lock(_LOCK_NAME, _LOCK_SECONDS))):
             raise _unending(engines.shown(connection.engine.url))

@@ -529,8 +529,8 @@ def test_a_command_that_asks_ironic_nothing_loads_nothing_for_it(tmp_path: Path)
         "heavy.add('ironic_virt.cmd.server_create')\n"
         "print('heavy:', sorted(heavy & set(sys.modules)))"
     )
-    # The first one makes the database, and needs a lock for that.
-    for heavy in ("['oslo_concurrency']", "[]"):
+    # The first one makes the database.
+    for _ in range(2):
         result = subprocess.run(
             [sys.executable, "-c", code],
             capture_output=True,
@@ -538,7 +538,7 @@ def test_a_command_that_asks_ironic_nothing_loads_nothing_for_it(tmp_path: Path)
             check=True,
             env={**os.environ, "IRONIC_VIRT_CONFIG_FILE": str(config)},
         )
-        assert result.stdout.endswith(f"heavy: {heavy}\n")
+        assert result.stdout.endswith("heavy: []\n")
 
 
 @pytest.mark.parametrize("missing", ["sqlalchemy", "oslo_db", "alembic"])

@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
-import subprocess
-import sys
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -118,7 +116,7 @@ def test_tables_that_somebody_else_does_not_finish_are_not_waited_for_for_ever(
     empty: Database, database_conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if empty._transactions.is_sqlite:
-        pytest.skip("The lock of an SQLite file has a test of its own")
+        pytest.skip("An SQLite file has tests of its own")
     monkeypatch.setattr(schema, "_LOCK_SECONDS", 1)
     other = Database(database_conf)
     with other._transactions.engine.begin() as connection:
@@ -129,27 +127,6 @@ def test_tables_that_somebody_else_does_not_finish_are_not_waited_for_for_ever(
     assert empty.sync() == (None, empty.needed_version)
     other.close()
     empty.close()
-
-
-@contextlib.contextmanager
-def another_at_work(file: pathlib.Path) -> Iterator[None]:
-    """Another process that makes the tables of this file, and does not get on."""
-    code = (
-        "import sys\nfrom oslo_concurrency import lockutils\n"
-        "with lockutils.external_lock(sys.argv[1], lock_path=sys.argv[2]):\n"
-        "    print(flush=True)\n    sys.stdin.read()"
-    )
-    other = subprocess.Popen(
-        [sys.executable, "-c", code, f"{file.name}.lock", str(file.parent)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert other.stdout is not None
-        assert other.stdout.read(1)
-        yield
-    finally:
-        other.communicate()
 
 
 @pytest.fixture
@@ -170,35 +147,36 @@ def in_file(file: pathlib.Path) -> Iterator[Database]:
     db.close()
 
 
-def test_a_file_is_made_by_one_process_of_a_host_at_a_time(
-    in_file: Database, file: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def reader(file: pathlib.Path) -> Iterator[sqlite3.Connection]:
+    """Another process that reads the file, which SQLite can't switch to its log meanwhile."""
+    connection = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
+    connection.execute("CREATE TABLE other (id INTEGER)")
+    connection.execute("BEGIN")
+    connection.execute("SELECT * FROM other").fetchall()
+    yield connection
+    connection.close()
+
+
+def test_a_file_that_another_process_has_is_waited_for(
+    in_file: Database, reader: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema, "_LOCK_SECONDS", 0.2)
-    with another_at_work(file):
-        with pytest.raises(errors.DatabaseFailed, match="does not come to an end"):
-            in_file.sync()
-        assert in_file.version() is None
+    monkeypatch.setattr(engine, "_BUSY_MILLISECONDS", 10)
+    timer = threading.Timer(0.3, lambda: reader.execute("COMMIT"))
+    timer.start()
     assert in_file.sync() == (None, in_file.needed_version)
+    timer.join(SECONDS)
 
 
-def test_tables_that_are_there_wait_for_nobody(in_file: Database, file: pathlib.Path) -> None:
-    in_file.sync()
-    with another_at_work(file):
-        in_file.open()
-
-
-def test_no_lock_is_left_where_anybody_may_write(in_file: Database, file: pathlib.Path) -> None:
-    file.parent.chmod(0o1777)
-    in_file.sync()
-    assert not [path for path in file.parent.iterdir() if path.suffix == ".lock"]
-
-
-def test_a_lock_that_can_t_be_had_is_an_error_that_says_so(
-    in_file: Database, file: pathlib.Path
+def test_a_file_that_another_process_keeps_is_an_error_that_says_so(
+    in_file: Database, reader: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file.with_name(f"{file.name}.lock").mkdir()
-    with pytest.raises(errors.DatabaseFailed, match="can't be locked"):
+    monkeypatch.setattr(engine, "_BUSY_MILLISECONDS", 10)
+    monkeypatch.setattr(schema, "_LOCK_SECONDS", 0.2)
+    with pytest.raises(errors.DatabaseFailed, match="locked"):
         in_file.sync()
+    reader.execute("COMMIT")
+    assert in_file.sync() == (None, in_file.needed_version)
 
 
 def test_who_gets_the_lock_next_sees_that_the_tables_are_there(
