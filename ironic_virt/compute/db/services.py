@@ -51,12 +51,7 @@ class Services(Part):
 
         def work(connection: sa.Connection) -> records.ComputeService:
             now = self._transactions.now()
-            taken = connection.execute(
-                sa.update(models.services)
-                .where(_LIVE, models.services.c.host == host)
-                .values(**values, last_seen_at=now, updated_at=now)
-            )
-            if not taken.rowcount:
+            if not _set(connection, host, **values, last_seen_at=now, updated_at=now):
                 connection.execute(
                     sa.insert(models.services).values(
                         **values,
@@ -90,37 +85,23 @@ class Services(Part):
             # Every reader judges by this clock whether a service is up.
             self._transactions.read_clock(connection)
             now = self._transactions.now()
-            reported = connection.execute(
-                sa.update(models.services)
-                .where(
-                    _LIVE,
-                    models.services.c.host == host,
-                    models.services.c.incarnation == incarnation,
-                )
-                .values(
-                    conductor_group=conductor_group,
-                    shard_key=shard_key,
-                    report_count=models.services.c.report_count + 1,
-                    last_seen_at=now,
-                )
+            reported = _set(
+                *(connection, host, models.services.c.incarnation == incarnation),
+                conductor_group=conductor_group,
+                shard_key=shard_key,
+                report_count=models.services.c.report_count + 1,
+                last_seen_at=now,
             )
-            if not reported.rowcount:
+            if not reported:
                 raise errors.ServiceSuperseded(host)
 
         self._transactions.write(work)
 
     def leave(self, host: str, incarnation: str) -> None:
         """Say that this process has ended, so that the service is down at once."""
+        mine = models.services.c.incarnation == incarnation
         self._transactions.write(
-            lambda connection: connection.execute(
-                sa.update(models.services)
-                .where(
-                    _LIVE,
-                    models.services.c.host == host,
-                    models.services.c.incarnation == incarnation,
-                )
-                .values(last_seen_at=None)
-            )
+            lambda connection: _set(connection, host, mine, last_seen_at=None)
         )
 
     def list(self) -> Sequence[records.ComputeService]:
@@ -174,11 +155,7 @@ class Services(Part):
 
         def work(connection: sa.Connection) -> records.ComputeService:
             if values:
-                connection.execute(
-                    sa.update(models.services)
-                    .where(_LIVE, models.services.c.host == host)
-                    .values(**values, updated_at=self._transactions.now())
-                )
+                _set(connection, host, **values, updated_at=self._transactions.now())
             return get(connection, host)
 
         return self._transactions.write(work)
@@ -202,13 +179,17 @@ class Services(Part):
                     raise errors.ServiceInUse(
                         host, f"it has {number} {what}; move them to another service first"
                     )
-            connection.execute(
-                sa.update(models.services)
-                .where(_LIVE, models.services.c.host == host)
-                .values(deleted=models.services.c.id, deleted_at=now)
-            )
+            _set(connection, host, deleted=models.services.c.id, deleted_at=now)
 
         self._transactions.write(work)
+
+
+def _set(
+    connection: sa.Connection, host: str, *conditions: sa.ColumnElement[bool], **values: Any
+) -> int:
+    """Change a service's record; returns how many there were: one or none."""
+    statement = sa.update(models.services).where(_LIVE, models.services.c.host == host)
+    return connection.execute(statement.where(*conditions).values(values)).rowcount
 
 
 def _select() -> sa.Select[*tuple[Any, ...]]:
