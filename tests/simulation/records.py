@@ -105,8 +105,8 @@ class Instances:
     def settled(self, host: str, states: Collection[VmState]) -> list[Instance]:
         return [one for one in self.live(host) if not one.task_state and one.vm_state in states]
 
-    def names(self, uuids: Iterable[str]) -> dict[str, str]:
-        return {uuid: self.rows[uuid].name for uuid in uuids if uuid in self.rows}
+    def hosts(self, uuids: Iterable[str]) -> dict[str, str | None]:
+        return {uuid: self.rows[uuid].host for uuid in uuids if uuid in self.rows}
 
     def placed(self, uuid: str, node: str, fence: Fence) -> bool:
         if not self._holds(uuid, TaskState.SPAWNING, fence):

@@ -70,11 +70,14 @@ class ComputeNodes(Part):
         )
         return [uuid for (uuid,) in self._rows(statement)]
 
-    def owners(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """The services that have nodes, by the node's uuid; without a record it is left out."""
+    def owners(self, uuids: Collection[str], host: str = "") -> Mapping[str, str]:
+        """The services that have nodes, by the node's uuid; without a record it is left out.
 
-        statement = sa.select(_NODE.c.uuid, _NODE.c.host).where(_LIVE)
-        return {row.uuid: row.host for row in self._rows_in(statement, _NODE.c.uuid, uuids)}
+        :param host: the service that has most of them.
+        """
+        columns = (_NODE.c.id, _NODE.c.uuid, _NODE.c.host)
+        rows = self._transactions.read(lambda connection: _some(connection, columns, host, uuids))
+        return {row[_UUID]: row[_HOST] for row in rows}
 
     def save(
         self, host: str, nodes: Iterable[records.NodeReport], *, take_over: bool = False
@@ -107,20 +110,8 @@ class ComputeNodes(Part):
         return {uuid: row[_HOST] for uuid, row in stored.items() if row[_HOST] != host}
 
     def _stored(self, host: str, wanted: Collection[str]) -> dict[str, sa.Row[*tuple[Any, ...]]]:
-        def work(connection: sa.Connection) -> dict[str, sa.Row[*tuple[Any, ...]]]:
-            select = sa.select(*_STORED).where(_LIVE)
-            found: dict[str, sa.Row[*tuple[Any, ...]]] = {}
-            if len(wanted) > SIZE:
-                for row in connection.execute(select.where(_NODE.c.host == host)):
-                    if row[_UUID] in wanted:
-                        found[row[_UUID]] = row
-            left = set(wanted) - found.keys()
-            found.update(
-                (row[_UUID], row) for row in rows_in(connection, select, _NODE.c.uuid, left)
-            )
-            return found
-
-        return self._transactions.read(work)
+        rows = self._transactions.read(lambda connection: _some(connection, _STORED, host, wanted))
+        return {row[_UUID]: row for row in rows}
 
     def _take_over(self, host: str, uuids: Sequence[str]) -> None:
         now = self._transactions.now()
@@ -242,6 +233,28 @@ class ComputeNodes(Part):
             )
 
         self._transactions.write(work)
+
+
+def _some(
+    connection: sa.Connection,
+    columns: Sequence[Any],
+    host: str,
+    uuids: Collection[str],
+) -> Sequence[Any]:
+    """The rows of these nodes.
+
+    :param columns: that begin as :data:`_STORED` does.
+    :param host: the service that has most of them: if they are many, it is quicker to list all
+        of its nodes than to ask for each.
+    """
+    statement = sa.select(*columns).where(_LIVE)
+    found: list[Any] = []
+    left = set(uuids)
+    if len(left) > SIZE:
+        rows = connection.execute(statement.where(_NODE.c.host == host))
+        found = [row for row in rows if row[_UUID] in left]
+        left.difference_update(row[_UUID] for row in found)
+    return [*found, *rows_in(connection, statement, _NODE.c.uuid, left)]
 
 
 def _differences(

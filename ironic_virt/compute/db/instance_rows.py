@@ -143,13 +143,6 @@ class InstanceRows(Part):
                 return
             last = rows[-1].id
 
-    def task_states(self, host: str) -> Mapping[str, str | None]:
-        """What is wanted of each of a service's instances, by uuid."""
-        statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.task_state).where(
-            LIVE, _INSTANCE.c.host == host
-        )
-        return {row.uuid: row.task_state for row in self._rows(statement)}
-
     def places(self, host: str) -> Mapping[str, str]:
         """Where each of a service's instances is: its pool, else its node, else ``""``."""
         statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.pool, _INSTANCE.c.node).where(
@@ -159,9 +152,11 @@ class InstanceRows(Part):
 
     def hosts(self, uuids: Collection[str]) -> Mapping[str, str | None]:
         """The services that instances belong to, by uuid; one that isn't known is left out."""
-
         statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.host).where(LIVE)
-        return {row.uuid: row.host for row in self._rows_in(statement, _INSTANCE.c.uuid, uuids)}
+        rows = self._transactions.read(
+            lambda connection: rows_in(connection, statement, _INSTANCE.c.uuid, uuids)
+        )
+        return {row.uuid: row.host for row in rows}
 
     def task_state(self, uuid: str) -> str | None:
         """What is wanted of an instance now; quick.
@@ -174,13 +169,6 @@ class InstanceRows(Part):
             raise errors.NoSuchInstance(uuid)
         task_state: str | None = rows[0].task_state
         return task_state
-
-    def names(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """What instances are called, by uuid; one that isn't known is left out."""
-
-        statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.display_name).where(LIVE)
-        rows = self._rows_in(statement, _INSTANCE.c.uuid, uuids)
-        return {row.uuid: row.display_name or row.uuid for row in rows}
 
 
 def get(

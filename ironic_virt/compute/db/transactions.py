@@ -198,16 +198,6 @@ class Part:
             lambda connection: connection.execute(statement, values).all()
         )
 
-    def _rows_in(
-        self,
-        statement: sa.Select[*tuple[Any, ...]],
-        column: sa.ColumnElement[Any],
-        values: Collection[Any],
-    ) -> Sequence[Any]:
-        return self._transactions.read(
-            lambda connection: rows_in(connection, statement, column, values)
-        )
-
 
 def _pause(tries: int) -> float:
     return random.uniform(0.5, 1.0) * min(_FIRST_PAUSE * 2.0 ** min(tries, 16), _LONGEST_PAUSE)

@@ -82,7 +82,7 @@ class PowerSync:
         except exceptions.IronicError as error:
             LOG.debug("The instances on the nodes can't be listed: %s", error)
             return
-        strangers = carried.difference(self._instances.names(carried))
+        strangers = carried.difference(self._instances.hosts(carried))
         if news := sorted(strangers - self._strangers):
             LOG.warning(
                 "[instance-unknown] %d nodes carry instances that the records don't know; they "

@@ -21,8 +21,6 @@ from ironic_virt.compute.engine.in_flight import InFlight
 from ironic_virt.compute.engine.metrics import Metrics
 from ironic_virt.compute.networks import network_data
 
-_FEW = 500
-
 LONGEST_LABEL = 63
 """Characters of a part of a name in DNS."""
 
@@ -65,18 +63,11 @@ class ServiceVirtAPI(virt.VirtAPI):
 
     def owned_instance_uuids(self) -> Collection[str]:
         """See :class:`virt.VirtAPI`."""
-        return self._db.instances.task_states(self._host).keys()
+        return self.instance_places().keys()
 
     def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
         """See :class:`virt.VirtAPI`."""
-        if len(uuids) <= _FEW:
-            return self._db.compute_nodes.owners(uuids)
-        # Most will be this host's, and to list those is much quicker than to ask for each.
-        mine = set(self._db.compute_nodes.uuids(self._host))
-        others = [uuid for uuid in uuids if uuid not in mine]
-        owners = dict(self._db.compute_nodes.owners(others)) if others else {}
-        owners.update(dict.fromkeys(mine.intersection(uuids), self._host))
-        return owners
+        return self._db.compute_nodes.owners(uuids, self._host)
 
     def instance_places(self) -> Mapping[str, str]:
         """See :class:`virt.VirtAPI`."""

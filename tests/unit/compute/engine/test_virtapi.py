@@ -5,7 +5,7 @@
 import pytest
 
 from ironic_virt import virt
-from ironic_virt.compute.engine import virtapi
+from ironic_virt.compute.db import compute_nodes
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
 
@@ -16,7 +16,7 @@ GOLD = {"resource_class": "gold", "ports": 1}
 def test_owners_are_told_however_many_nodes_are_asked_about(
     set_stage: SetStage, fake: FakeIronic, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(virtapi, "_FEW", few)
+    monkeypatch.setattr(compute_nodes, "SIZE", few)
     mine = [fake.add_node(shard="a", **GOLD) for _ in range(3)]
     theirs = fake.add_node(shard="b", **GOLD)
     stage = set_stage("compute1", ironic={"shard_key": "a"}).begin()
