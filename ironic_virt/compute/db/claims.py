@@ -75,37 +75,34 @@ def claim_all(
     return [instance in got for instance, _ in wanted]
 
 
-def release(connection: sa.Connection, instance_uuid: str, now: datetime.datetime) -> bool:
-    """Take an instance's node back; it can be claimed again after its next refresh.
+def release(connection: sa.Connection, instance_uuid: str, now: datetime.datetime) -> None:
+    """Take an instance's place in a pool and its node back.
 
-    :returns: whether the instance had one, or a place in a pool.
+    The node can be claimed again after its next refresh.
     """
-    placed = release_place(connection, instance_uuid)
-    # What the last refresh saw says nothing about the node as it was left.
-    released = connection.execute(
-        sa.update(_NODE)
-        .where(_NODE.c.instance_uuid == instance_uuid)
-        .values(instance_uuid=None, available=False, updated_at=now)
-    )
-    return bool(released.rowcount) or placed
-
-
-def release_others(
-    connection: sa.Connection, instance_uuid: str, node_uuid: str, now: datetime.datetime
-) -> None:
-    """Take back what claim an instance has on any node but this one."""
     connection.execute(
-        sa.update(_NODE)
-        .where(_NODE.c.instance_uuid == instance_uuid, _NODE.c.uuid != node_uuid)
-        .values(instance_uuid=None, available=False, updated_at=now)
-    )
-
-
-def release_place(connection: sa.Connection, instance_uuid: str) -> bool:
-    """Take back an instance's place in a pool; ``False``: it had none."""
-    left = connection.execute(
         sa.update(_INSTANCE)
         .where(_INSTANCE.c.uuid == instance_uuid, _INSTANCE.c.pool.is_not(None))
         .values(pool=None)
     )
-    return bool(left.rowcount)
+    release_nodes(connection, instance_uuid, now)
+
+
+def release_nodes(
+    connection: sa.Connection,
+    instance_uuid: str,
+    now: datetime.datetime,
+    *,
+    but: str | None = None,
+) -> None:
+    """Take back what claim an instance has on any node.
+
+    :param but: not on this one.
+    """
+    # What the last refresh saw says nothing about the node as it was left.
+    connection.execute(
+        sa.update(_NODE)
+        .where(_NODE.c.instance_uuid == instance_uuid)
+        .where(*([] if but is None else [_NODE.c.uuid != but]))
+        .values(instance_uuid=None, available=False, updated_at=now)
+    )

@@ -231,7 +231,7 @@ class InstanceOutcomes(Part):
             )
             if placed.rowcount:
                 # From before the option was changed.
-                claims.release_others(connection, uuid, node, now)
+                claims.release_nodes(connection, uuid, now, but=node)
             return bool(placed.rowcount)
 
         try:

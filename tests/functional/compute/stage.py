@@ -96,11 +96,9 @@ def claim(db: Database, node: str, host: str, instance: str) -> bool:
     return got
 
 
-def release(db: Database, instance: str) -> bool:
-    """Take an instance's node, or place in a pool, back; whether it had one."""
-    return db._transactions.write(
-        lambda connection: claims.release(connection, instance, db.now())
-    )
+def release(db: Database, instance: str) -> None:
+    """Take an instance's node, or place in a pool, back."""
+    db._transactions.write(lambda connection: claims.release(connection, instance, db.now()))
 
 
 def find(

@@ -81,9 +81,9 @@ def test_a_place_is_taken_and_given_back_once(pool: records.NodePool, db: Databa
     assert (made.host, made.node, made.pool) == (HOST, None, POOL)
     assert counts(db) == (3, 1, 0)
     assert db.instances.places(HOST) == {made.uuid: POOL}
-    assert release(db, made.uuid)
-    assert not release(db, made.uuid)
-    assert counts(db) == (3, 0, 0)
+    for _ in range(2):
+        release(db, made.uuid)
+        assert counts(db) == (3, 0, 0)
 
 
 def test_a_full_pool_gives_none(pool: records.NodePool, db: Database) -> None:
