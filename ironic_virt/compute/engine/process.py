@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.engine.service import Service
-from ironic_virt.compute.engine.signals import Failed, Reload, Signals, Stop, Stopped
+from ironic_virt.compute.engine.signals import Signals, Stopped
 from ironic_virt.compute.engine.supervisor import Supervisor
 from ironic_virt.compute.errors import ServiceSuperseded
 from ironic_virt.exit_codes import ExitCode
@@ -81,23 +82,22 @@ def run(
             service.reload()
         while True:
             note = signals.wait()
-            if isinstance(note, Reload):
+            if note is signal.SIGHUP:
                 service.reload()
-            elif isinstance(note, Stop):
-                supervisor.stopping()
-                LOG.info("Told to end; a second signal ends this process at once")
-                left = service.stop(_patience(conf))
-                LOG.info("Compute service %s has ended", service.host)
-                if left:
-                    # Their threads would be waited for.
-                    leave(0)
-                return
-            elif isinstance(note, Failed):
-                supervisor.stopping()
+                continue
+            supervisor.stopping()
+            if isinstance(note, Exception):
                 if service.stop(0):
-                    LOG.error("[service-ends] %s", note.error)
-                    leave(exit_code(note.error, has_standby=has_standby(conf)))
-                raise note.error
+                    LOG.error("[service-ends] %s", note)
+                    leave(exit_code(note, has_standby=has_standby(conf)))
+                raise note
+            LOG.info("Told to end; a second signal ends this process at once")
+            left = service.stop(_patience(conf))
+            LOG.info("Compute service %s has ended", service.host)
+            if left:
+                # Their threads would be waited for.
+                leave(0)
+            return
 
 
 def has_standby(conf: cfg.ConfigOpts) -> bool:

@@ -20,7 +20,6 @@ Only the main thread may enter it and wait; any thread may :meth:`Signals.fail`.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import queue
 import signal
@@ -28,27 +27,9 @@ from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Stop:
-    """The process is to end in order, because of this signal."""
-
-    signum: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reload:
-    """The files are to be read again."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Failed:
-    """The service can't go on."""
-
-    error: Exception
-
-
-Note = Stop | Reload | Failed
+Note = signal.Signals | Exception
+"""SIGTERM, SIGINT: the process is to end in order.  SIGHUP: the files are to be read again.
+An error: the service can't go on."""
 
 _LONGEST_SLEEP = 1.0
 """Seconds; a signal that comes just before the thread falls asleep does not wake it."""
@@ -101,7 +82,7 @@ class Signals:
 
     def fail(self, error: Exception) -> None:
         """Let the main thread know that the service can't go on."""
-        self._notes.put(Failed(error))
+        self._notes.put(error)
 
     @contextlib.contextmanager
     def interrupting(self) -> Iterator[None]:
@@ -116,12 +97,12 @@ class Signals:
             self._interrupting = False
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
-        if signum == signal.SIGHUP:
-            self._notes.put(Reload())
-        elif self._stopping:
-            self._leave(128 + signum)
-        else:
+        note = signal.Signals(signum)
+        if note is not signal.SIGHUP:
+            if self._stopping:
+                self._leave(128 + signum)
+                return
             self._stopping = True
             if self._interrupting:
                 raise Stopped
-            self._notes.put(Stop(signum))
+        self._notes.put(note)
