@@ -35,7 +35,7 @@ MYSQL = "mysql"
 POSTGRESQL = "postgresql"
 
 _OPTION = f"[{database.GROUP}] connection"
-_BUSY_MILLISECONDS = 30_000
+_BUSY_SECONDS = 30.0
 # For drivers by backend and name.  In seconds, but tcp_user_timeout.  No statement of ours
 # takes minutes, and MariaDB itself gives up waiting for a row after 50 s.
 _LIBPQ = {
@@ -111,7 +111,7 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
             pool_recycle=options.connection_recycle_time,
             # Each transaction is ended before its connection is given back.
             pool_reset_on_return=None,
-            **_pool(backend, options),
+            **_of_backend(backend, options),
         )
     except (ImportError, sa.exc.NoSuchModuleError) as exc:
         raise exceptions.InvalidConfiguration(_OPTION, _missing_driver(url, exc)) from exc
@@ -120,16 +120,18 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
         sa.event.listen(engine, "do_connect", _make_file)
         # Python's own comes too late, and not before what changes tables.
         sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
-    sa.event.listen(engine, "connect", functools.partial(_SETTINGS[backend], options))
+    if backend in _SETTINGS:
+        sa.event.listen(engine, "connect", functools.partial(_SETTINGS[backend], options))
     _keep_to_process(engine)
     return engine
 
 
-def _pool(backend: str, options: Any) -> dict[str, Any]:
-    """Which connections are kept; a file is opened each time."""
+def _of_backend(backend: str, options: Any) -> dict[str, Any]:
+    """Which connections are kept, and how they see others; a file is opened each time."""
     if backend == SQLITE:
-        return {"poolclass": sa.NullPool}
+        return {"poolclass": sa.NullPool, "connect_args": {"timeout": _BUSY_SECONDS}}
     sizes = {
+        "isolation_level": "READ COMMITTED",
         "pool_size": options.max_pool_size,
         "max_overflow": options.max_overflow,
         "pool_timeout": options.pool_timeout,
@@ -190,7 +192,6 @@ def _make_file(_dialect: object, _record: object, arguments: Any, _options: obje
 
 
 def _set_up_sqlite(options: Any, connection: Any, _record: object) -> None:
-    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
     if not options.sqlite_synchronous:
         connection.execute("PRAGMA synchronous = OFF")
     connection.isolation_level = None
@@ -198,21 +199,10 @@ def _set_up_sqlite(options: Any, connection: Any, _record: object) -> None:
 
 def _set_up_mysql(options: Any, connection: Any, _record: object) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         if options.mysql_sql_mode is not None:
             cursor.execute("SET SESSION sql_mode = %s", [options.mysql_sql_mode])
         if options.mysql_wsrep_sync_wait is not None:
             cursor.execute("SET SESSION wsrep_sync_wait = %s", [options.mysql_wsrep_sync_wait])
 
 
-def _set_up_postgresql(_options: object, connection: Any, _record: object) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
-    connection.commit()
-
-
-_SETTINGS = {
-    SQLITE: _set_up_sqlite,
-    MYSQL: _set_up_mysql,
-    POSTGRESQL: _set_up_postgresql,
-}
+_SETTINGS = {SQLITE: _set_up_sqlite, MYSQL: _set_up_mysql}

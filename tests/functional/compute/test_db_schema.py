@@ -161,7 +161,7 @@ def reader(file: pathlib.Path) -> Iterator[sqlite3.Connection]:
 def test_a_file_that_another_process_has_is_waited_for(
     in_file: Database, reader: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_BUSY_MILLISECONDS", 10)
+    monkeypatch.setattr(engine, "_BUSY_SECONDS", 0.01)
     timer = threading.Timer(0.3, lambda: reader.execute("COMMIT"))
     timer.start()
     assert in_file.sync() == (None, in_file.needed_version)
@@ -171,7 +171,7 @@ def test_a_file_that_another_process_has_is_waited_for(
 def test_a_file_that_another_process_keeps_is_an_error_that_says_so(
     in_file: Database, reader: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_BUSY_MILLISECONDS", 10)
+    monkeypatch.setattr(engine, "_BUSY_SECONDS", 0.01)
     monkeypatch.setattr(schema, "_LOCK_SECONDS", 0.2)
     with pytest.raises(errors.DatabaseFailed, match="locked"):
         in_file.sync()
