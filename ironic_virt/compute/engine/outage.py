@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Tells once that something is wrong, and once that it is over."""
+"""Tells that something is wrong, at first and every few minutes, and that it is over."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 
 from oslo_log import log as logging
+
+from ironic_virt.logs import OutageTimer
 
 LOG = logging.getLogger(__name__)
 
@@ -26,31 +27,25 @@ class Outage:
     ) -> None:
         self._what = what
         self._meanwhile = meanwhile
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._since: float | None = None
-
-    @property
-    def lasts(self) -> bool:
+        self._timer = OutageTimer(clock=clock)
+        self.lasts = False
         """Whether it is so, as far as known."""
-        return self._since is not None
 
     def failed(self, error: Exception) -> None:
         """Take note that it failed."""
-        with self._lock:
-            first = self._since is None
-            if first:
-                self._since = self._clock()
-        if first:
-            LOG.error("[database-unreachable] %s: %s. %s", self._what, error, self._meanwhile)
-        else:
+        self.lasts = True
+        seconds = self._timer.failed()
+        if seconds is None:
             LOG.debug("%s, still: %s", self._what, error)
+            return
+        lasting = f" for {seconds:.0f} s" if seconds else ""
+        LOG.error(
+            "[database-unreachable] %s%s: %s. %s", self._what, lasting, error, self._meanwhile
+        )
 
     def worked(self) -> None:
         """Take note that it worked."""
-        if self._since is None:
-            return
-        with self._lock:
-            since, self._since = self._since, None
-        if since is not None:
-            LOG.info("%s: that is over after %.0f s", self._what, self._clock() - since)
+        seconds = self._timer.worked()
+        if seconds is not None:
+            self.lasts = False
+            LOG.info("%s: that is over after %.0f s", self._what, seconds)
