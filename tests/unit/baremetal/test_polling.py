@@ -10,6 +10,7 @@ import logging
 import math
 import random
 import threading
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -22,7 +23,7 @@ from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.baremetal.waiting import intervals
 from ironic_virt.baremetal.waiting.intervals import PollIntervals
 from ironic_virt.baremetal.waiting.poll import Poll
-from ironic_virt.baremetal.waiting.waiters import PollRequest, Waiter
+from ironic_virt.baremetal.waiting.waiters import FIELDS, PollRequest, Waiter
 from ironic_virt.driver.change import PATIENCE
 from tests.clock import VirtualClock
 from tests.unit.baremetal.ironic import Request, ScriptedIronic
@@ -505,6 +506,62 @@ def test_an_unseen_node_in_trouble_is_not_asked_for_ever_faster_before_the_deadl
         bench.tick()
         looks += 1
     assert looks <= 3
+
+
+@pytest.mark.parametrize(
+    ("failures", "usual", "seconds"),
+    [(0, None, 2.0), (2, None, 4.5), (0, 0.1, 1.0), (0, 1.0, 5.0), (1, 1.0, 7.5)],
+)
+def test_a_request_may_take_five_times_as_long_as_usual_and_longer_after_failures(
+    failures: int, usual: float | None, seconds: float
+) -> None:
+    assert PollIntervals.timeout(failures, usual) == seconds
+    assert PollIntervals.timeout(10**6, usual) == PollIntervals.timeout(10, usual)
+
+
+class Told:
+    """A client that notes how it is asked, and may fail."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.told: list[object] = []
+
+    def within(self, timeout: float) -> Told:
+        self.told.append(timeout)
+        return self
+
+    def get_node(self, uuid: str) -> Node:
+        return self._answer(uuid)[0]
+
+    def list_nodes(self, where: NodeFilter, *, fields: Any) -> list[Node]:
+        return self._answer(where, fields)
+
+    def _answer(self, *asked: object) -> list[Node]:
+        self.told += asked
+        if self.error is not None:
+            raise self.error
+        return [Node(uuid="a")]
+
+
+def test_a_request_has_its_own_timeout_and_asks_for_few_fields() -> None:
+    where, told = NodeFilter(shard="s"), Told()
+    assert PollRequest(node="a", timeout=3.5).answer(told, lambda: where) == [Node(uuid="a")]
+    assert told.told == [3.5, "a"]
+    told = Told()
+    found = PollRequest(state="deploying", timeout=2.5).answer(told, lambda: where)
+    assert found == [Node(uuid="a")]
+    assert told.told == [2.5, NodeFilter(shard="s", provision_state="deploying"), FIELDS]
+
+
+def test_a_node_that_is_not_found_is_an_answer_and_a_list_that_is_not_is_none() -> None:
+    gone = exceptions.NodeNotFound("gone", status=404)
+    assert PollRequest(node="a").answer(Told(gone), NodeFilter) == []
+    assert PollRequest(state="deploying").answer(Told(gone), NodeFilter) is gone
+
+
+def test_a_request_that_nobody_waits_for_has_no_failures() -> None:
+    request = PollRequest(state="deploying", expected={"a": None})
+    assert (request.waiters(), request.failures()) == ([], 0)
 
 
 # -- when Ironic can't be asked -----------------------------------------------
