@@ -19,7 +19,7 @@ from tests.nova_deployment.deployment import SHARDS, Deployment
 from tests.nova_deployment.people import Server, User
 from tests.nova_deployment.processes import wait_for
 
-pytestmark = pytest.mark.timeout(2400)
+pytestmark = [pytest.mark.timeout(2400), pytest.mark.nightly]
 
 SEED = int(os.environ.get("IRONIC_VIRT_TEST_SEED", "0"))
 STORM = depth.choose(60.0, nightly=300.0)
