@@ -52,10 +52,11 @@ def ask(
     http.get(usual.IRONIC, content=bodies["ironic"])
     http.get(f"{usual.IRONIC}/v1/nodes", json={"nodes": []})
     channel = KeystoneChannel.from_conf(options)
+    # Where an answer leads elsewhere, keystoneauth1 goes on doing so.
     try:
-        channel.send("GET", "/nodes")
+        if channel.send("GET", "/nodes").status != 200:
+            return
     except exceptions.IronicVirtError as error:
-        # Where it leads elsewhere, keystoneauth1 goes on doing so.
         if "can't be read" not in str(error):
             return
     # What was wrong once is forgotten.
