@@ -258,13 +258,13 @@ def test_changes_are_merged_into_what_is_known(clock: VirtualClock) -> None:
 
     def changes(former: Mapping[str, Node]) -> Changes:
         clock.now += 3
-        assert dict(former) == {"a": A, "b": B, "c": known, "d": D}
+        assert dict(former) == {"a": A, "b": B, "c": known, "d": gone}
         inventory.put(taken)
-        found = {"a": copy.copy(A), "b": B, "c": unreadable, "e": E}
+        found = {"a": copy.copy(A), "b": B, "c": unreadable, "e": new}
         return Changes(found, gone=frozenset({"d"}))
 
-    D, E = Node(uuid="d"), Node(uuid="e")  # noqa: N806 - as A and B
-    inventory = Inventory(Script([A, B, known, D]), changes=changes, clock=clock)
+    gone, new = Node(uuid="d"), Node(uuid="e")
+    inventory = Inventory(Script([A, B, known, gone]), changes=changes, clock=clock)
     inventory.refresh()
     inventory._fail(DOWN)
     clock.now += 10
