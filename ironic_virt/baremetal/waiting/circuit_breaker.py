@@ -178,7 +178,7 @@ class CircuitBreaker:
             count,
             request.what,
             logs.said(error),
-            exc_info=not isinstance(error, exceptions.IronicVirtError),
+            exc_info=None if isinstance(error, exceptions.IronicVirtError) else error,
         )
 
     def log_recovery(self) -> None:

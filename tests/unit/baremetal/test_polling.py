@@ -654,7 +654,7 @@ def test_a_node_that_always_fails_does_not_keep_the_others_waiting() -> None:
     assert all(looks[f"n{number}"] >= 15 for number in range(5))
 
 
-def test_a_bug_ends_the_waits_that_meet_it() -> None:
+def test_a_bug_ends_the_waits_that_meet_it(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench(deploying(2) | {"c": "active"})
     error = ValueError("a bug")
     bench.ironic.trouble = lambda request: error if request[0] == "list" else None
@@ -662,6 +662,9 @@ def test_a_bug_ends_the_waits_that_meet_it() -> None:
     bench.tick()
     assert [waiter.error for waiter in waiters] == [error, error, None]
     assert waiters[2].unread
+    (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert record.exc_info
+    assert record.exc_info[1] is error, "the line has its traceback"
 
 
 @pytest.mark.parametrize("error", [REFUSED, FORBIDDEN, TOO_OLD])
