@@ -55,7 +55,9 @@ class ScriptedIronic:
     ) -> list[Node]:
         self.filters.append(where)
         self._ask(("list", where.provision_state))
-        return [n for n in self.nodes.values() if n.provision_state == where.provision_state]
+        # A copy, made in one piece: a test may move nodes meanwhile.
+        nodes = list(self.nodes.values())
+        return [node for node in nodes if node.provision_state == where.provision_state]
 
     def get_node(self, uuid: str) -> Node:
         self._ask(("get", uuid))
