@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable
@@ -120,6 +121,21 @@ def test_spawning_takes_up_what_was_prepared(fake: FakeIronic, stage: Stage) -> 
     stage.spawn(instance(stage))
     assert carrier(fake) == node
     assert len(posts(fake)) == 1
+
+
+def test_the_time_of_a_reservation_is_measured(fake: FakeIronic, stage: Stage) -> None:
+    steps: list[str] = []
+
+    class Metrics(virt.Metrics):
+        def step(self, name: str) -> contextlib.AbstractContextManager[None]:
+            steps.append(name)
+            return contextlib.nullcontext()
+
+    gold(fake)
+    stage.service.metrics = Metrics()
+    for _ in range(2):
+        stage.driver.prepare_for_spawn(instance(stage))
+        assert steps == ["reserving"], "and not again: it is there already"
 
 
 def test_what_the_image_requires_counts_before_the_spawn(fake: FakeIronic, stage: Stage) -> None:
