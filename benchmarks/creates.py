@@ -50,6 +50,7 @@ class _World(NamedTuple):
     database: db.Database
     service: subprocess.Popen[bytes]
     ironic: subprocess.Popen[str]
+    log: str
 
 
 def run(rounds: int, progress: Progress, *, servers: int = SERVERS) -> Outcome:
@@ -112,7 +113,7 @@ def _world(server: databases.Server, servers: int) -> Iterator[_World]:
         )
         stack.callback(service.terminate)
         _wait(service, log.name, lambda: len(opened.compute_nodes.uuids("compute1")) == nodes)
-        yield _World(api.Requests(conf, opened), opened, service, ironic)
+        yield _World(api.Requests(conf, opened), opened, service, ironic, log.name)
 
 
 def _measured(world: _World, servers: int) -> Figures:
@@ -128,7 +129,7 @@ def _measured(world: _World, servers: int) -> Figures:
     def built() -> bool:
         return all(one.vm_state != VmState.BUILDING for one in world.database.instances.list())
 
-    _wait(world.service, "", built)
+    _wait(world.service, world.log, built)
     wall = time.monotonic() - began
     after = [_used(world.service), _used(world.ironic)]
     states = {one.vm_state for one in world.database.instances.list()}
@@ -152,6 +153,6 @@ def _wait(service: subprocess.Popen[bytes], log: str, done: Callable[[], bool]) 
     deadline = time.monotonic() + _SECONDS
     while not done():
         if service.poll() is not None or time.monotonic() > deadline:
-            said = pathlib.Path(log).read_text() if log else ""
+            said = pathlib.Path(log).read_text()
             raise AssertionError(f"the service has ended, or takes too long: {said[-3000:]}")
         time.sleep(0.1)
