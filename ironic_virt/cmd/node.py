@@ -23,7 +23,7 @@ STATES = ("available", "claimed", "in use", "unavailable")
 
 
 def state(node: ComputeNode) -> str:
-    """Whether a node can be had, in one of :data:`STATES`."""
+    """Return the state of a node, one of :data:`STATES`."""
     if node.in_use:
         return "in use"
     if node.instance_uuid is not None:

@@ -68,7 +68,7 @@ class Move:
 
     @property
     def needs_no_move(self) -> bool:
-        """Whether no service has it, so that whoever serves it just takes it."""
+        """Whether no service has the node: the one that serves it takes it at a refresh."""
         return self.outcome is Outcome.NO_RECORD
 
     def refused(self, guard: str, reason: str) -> Move:
