@@ -181,7 +181,9 @@ def rebuild(task: Task) -> Settled:
             )
         )
     except exceptions.RebuildFailed as error:
-        if isinstance(error.__cause__, OUT_OF_REACH):
+        # While its node can't be found, nobody knows whether a process before has begun.
+        unseen = error.node is None and isinstance(error.__cause__, exceptions.IronicError)
+        if unseen or isinstance(error.__cause__, OUT_OF_REACH):
             raise TryLater(one_line(error)) from error
         raise
     stopped = task.vm_state is VmState.STOPPED

@@ -116,9 +116,6 @@ class _Attempt:
                     "preserved; use a partition image"
                 )
             self._begin(info, drive)
-        else:
-            # Also if Ironic has finished since: what it says counts from here on.
-            self.disk = Disk.UNKNOWN
         done = self._wait(self._rebuilt)
         self._change.note(done)
         self.disk = Disk.REWRITTEN
@@ -130,6 +127,9 @@ class _Attempt:
         """The node that carries the instance, fresh and past the guard."""
         node = self._site.access.of_instance(self._instance)
         self._uuid = node.uuid
+        if rebuild_info.is_marked(node, self._wish) and rebuild_info.has_begun(node):
+            # Also if Ironic has finished since: what it says counts from here on.
+            self.disk = Disk.UNKNOWN
         self._site.access.guard(node, self._instance)
         self._change = Change(self._site, self._instance, node)
         return node

@@ -66,3 +66,21 @@ def test_what_fails_on_the_way_is_in_error_and_can_be_rebuilt_again(
     assert "the disk may be rewritten in part: Deploy step" in stage.fault(uuid)
     rebuild(stage, uuid, None)
     assert stage.state(uuid) == ("active", None)
+
+
+def test_what_a_dead_process_began_goes_on_when_the_node_can_be_found_again(
+    stage: ServiceStage, uuid: str
+) -> None:
+    faults = stage.fake.faults
+    faults.lose_reply("PUT", "/states/provision$", count=None)
+    faults.reset("GET", "/nodes/", count=None)
+    rebuild(stage, uuid)
+    faults.clear()
+    # The next process knows of nothing but the record.
+    faults.status(500, "GET", "/nodes$")
+    stage.look(2)
+    assert stage.state(uuid) == ("active", "rebuilding"), "an answer that says nothing of it"
+    stage.look(4)
+    rebuilt = stage.instance(uuid)
+    assert (rebuilt.vm_state, rebuilt.task_state, rebuilt.image) == ("active", None, OTHER)
+    assert stage.ironic.provision_requests("rebuild") == 1

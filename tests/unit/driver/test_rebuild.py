@@ -393,6 +393,19 @@ def test_a_wish_that_failed_stays_so(
     assert stage.provision_requests("rebuild") == 1
 
 
+def test_of_what_has_begun_nothing_is_said_of_the_disk_when_the_node_has_moved_on(
+    set_stage: Callable[..., Stage], fake: FakeIronic
+) -> None:
+    node = fake.add_node(ports=1, resource_class="gold", shard="ours")
+    stage = set_stage(fake, shard_key="ours")
+    instance = stage.active(node)
+    rebuild(stage, instance)
+    fake.set_node(node, shard="theirs")
+    with pytest.raises(exceptions.RebuildFailed, match="shard") as caught:
+        rebuild(stage, instance)
+    assert caught.value.disk is Disk.UNKNOWN
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_is_under_way_for_another_wish_comes_to_its_end_first(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, fails: bool
