@@ -256,6 +256,53 @@ def test_a_node_that_changes_hands_while_it_is_released_is_left_alone(
     assert fake.node(node)["instance_uuid"] == STRANGER
 
 
+def test_a_node_that_goes_on_while_it_is_released_is_looked_at_once_more(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.driver.prepare_for_spawn(stage.instance(node))
+    looks = 0
+
+    def goes_on(method: str, path: str, shown: dict[str, Any]) -> None:
+        nonlocal looks
+        if method == "GET" and path.endswith(node):
+            # A service that was taken for dead asks for its deployment, again and again.
+            looks += 1
+            shown["provision_state"] = "deploying"
+
+    stage.edits.append(goes_on)
+    with pytest.raises(exceptions.TearDownFailed, match="went on to 'deploying'"):
+        stage.destroy(stage.instance(node))
+    assert looks == 2
+    assert not stage.provision_requests("deleted")
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+
+
+def test_what_was_written_for_a_deployment_that_never_began_goes(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    untouched = stage.trace(node)
+    written: list[Any] = []
+    look = meanwhile(lambda: written.append(fake.node(node)["instance_info"]), hits=True)
+    fake.faults.status(400, "PUT", "/states/provision$", when=look)
+    with pytest.raises(exceptions.DeployFailed):
+        stage.spawn(stage.instance(node))
+    stage.destroy(stage.instance(node))
+    assert written[0]["image_source"]
+    assert stage.trace(node) == untouched
+
+
+def test_of_a_node_that_is_locked_no_allocation_is_asked_for(
+    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+) -> None:
+    stage = set_stage(fake, api_max_retries=1)
+    stage.driver.prepare_for_spawn(stage.instance(node))
+    fake.lock_node(node)
+    fake.requests.clear()
+    with pytest.raises(exceptions.NodeLocked):
+        stage.destroy(stage.instance(node))
+    assert not fake.requests.matching("GET", "/allocations/")
+
+
 def test_without_an_answer_from_ironic_destroy_does_not_pretend(
     fake: FakeIronic, set_stage: Callable[..., Stage], node: str
 ) -> None:

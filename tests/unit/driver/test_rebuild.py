@@ -78,7 +78,12 @@ def test_another_image_goes_onto_the_node(
     assert request.body["target"] == "rebuild"
     assert request.body["configdrive"]["meta_data"]["admin_pass"] == SECRET
     assert fake.vifs(node) == [VIF]
-    assert stage.service.steps == ["configuring", "rebuilding", "rebuilding", "active"]
+    assert stage.service.told == [
+        "configuring: active",
+        "rebuilding: active",
+        "rebuilding: deploying",
+        "active: active",
+    ]
 
 
 @pytest.mark.parametrize("has_drive", [False, True])

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Waits for a node: what is told of them, and what they cost."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic
+from tests.unit.driver.stage import INSTANCE, Stage
+
+Act = Callable[[Stage, virt.Instance], None]
+
+
+class Counts(virt.Metrics):
+    """What is counted of waits; ``ended`` when they have ended."""
+
+    def __init__(self) -> None:
+        self.waits: list[str] = []
+
+    @contextlib.contextmanager
+    def waiting(self, kind: str) -> Iterator[None]:
+        self.waits.append(kind)
+        yield
+        self.waits.append("ended")
+
+
+def spawned_again(stage: Stage, instance: virt.Instance) -> None:
+    stage.destroy(instance)
+    stage.fake.advance(60)
+    stage.spawn(instance)
+
+
+def rescued(stage: Stage, instance: virt.Instance) -> None:
+    stage.driver.rescue(instance, "secret of a day")
+
+
+def powered_off(stage: Stage, instance: virt.Instance) -> None:
+    stage.driver.power_off(instance)
+
+
+WAITS: list[tuple[Act, str, str]] = [
+    (Stage.destroy, "tear down", "deleting"),
+    (Stage.rebuild, "rebuild", "deploying"),
+    (spawned_again, "deploy", "deploying"),
+    (rescued, "rescue", "rescuing"),
+    (powered_off, "power", "active"),
+]
+
+
+@pytest.mark.parametrize(("act", "kind", "state"), WAITS, ids=[kind for _, kind, _ in WAITS])
+def test_what_is_waited_for_is_counted_and_looked_for_where_it_is(
+    stage: Stage, instance: virt.Instance, act: Act, kind: str, state: str
+) -> None:
+    stage.service.metrics = Counts()
+    wait = stage.driver._site.watcher.wait
+    asked: list[dict[str, Any]] = []
+
+    def noted(*args: Any, **more: Any) -> Any:
+        asked.append(more)
+        return wait(*args, **more)
+
+    stage.driver._site.watcher.wait = noted  # type: ignore[method-assign]
+    act(stage, instance)
+    assert stage.service.metrics.waits[-2:] == [kind, "ended"]
+    # One list serves all waits for nodes in one state.
+    assert (asked[-1]["state"], asked[-1]["instance"]) == (state, INSTANCE)
+
+
+@pytest.mark.parametrize("act", [Stage.destroy, Stage.rebuild], ids=["destroy", "rebuild"])
+def test_what_a_wait_has_shown_is_not_read_again(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, act: Act
+) -> None:
+    stage.driver.get_available_nodes(refresh=True)
+    reads: list[Any] = []
+    get_node = stage.driver._site.client.get_node
+
+    def read(*args: Any, **more: Any) -> Any:
+        reads.append(args)
+        return get_node(*args, **more)
+
+    stage.service.has_drive = False
+    stage.driver._site.client.get_node = read  # type: ignore[method-assign]
+    act(stage, instance)
+    assert reads == []
+    seen = stage.driver._site.nodes.inventory.snapshot.nodes[node]
+    assert seen.provision_state == fake.node(node)["provision_state"]
+
+
+def test_without_a_limit_a_tear_down_is_waited_for_as_long_as_it_takes(
+    set_stage: Callable[..., Stage],
+) -> None:
+    fake = FakeIronic(durations=Durations(deploy=5, undeploy=60, clean=30, power=2))
+    stage = set_stage(fake, unprovision_timeout=0)
+    instance = stage.active(fake.add_node(ports=1, resource_class="gold"))
+    stage.destroy(instance)
+    assert fake.node(instance.node or "")["instance_uuid"] is None
+
+
+def test_a_wait_that_is_given_up_names_the_server(
+    set_stage: Callable[..., Stage],
+) -> None:
+    fake = FakeIronic(durations=Durations(deploy=5, undeploy=200, clean=30, power=2))
+    stage = set_stage(fake, unprovision_timeout=20)
+    instance = stage.active(fake.add_node(ports=1, resource_class="gold"))
+    began = fake.clock.now()
+    with pytest.raises(exceptions.WaitTimeout, match="unprovision_timeout") as caught:
+        stage.destroy(instance)
+    assert (caught.value.node, caught.value.instance) == (instance.node, INSTANCE)
+    assert 20 <= fake.clock.now() - began < 40
