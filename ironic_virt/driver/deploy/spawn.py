@@ -172,7 +172,7 @@ class Spawn:
         with self._undone_if_failed(instance, has_volumes=bool(request.block_devices)):
             self._carry_on(node, request)
 
-    def finish(self, instance: InstanceLike, *, has_volumes: bool = False) -> None:
+    def finish(self, instance: InstanceLike, *, has_volumes: bool) -> None:
         """Return when an instance is active whose deployment another process has begun.
 
         As long as Ironic doesn't answer, it is asked again.
@@ -376,7 +376,7 @@ class Spawn:
 
     # -- the one undo path ----------------------------------------------------
 
-    def undo(self, instance: InstanceLike, *, has_volumes: bool = False) -> None:
+    def undo(self, instance: InstanceLike, *, has_volumes: bool) -> None:
         """Take off everything that carries the instance; harmless when nothing does.
 
         :param has_volumes: see :meth:`TearDown.tear_down`.

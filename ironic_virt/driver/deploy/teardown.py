@@ -68,7 +68,7 @@ class TearDown:
         self._console = console
         self._reservation = reservation
 
-    def tear_down(self, instance: InstanceLike, *, has_volumes: bool = False) -> None:
+    def tear_down(self, instance: InstanceLike, *, has_volumes: bool) -> None:
         """Return when no node carries the instance any more.
 
         :param has_volumes: look for them also on a node that doesn't carry it any more.

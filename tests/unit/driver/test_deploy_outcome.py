@@ -53,3 +53,27 @@ def test_a_failure_is_told_when_ironic_has_said_why_or_lets_go_of_the_node(
         look(node("Timeout reached", "conductor-1"))
     with pytest.raises(exceptions.NodeError, match="Ironic gives no reason"):
         look(node(None, None))
+
+
+def test_of_a_state_that_no_table_has_it_may_become_active() -> None:
+    there = Node(uuid=UUID, instance_uuid=INSTANCE.uuid, provision_state="brand new")
+    assert spawned(there) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("image href https://images.example.test/a.raw failed: 404", exceptions.ImageRefused),
+        # The node's deploy ramdisk, and other nodes may have another one.
+        ("image href https://ironic.example.test/ipa failed: 404", exceptions.DeployFailed),
+        ("image checks are off, and the BMC does not answer", exceptions.DeployFailed),
+    ],
+)
+def test_a_failure_is_the_images_if_ironic_names_it(said: str, kind: type[Exception]) -> None:
+    said = f"Validation of {said}"
+    told = {"image_source": "https://images.example.test/a.raw"}
+    there = Node(uuid=UUID, instance_uuid=INSTANCE.uuid, instance_info=told)
+    found = outcome.failure(there, INSTANCE, "it failed", said, "req-1")
+    assert type(found) is kind
+    assert (found.node, found.instance) == (UUID, INSTANCE.uuid)
+    assert (found.last_error, found.request_id) == (said, "req-1")

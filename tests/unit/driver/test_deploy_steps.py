@@ -84,7 +84,8 @@ def test_what_ironic_would_not_take_is_refused_with_the_reason(value: str, says:
     with pytest.raises(exceptions.InvalidExtraSpec) as caught:
         steps.wanted(flavor(value))
     assert says in str(caught.value)
-    assert "flavor bm: the value of ironic:deploy_steps" in str(caught.value)
+    assert "flavor bm: the value of ironic:deploy_steps must be" in str(caught.value)
+    assert value[:9] in str(caught.value)
 
 
 def test_they_go_with_the_deployment_and_with_a_rebuild(

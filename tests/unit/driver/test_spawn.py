@@ -23,8 +23,13 @@ def test_an_instance_goes_onto_its_node(stage: Stage, fake: FakeIronic, node: st
     assert there["instance_uuid"] == INSTANCE
     assert there["instance_info"]["image_source"] == IMAGE.id
     assert fake.vifs(node) == [VIF]
-    assert stage.service.steps[0] == "reserving"
-    assert stage.service.steps[-1] == "active"
+    assert stage.service.told == [
+        "reserving: available",
+        "configuring: available",
+        "deploying: available",
+        "deploying: deploying",
+        "active: active",
+    ]
     assert stage.driver.instance_exists(instance)
     assert stage.driver.list_instance_uuids() == [INSTANCE]
 
@@ -313,6 +318,7 @@ Fault = Callable[[FakeIronic, str], object]
 CHECKSUM = "The supplied image checksum is invalid or does not match."
 NOT_VALID = "The requested image is not valid for use."
 NO_HREF = "Validation of image href x failed, reason: 404"
+NO_RAMDISK = "Validation of image href http://ipa failed, reason: 404"
 FAILURES: dict[str, tuple[Fault, type[exceptions.NodeError], str]] = {
     "deploying": (
         lambda fake, node: fake.fail_next("deploy", "Timeout reached"),
@@ -328,6 +334,11 @@ FAILURES: dict[str, tuple[Fault, type[exceptions.NodeError], str]] = {
         lambda fake, node: fake.invalidate(node, "deploy", NO_HREF),
         exceptions.ImageRefused,
         "image href x failed",
+    ),
+    "the deploy ramdisk, of the validation": (
+        lambda fake, node: fake.invalidate(node, "deploy", NO_RAMDISK),
+        exceptions.NodeValidationFailed,
+        "image href http://ipa failed",
     ),
     "the image, by Ironic's own fault": (
         lambda fake, node: fake.faults.status(500, "PUT", "/states/provision$", NOT_VALID),
@@ -361,6 +372,7 @@ def test_a_failure_says_what_ironic_said_and_gives_the_node_back(
     fault(fake, node)
     with pytest.raises(error, match=says) as caught:
         stage.spawn(stage.instance(node))
+    assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
     # A bad image burns one node only.
     assert caught.value.retriable is not isinstance(caught.value, exceptions.ImageRefused)
     assert stage.trace(node) == untouched
@@ -550,9 +562,12 @@ def test_a_claim_that_came_in_late_and_was_then_refused_is_a_claim(
     assert fake.node(node)["instance_uuid"] == INSTANCE
 
 
+@pytest.mark.parametrize("away", [0, 2])
 def test_a_build_of_another_process_is_finished_when_ironic_is_back(
-    stage: Stage, node: str
+    set_stage: Callable[..., Stage], fake: FakeIronic, node: str, away: int
 ) -> None:
+    stage = set_stage(fake, api_max_retries=0)
+
     def at_the_deployment() -> None:
         if stage.provision_requests("active"):
             raise SystemExit
@@ -561,9 +576,13 @@ def test_a_build_of_another_process_is_finished_when_ironic_is_back(
     with pytest.raises(SystemExit):
         stage.spawn(stage.instance(node))
     stage.service.on_abort_question = None
-    stage.fake.faults.status(503, count=5)
+    stage.service.told.clear()
+    if away:
+        fake.faults.status(503, count=away)
     stage.driver.finish_spawn(stage.instance(node))
-    assert stage.fake.node(node)["provision_state"] == "active"
+    assert stage.pauses == [2.0] * away
+    assert stage.service.told == ["active: active"]
+    assert fake.node(node)["provision_state"] == "active"
     assert stage.provision_requests("active") == 1
 
 

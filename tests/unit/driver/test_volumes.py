@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Callable, Sequence
@@ -331,13 +332,15 @@ def test_a_tear_down_that_succeeded_does_not_fail_for_what_may_be_left(
     assert fake.node(storage_node)["instance_uuid"] is None
 
 
-@pytest.mark.parametrize("devices", [BOTH, []], ids=["volumes", "none"])
+@pytest.mark.parametrize("has_volumes", [True, False])
+@pytest.mark.parametrize("end", ["destroy", "failed_spawn_cleanup", "finish_spawn"])
 def test_only_one_that_has_volumes_is_looked_for_on_a_node_that_it_has_left(
-    stage: Stage, fake: FakeIronic, storage_node: str, devices: list[virt.BlockDevice]
+    stage: Stage, fake: FakeIronic, storage_node: str, end: str, has_volumes: bool
 ) -> None:
     set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
-    destroy(stage, storage_node, devices)
-    assert targets(fake, storage_node) == ([] if devices else of((0, "root")))
+    with contextlib.suppress(exceptions.InstanceNotFound):
+        getattr(stage.driver, end)(stage.instance(storage_node), has_volumes=has_volumes)
+    assert targets(fake, storage_node) == ([] if has_volumes else of((0, "root")))
 
 
 def test_a_node_that_is_anothers_by_now_is_left_alone(
