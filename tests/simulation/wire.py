@@ -74,8 +74,11 @@ class Watch(Protocol):
     def sent(self, host: str, method: str, path: str, json: Any) -> None:
         """A process sends it."""
 
-    def arrives(self, host: str, method: str, path: str, json: Any) -> None:
-        """Ironic is about to get it."""
+    def arrives(self, host: str, method: str, path: str, json: Any, *, late: bool) -> None:
+        """Ironic is about to get it.
+
+        :param late: when its sender has given it up.
+        """
 
     def shown(self, host: str, method: str, path: str, answer: Answer) -> None:
         """A process has the answer."""
@@ -167,8 +170,8 @@ class Wire:
         timeout = min(request.get("timeout") or TIMEOUT, TIMEOUT)
         self._scheduler.sleep(self._rng.uniform(0.002, 0.02))
 
-        def reach() -> Answer:
-            self._watch.arrives(self._host, method, path, request.get("json"))
+        def reach(late: bool = False) -> Answer:
+            self._watch.arrives(self._host, method, path, request.get("json"), late=late)
             return self._ironic.send(method, path, **request)
 
         def no_answer(text: str) -> exceptions.IronicUnreachable:
@@ -214,9 +217,9 @@ class Wire:
             return dataclasses.replace(answer, body=self._without_a_field(answer.body))
         return answer
 
-    def _reach_late(self, after: float, reach: Callable[[], Answer]) -> None:
+    def _reach_late(self, after: float, reach: Callable[[bool], Answer]) -> None:
         self._scheduler.sleep(after)
-        answer = reach()
+        answer = reach(True)
         self._log(f"{self._host}: what was given up came in late: {answer.status}")
 
     def _refusal(self, status: int, path: str) -> Answer:

@@ -134,7 +134,14 @@ class World:
         )
         for index in range(rng.randint(2, 6)):
             shard, group = self.layout.homes[index % len(self.layout.homes)]
-            fake.add_node(resource_class="gold", shard=shard, conductor_group=group, ports=2)
+            fake.add_node(
+                resource_class="gold",
+                shard=shard,
+                conductor_group=group,
+                ports=2,
+                # It writes an image, so it refuses a deployment for which there is none.
+                deploy_interface="direct",
+            )
         return fake
 
     # -- hosts ----------------------------------------------------------------

@@ -257,8 +257,15 @@ def why_invalid(bm: Baremetal, node: Node, interface: str) -> str | None:
         return unsupported(node, interface).message
     if interface == "storage":
         return storage.why_invalid(bm, node)
+    if interface != "deploy":
+        return None
+    if node.deploy_interface == "direct" and not _has_what_to_boot(bm, node):
+        return (
+            f"Node {node.uuid} failed to validate deploy image info. Some parameters were missing."
+            " Missing are: ['instance_info.image_source']"
+        )
     wanted = node.instance_info.get("traits")
-    if interface != "deploy" or not wanted:
+    if not wanted:
         return None
     if not isinstance(wanted, list) or not all(isinstance(trait, str) for trait in wanted):
         return (
@@ -271,6 +278,13 @@ def why_invalid(bm: Baremetal, node: Node, interface: str) -> str | None:
     return (
         "Cannot specify instance traits that are not also set on the node. Node"
         f" {node.uuid} is missing traits {', '.join(sorted(missing))}"
+    )
+
+
+def _has_what_to_boot(bm: Baremetal, node: Node) -> bool:
+    targets = (target for target in bm.store.targets if target.node.uuid == node.uuid)
+    return bool(node.instance_info.get("image_source")) or any(
+        target.boot_index == 0 for target in targets
     )
 
 

@@ -8,6 +8,7 @@ import json
 import re
 
 import pytest
+import requests
 
 from ironic_virt import exceptions, virt
 from tests.integration.network_boot.boot_files import BootFiles, Images
@@ -97,3 +98,15 @@ def test_steps_of_the_flavor_run_in_a_deployment_and_in_a_rebuild(
     service.rebuild(plain, request_id="req-2")
     assert sorted(steps_run()) == [["deploy"], *[["send_raw", "deploy"]] * 2]
     service.destroy(instance)
+
+
+@pytest.mark.parametrize("interface", ["direct", "ramdisk"])
+def test_a_deployment_that_comes_late_to_a_node_that_is_free_again_is_refused(
+    operator: Operator, make_node: MakeNode, interface: str
+) -> None:
+    node = make_node(interface)
+    with pytest.raises(requests.HTTPError) as caught:
+        operator.request("PUT", f"/nodes/{node}/states/provision", {"target": "active"})
+    assert caught.value.response.status_code == 400
+    assert "Missing are: [" in caught.value.response.text
+    assert operator.node(node)["provision_state"] == "available"

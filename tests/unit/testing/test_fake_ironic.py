@@ -81,6 +81,23 @@ def states(fake: FakeIronic, node: str) -> tuple[str, str | None]:
 # -- time ---------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("boots_from", [None, "image", "volume"])
+def test_a_node_whose_image_is_written_is_not_deployed_without_one(
+    fake: FakeIronic, api: Client, boots_from: str | None
+) -> None:
+    node = fake.add_node(deploy_interface="direct")
+    if boots_from == "image":
+        fake.set_node(node, instance_info={"image_source": "https://images.example.test/a.raw"})
+    if boots_from == "volume":
+        target = {"node_uuid": node, "volume_type": "iscsi", "boot_index": 0, "volume_id": "v"}
+        assert api.send("POST", "/volume/targets", target).status_code == 201
+    if boots_from is None:
+        status, said = api.refused("PUT", f"/nodes/{node}/states/provision", {"target": "active"})
+        assert (status, "'instance_info.image_source'" in said) == (400, True)
+    else:
+        api.provision(node, "active")
+
+
 def test_a_deployment_locks_the_node_until_its_time_is_over(fake: FakeIronic, api: Client) -> None:
     node = fake.add_node()
     api.provision(node, "active")
