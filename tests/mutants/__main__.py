@@ -39,6 +39,8 @@ _PATIENCE = 6.0
 """So many times as long as they need they may take, too: the machine may be busy."""
 _CHILDREN = str(2 * (os.cpu_count() or 1))
 """So many mutants are tried at the same time: some hang, and need no processor."""
+_BESIDE = ["real_ironic"]
+"""What tests import beside."""
 _BATCH = 60
 """So many mutants are tried between two looks at the clock."""
 _SURVIVED = (0, 5, 33)
@@ -50,10 +52,11 @@ def _prepare(room: rooms.Room) -> Path:
     work = WORK / room.name
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    for name in ("ironic_virt", "tests"):
+    for name in ("ironic_virt", "tests", *_BESIDE):
         (work / name).symlink_to(CHECKOUT / name)
     options = {
         "source_paths": ["ironic_virt"],
+        "also_copy": _BESIDE,
         "only_mutate": room.mutate,
         "do_not_mutate": room.leave,
         "do_not_mutate_patterns": _LEFT,
