@@ -17,6 +17,7 @@ from ironic_virt.compute.db import Database, models
 from ironic_virt.compute.states import TaskState, VmState
 from tests.functional.compute.races import race
 from tests.functional.compute.stage import (
+    Clock,
     claim,
     free_node,
     new_instance,
@@ -61,6 +62,28 @@ def test_an_instance_gets_one_node(db: Database) -> None:
     assert claim(db, first.uuid, "one", instance)
     assert not claim(db, second.uuid, "one", instance)
     assert db.compute_nodes.get(second.uuid).instance_uuid is None
+
+
+def test_a_claim_and_its_end_are_dated_and_touch_no_other_node(db: Database, clock: Clock) -> None:
+    register(db, "one")
+    node, other = free_node(db, "one"), free_node(db, "one")
+    instance = new_uuid()
+    for act in (lambda: claim(db, node.uuid, "one", instance), lambda: release(db, instance)):
+        clock.advance(60)
+        act()
+        assert db.compute_nodes.get(node.uuid).updated_at == clock.now
+        assert db.compute_nodes.get(other.uuid).updated_at == other.updated_at
+
+
+def test_a_node_that_was_claimed_before_ironic_picked_one_is_given_back(db: Database) -> None:
+    register(db, "one")
+    before, picked = free_node(db, "one"), free_node(db, "one")
+    made = db.instances.create_building(new_instance(), before)
+    assert db.instances.placed(made.uuid, before.uuid)
+    assert db.compute_nodes.get(before.uuid).instance_uuid == made.uuid
+    assert db.instances.placed(made.uuid, picked.uuid)
+    assert db.instances.get(made.uuid).node == picked.uuid
+    assert db.compute_nodes.get(before.uuid).instance_uuid is None
 
 
 def test_unique_keys_hold_what_a_mistake_in_the_code_would_break(db: Database) -> None:

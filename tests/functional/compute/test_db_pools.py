@@ -76,6 +76,17 @@ def test_what_is_reported_is_kept(pool: records.NodePool, db: Database) -> None:
     assert counts(db) == (5, 0, 1)
 
 
+def test_of_several_at_once_those_get_a_place_for_whom_there_is_one(
+    pool: records.NodePool, db: Database
+) -> None:
+    wanted = [(new_instance(), pool) for _ in range(5)]
+    made = db.instances.create_several(wanted, 1)
+    assert [one.uuid for one in made] == [new.uuid for new, _ in wanted[:3]]
+    assert counts(db) == (3, 3, 0)
+    with pytest.raises(errors.ClaimLost):
+        db.instances.create_several([(new_instance(), pool)], 1)
+
+
 def test_a_place_is_taken_and_given_back_once(pool: records.NodePool, db: Database) -> None:
     made = db.instances.create_building(new_instance(), pool)
     assert (made.host, made.node, made.pool) == (HOST, None, POOL)
