@@ -38,6 +38,18 @@ def storms(rng: random.Random, hosts: Sequence[str], until: float) -> list[Storm
     return found
 
 
+def database_storms(rng: random.Random, hosts: Sequence[str], until: float) -> list[Storm]:
+    """Times in which statements fail, and times in which there is no database."""
+    found = []
+    for _ in range(rng.randint(0, 3)):
+        begin = rng.uniform(0, until)
+        end = min(begin + rng.uniform(5, 400), until)
+        rate = rng.choice([0.05, 0.3, 1.0])
+        kinds = ("database",) if rate == 1.0 else ("database", "lost commit")
+        found.append(Storm(begin, end, rng.choice([None, *hosts]), kinds, rate))
+    return found
+
+
 class Chaos:
     """Everything but the weather.
 

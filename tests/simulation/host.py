@@ -8,6 +8,7 @@ the records are in memory, and the loops are few lines.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
 import types
@@ -21,14 +22,15 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.compute.actions import Result, TryLater
-from ironic_virt.compute.db.records import Fence, Instance
+from ironic_virt.compute.db.records import FaultReport, Fence, Instance
 from ironic_virt.compute.engine.carrying_out import CarryingOut
 from ironic_virt.compute.engine.power_sync import PowerSync
 from ironic_virt.compute.engine.retries import Retries
+from ironic_virt.compute.errors import DatabaseUnreachable
 from ironic_virt.compute.states import TaskState
 from ironic_virt.compute.verbs import BY_TASK
 from ironic_virt.driver import IronicDriver
-from tests.simulation.records import SECRET, Offer
+from tests.simulation.records import SECRET, Offer, Troubled
 from tests.simulation.scheduler import Process
 from tests.simulation.wire import Wire
 
@@ -54,6 +56,7 @@ class _VirtAPI(virt.VirtAPI):
 
     def _check(self) -> None:
         self._service.process.check()
+        self._service.instances.check()
 
     def live_hosts(self) -> Collection[str]:
         self._check()
@@ -89,7 +92,8 @@ class _VirtAPI(virt.VirtAPI):
         return instance.tried_nodes if isinstance(instance, Instance) else ()
 
     def abort_reason(self, instance: virt.InstanceLike) -> str | None:
-        self._check()
+        # A service knows that without its database.
+        self._service.process.check()
         task = self._service.in_flight.get(instance.uuid)
         now = self._world.instances.rows[instance.uuid]
         if task is None:
@@ -104,19 +108,21 @@ class _VirtAPI(virt.VirtAPI):
 
 def _move(
     world: World,
+    instances: Troubled,
     fence: Callable[[Instance], Fence],
     instance: Instance,
-    fault: object,
+    fault: FaultReport,
     given_up: str | None,
     refused: bool,
 ) -> object | None:
     """Find another place for a build; takes the place of what asks the database."""
+    world.laws.blames(instance, fault.message)
     chosen = world.choose({*instance.tried_nodes, given_up})
     if chosen is None:
         raise exceptions.NoValidHost(instance.uuid, "bm", known=len(world.offers), free=0)
     if not world.instances.fits(instance.uuid, TaskState.SPAWNING, fence(instance)):
         return None
-    world.instances.reschedule(instance, given_up, refused, **world.place(chosen))
+    instances.reschedule(instance, given_up, refused, **world.place(chosen))
     return types.SimpleNamespace(uuid=chosen, host=world.offers[chosen].host)
 
 
@@ -144,6 +150,9 @@ class HostProcess:
             world.laws,
             world.log,
         )
+        self.instances = Troubled(
+            world.instances, lambda: world.database_weather.draw(host, scheduler.now)
+        )
         retry = RetryPolicy(
             conf.ironic.api_max_retries,
             float(conf.ironic.api_retry_interval),
@@ -167,10 +176,10 @@ class HostProcess:
         )  # fmt: skip
         self.driver._spawn._reservation._rng = random.Random(f"reservation {seed}")
         self.incarnation = self.process.name
-        records = types.SimpleNamespace(instances=world.instances, faults=world.faults)
+        records = types.SimpleNamespace(instances=self.instances, faults=world.faults)
         self._carry_out = CarryingOut(conf, self.driver, records, self.incarnation)  # type: ignore[arg-type]
         build = self._carry_out._build
-        build._move = functools.partial(_move, world, build._fence)  # type: ignore[assignment]
+        build._move = functools.partial(_move, world, self.instances, build._fence)  # type: ignore[assignment]
         self._power = PowerSync(host, self.driver, records)  # type: ignore[arg-type]
         self._retries = Retries(scheduler.clock)
 
@@ -256,7 +265,8 @@ class HostProcess:
     def _powers(self) -> None:
         while not self.stopping:
             self.world.scheduler.sleep(POWER)
-            self._power.sync()
+            with contextlib.suppress(DatabaseUnreachable):
+                self._power.sync()
 
     def _tasks(self) -> None:
         while not self.stopping:
@@ -281,10 +291,10 @@ class HostProcess:
                 self._retries.forget((uuid, task))
         except exceptions.WaitCancelled:
             result = Result.LEFT
-        except TryLater as later:
+        except (TryLater, DatabaseUnreachable) as later:
             result = Result.PUT_OFF
             seconds, _ = self._retries.put_off((uuid, task))
-            self.world.log(f"{self.host} {uuid} {task} again in {seconds:.0f} s: {later.reason}")
+            self.world.log(f"{self.host} {uuid} {task} again in {seconds:.0f} s: {later}")
         finally:
             del self.in_flight[uuid]
         self.world.log(f"{self.host} {uuid} {task}: {result}")

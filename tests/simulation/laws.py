@@ -55,6 +55,7 @@ class Laws:
         self._reported: dict[str, frozenset[str]] = {}
         self._rebuilds: set[tuple[str, str]] = set()
         self._late = False
+        self._taken_off: set[str] = set()
 
     def found(self, law: str, what: str) -> None:
         """Take note of a broken law."""
@@ -169,7 +170,10 @@ class Laws:
             ]
             if len(carriers) > 1:
                 self.found("1 one node", f"{after} is on {len(carriers)} nodes")
-        if before is None or before == after or self._world.by_hand:
+        if before is None or before == after:
+            return
+        if self._world.by_hand:
+            self._taken_off.add(before)
             return
         row = self._world.instances.rows.get(before)
         if row is None or not self._may_go(row):
@@ -235,6 +239,11 @@ class Laws:
         """An instance that is said to be gone is (3)."""
         if self._world.fake.bm.store.node_by_instance(row.uuid) is not None:
             self.found("3 vanished", f"{_of(row.uuid, row)} is said to be gone")
+
+    def blames(self, row: Instance, why: str) -> None:
+        """What an error says of others is so (4)."""
+        if "somebody took the server off" in why and row.uuid not in self._taken_off:
+            self.found("4 told", f"of {_of(row.uuid, row)}, which nobody took off its node: {why}")
 
     def said_to_be_gone(self, host: str, name: str) -> None:
         """A node that is said to be gone is (3)."""

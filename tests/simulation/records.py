@@ -2,7 +2,8 @@
 
 """The records of a reference service, in memory: what its tasks and its power sync use.
 
-They have no faults of their own here; those of the real ones are tried on real databases.
+A host has them as :class:`Troubled` shows them: a database that fails, or whose answer to a
+commit is lost.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from ironic_virt import virt
 from ironic_virt.compute.db.records import FaultReport, Fence, Instance
-from ironic_virt.compute.errors import ClaimLost, NoSuchInstance
+from ironic_virt.compute.errors import ClaimLost, DatabaseUnreachable, NoSuchInstance
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK
 
@@ -38,17 +39,22 @@ class Instances:
 
     :param told: called when a request has ended, with what its user is told.
     :param left: called with a node that an instance has left.
+    :param failed: called with an instance and the reason why a request has failed.
     :ivar incarnations: the process that is a host now.
     """
 
     def __init__(
-        self, told: Callable[[Instance, str, str], None], left: Callable[[str], None]
+        self,
+        told: Callable[[Instance, str, str], None],
+        left: Callable[[str], None],
+        failed: Callable[[Instance, str], None],
     ) -> None:
         self.rows: dict[str, Instance] = {}
         self.incarnations: dict[str, str] = {}
         self.faults: dict[str, str] = {}
         self._told = told
         self._left = left
+        self._failed = failed
 
     # -- what users do --------------------------------------------------------
 
@@ -158,6 +164,7 @@ class Instances:
         if release:
             changes |= {"host": None, "node": None}
         self.faults[uuid] = fault.message
+        self._failed(self.rows[uuid], fault.message)
         # Only of a rebuild is said that it has changed nothing.
         untouched = task == TaskState.REBUILDING and not applied
         self._end(uuid, "refused" if untouched else "failed", **changes)
@@ -218,3 +225,40 @@ class Instances:
         after = self.rows[uuid] = dataclasses.replace(before, **changes)
         if before.node is not None and (after.node != before.node or after.is_deleted):
             self._left(before.node)
+
+
+class Troubled:
+    """The instances as a host has them.
+
+    :param draw: the fault that a statement meets: ``database``, ``lost commit`` or none.
+    """
+
+    def __init__(self, instances: Instances, draw: Callable[[], str | None]) -> None:
+        self._instances = instances
+        self._draw = draw
+
+    def check(self) -> None:
+        """Read something else.
+
+        :raises DatabaseUnreachable: the database can't be used.
+        """
+        if self._draw() == "database":
+            raise _unreachable("it is deadlocked")
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self._instances, name)
+
+        def ask(*args: Any, **more: Any) -> Any:
+            fault = self._draw()
+            if fault == "database":
+                raise _unreachable("it is deadlocked")
+            answer = asked(*args, **more)
+            if fault == "lost commit":
+                raise _unreachable("the connection was lost during a commit")
+            return answer
+
+        return ask
+
+
+def _unreachable(reason: str) -> DatabaseUnreachable:
+    return DatabaseUnreachable("memory://", reason)

@@ -24,7 +24,7 @@ from ironic_virt.sharding import ownership
 from ironic_virt.testing.fake_ironic import Conductor, Durations, FakeIronic, node_view
 from ironic_virt.testing.fake_ironic.records import Node
 from tests.in_process import InProcessChannel
-from tests.simulation.chaos import Chaos, storms
+from tests.simulation.chaos import Chaos, database_storms, storms
 from tests.simulation.history import History, Operation
 from tests.simulation.host import HostProcess
 from tests.simulation.laws import Laws
@@ -95,12 +95,16 @@ class World:
         self.ironic = InProcessChannel(self.fake, "http://ironic.test")
         self.scheduler = Scheduler(random.Random(f"scheduler {seed}"), self.fake.advance)
         self.laws = Laws(self)
-        self.instances = Instances(self._told, self._left)
+        self.instances = Instances(self._told, self._left, self.laws.blames)
         self.users = Users(self)
         self.chaos = Chaos(self)
         weather = random.Random(f"weather {seed}")
         names = [f"compute{index + 1}" for index in range(len(self.layout.hosts))]
         self.weather = Weather(weather, [] if self.is_calm else storms(weather, names, CALM))
+        weather = random.Random(f"database {seed}")
+        self.database_weather = Weather(
+            weather, [] if self.is_calm else database_storms(weather, names, CALM)
+        )
         nodes = self.fake.nodes()
         self.pristine = {node["uuid"]: self.trace(node["uuid"]) for node in nodes}
         for node in self.fake.bm.store.nodes:
@@ -359,7 +363,7 @@ def simulate(seed: int) -> Outcome:
         world.scheduler.now,
         world.requests_sent,
         sum(map(len, world.history.operations.values())),
-        dict(world.weather.met + world.chaos.met),
+        dict(world.weather.met + world.database_weather.met + world.chaos.met),
         world.history.digest,
         tuple(world.history.lines),
     )

@@ -180,6 +180,43 @@ def test_an_instance_on_a_node_in_error_is_asked_to_be_torn_down_once(
     assert stage.provision_requests("deleted") == 1
 
 
+def test_a_node_that_comes_to_error_with_its_server_is_not_asked_again(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.spawn(stage.instance(node))
+    record = fake.bm.store.nodes.get(node)
+
+    def fails() -> None:
+        fake.bm.update(record, provision_state="error", last_error="no BMC", reservation=None)
+
+    fake.bm.timeline.after(1, fails)
+    with pytest.raises(exceptions.TearDownFailed, match="no BMC"):
+        stage.destroy(stage.instance(node))
+    assert stage.provision_requests("deleted") == 1
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_a_node_that_comes_back_with_its_server_is_asked_again(
+    stage: Stage, fake: FakeIronic, node: str, locked: bool
+) -> None:
+    stage.spawn(stage.instance(node))
+    record = fake.bm.store.nodes.get(node)
+
+    def comes_back() -> None:
+        # As after a conductor's death, or when an operator interferes.
+        fake.bm.update(record, provision_state="active", reservation=None)
+
+    fake.bm.timeline.after(1, comes_back)
+    if locked:
+        fake.faults.status(
+            409, "PUT", "/states/provision$", f"Node {node} is locked by host x, please retry"
+        )
+    stage.destroy(stage.instance(node))
+    assert stage.provision_requests("deleted") == 2 - locked
+    assert fake.node(node)["instance_uuid"] is None
+
+
 def test_a_protected_node_stays_and_the_error_says_so(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
@@ -280,6 +317,8 @@ def test_a_node_that_goes_on_while_it_is_released_is_looked_at_once_more(
 def test_what_was_written_for_a_deployment_that_never_began_goes(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
+    # An operator's own.
+    fake.set_node(node, instance_info={"rack_unit": "7"})
     untouched = stage.trace(node)
     written: list[Any] = []
     look = meanwhile(lambda: written.append(fake.node(node)["instance_info"]), hits=True)

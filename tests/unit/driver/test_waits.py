@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
+from ironic_virt.driver.change import Change, is_refusal
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.stage import INSTANCE, Stage
 
@@ -92,24 +93,58 @@ def test_what_a_wait_has_shown_is_not_read_again(
     assert seen.provision_state == fake.node(node)["provision_state"]
 
 
+@pytest.mark.parametrize("console", [False, True])
 def test_without_a_limit_a_tear_down_is_waited_for_as_long_as_it_takes(
-    set_stage: Callable[..., Stage],
+    set_stage: Callable[..., Stage], console: bool
 ) -> None:
     fake = FakeIronic(durations=Durations(deploy=5, undeploy=60, clean=30, power=2))
     stage = set_stage(fake, unprovision_timeout=0)
     instance = stage.active(fake.add_node(ports=1, resource_class="gold"))
+    fake.set_node(instance.node or "", console_enabled=console)
+    # Nobody has to want it.
+    stage.service.unwanted = "the server is being deleted"
     stage.destroy(instance)
     assert fake.node(instance.node or "")["instance_uuid"] is None
 
 
+@pytest.mark.parametrize("console", [False, True])
 def test_a_wait_that_is_given_up_names_the_server(
-    set_stage: Callable[..., Stage],
+    set_stage: Callable[..., Stage], console: bool
 ) -> None:
     fake = FakeIronic(durations=Durations(deploy=5, undeploy=200, clean=30, power=2))
     stage = set_stage(fake, unprovision_timeout=20)
     instance = stage.active(fake.add_node(ports=1, resource_class="gold"))
+    fake.set_node(instance.node or "", console_enabled=console)
     began = fake.clock.now()
     with pytest.raises(exceptions.WaitTimeout, match="unprovision_timeout") as caught:
         stage.destroy(instance)
     assert (caught.value.node, caught.value.instance) == (instance.node, INSTANCE)
-    assert 20 <= fake.clock.now() - began < 40
+    assert 20 <= fake.clock.now() - began < 60
+
+
+def test_what_a_change_says_and_reads_is_of_its_node_and_server(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    change = Change.of(stage.driver._site, instance)
+    error = change.error(exceptions.DeployFailed, "why")
+    assert (error.node, error.instance) == (node, INSTANCE)
+    fake.set_node(node, maintenance=True)
+    seen = change.note(None)
+    assert seen is not None
+    assert (seen.uuid, seen.maintenance) == (node, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_no"),
+    [
+        (exceptions.Conflict("no", status=409), True),
+        (exceptions.BadRequest("no", status=400), True),
+        (exceptions.IronicUnavailable("later", status=503), False),
+        (exceptions.UnexpectedAnswer("what?", status=200), False),
+        (exceptions.IronicUnreachable("nobody"), False),
+    ],
+)
+def test_only_an_answer_that_says_no_is_a_refusal(
+    error: exceptions.IronicError, is_no: bool
+) -> None:
+    assert is_refusal(error) is is_no
