@@ -45,7 +45,10 @@ def test_a_node_of_another_shard_is_not_acted_on_for_a_server(
 ) -> None:
     stage = set_stage(fake, shard_key="ours")
     there = Node(
-        uuid=fake.add_node(shard="theirs"), instance_uuid=INSTANCE, shard="theirs", instance_info={}
+        uuid=fake.add_node(shard="theirs"),
+        instance_uuid=INSTANCE,
+        shard="theirs",
+        instance_info={},
     )
     with pytest.raises(exceptions.NodeNotOurs, match="theirs") as caught:
         stage.driver._site.access.guard(there, stage.instance(there.uuid))
