@@ -237,7 +237,9 @@ class Wire:
             shown = encoding.loads(body)
         except ValueError:
             return body
-        rows = next((value for value in shown.values() if isinstance(value, list)), [shown])
+        lists = (value for value in shown.values() if isinstance(value, list))
+        # A single node has lists, too, such as that of its traits.
+        rows = [shown] if "uuid" in shown else next(lists, [shown])
         rows = [row for row in rows if isinstance(row, dict) and row]
         if rows:
             row = self._rng.choice(rows)

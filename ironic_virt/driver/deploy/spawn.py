@@ -105,12 +105,12 @@ class Spawn:
             raise
         except Exception as exc:
             # No knowing whether the claim went through: leave nothing behind.
-            self._undo_after(exc, instance)
+            self._undo_after(exc, instance, has_volumes=False)
             raise
         if reason := resources.why_not_deployable(reserved):
             # It changed between our look and our claim.
             error = exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
-            self._undo_after(error, instance)
+            self._undo_after(error, instance, has_volumes=False)
             raise error
         LOG.info("Node %s is reserved for instance %s", node.uuid, instance.uuid)
         return reserved
@@ -384,7 +384,7 @@ class Spawn:
         self._teardown.tear_down(instance, has_volumes=has_volumes)
 
     def _undo_after(
-        self, error: Exception, instance: InstanceLike, *, has_volumes: bool = False
+        self, error: Exception, instance: InstanceLike, *, has_volumes: bool
     ) -> None:
         """Undo; ``error`` is what the caller raises, also if undoing fails."""
         try:

@@ -473,7 +473,52 @@ def test_what_an_operator_does_while_it_deploys_is_told(
     stage: Stage, fake: FakeIronic, node: str, operator: Fault, says: str
 ) -> None:
     stage.while_it_is("deploying", node, lambda: operator(fake, node))
-    with pytest.raises(exceptions.DeployFailed, match=says):
+    with pytest.raises(exceptions.DeployFailed, match=says) as caught:
+        stage.spawn(stage.instance(node))
+    assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
+
+
+def test_a_build_that_is_not_wanted_when_all_is_ready_is_not_begun(
+    stage: Stage, node: str
+) -> None:
+    def unwanted() -> None:
+        stage.service.unwanted = "the instance is being deleted"
+
+    stage.service.on_config_drive = unwanted
+    with pytest.raises(exceptions.BuildAborted, match="is being deleted") as caught:
+        stage.spawn(stage.instance(node))
+    assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
+    assert stage.provision_requests("active") == 0
+
+
+def test_what_the_compute_service_has_to_say_of_a_server_is_written_to_the_node(
+    stage: Stage, fake: FakeIronic, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def metadata(instance: virt.InstanceLike, networks: virt.NetworkInfo) -> dict[str, str]:
+        return {"told": f"{instance.uuid} {[vif.id for vif in networks]}"}
+
+    monkeypatch.setattr(stage.service, "deploy_metadata", metadata)
+    stage.spawn(stage.instance(node))
+    assert fake.node(node)["instance_info"]["told"] == f"{INSTANCE} {[VIF]}"
+
+
+def test_what_an_earlier_attempt_has_written_goes_and_what_an_operator_has_stays(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    left = {"swap_mb": "7", "ephemeral_gb": "9", "ironic_virt_keys": ["ephemeral_gb"]}
+    fake.set_node(node, instance_info={"rack_unit": "7", **left})
+    stage.spawn(stage.instance(node))
+    info = fake.node(node)["instance_info"]
+    assert "ephemeral_gb" not in info
+    assert info["rack_unit"] == "7"
+
+
+def test_what_ironic_itself_can_not_fetch_is_not_the_images_fault(
+    set_stage: Callable[..., Stage], fake: FakeIronic, node: str
+) -> None:
+    stage = set_stage(fake, api_max_retries=0)
+    fake.faults.status(500, "PUT", "/states/provision$", NO_RAMDISK)
+    with pytest.raises(exceptions.IronicError, match="image href http://ipa failed"):
         stage.spawn(stage.instance(node))
 
 

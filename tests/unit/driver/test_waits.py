@@ -19,10 +19,16 @@ Act = Callable[[Stage, virt.Instance], None]
 
 
 class Counts(virt.Metrics):
-    """What is counted of waits; ``ended`` when they have ended."""
+    """What is counted of waits, ``ended`` when they have ended, and of the steps of builds."""
 
     def __init__(self) -> None:
         self.waits: list[str] = []
+        self.steps: list[str] = []
+
+    @contextlib.contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        self.steps.append(name)
+        yield
 
     @contextlib.contextmanager
     def waiting(self, kind: str) -> Iterator[None]:
@@ -37,6 +43,32 @@ def spawned_again(stage: Stage, instance: virt.Instance) -> None:
     stage.spawn(instance)
 
 
+def interrupted(stage: Stage, instance: virt.Instance) -> None:
+    """A process dies while it waits for its deployment."""
+
+    def dies() -> None:
+        if stage.provision_requests("active"):
+            raise SystemExit
+
+    stage.destroy(instance)
+    stage.fake.advance(60)
+    stage.fake.requests.clear()
+    stage.service.on_abort_question = dies
+    with pytest.raises(SystemExit):
+        stage.spawn(instance)
+    stage.service.on_abort_question = None
+
+
+def carried_on(stage: Stage, instance: virt.Instance) -> None:
+    interrupted(stage, instance)
+    stage.spawn(instance)
+
+
+def finished(stage: Stage, instance: virt.Instance) -> None:
+    interrupted(stage, instance)
+    stage.driver.finish_spawn(instance)
+
+
 def rescued(stage: Stage, instance: virt.Instance) -> None:
     stage.driver.rescue(instance, "secret of a day")
 
@@ -49,12 +81,16 @@ WAITS: list[tuple[Act, str, str]] = [
     (Stage.destroy, "tear down", "deleting"),
     (Stage.rebuild, "rebuild", "deploying"),
     (spawned_again, "deploy", "deploying"),
+    (carried_on, "deploy", "deploying"),
+    (finished, "deploy", "deploying"),
     (rescued, "rescue", "rescuing"),
     (powered_off, "power", "active"),
 ]
 
 
-@pytest.mark.parametrize(("act", "kind", "state"), WAITS, ids=[kind for _, kind, _ in WAITS])
+@pytest.mark.parametrize(
+    ("act", "kind", "state"), WAITS, ids=[act.__name__ for act, _, _ in WAITS]
+)
 def test_what_is_waited_for_is_counted_and_looked_for_where_it_is(
     stage: Stage, instance: virt.Instance, act: Act, kind: str, state: str
 ) -> None:
@@ -71,6 +107,18 @@ def test_what_is_waited_for_is_counted_and_looked_for_where_it_is(
     assert stage.service.metrics.waits[-2:] == [kind, "ended"]
     # One list serves all waits for nodes in one state.
     assert (asked[-1]["state"], asked[-1]["instance"]) == (state, INSTANCE)
+
+
+@pytest.mark.parametrize("storage", ["noop", "external"])
+def test_the_steps_of_a_build_are_counted(stage: Stage, fake: FakeIronic, storage: str) -> None:
+    stage.service.metrics = Counts()
+    node = fake.add_node(ports=1, resource_class="gold", storage_interface=storage)
+    stage.spawn(stage.instance(node))
+    # Ironic itself asks the other interfaces when it is told to deploy.
+    asked = ["validating"] if storage == "external" else []
+    assert stage.service.metrics.steps == ["reserving", "configuring", *asked, "deploying"]
+    told = [f"{step}: available" for step in stage.service.metrics.steps]
+    assert stage.service.told == [*told, "deploying: deploying", "active: active"]
 
 
 @pytest.mark.parametrize("act", [Stage.destroy, Stage.rebuild], ids=["destroy", "rebuild"])
