@@ -383,9 +383,7 @@ class Spawn:
         """
         self._teardown.tear_down(instance, has_volumes=has_volumes)
 
-    def _undo_after(
-        self, error: Exception, instance: InstanceLike, *, has_volumes: bool
-    ) -> None:
+    def _undo_after(self, error: Exception, instance: InstanceLike, *, has_volumes: bool) -> None:
         """Undo; ``error`` is what the caller raises, also if undoing fails."""
         try:
             self.undo(instance, has_volumes=has_volumes)
