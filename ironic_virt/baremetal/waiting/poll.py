@@ -258,7 +258,7 @@ class Poll:
         queued = self._gets.pop(uuid, None)
         if queued is not None:
             self._release(queued, node)
-        for waiter in request.waiting.get(uuid, ()):
+        for waiter in request.waiting[uuid]:
             if request.began < waiter.seen_at:
                 # A request that began later was answered sooner.
                 continue
@@ -286,7 +286,7 @@ class Poll:
         remaining = [uuid for uuid in request.expected if uuid in remain]
         if len(remaining) > _FEW:
             return
-        for waiter in (waiter for uuid in remaining for waiter in request.waiting.get(uuid, ())):
+        for waiter in (waiter for uuid in remaining for waiter in request.waiting[uuid]):
             if waiter.pace > 1 and not waiter.failures:
                 waiter.pace = 1
                 former = waiter.due

@@ -22,7 +22,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.baremetal.waiting import intervals
 from ironic_virt.baremetal.waiting.intervals import PollIntervals
-from ironic_virt.baremetal.waiting.poll import Poll
+from ironic_virt.baremetal.waiting.poll import MOST_REQUESTS, Poll
 from ironic_virt.baremetal.waiting.waiters import FIELDS, PollRequest, Waiter
 from ironic_virt.driver.change import PATIENCE
 from tests.clock import VirtualClock
@@ -471,6 +471,90 @@ def test_500_who_come_one_after_the_other_cost_few_lists() -> None:
         if bench.next_due() <= bench.clock.now:
             lists += len(bench.tick())
     assert lists <= 10 * 8 + 2, "ten intervals, a list each eighth at most"
+
+
+def begun(bench: Bench) -> list[PollRequest]:
+    """Go on to when something is due, and send all that may be sent; nothing is answered yet."""
+    bench.clock.now = max(bench.clock.now, bench.next_due())
+    return list(iter(bench._take, None))
+
+
+def land(bench: Bench, *looks: PollRequest) -> None:
+    """Let these be answered."""
+    for look in looks:
+        bench.poll.land(look, bench.poll.ask(look))
+
+
+def land_all(bench: Bench) -> None:
+    """Send and answer all that there is to ask now."""
+    while (look := bench._take()) is not None:
+        land(bench, look)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_is_queued_is_sent_as_soon_as_one_has_been_answered(count: int) -> None:
+    nodes = {f"n{number}": "active" for number in range(MOST_REQUESTS)}
+    transitional = sorted(states.TRANSITIONAL)[:count]
+    late = {f"{state} {number}": state for state in transitional for number in range(2)}
+    bench = Bench(nodes | late)
+    for node, state in (nodes | late).items():
+        bench.wait(node, state)
+    under_way = begun(bench)
+    # Lists go first.
+    assert len(under_way) == MOST_REQUESTS
+    assert bench.next_due() == math.inf
+    land(bench, under_way[-1])
+    assert bench.next_due() <= bench.clock.now
+    assert bench._take() is not None
+
+
+def test_who_has_left_a_state_whose_list_was_still_queued_is_not_looked_for() -> None:
+    crowd = {
+        f"{state} {number}": state
+        for state in sorted(states.TRANSITIONAL)[: MOST_REQUESTS + 1]
+        for number in range(3)
+    }
+    bench = Bench(crowd)
+    waiters = {node: bench.wait(node, state) for node, state in crowd.items()}
+    under_way = begun(bench)
+    (queued,) = bench.poll._lists
+    gone, goes, stays = (node for node, state in crowd.items() if state == queued)
+    bench.leave(waiters[gone])
+    bench.clock.now += INTERVAL
+    bench.wait("new")
+    bench.ironic.move(goes, "active")
+    bench.clock.now = max(bench.clock.now, *(waiter.due for waiter in bench.poll.waiters))
+    land(bench, under_way[0])
+    land_all(bench)
+    land(bench, *under_way[1:])
+    land_all(bench)
+    seen = {node: waiters[node].seen for node in (gone, goes, stays)}
+    assert seen[gone] is None
+    assert {node: one.provision_state for node, one in seen.items() if one is not None} == {
+        goes: "active",
+        stays: queued,
+    }
+
+
+def test_who_has_left_while_others_were_listed_is_not_looked_for() -> None:
+    nodes = deploying(3) | {"c": "cleaning", "d": "cleaning"}
+    bench = Bench(nodes)
+    waiters = {node: bench.wait(node, state) for node, state in nodes.items()}
+    first, second = begun(bench)
+    bench.ironic.move("n0", "active")
+    bench.ironic.move("n1", "active")
+    # The other list may show where they are.
+    land(bench, first)
+    bench.leave(waiters["n0"])
+    bench.wait("new")
+    bench.clock.now += INTERVAL
+    with bench.lock:
+        bench.poll._plan(bench.clock.now)
+    land(bench, second)
+    land_all(bench)
+    assert waiters["n0"].seen is None
+    assert waiters["n1"].seen is not None
+    assert waiters["n1"].seen.provision_state == "active"
 
 
 def test_nobody_waiting_is_no_tick() -> None:
