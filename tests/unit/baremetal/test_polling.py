@@ -603,6 +603,27 @@ def test_a_request_may_take_five_times_as_long_as_usual_and_longer_after_failure
     assert PollIntervals.timeout(10**6, usual) == PollIntervals.timeout(10, usual)
 
 
+def test_how_long_a_request_takes_is_remembered_for_a_while() -> None:
+    bench = Bench({"a": "active"})
+    bench.wait("a", "active")
+    timeouts = []
+    for took in (0.1, 10.0, 0.1, 0.1):
+        (look,) = begun(bench)
+        timeouts.append(look.timeout)
+        bench.clock.now += took
+        land(bench, look)
+    (look,) = begun(bench)
+    assert [*timeouts, look.timeout] == pytest.approx([2.0, 1.0, 50.0, 40.0, 32.0])
+
+
+@pytest.mark.parametrize("late", [0.0, 3.0, 100.0])
+def test_who_was_served_late_waits_less_but_half_a_pause(late: float) -> None:
+    longest, seeds = INTERVAL * 5.0, range(200)
+    pauses = [PollIntervals(INTERVAL, random.Random(n)).pause(20, 5.0, late=late) for n in seeds]
+    drawn = [PollIntervals(INTERVAL, random.Random(n)).pause(20, 5.0) for n in seeds]
+    assert pauses == [max(min(one, longest - late), one / 2) for one in drawn]
+
+
 class Told:
     """A client that notes how it is asked, and may fail."""
 
@@ -716,6 +737,23 @@ def test_what_is_queued_when_ironic_goes_down_is_dropped_and_planned_anew() -> N
     assert [*poll._lists, *poll._gets, *poll._listing, *poll._busy] == []
     bench.ironic.trouble = lambda request: None
     while not all(waiter.polls for waiter in waiters):
+        bench.tick()
+
+
+def test_nodes_that_went_on_together_when_ironic_went_down_are_planned_anew() -> None:
+    bench = Bench(deploying(3) | {"a": "active", "b": "active", "c": "active"})
+    waiters = {
+        node: bench.wait(node, state.provision_state) for node, state in bench.ironic.nodes.items()
+    }
+    listed, *looks = begun(bench)
+    bench.ironic.move("n0", "active")
+    bench.ironic.move("n1", "active")
+    land(bench, listed)
+    assert list(bench.poll._gets) == ["n0"], "and n1 waits for what it shows"
+    for look in looks:
+        bench.poll.land(look, DOWN)
+    assert [*bench.poll._lists, *bench.poll._gets, *bench.poll._busy] == []
+    while not all(waiter.polls for waiter in waiters.values()):
         bench.tick()
 
 
