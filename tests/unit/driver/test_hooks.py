@@ -198,15 +198,28 @@ def test_without_a_config_drive_there_is_none_to_change(
     assert CALLS == [("first", "before_deploy"), ("first", "after_deploy")]
 
 
+def spawn_again(driver: virt.ComputeDriver, instance: virt.Instance) -> None:
+    driver.spawn(virt.DeployRequest(instance, IMAGE))
+
+
+def finish(driver: virt.ComputeDriver, instance: virt.Instance) -> None:
+    driver.finish_spawn(instance)
+
+
+@pytest.mark.parametrize("take_up", [spawn_again, finish])
 def test_a_process_that_takes_a_deployment_up_ends_it(
-    hooked: Stage, fake: FakeIronic, node: str
+    hooked: Stage,
+    fake: FakeIronic,
+    node: str,
+    take_up: Callable[[virt.ComputeDriver, virt.Instance], None],
 ) -> None:
     DOES["first", "after_deploy"] = fail
     instance = hooked.instance(node)
     fake.set_node(node, instance_uuid=INSTANCE, provision_state="active")
     with pytest.raises(exceptions.HookFailed):
-        hooked.restarted().driver.spawn(virt.DeployRequest(instance, IMAGE))
+        take_up(hooked.restarted().driver, instance)
     assert CALLS == [("first", "after_deploy")]
+    assert (GIVEN[0].instance.uuid, GIVEN[0].node.uuid) == (INSTANCE, node)
 
 
 # -- what they are given ------------------------------------------------------

@@ -180,6 +180,7 @@ def test_a_node_that_goes_into_maintenance_while_it_is_reserved_is_given_back(
         stage.driver.prepare_for_spawn(stage.instance(node))
     told = "".join(getattr(caught.value, "__notes__", ()))
     assert ("Undoing it failed too" in told) is undoing_fails
+    assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
     stage.driver.failed_spawn_cleanup(stage.instance(node))
     assert fake.node(node)["instance_uuid"] is None
 
