@@ -287,4 +287,5 @@ def test_a_server_that_takes_less_is_quoted(stage: Stage, fake: FakeIronic, node
     ) as caught:
         stage.spawn(stage.instance(node))
     assert not caught.value.retriable
+    assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
     assert stage.trace(node) == untouched

@@ -147,6 +147,17 @@ def test_what_the_image_requires_counts_before_the_spawn(fake: FakeIronic, stage
     assert posts(fake)[0]["traits"] == ["CUSTOM_X"]
 
 
+def test_what_the_image_requires_counts_in_a_spawn_that_reserves_by_itself(
+    fake: FakeIronic, stage: Stage
+) -> None:
+    gold(fake)
+    special = gold(fake, "CUSTOM_X")
+    stage.service.image = None
+    image = virt.ImageMeta(IMAGE.id, IMAGE.checksum, properties={"traits_required": ["CUSTOM_X"]})
+    stage.driver.spawn(virt.DeployRequest(instance(stage), image, []))
+    assert carrier(fake) == special
+
+
 def test_no_gpu_is_taken_while_a_plain_node_is_free(fake: FakeIronic, stage: Stage) -> None:
     gpus = [gold(fake, "CUSTOM_GPU") for _ in range(5)]
     plain = gold(fake)

@@ -154,8 +154,9 @@ def test_a_node_that_can_not_be_had_is_left_as_it_is(
 
 def test_a_node_that_is_gone_is_said_to_be_gone(stage: Stage, fake: FakeIronic, node: str) -> None:
     fake.remove_node(node)
-    with pytest.raises(exceptions.NodeNotAvailable, match="no such node"):
+    with pytest.raises(exceptions.NodeNotAvailable, match="no such node") as caught:
         stage.spawn(stage.instance(node))
+    assert caught.value.instance == INSTANCE
 
 
 def test_two_who_want_the_same_node_get_it_once(stage: Stage, fake: FakeIronic, node: str) -> None:

@@ -343,6 +343,16 @@ def test_only_one_that_has_volumes_is_looked_for_on_a_node_that_it_has_left(
     assert targets(fake, storage_node) == ([] if has_volumes else of((0, "root")))
 
 
+def test_a_build_whose_server_was_taken_off_its_node_leaves_no_volumes_there(
+    stage: Stage, fake: FakeIronic, storage_node: str
+) -> None:
+    free = {"provision_state": "available", "instance_uuid": None, "power_state": "power off"}
+    stage.while_it_is("deploying", storage_node, lambda: fake.set_node(storage_node, **free))
+    with pytest.raises(exceptions.DeployFailed, match="took the server off"):
+        spawn(stage, storage_node)
+    assert targets(fake, storage_node) == []
+
+
 def test_a_node_that_is_anothers_by_now_is_left_alone(
     stage: Stage, fake: FakeIronic, storage_node: str
 ) -> None:
