@@ -126,7 +126,10 @@ class Place:
         wait_for("the allocation's end", lambda: self.allocation(instance) is None)
         for node in self.nodes:
             self.operator.wait_for_state(node, "available")
-        assert [self._trace(node) for node in self.nodes] == self._untouched
+        for node, (before, vifs) in zip(self.nodes, self._untouched, strict=True):
+            now, attached = self._trace(node)
+            left = {key: now.get(key) for key in now | before if now.get(key) != before.get(key)}
+            assert (left, attached) == ({}, vifs), (node, left, attached)
 
     def _trace(self, node: str) -> tuple[dict[str, Any], list[str]]:
         return self.operator.node(node), self.operator.vifs(node)

@@ -119,12 +119,18 @@ class Reconciliation:
         known = set(self._site.service.existing_instances(list(ours))) if ours else set()
         return {uuid: one for uuid, one in ours.items() if uuid not in known}
 
-    def _give_up(self, allocation: Allocation, snapshot: Snapshot) -> None:
-        node = allocation.node_uuid
-        if node is not None and node not in snapshot:
-            self._tell(allocation, f"its node {node} is not among this service's any more")
-            return
+    def _give_up(self, listed: Allocation, snapshot: Snapshot) -> None:
+        allocation: Allocation | None = listed
         try:
+            if listed.node_uuid is None:
+                # It may have got one since it was listed.
+                allocation = self._site.client.allocations.get(listed.uuid)
+            if allocation is None:
+                return
+            node = allocation.node_uuid
+            if node is not None and node not in snapshot:
+                self._tell(allocation, f"its node {node} is not among this service's any more")
+                return
             if node is None:
                 self._site.client.allocations.delete(allocation.uuid)
             elif not self._take_off(_instance(allocation)):
@@ -136,7 +142,7 @@ class Reconciliation:
                 )
                 return
         except exceptions.IronicVirtError as exc:
-            self._tell(allocation, str(exc))
+            self._tell(listed, str(exc))
             return
         LOG.warning(
             "[allocation-given-up] The allocation of instance %s is given up: the records have "

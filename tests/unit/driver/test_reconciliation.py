@@ -81,6 +81,29 @@ def test_one_in_error_goes_too(fake: FakeIronic, stage: Stage, node: str) -> Non
     assert left(fake) == []
 
 
+def test_one_that_gets_its_node_while_it_is_looked_for_leaves_nothing_there(
+    set_stage: SetStage,
+) -> None:
+    fake = FakeIronic(durations=Durations(allocate=PERIOD + 1))
+    stage = set_stage(fake, node_selection="ironic", inventory_full_resync_period=PERIOD)
+    stage.service.owned = set()
+    node = fake.add_node(ports=1, resource_class="gold")
+    untouched = stage.trace(node)
+    leave(stage, node)
+    look(stage)
+    asked = stage.service.existing_instances
+
+    def meanwhile(uuids: Collection[str]) -> Collection[str]:
+        assert fake.allocations()[0]["state"] == "allocating"
+        fake.advance(1)
+        return asked(uuids)
+
+    stage.service.existing_instances = meanwhile  # type: ignore[method-assign]
+    stage.driver.get_available_nodes(refresh=True)
+    assert left(fake) == []
+    assert stage.trace(node) == untouched
+
+
 @pytest.mark.parametrize("whose", ["owned", "hosts"])
 def test_one_of_an_instance_that_exists_stays_whoever_has_it(
     fake: FakeIronic, stage: Stage, node: str, whose: str
