@@ -73,6 +73,10 @@ simulate: $(DEV)/.made-$(DIGEST) ## Simulate SEEDS=1000 deployments in storms; S
 	$(DEV)/bin/python -m tests.simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) \
 		$(SIMULATE_ARGS)
 
+.PHONY: simulate-long
+simulate-long: $(DEV)/.made-$(DIGEST)
+	$(DEV)/bin/python -m tests.simulation --hours 24 --seeds 60 $(SIMULATE_ARGS)
+
 .PHONY: chaos
 chaos: $(DEV)/.made-$(DIGEST) ## Run services on the real Ironic and MariaDB in a storm of SEED=0
 	$(DEV)/bin/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(CHAOS_ARGS)
@@ -152,8 +156,9 @@ pythons: $(UV)/.made-$(DIGEST) ## Run the unit tests with each Python that is th
 .PHONY: nightly
 nightly: export IRONIC_VIRT_TEST_DEPTH := nightly
 nightly: ## Run every lane whole, with long histories and all databases: hours
-	$(MAKE) --keep-going lint docs pictures-check test fuzz simulate chaos chaos-disk databases \
-		conformance tempest integration nova nova-deployment dist-check floors pythons releases
+	$(MAKE) --keep-going lint docs pictures-check test fuzz simulate simulate-long chaos chaos-disk \
+		databases conformance tempest integration nova nova-deployment dist-check floors pythons \
+		releases
 
 # What people read; tests misspell things on purpose.
 SPELLED := *.rst *.md doc/source etc releasenotes/notes ironic_virt

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import logging
 import multiprocessing
 import os
@@ -36,19 +37,20 @@ def main() -> int:
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--jobs", type=int, default=cores, help=f"processes ({cores})")
     parser.add_argument("--for", type=float, dest="seconds", help="begin none after so many")
+    parser.add_argument("--hours", type=float, default=0.5, help="of faults in each seed (0.5)")
     parser.add_argument("--planted", action="store_true", help="search for planted faults")
     args = parser.parse_args()
     # What is said at lower levels is for operators.
     logging.disable(logging.CRITICAL)
     if args.seed is not None:
-        return _replay(args.seed)
+        return _replay(args.seed, args.hours)
     if args.planted:
         return planted.table(args.seeds)
     return _search(args)
 
 
-def _replay(seed: int) -> int:
-    outcome = simulate(seed)
+def _replay(seed: int, hours: float) -> int:
+    outcome = simulate(seed, hours)
     print("\n".join(outcome.lines))
     print(f"seed {seed}, {outcome.layout}, history {outcome.digest}")
     return _say(outcome)
@@ -66,7 +68,7 @@ def _search(args: argparse.Namespace) -> int:
     seeds = requests = operations = 0
     simulated = 0.0
     failed = []
-    for outcome in _outcomes(range(args.first, args.first + args.seeds), args.jobs):
+    for outcome in _outcomes(range(args.first, args.first + args.seeds), args.hours, args.jobs):
         seeds += 1
         requests += outcome.requests
         operations += outcome.operations
@@ -97,15 +99,16 @@ def _search(args: argparse.Namespace) -> int:
     return bool(failed)
 
 
-def _outcomes(seeds: range, jobs: int) -> Iterator[Outcome]:
+def _outcomes(seeds: range, hours: float, jobs: int) -> Iterator[Outcome]:
+    run = functools.partial(simulate, hours=hours)
     if jobs < 2:
-        yield from map(simulate, seeds)
+        yield from map(run, seeds)
         return
     # Each seed is the same in any process.  A process that is started anew doesn't have what
     # stands in this file.
     started = multiprocessing.get_context("spawn")
     with started.Pool(jobs, logging.disable, (logging.CRITICAL,)) as pool:
-        yield from pool.imap(simulate, seeds, chunksize=4)
+        yield from pool.imap(run, seeds, chunksize=4 if hours < 1 else 1)
 
 
 if __name__ == "__main__":

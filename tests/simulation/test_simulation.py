@@ -32,6 +32,13 @@ def test_nothing_is_found(seed: int) -> None:
     assert outcome.operations
 
 
+def test_hours_of_faults_are_more_of_the_same() -> None:
+    short, long = simulate(1), simulate(1, hours=2)
+    assert long.findings == ()
+    assert long.seconds >= short.seconds + 1.5 * 3600
+    assert long.operations > 2 * short.operations
+
+
 def test_a_seed_gives_the_same_history_in_any_process() -> None:
     code = "from tests.simulation.world import simulate; print(simulate(3).digest)"
 

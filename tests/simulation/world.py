@@ -10,7 +10,7 @@ import random
 import traceback
 import types
 import uuid as uuids
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -32,9 +32,9 @@ from tests.simulation.layouts import LAYOUTS, Layout, options
 from tests.simulation.records import Instances, Offer
 from tests.simulation.scheduler import Scheduler, futures_of, threading_of
 from tests.simulation.users import Users
-from tests.simulation.wire import Weather
+from tests.simulation.wire import Storm, Weather
 
-CALM = 1800.0
+HALF_AN_HOUR = 1800.0
 """Seconds after which no fault comes any more."""
 
 BOUND = 4 * 3600.0
@@ -75,8 +75,9 @@ class Outcome:
 class World:
     """All that there is in one run."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, hours: float) -> None:
         self.seed = seed
+        self._calm_at = hours * 3600
         self.rng = random.Random(f"world {seed}")
         self.layout: Layout = LAYOUTS[seed % len(LAYOUTS)]
         self.history = History()
@@ -100,11 +101,9 @@ class World:
         self.chaos = Chaos(self)
         weather = random.Random(f"weather {seed}")
         names = [f"compute{index + 1}" for index in range(len(self.layout.hosts))]
-        self.weather = Weather(weather, [] if self.is_calm else storms(weather, names, CALM))
+        self.weather = Weather(weather, self._storms(storms, weather, names))
         weather = random.Random(f"database {seed}")
-        self.database_weather = Weather(
-            weather, [] if self.is_calm else database_storms(weather, names, CALM)
-        )
+        self.database_weather = Weather(weather, self._storms(database_storms, weather, names))
         nodes = self.fake.nodes()
         self.pristine = {node["uuid"]: self.trace(node["uuid"]) for node in nodes}
         for node in self.fake.bm.store.nodes:
@@ -115,6 +114,22 @@ class World:
         self._ended: list[HostProcess] = []
         self._names = names
         self._processes = 0
+
+    def _storms(
+        self,
+        some: Callable[[random.Random, Sequence[str], float], list[Storm]],
+        rng: random.Random,
+        names: Sequence[str],
+    ) -> list[Storm]:
+        """Those of each half hour."""
+        found: list[Storm] = []
+        for number in range(0 if self.is_calm else round(self._calm_at / HALF_AN_HOUR)):
+            later = number * HALF_AN_HOUR
+            found += [
+                dataclasses.replace(one, begin=one.begin + later, end=one.end + later)
+                for one in some(rng, names, HALF_AN_HOUR)
+            ]
+        return found
 
     def _ironic(self) -> FakeIronic:
         rng = self.rng
@@ -303,9 +318,12 @@ class World:
         """Let all of it happen."""
         for name in self._names:
             self.start_host(name)
-        self.chaos.begin(CALM)
-        self.users.begin(CALM)
-        self.scheduler.run(CALM)
+        self.chaos.begin(self._calm_at)
+        self.users.begin(self._calm_at)
+        while self.scheduler.now + HALF_AN_HOUR < self._calm_at:
+            self.scheduler.run(self.scheduler.now + HALF_AN_HOUR)
+            self.chaos.repair()
+        self.scheduler.run(self._calm_at)
         self.chaos.end()
         self._settle("after the last fault")
         self.laws.settled()
@@ -338,9 +356,12 @@ class World:
         return not busy and not in_flight and self.fake.bm.timeline.next_due() is None
 
 
-def simulate(seed: int) -> Outcome:
-    """Run one seed.  Nothing but the seed decides what happens."""
-    world = World(seed)
+def simulate(seed: int, hours: float = 0.5) -> Outcome:
+    """Run one seed.  Nothing but the seed decides what happens.
+
+    :param hours: of faults.
+    """
+    world = World(seed, hours)
     threading, futures = threading_of(world.scheduler), futures_of(world.scheduler)
     with contextlib.ExitStack() as stack:
         for module in _THREADED:
