@@ -26,6 +26,7 @@ from tests.simulation.world import Outcome, simulate
 
 _EVERY = 100
 _SHOWN = 10
+_HOURS = 0.5
 
 
 def main() -> int:
@@ -37,7 +38,9 @@ def main() -> int:
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--jobs", type=int, default=cores, help=f"processes ({cores})")
     parser.add_argument("--for", type=float, dest="seconds", help="begin none after so many")
-    parser.add_argument("--hours", type=float, default=0.5, help="of faults in each seed (0.5)")
+    parser.add_argument(
+        "--hours", type=float, default=_HOURS, help="of faults in each seed, in halves (0.5)"
+    )
     parser.add_argument("--planted", action="store_true", help="search for planted faults")
     args = parser.parse_args()
     # What is said at lower levels is for operators.
@@ -90,7 +93,9 @@ def _search(args: argparse.Namespace) -> int:
     found = "nothing found"
     if failed:
         shown = ", ".join(map(str, failed[:_SHOWN]))
-        found = f"{len(failed)} FAILED: replay with make simulate SEED={failed[0]} (of {shown})"
+        found = f"{len(failed)} FAILED: replay with make simulate SEED={failed[0]}"
+        found += f' SIMULATE_ARGS="--hours {args.hours:g}"' if args.hours != _HOURS else ""
+        found += f" (of {shown})"
     print(
         f"{seeds} seeds from {args.first} on, {simulated / 3600:.0f} h simulated in {passed:.0f} s"
         f" ({simulated / passed:,.0f} times as fast), {requests:,} requests, {operations:,}"

@@ -35,7 +35,7 @@ from tests.simulation.users import Users
 from tests.simulation.wire import Storm, Weather
 
 HALF_AN_HOUR = 1800.0
-"""Seconds after which no fault comes any more."""
+"""Seconds for which storms are drawn at a time, and after which operators repair."""
 
 BOUND = 4 * 3600.0
 """Seconds in which everything then settles."""

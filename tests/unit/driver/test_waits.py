@@ -141,33 +141,39 @@ def test_what_a_wait_has_shown_is_not_read_again(
     assert seen.provision_state == fake.node(node)["provision_state"]
 
 
+def slow_to_end(
+    set_stage: Callable[..., Stage], undeploy: float, timeout: int, console: bool
+) -> tuple[Stage, virt.Instance]:
+    """An instance whose tear-down takes so many seconds, and its stage."""
+    fake = FakeIronic(durations=Durations(deploy=5, undeploy=undeploy, clean=30, power=2))
+    stage = set_stage(fake, unprovision_timeout=timeout)
+    node = fake.add_node(ports=1, resource_class="gold")
+    instance = stage.active(node)
+    fake.set_node(node, console_enabled=console)
+    return stage, instance
+
+
 @pytest.mark.parametrize("console", [False, True])
 def test_without_a_limit_a_tear_down_is_waited_for_as_long_as_it_takes(
     set_stage: Callable[..., Stage], console: bool
 ) -> None:
-    fake = FakeIronic(durations=Durations(deploy=5, undeploy=60, clean=30, power=2))
-    stage = set_stage(fake, unprovision_timeout=0)
-    instance = stage.active(fake.add_node(ports=1, resource_class="gold"))
-    fake.set_node(instance.node or "", console_enabled=console)
+    stage, instance = slow_to_end(set_stage, 60, 0, console)
     # Nobody has to want it.
     stage.service.unwanted = "the server is being deleted"
     stage.destroy(instance)
-    assert fake.node(instance.node or "")["instance_uuid"] is None
+    assert stage.fake.node(instance.node or "")["instance_uuid"] is None
 
 
 @pytest.mark.parametrize("console", [False, True])
 def test_a_wait_that_is_given_up_names_the_server(
     set_stage: Callable[..., Stage], console: bool
 ) -> None:
-    fake = FakeIronic(durations=Durations(deploy=5, undeploy=200, clean=30, power=2))
-    stage = set_stage(fake, unprovision_timeout=20)
-    instance = stage.active(fake.add_node(ports=1, resource_class="gold"))
-    fake.set_node(instance.node or "", console_enabled=console)
-    began = fake.clock.now()
+    stage, instance = slow_to_end(set_stage, 200, 20, console)
+    began = stage.fake.clock.now()
     with pytest.raises(exceptions.WaitTimeout, match="unprovision_timeout") as caught:
         stage.destroy(instance)
     assert (caught.value.node, caught.value.instance) == (instance.node, INSTANCE)
-    assert 20 <= fake.clock.now() - began < 60
+    assert 20 <= stage.fake.clock.now() - began < 60
 
 
 def test_what_a_change_says_and_reads_is_of_its_node_and_server(
