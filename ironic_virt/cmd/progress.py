@@ -108,12 +108,6 @@ class Display:
         with progress.Progress(*columns, console=self._console) as picture:
             yield _Picture(self, names, self._clock, picture)
 
-    def hand_back(self) -> None:
-        """Show the terminal's cursor again; called when the process ends at once."""
-        if self._console is not None:
-            self._stream.write("\x1b[?25h\n")
-            self._stream.flush()
-
     def _say(self, text: str, style: str = "") -> None:
         if self._console is None:
             self._stream.write(f"{text}\n")

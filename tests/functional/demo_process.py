@@ -95,16 +95,10 @@ def _is_there(session: int) -> bool:
     return False
 
 
-def read_until(
-    process: subprocess.Popen[str], wanted: Callable[[str], bool], *, stderr: bool = False
-) -> str:
-    """Read lines until one is as wanted, and return that.
-
-    :param stderr: those of standard error, not of standard output.
-    """
-    stream = process.stderr if stderr else process.stdout
-    assert stream is not None
-    for line in stream:
+def read_until(process: subprocess.Popen[str], wanted: Callable[[str], bool]) -> str:
+    """Read lines until one is as wanted, and return that."""
+    assert process.stdout is not None
+    for line in process.stdout:
         if wanted(line):
             return line
     raise AssertionError(f"it ended too early: {process.stderr and process.stderr.read()}")

@@ -39,7 +39,6 @@ examples:
   ironic-virt demo                            on the fake Ironic, in a quarter of a minute
   ironic-virt demo --ironic real              on a real one, from a checkout; installs it
   ironic-virt demo --nodes 20 --servers 12    more of everything
-  ironic-virt demo --json 2>/dev/null         for programs: the result as JSON
   ironic-virt demo -v                         with the service's log on standard error
 
 exit codes:
@@ -81,15 +80,10 @@ exit codes:
             default=SCHEDULER,
             help="Who picks the nodes, see the option of that name (default: %(default)s).",
         ),
-        argument(
-            "--json",
-            action="store_true",
-            help="Print the result as JSON, and progress to standard error.",
-        ),
     )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Run the demo and return its exit code."""
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Run the demo."""
         if parsed_args.instances > parsed_args.nodes:
             self.refuse(
                 f"argument --servers: {parsed_args.instances} don't fit on "
@@ -101,14 +95,13 @@ exit codes:
             if (error.name or "").startswith("ironic_virt"):
                 raise
             raise exceptions.ExtrasMissing(error.name, "demo") from error
-        return run.run(
+        run.run(
             run.Settings(
                 ironic=parsed_args.ironic,
                 nodes=parsed_args.nodes,
                 instances=parsed_args.instances,
                 deploy_time=parsed_args.deploy_time,
                 node_selection=parsed_args.node_selection,
-                json=parsed_args.json,
                 verbose=self.app.options.verbose_level > self.app.DEFAULT_VERBOSE_LEVEL,
             )
         )

@@ -2,33 +2,61 @@
 
 """One run of the demo, from nothing to nothing: Ironic, ini file, compute service, journey.
 
-Whatever it takes is given back when it ends, in whatever way.
+Whatever it takes is given back when it ends.  Ctrl-C, SIGTERM and SIGHUP are exceptions in the
+main thread.  One that comes while a run cleans up ends it at once: what it has started sees
+that the process is gone, and ends too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
-import shutil
+import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
-from typing import TextIO
+from types import FrameType
+from typing import NoReturn
 
 from ironic_virt import conf as options
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.cmd.demo import FAKE, IRONIC, REAL, SCHEDULER, servers, service
-from ironic_virt.cmd.demo import report as reports
-from ironic_virt.cmd.demo.commands import ENVIRONMENT, Commands, preload
-from ironic_virt.cmd.demo.interrupts import Interrupted, Interrupts
-from ironic_virt.cmd.demo.journey import Journey
-from ironic_virt.cmd.demo.report import Report
+from ironic_virt.cmd.demo import FAKE, IRONIC, REAL, SCHEDULER, servers
+from ironic_virt.cmd.demo.commands import Commands, DemoFailed
+from ironic_virt.cmd.demo.journey import Journey, free_places
 from ironic_virt.cmd.progress import Display, takes_pictures
 from ironic_virt.compute.db import Database
 from ironic_virt.conf import database as records_options
+
+ENVIRONMENT = "IRONIC_VIRT_CONFIG_FILE"
+HOST = "demo"
+CONFIG = """\
+[DEFAULT]
+compute_driver = ironic
+host = {host}
+state_path = {directory}
+# Whatever goes on is of no use to anybody once the demo ends.
+graceful_shutdown_timeout = 0
+
+[compute]
+# There are a few nodes only, so look often.
+task_interval = 0.2
+resource_refresh_interval = 1
+
+[ironic]
+auth_type = none
+endpoint_override = {url}
+node_selection = {node_selection}
+# Nothing is far away here, so look often and give up early.
+api_max_retries = 10
+api_retry_interval = 1
+inventory_sweep_interval = 0
+"""
+_UP_SECONDS = 300.0
+_LOOK_SECONDS = 0.1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,7 +68,6 @@ class Settings:
     :ivar instances: how many are deployed at once; not more than ``nodes``.
     :ivar deploy_time: seconds, about, that a deployment takes.
     :ivar node_selection: who picks the nodes, as ``[ironic] node_selection`` says it.
-    :ivar json: print a report to standard output, and all else to standard error.
     :ivar verbose: show the compute service's log on standard error, and no live picture.
     """
 
@@ -49,151 +76,124 @@ class Settings:
     instances: int = 3
     deploy_time: float = 2.0
     node_selection: str = SCHEDULER
-    json: bool = False
     verbose: bool = False
 
 
-def run(
-    settings: Settings,
-    *,
-    stdout: TextIO | None = None,
-    stderr: TextIO | None = None,
-    environ: Mapping[str, str] = os.environ,
-) -> int:
+def run(settings: Settings) -> None:
     """Run the demo.  In the main thread only: it handles signals.
 
-    :returns: the exit code; 0 when everything was as it should be, 128 and the
-        signal's number when a signal ended it.
     :raises IronicVirtError: something failed; all is cleaned up by then.
+    :raises SystemExit: SIGTERM or SIGHUP ended it, with 128 and the signal's number.
     """
-    stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
-    stream = stderr if settings.json else stdout
     if settings.verbose:
         # Log lines would go through the picture.
-        environ = {**environ, "NO_COLOR": "1"}
-    display = Display(stream, pictures=takes_pictures(stream, environ))
-    report = Report(settings.ironic)
-    try:
-        with Interrupts(lambda: _say_that_it_stops(display)) as interrupts:
-            interrupts.before_leaving(display.hand_back)
-            try:
-                tell = stderr if settings.verbose else None
-                _Run(settings, display, interrupts, report, stream, environ, tell).run()
-            except Exception:
-                # Ctrl-C reaches programs that we have started, too: they fail of it, not we.
-                interrupts.check()
-                raise
-        report.result = reports.OK
-        return 0
-    except Interrupted as interrupted:
-        report.result = reports.INTERRUPTED
-        return interrupted.exit_code
-    except Exception as error:
-        report.error = " ".join(str(error).split())
-        raise
-    finally:
-        if settings.json:
-            stdout.write(json.dumps(report.to_json(), indent=2) + "\n")
-            stdout.flush()
+        os.environ["NO_COLOR"] = "1"
+    display = Display(sys.stdout, pictures=takes_pictures(sys.stdout, os.environ))
+    display.title(
+        f"ironic-virt {metadata.version('ironic-virt')}: servers on bare metal, on "
+        + ("a real Ironic" if settings.ironic == REAL else "the fake Ironic")
+    )
+    began = time.monotonic()
+    with _signals(), contextlib.ExitStack() as stack:
+        try:
+            _go(settings, display, stack)
+        except (KeyboardInterrupt, SystemExit):
+            display.note("Interrupted: cleaning up. Interrupt again to leave at once.")
+            raise
+    display.note("")
+    display.done(
+        "Every node is available again, and nothing is left behind", time.monotonic() - began
+    )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Run:
-    """A run, and where it shows itself."""
-
-    settings: Settings
-    display: Display
-    interrupts: Interrupts
-    report: Report
-    stream: TextIO
-    environ: Mapping[str, str]
-    tell: TextIO | None
-
-    def run(self) -> None:
-        display, report = self.display, self.report
-        real = self.settings.ironic == REAL
-        display.title(
-            f"ironic-virt {reports.own_version()}: servers on bare metal, on "
-            + ("a real Ironic" if real else "the fake Ironic")
+def _go(settings: Settings, display: Display, stack: contextlib.ExitStack) -> None:
+    began = time.monotonic()
+    directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ironic-virt-demo-")))
+    config = directory / "ironic-virt.conf"
+    os.environ[ENVIRONMENT] = str(config)
+    # While Ironic and the service start.
+    commands = Commands(display)
+    nodes, deploy_time = settings.nodes, settings.deploy_time
+    server = stack.enter_context(
+        servers.real(nodes, deploy_time, display)
+        if settings.ironic == REAL
+        else servers.fake(nodes, deploy_time)
+    )
+    config.write_text(
+        CONFIG.format(
+            host=HOST,
+            directory=directory,
+            url=server.url,
+            node_selection=settings.node_selection,
         )
-        began = report.clock()
-        with _directory(self.interrupts) as directory, contextlib.ExitStack() as stack:
-            # While Ironic and the service start.
-            preload(self.interrupts)
-            with report.timed("start"):
-                server = stack.enter_context(self._started())
-            self.interrupts.check()
-            config = directory / "ironic-virt.conf"
-            config.write_text(
-                service.CONFIG.format(
-                    host=service.HOST,
-                    directory=directory,
-                    url=server.url,
-                    node_selection=self.settings.node_selection,
-                )
-            )
-            ironic = IronicClient.from_conf(options.load([str(config)]))
-            report.ironic_version = server.version
-            report.api_version = str(ironic.versions.maximum)
-            display.done(
-                f"Started {server.name}, API {report.api_version}, {self.settings.nodes} nodes: "
-                f"{server.url}",
-                report.seconds["start"],
-            )
-            database = stack.enter_context(_records(config))
-            with report.timed("service"):
-                display.command(f"ironic-virt-compute --config-file {config} &")
-                compute = stack.enter_context(service.started(config, directory, self.tell))
-                nodes = self.settings.nodes
-                service.wait_until_up(compute, database, nodes, self.interrupts)
-            display.done(
-                f"Compute service {service.HOST} is up and has {nodes} nodes",
-                report.seconds["service"],
-            )
-            display.command(f"export {ENVIRONMENT}={config}")
-            commands = Commands(
-                *(display, self.interrupts, self.stream),
-                {**self.environ, ENVIRONMENT: str(config)},
-                meanwhile=compute.check,
-            )
-            Journey(
-                *(commands, database, ironic, display, self.interrupts, report),
-                check=compute.check,
-                pooled=self.settings.node_selection == IRONIC,
-            ).go(self.settings.instances)
-        self.interrupts.check()
-        display.note("")
-        display.done(
-            "Every node is available again, and nothing is left behind", report.clock() - began
-        )
-
-    def _started(self) -> contextlib.AbstractContextManager[servers.Server]:
-        nodes, deploy_time = self.settings.nodes, self.settings.deploy_time
-        if self.settings.ironic == FAKE:
-            return servers.fake(nodes, deploy_time)
-        return servers.real(nodes, deploy_time, self.interrupts, self.display)
-
-
-@contextlib.contextmanager
-def _records(config: Path) -> Iterator[Database]:
-    """The records, made now: the compute service and commands find them there."""
+    )
+    ironic = IronicClient.from_conf(options.load([str(config)]))
+    display.done(
+        f"Started {server.name}, API {ironic.versions.maximum}, {nodes} nodes: {server.url}",
+        time.monotonic() - began,
+    )
+    began = time.monotonic()
+    # The records, made now: the compute service and commands find them there.
     database = Database(records_options.load([str(config)]), patient=False)
-    try:
-        yield database.open()
-    finally:
-        database.close()
-
-
-def _say_that_it_stops(display: Display) -> None:
-    display.note("Interrupted: cleaning up. Interrupt again to leave at once.")
+    stack.callback(database.close)
+    database.open()
+    display.command(f"ironic-virt-compute --config-file {config} &")
+    commands.meanwhile = check = stack.enter_context(_service(config, settings.verbose))
+    while HOST not in database.services.up() or free_places(database) < nodes:
+        check()
+        if time.monotonic() - began > _UP_SECONDS:
+            raise DemoFailed(f"ironic-virt-compute has not all nodes after {_UP_SECONDS:.0f} s")
+        time.sleep(_LOOK_SECONDS)
+    display.done(f"Compute service {HOST} is up and has {nodes} nodes", time.monotonic() - began)
+    display.command(f"export {ENVIRONMENT}={config}")
+    pooled = settings.node_selection == IRONIC
+    Journey(commands, database, ironic, display, pooled=pooled).go(settings.instances)
 
 
 @contextlib.contextmanager
-def _directory(interrupts: Interrupts) -> Iterator[Path]:
-    """A directory for the ini file, that is gone however the process ends (but for SIGKILL)."""
-    path = tempfile.mkdtemp(prefix="ironic-virt-demo-")
-    interrupts.before_leaving(lambda: shutil.rmtree(path, ignore_errors=True))
+def _service(config: Path, verbose: bool) -> Iterator[Callable[[], None]]:
+    """A real ``ironic-virt-compute``; it can't outlive this process.
+
+    :param verbose: its log goes to standard error.
+    :returns: what sees that it still runs, and raises :class:`DemoFailed` if it does not.
+    """
+    from ironic_virt.testing.server_process import ServerProcess
+
+    directory = config.parent / "service"
+    directory.mkdir()
+    process = ServerProcess(
+        # The console script calls the same function; it needs not be on the PATH.
+        [sys.executable, "-m", "ironic_virt.cmd.compute", "--config-file", str(config)],
+        directory=directory,
+        log=Path("/dev/stderr") if verbose else directory / "ironic-virt-compute.log",
+        grace=5.0,
+    )
+
+    def check() -> None:
+        if process.exit_status is not None:
+            last = "see its log above" if verbose else process.log_tail(1)
+            raise DemoFailed(f"ironic-virt-compute has ended: {last or 'it has logged nothing'}")
+
     try:
-        yield Path(path)
+        yield check
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        process.stop()
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the process as Ctrl-C does, by an exception."""
+
+    def end(signum: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + signum)
+
+    before = {}
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        # Whoever ignores SIGHUP (nohup) wants us to outlive the terminal.
+        if signal.getsignal(signum) is not signal.SIG_IGN:
+            before[signum] = signal.signal(signum, end)
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

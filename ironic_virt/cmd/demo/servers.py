@@ -20,10 +20,8 @@ from typing import Any
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.cmd.demo.interrupts import DemoFailed, Interrupts
+from ironic_virt.cmd.demo.commands import DemoFailed
 from ironic_virt.cmd.progress import Display
-
-_TRACK = "ironic"
 
 LOG = logging.getLogger(__name__)
 
@@ -45,12 +43,10 @@ class Server:
     """An Ironic that runs.
 
     :ivar name: as people call it.
-    :ivar version: of the real Ironic; ``None`` for the fake.
     """
 
     name: str
     url: str
-    version: str | None = None
 
 
 @contextlib.contextmanager
@@ -87,45 +83,31 @@ def fake(nodes: int, deploy_time: float) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def real(
-    nodes: int, deploy_time: float, interrupts: Interrupts, display: Display
-) -> Iterator[Server]:
+def real(nodes: int, deploy_time: float, display: Display) -> Iterator[Server]:
     """A real Ironic on fake hardware, installed first if it has to be.
 
     :param nodes: how many nodes it has, each with one port.
     :param deploy_time: seconds, about, that a deployment takes.
-    :raises Interrupted: a signal came.
     :raises DemoFailed: it could not be installed or started, or does not come with this package.
     """
     real_ironic = _real_ironic(CHECKOUT)
 
+    def progress(line: str) -> None:
+        display.note(f"  {line}")
+
     # A deployment prepares, deploys and cleans up, for as long each; whole seconds only.
     options = real_ironic.Options(delays={"deploy": str(round(deploy_time / 3))})
     template = real_ironic.NodeTemplate(resource_class=RESOURCE_CLASS)
-    names = {_TRACK: ("Ironic", "")}
     try:
-        with contextlib.ExitStack() as stack:
-            with display.watch("Starting a real Ironic", names) as tracks:
-
-                def progress(line: str) -> None:
-                    tracks.report(_TRACK, line)
-
-                with interrupts.cutting_short():
-                    environment = real_ironic.ensure_environment(progress=progress)
-                ironic = stack.enter_context(
-                    real_ironic.RealIronic(
-                        options,
-                        environment=environment,
-                        progress=progress,
-                        sleep=interrupts.sleep,
-                        # Nothing that it does when asked to end is worth a wait.
-                        grace=3.0,
-                    )
-                )
-                progress(f"Creating {nodes} nodes")
-                real_ironic.create_nodes(ironic, nodes, template, sleep=interrupts.sleep)
-                tracks.finish(_TRACK, "ready")
-            yield Server(f"Ironic {ironic.version}", ironic.url, ironic.version)
+        environment = real_ironic.ensure_environment(progress=progress)
+        # Nothing that it does when asked to end is worth a wait.
+        ironic = real_ironic.RealIronic(
+            options, environment=environment, progress=progress, grace=3.0
+        )
+        with ironic:
+            progress(f"Creating {nodes} nodes")
+            real_ironic.create_nodes(ironic, nodes, template)
+            yield Server(f"Ironic {ironic.version}", ironic.url)
     except real_ironic.RealIronicError as error:
         LOG.info("%s", error)
         raise DemoFailed(_first_and_last_line(str(error))) from error

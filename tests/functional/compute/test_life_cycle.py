@@ -11,7 +11,7 @@ import pytest
 from oslo_config import cfg
 
 from ironic_virt import virt
-from ironic_virt.cmd.demo.service import free_places
+from ironic_virt.cmd.demo.journey import free_places
 from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.verbs import BY_NAME

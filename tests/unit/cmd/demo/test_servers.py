@@ -11,7 +11,7 @@ import pytest
 import real_ironic
 from ironic_virt import exceptions, testing
 from ironic_virt.cmd.demo import servers
-from ironic_virt.cmd.demo.interrupts import DemoFailed, Interrupts
+from ironic_virt.cmd.demo.commands import DemoFailed
 from ironic_virt.cmd.progress import Display
 
 
@@ -49,7 +49,7 @@ def test_an_ironic_that_can_not_be_had_is_one_line(
     display = Display(io.StringIO())
     with (
         pytest.raises(DemoFailed) as caught,
-        servers.real(3, 1.0, Interrupts(), display),
+        servers.real(3, 1.0, display),
     ):
         pass
     assert str(caught.value) == said
@@ -61,6 +61,6 @@ def test_an_installed_package_says_where_a_real_ironic_is(
     monkeypatch.setattr(servers, "CHECKOUT", tmp_path)
     with (
         pytest.raises(DemoFailed, match="in a checkout run make demo IRONIC=real"),
-        servers.real(3, 1.0, Interrupts(), Display(io.StringIO())),
+        servers.real(3, 1.0, Display(io.StringIO())),
     ):
         pass
