@@ -123,23 +123,6 @@ Seconds between two comparisons of the instances' records with the power states
 in Ironic. 0: only when the service starts.
 """,
     ),
-    cfg.StrOpt(
-        "power_sync_action",
-        default="record",
-        choices=[
-            ("record", "An instance is active or stopped as its node is on or off"),
-            (
-                "restore",
-                "A node whose instance is active is powered on again, one whose instance is "
-                "stopped is powered off, once for each time that it was switched",
-            ),
-        ],
-        mutable=True,
-        help="""
-What a comparison of power states does when somebody has switched a node on or off
-and not its instance. "restore" also powers on what was shut down from within.
-""",
-    ),
     cfg.IntOpt(
         "max_concurrent_builds",
         default=10,

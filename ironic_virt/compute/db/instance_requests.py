@@ -251,41 +251,6 @@ class InstanceRequests(Part):
                 f"{f'server {other}' if other else 'another server'} has the interface {port}",
             ) from exc
 
-    def switch_back(
-        self,
-        seen: records.Instance,
-        power_state: virt.PowerState,
-        vm_state: VmState,
-        task_state: TaskState,
-    ) -> bool:
-        """Write down that a node was switched on or off, and want the contrary.
-
-        :param seen: its instance's record as it was before the power state was read.
-        :param vm_state: what the instance is by that, until the task is done.
-        :returns: ``False`` if something is wanted of it or has been since then; nothing was
-            changed.
-        """
-
-        def work(connection: sa.Connection) -> bool:
-            now = self._transactions.now()
-            wanted = connection.execute(
-                sa.update(_INSTANCE)
-                .where(instance_rows.LIVE, _INSTANCE.c.uuid == seen.uuid)
-                .where(_INSTANCE.c.task_state.is_(None), *instance_rows.unchanged(seen))
-                .values(
-                    vm_state=vm_state,
-                    power_state=power_state,
-                    task_state=task_state,
-                    updated_at=now,
-                )
-            )
-            if wanted.rowcount:
-                action = history.action(seen.uuid, BY_TASK[task_state].action, now)
-                history.write_actions(connection, [action])
-            return bool(wanted.rowcount)
-
-        return self._transactions.write(work)
-
 
 def _create(new: records.NewInstance, now: datetime.datetime) -> dict[str, Any]:
     """The row of the action that creates an instance."""

@@ -3,17 +3,14 @@
 """Keeps the instances' records as the hardware is: on, off, or not there any more.
 
 What was done to a node behind the service's back is taken as it is: an instance
-whose node was switched off is stopped.  Or, if that is wanted, it is undone: then a
-request to start the instance, or to stop it, is written down together with what was seen.
-An instance that no node carries any more is in error, after Ironic itself has said so.
+whose node was switched off is stopped.  An instance that no node carries any more is in
+error, after Ironic itself has said so.
 
 Only instances are looked at of which nothing is wanted; what is being done to the
 others ends in a state of its own.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from oslo_log import log as logging
 
@@ -22,7 +19,7 @@ from ironic_virt.compute.actions import VM_STATES
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import FaultReport, Instance
 from ironic_virt.compute.errors import one_line
-from ironic_virt.compute.states import OWN_POWER, SETTLED, TaskState, VmState
+from ironic_virt.compute.states import OWN_POWER, SETTLED, VmState
 
 LOG = logging.getLogger(__name__)
 
@@ -33,18 +30,9 @@ class PowerSync:
     """Compares all instances of this host.
 
     :param host: this service's host name.
-    :param restore: whether a node that was switched on or off is switched back.
     """
 
-    def __init__(
-        self,
-        host: str,
-        driver: virt.ComputeDriver,
-        database: Database,
-        *,
-        restore: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._restore = restore
+    def __init__(self, host: str, driver: virt.ComputeDriver, database: Database) -> None:
         self._host = host
         self._driver = driver
         self._instances = database.instances
@@ -97,9 +85,6 @@ class PowerSync:
             vm_state = VM_STATES.get(power_state, vm_state)
         if (instance.power_state, instance.vm_state) == (power_state, vm_state):
             return
-        if vm_state != instance.vm_state and self._restore():
-            self._switch_back(instance, power_state, vm_state)
-            return
         if not self._instances.power_seen(instance, power_state, vm_state=vm_state):
             return
         LOG.warning(
@@ -109,18 +94,6 @@ class PowerSync:
             *(power_state.name, virt.PowerState(instance.power_state).name),
             *(vm_state, instance.vm_state),
         )
-
-    def _switch_back(
-        self, instance: Instance, power_state: virt.PowerState, vm_state: VmState
-    ) -> None:
-        on = vm_state is VmState.STOPPED
-        task = TaskState.POWERING_ON if on else TaskState.POWERING_OFF
-        if self._instances.switch_back(instance, power_state, vm_state, task):
-            LOG.warning(
-                "[power-state-changed] Instance %s, node %s: somebody has switched the node %s; "
-                "it is switched %s again ([compute] power_sync_action)",
-                *(instance.uuid, instance.node, *(("off", "on") if on else ("on", "off"))),
-            )
 
     def _gone(self, instance: Instance, error: exceptions.InstanceNotFound) -> None:
         message = (

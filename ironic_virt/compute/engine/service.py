@@ -113,12 +113,7 @@ class Service:
         self.driver = load_driver(conf, self._virtapi)
         self.metrics.counts = self.driver.node_counts
         self._tracker = Tracker(self.host, self.driver, database, self.metrics)
-        self._power_sync = PowerSync(
-            self.host,
-            self.driver,
-            database,
-            restore=lambda: conf.compute.power_sync_action == "restore",
-        )
+        self._power_sync = PowerSync(self.host, self.driver, database)
         self._executors = {kind: make_executor(MOST_WAITING) for kind in Threads}
         self._tasks = Tasks(
             self.host,

@@ -2,13 +2,11 @@
 
 """What somebody did to a node is taken over into the instance's record."""
 
-import dataclasses
-
 import pytest
 
 from ironic_virt import virt
 from ironic_virt.compute.engine.power_sync import PowerSync
-from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import ServiceStage
@@ -111,92 +109,11 @@ def test_an_instance_that_no_record_knows_is_told_of_once_and_left_alone(
     assert stage.fake.node(free)["instance_uuid"] == stranger
 
 
-@pytest.fixture
-def restoring(set_stage: SetStage, fake: FakeIronic) -> ServiceStage:
-    """A service that switches nodes back."""
-    fake.add_nodes(2, resource_class="gold", ports=1)
-    return set_stage(compute={"power_sync_action": "restore"}).begin()
-
-
-@pytest.mark.parametrize(
-    ("before", "switched", "action"),
-    [("active", "power off", "start"), ("stopped", "power on", "stop")],
-)
-def test_what_was_switched_is_switched_back_if_that_is_wanted(
-    restoring: ServiceStage, before: str, switched: str, action: str
-) -> None:
-    stage = restoring
-    uuid = stage.create(stage.fake.nodes()[0]["uuid"])
-    stage.look()
-    if before == "stopped":
-        stage.db.instances.request(uuid, TaskState.POWERING_OFF)
-        stage.look()
-    node = node_of(stage, uuid)
-    power = stage.fake.node(node)["power_state"]
-    stage.fake.set_node(node, power_state=switched)
-    stage.service.refresh()
-    stage.service.sync_power()
-    seen = stage.instance(uuid)
-    assert seen.vm_state == {"active": "stopped", "stopped": "active"}[before]
-    assert seen.task_state == {"start": "powering-on", "stop": "powering-off"}[action]
-    stage.look()
-    assert stage.state(uuid) == (before, None)
-    assert stage.fake.node(node)["power_state"] == power
-    last = stage.db.actions.list(uuid)[-1]
-    assert (last.action, last.message) == (action, None)
-    stage.service.sync_power()
-    assert stage.state(uuid) == (before, None)
-
-
-def test_a_node_that_will_not_be_switched_back_is_left(restoring: ServiceStage) -> None:
-    stage = restoring
-    uuid = stage.create(stage.fake.nodes()[0]["uuid"])
-    stage.look()
-    node = node_of(stage, uuid)
-    stage.fake.set_node(node, power_state="power off")
-    stage.fake.fail_next("power", "the fuse is blown", node)
-    stage.service.refresh()
-    stage.service.sync_power()
-    stage.look()
-    assert stage.state(uuid) == ("stopped", None)
-    for _ in range(2):
-        stage.service.sync_power()
-    assert stage.state(uuid) == ("stopped", None), "once, and not again and again"
-
-
-def test_of_a_rescued_instance_nothing_is_switched_back(restoring: ServiceStage) -> None:
-    stage = restoring
-    uuid = stage.create(stage.fake.nodes()[0]["uuid"])
-    stage.look()
-    stage.db.instances.request(uuid, TaskState.RESCUING, {"password": "correct horse"})
-    stage.look()
-    stage.fake.set_node(node_of(stage, uuid), power_state="power off")
-    stage.service.refresh()
-    stage.service.sync_power()
-    assert stage.state(uuid) == ("rescued", None)
-    assert stage.instance(uuid).power_state == virt.PowerState.SHUTDOWN
-
-
-def test_what_was_seen_and_what_is_wanted_are_written_at_once(
-    stage: ServiceStage, instance: str
-) -> None:
-    off, stopped, on = virt.PowerState.SHUTDOWN, VmState.STOPPED, TaskState.POWERING_ON
-    seen = stage.instance(instance)
-    assert stage.db.instances.switch_back(seen, off, stopped, on)
-    assert stage.state(instance) == ("stopped", "powering-on")
-    assert not stage.db.instances.switch_back(seen, off, stopped, on)
-    stage.look()
-    assert stage.state(instance) == ("active", None)
-    gone = dataclasses.replace(seen, uuid="none")
-    assert not stage.db.instances.switch_back(gone, off, stopped, on)
-
-
-@pytest.mark.parametrize("restore", [False, True])
 def test_what_was_done_while_the_power_state_was_read_is_not_overwritten(
-    stage: ServiceStage, instance: str, monkeypatch: pytest.MonkeyPatch, restore: bool
+    stage: ServiceStage, instance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = stage.ironic.driver
-    sync = PowerSync(stage.service.host, driver, stage.db, restore=lambda: restore)
+    sync = PowerSync(stage.service.host, driver, stage.db)
 
     def rescued_meanwhile(_instance: object) -> virt.InstanceInfo:
         monkeypatch.undo()
