@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
@@ -125,45 +123,6 @@ def test_methods_of_every_kind_are_work_on_a_part_and_other_attributes_stay() ->
     assert watched.parts.taken()["driver"] == {"wall": 111, "cpu": 55.5, "entered": 3}
 
 
-# -- the nodes ----------------------------------------------------------------------
-
-
-class Ironic:
-    """Takes the requests for maintenance."""
-
-    def __init__(self, nodes: int) -> None:
-        self.uuids = [f"node-{number}" for number in range(nodes)]
-        self.away: set[str] = set()
-        self.fleet = nova.Fleet(
-            self.uuids, "http://ironic", "39", put=self.put, delete=self.delete
-        )
-
-    def put(self, path: str) -> None:
-        node = path.split("/")[3]
-        assert node not in self.away
-        self.away.add(node)
-
-    def delete(self, path: str) -> None:
-        self.away.remove(path.split("/")[3])
-
-
-def test_one_node_in_a_hundred_changes_and_what_is_free_is_what_is_not_away() -> None:
-    ironic = Ironic(400)
-    assert ironic.fleet.offered() == {f"CUSTOM_BAREMETAL_KIND_{kind}": 100 for kind in range(4)}
-    for _ in range(300):
-        before = set(ironic.away)
-        ironic.fleet.change()
-        assert len(before ^ ironic.away) == 4
-    assert sum(ironic.fleet.offered().values()) == 400 - len(ironic.away)
-    lost = [ironic.uuids.index(node) % 4 for node in ironic.away]
-    for kind in range(4):
-        offered = ironic.fleet.offered()[f"CUSTOM_BAREMETAL_KIND_{kind}"]
-        assert offered == 100 - lost.count(kind)
-    fewest = Ironic(cli.FEWEST_NODES)
-    fewest.fleet.change()
-    assert len(fewest.away) == 1
-
-
 @pytest.mark.parametrize("offered", [{}, {"CUSTOM_A": 2}, {"CUSTOM_A": 1, "CUSTOM_B": 1}])
 def test_a_side_by_which_placement_offers_something_else_has_no_figures(
     offered: dict[str, int],
@@ -179,89 +138,6 @@ def test_a_side_of_which_a_part_was_not_seen_at_work_has_no_figures() -> None:
     for name in ("driver_cpu", "start_placement_requests"):
         with pytest.raises(AssertionError, match=f"{name} of ours is 0"):
             nova.see_all_at_work("ours", figures | {name: 0})
-
-
-# -- rounds -------------------------------------------------------------------------
-
-
-SIDES = {"ours": "ours", "in-tree": "peer"}
-
-
-@dataclasses.dataclass
-class Turns:
-    """Sides that need no Nova.
-
-    :ivar order: which side was asked for what, as ``peer refresh``.
-    :ivar told: what each side was made with, by name.
-    """
-
-    ironic: Ironic
-    order: list[str] = dataclasses.field(default_factory=list)
-    told: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
-    threads: int = nova.WORKERS
-
-    def side(self, target: str, **told: Any) -> AbstractContextManager[OneSide]:
-        """In place of ``Side``."""
-        name = "tuned" if "workers" in told else SIDES[told["driver"]]
-        self.told[name] = told
-        return nullcontext(OneSide(name, self))
-
-
-class OneSide:
-    """Answers as a Nova would."""
-
-    def __init__(self, name: str, turns: Turns) -> None:
-        self.name, self.turns = name, turns
-
-    def call(self, method: str) -> dict[str, float] | dict[str, int]:
-        """What the benchmark asks of a side."""
-        if method == "offered":
-            return self.turns.ironic.fleet.offered()
-        self.turns.order.append(f"{self.name} {method}")
-        threads = self.turns.threads if self.name == "tuned" else 1
-        return measured(1) | {"threads": float(threads)}
-
-
-@pytest.fixture
-def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
-    """One round's sides."""
-    found = Turns(Ironic(8))
-    monkeypatch.setattr(nova, "Side", found.side)
-    return found
-
-
-def test_three_sides_take_turns_and_each_begins_once(turns: Turns) -> None:
-    nova._round(turns.ironic.fleet, 2, nova.SCHEDULER)
-    sides = [line.split()[0] for line in turns.order]
-    assert ["".join(name[0] for name in sides[at : at + 3]) for at in (0, 3, 6, 9)] == [
-        "pto",
-        "top",
-        "opt",
-        "pto",
-    ]
-    assert {line.split()[1] for line in turns.order[3:]} == {"refresh"}
-    nova._round(turns.ironic.fleet, 3, nova.SCHEDULER)
-    assert turns.order[12] == "tuned start"
-
-
-def test_the_tuned_side_is_nova_s_driver_with_several_workers(turns: Turns) -> None:
-    found = nova._round(turns.ironic.fleet, 1, nova.IRONIC)
-    assert {name: told["driver"] for name, told in turns.told.items()} == {
-        "ours": "ours",
-        "peer": "in-tree",
-        "tuned": "in-tree",
-    }
-    assert turns.told["tuned"]["workers"] == 8
-    assert turns.told["ours"]["options"] == {"node_selection": "ironic"}
-    # Of threads that wait for each other there is no time that could be compared.
-    assert found["peer"].keys() - found["tuned"].keys() == {"driver_wall", "start_driver_wall"}
-    assert found["ours"].keys() == found["peer"].keys() == nova.UNITS.keys()
-
-
-def test_a_tuned_side_with_one_thread_has_no_figures(turns: Turns) -> None:
-    turns.threads = 1
-    with pytest.raises(AssertionError, match="1 threads saw to the nodes of tuned"):
-        nova._round(turns.ironic.fleet, 1, nova.SCHEDULER)
 
 
 # -- figures ------------------------------------------------------------------------

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 from typing import Any
 
@@ -87,35 +86,7 @@ def test_a_tuned_peer_is_drawn_where_it_was_measured(tmp_path: pathlib.Path) -> 
         assert words in text
 
 
-def test_bars_of_a_figure_stand_side_by_side() -> None:
-    from matplotlib.figure import Figure
-
-    for sides, width in (
-        (("ours",), 0.38),
-        (("ours", "peer"), 0.38),
-        (plots.SIDES, 0.76 / len(plots.SIDES)),
-    ):
-        axes = Figure().add_subplot()
-        found = {side: {"full": 1.0} for side in sides}
-        # One that has no such figure leaves no gap.
-        content = {"tuned": {"steady": 1.0}, **found, "units": CONTENT["units"]}
-        plots._bars(axes, BARS, BARS.panels[0], content)
-        first = -width * len(sides) / 2
-        left = [first + width * number for number in range(len(sides))]
-        assert [bar.get_x() for bar in axes.patches] == pytest.approx(left)
-
-
 def test_the_same_record_gives_the_same_files(tmp_path: pathlib.Path) -> None:
     first = plots.draw(CURVE, CONTENT, tmp_path / "first")
     second = plots.draw(CURVE, CONTENT, tmp_path / "second")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-
-
-def test_a_value_of_nothing_is_left_out_of_a_logarithmic_curve(tmp_path: pathlib.Path) -> None:
-    content = CONTENT | {"points": [point(100, 0.0, 0.2), point(1000, 0.1, 1.0)]}
-    assert plots.draw(CURVE, content, tmp_path)
-
-
-def test_values_at_equal_distances_and_linear_axes_can_be_drawn(tmp_path: pathlib.Path) -> None:
-    content = CONTENT | {"points": [point(0, 0.0, 0.2), point(0.1, 0.1, 1.0)]}
-    assert plots.draw(dataclasses.replace(CURVE, x="list", y="linear"), content, tmp_path)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from real_ironic.configuration import INTERFACES, Options, Place, render
-from real_ironic.scripts.fake_hardware import HELD
 from real_ironic.scripts.launch_ironic import PINNED_RELEASE
 
 SQLITE = Place(Path("/state"), 6385, "sqlite:////state/ironic.sqlite")
@@ -27,41 +26,10 @@ def rendered(
     return parser
 
 
-def test_it_is_one_process_with_fake_hardware_and_no_authentication():
-    default = rendered(Options())["DEFAULT"]
-    assert default["rpc_transport"] == "none"
-    assert default["auth_strategy"] == "noauth"
-    assert default["enabled_hardware_types"] == "fake-hardware"
-    assert default["default_deploy_interface"] == "fake"
-
-
-def test_it_listens_and_stores_where_it_is_told():
-    conf = rendered(Options())
-    assert conf["api"]["port"] == "6385"
-    assert conf["api"]["host_ip"] == "127.0.0.1"
-    assert conf["database"]["connection"] == "sqlite:////state/ironic.sqlite"
-    assert conf["DEFAULT"]["state_path"] == "/state"
-
-
-def test_every_kind_of_interface_has_a_default_that_is_enabled():
-    default = rendered(Options(), MARIADB)["DEFAULT"]
-    enabled = {name: value.split(",") for name, value in default.items() if "enabled" in name}
-    for name, interfaces in enabled.items():
-        if name != "enabled_hardware_types":
-            assert default[name.replace("enabled_", "default_")[:-1]] in interfaces
-
-
 def test_an_interface_that_an_older_ironic_lacks_is_not_enabled():
     newer = frozenset({"fake-graphical"})
     default = rendered(Options(), lacking=newer)["DEFAULT"]
     assert default["enabled_console_interfaces"] == "fake,no-console,ipmitool-socat"
-
-
-def test_delays_go_to_fake_hardware():
-    conf = rendered(Options(delays={"deploy": "5,30", "power": "1", "rescue": HELD}))
-    assert dict(conf["fake"])["deploy_delay"] == "5,30"
-    assert dict(conf["fake"])["rescue_delay"] == HELD
-    assert dict(conf["fake"])["power_delay"] == "1"
 
 
 @pytest.mark.parametrize("delay", ["", "x", "-1", "1.5", "1,", "1,2,3"])
@@ -86,39 +54,11 @@ def test_an_api_version_without_the_major_part_is_refused():
         Options(max_api_version="51")
 
 
-def test_vifs_are_attached_over_neutron_when_there_is_one():
-    assert rendered(Options(), SQLITE)["DEFAULT"]["enabled_network_interfaces"] == "noop"
-    conf = rendered(Options(), MARIADB)
-    assert conf["DEFAULT"]["default_network_interface"] == "flat"
-    assert conf["neutron"]["endpoint_override"] == "http://127.0.0.1:9696"
-
-
-def test_many_connections_only_where_many_can_be_had():
-    assert "max_overflow" not in rendered(Options(), SQLITE)["database"]
-    assert int(rendered(Options(), MARIADB)["database"]["max_overflow"]) > 50
-
-
 def test_overrides_win_and_may_name_new_sections():
     overrides = {"conductor": {"automated_clean": "x"}, "inspector": {"a": "b"}}
     conf = rendered(Options(automated_clean=False, overrides=overrides))
     assert conf["conductor"]["automated_clean"] == "x"
     assert conf["inspector"]["a"] == "b"
-
-
-def test_cleaning_and_conductor_group_are_the_conductors():
-    conf = rendered(Options(automated_clean=False, conductor_group="rack1"))
-    assert conf["conductor"]["automated_clean"] == "false"
-    assert conf["conductor"]["conductor_group"] == "rack1"
-
-
-def test_several_conductors_find_each_other_by_their_ports():
-    alone = rendered(Options())
-    assert (alone["DEFAULT"]["rpc_transport"], alone.has_section("json_rpc")) == ("none", False)
-    place = dataclasses.replace(MARIADB, rpc_port=8090)
-    conf = rendered(Options(further_groups=["rack1"]), place)
-    assert conf["DEFAULT"]["rpc_transport"] == "json-rpc"
-    assert conf["DEFAULT"]["host"] == conf["json_rpc"]["host_ip"] == "127.0.0.1"
-    assert conf["json_rpc"]["port"] == "8090"
 
 
 def test_of_several_conductors_in_a_group_a_dead_one_is_found_out():

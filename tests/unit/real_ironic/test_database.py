@@ -62,43 +62,6 @@ def test_sqlite_is_a_file_in_the_directory():
         assert url == "sqlite:////state/ironic.sqlite"
 
 
-def test_a_running_server_gets_a_database_of_a_new_name_that_goes_again(servers):
-    server = databases.server_urls({})[1]
-    servers.letting_in = (server,)
-    names = set()
-    for _ in range(2):
-        with databases.database("mariadb", ENVIRONMENT, Path("/state"), variables={}) as url:
-            names.add(url)
-            assert not set(servers.created) <= set(servers.dropped)
-    assert len(names) == 2
-    assert servers.created == servers.dropped
-
-
-def test_the_database_goes_also_when_the_test_fails(servers):
-    servers.letting_in = databases.server_urls({})
-    with (
-        pytest.raises(KeyboardInterrupt),
-        databases.database("mariadb", ENVIRONMENT, Path("/state"), variables={}),
-    ):
-        raise KeyboardInterrupt
-    assert servers.created == servers.dropped
-
-
-def test_a_database_that_can_t_be_dropped_does_not_hide_what_went_wrong(servers, monkeypatch):
-    servers.letting_in = databases.server_urls({})
-
-    def fail(*_, **__):
-        raise databases.processutils.ProcessExecutionError(exit_code=1)
-
-    def use():
-        with databases.database("mariadb", ENVIRONMENT, Path("/state"), variables={}):
-            monkeypatch.setattr(databases.processutils, "execute", fail)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        use()
-
-
 def test_without_any_server_the_error_says_what_to_install(servers, monkeypatch):
     monkeypatch.setattr(databases, "find_program", lambda name: None)
     with (
