@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import re
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import requests
-from oslo_concurrency import processutils
 
 from ironic_virt.testing.server_process import ServerProcess
 from real_ironic import bmc, configuration, errors
@@ -267,8 +267,14 @@ class RealIronic:
         path.write_text(configuration.render(options, place, self.environment.interfaces))
         program = str(self.environment.program("ironic-dbsync"))
         try:
-            processutils.execute(program, "--config-file", str(path), "create_schema")
-        except processutils.ProcessExecutionError as exc:
+            # Whoever gives up meanwhile ends it, too: it would go on in a directory that is gone.
+            subprocess.run(
+                [program, "--config-file", str(path), "create_schema"],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+        except subprocess.CalledProcessError as exc:
             raise errors.StartError("ironic-dbsync failed:", (exc.stderr or "")[-3000:]) from exc
 
     def _serves(self) -> bool:
