@@ -16,9 +16,10 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
 
+import pytest
 import requests
 import sqlalchemy
 from keystoneauth1 import loading
@@ -59,6 +60,9 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
     """Base class of scenarios; a subclass names the driver.
 
     :cvar driver: whose ``nova-compute`` it is.
+    :cvar given: the fixture with the Ironic that the scenario may use; ``None``: none.
+    :cvar starts: begin with a Nova that runs over that, but for nova-compute.
+    :cvar options: of ``[ironic]``, for all services, in that case.
     :cvar seeds: of nodes; each time that some are made takes one.
     :ivar requests: what was sent to Ironic and Placement.
     :ivar bound_to: the hosts that Nova has bound ports to, which is Ironic's affair.
@@ -66,11 +70,19 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
 
     driver = figures.OURS
     compute_driver = DRIVERS[figures.OURS]
+    given: str | None = "ironic"
+    starts = False
+    options: ClassVar[Mapping[str, Any]] = {}
     seeds: Iterator[int] = SEEDS
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.compute_driver = DRIVERS[cls.driver]
+
+    @pytest.fixture(autouse=True)
+    def _given(self, request: pytest.FixtureRequest) -> None:
+        if self.given is not None:
+            self._real: real_ironic.RealIronic = request.getfixturevalue(self.given)
 
     def setUp(self) -> None:
         """Start Nova, but for nova-compute."""
@@ -88,6 +100,8 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         service = importlib.import_module("nova.service")
         if hasattr(service.Service, "_run_manager_graceful_shutdown"):
             self.stub_out("nova.service.Service._run_manager_graceful_shutdown", _shut_down)
+        if self.starts:
+            self.start_nova(self._real, **self.options)
 
     def start_nova(self, ironic: real_ironic.RealIronic, **options: Any) -> None:
         """Point ``[ironic]`` to a real one; no compute runs yet."""

@@ -31,6 +31,8 @@ class Fleet(Services):
     :ivar fake: Ironic.
     """
 
+    given = None
+
     def setUp(self) -> None:
         super().setUp()
         self.start_nova(self.provide_ironic())

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pytest
 from nova import exception
@@ -30,14 +31,12 @@ class NoShards(Deployment):
     """A compute service of one shard, at an Ironic without shards."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, old_ironic: real_ironic.RealIronic) -> None:
-        self._real = old_ironic
+    given = "old_ironic"
+    starts = True
+    options: ClassVar = {"shard": "a"}
 
     def setUp(self) -> None:
         super().setUp()
-        self.start_nova(self._real, shard="a")
         self.nodes = self.make_nodes(1)
 
 
@@ -70,14 +69,10 @@ class RebuildOfNow(Deployment):
     """A rebuild by an API that says "the boot volume too" of every server."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
+    starts = True
 
     def setUp(self) -> None:
         super().setUp()
-        self.start_nova(self._real)
         (self.bare_metal,) = self.make_nodes(1)
         self.start_service("compute", "compute1")
         self.booted = self.wait_for(self.boot(), "ACTIVE")
@@ -123,11 +118,9 @@ class TestRebuildOfNow(RebuildOfNow):
 class TestTimeout(Deployment):
     """A deployment that takes longer than it may."""
 
-    driver = figures.OURS
+    given = "slow_ironic"
 
-    @pytest.fixture(autouse=True)
-    def _given(self, slow_ironic: real_ironic.RealIronic) -> None:
-        self._real = slow_ironic
+    driver = figures.OURS
 
     def test_it_ends_is_undone_and_told_of(self) -> None:
         self.start_nova(self._real, deploy_timeout=5)

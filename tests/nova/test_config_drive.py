@@ -15,7 +15,6 @@ import fixtures
 import pytest
 from nova import utils
 
-import real_ironic
 from ironic_virt.driver.deploy import iso_image
 from tests import iso_images
 from tests.nova import figures
@@ -49,14 +48,7 @@ class ConfigDrive(Deployment):
     """What both drivers send."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.start_nova(self._real)
+    starts = True
 
     def image_on(self, node: str) -> bytes:
         """The image that an agent would put on the node."""

@@ -16,7 +16,6 @@ from nova import context, objects, utils
 from nova.compute import rpcapi
 from nova.tests.functional.api import client
 
-import real_ironic
 from real_ironic import bmc
 from tests.nova import figures
 from tests.nova.deployment import Deployment
@@ -37,10 +36,6 @@ class Consoles(Deployment):
     """One compute service."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
 
     def setUp(self) -> None:
         super().setUp()

@@ -7,10 +7,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from nova import utils
 
-import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import Deployment
 
@@ -20,15 +18,9 @@ LEFT_OUT = {"interface": "deploy", "step": "deploy", "args": {}, "priority": 0}
 class TestDeploySteps(Deployment):
     """Ours; Nova's own driver knows none."""
 
+    starts = True
+
     driver = figures.OURS
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.start_nova(self._real)
 
     def boot_asking(self, steps: str) -> dict[str, Any]:
         """A server with a flavor of its own, which the newest API finds in order."""

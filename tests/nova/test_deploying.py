@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 import json
+from typing import ClassVar
 
-import pytest
 from nova import context, utils
 
-import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import Deployment
 
@@ -21,14 +20,8 @@ class Deploying(Deployment):
     """One compute service."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.start_nova(self._real, api_retry_interval=1)
+    starts = True
+    options: ClassVar = {"api_retry_interval": 1}
 
     def start(self) -> None:
         """Start it."""

@@ -93,11 +93,8 @@ class Converted(Fleet):
 class TestThereAndBack(Converted):
     """With servers, over a real Ironic: from our driver into pools, and out to Nova's own."""
 
+    given = "ironic"
     make_nodes = Deployment.make_nodes
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
 
     def provide_ironic(self) -> real_ironic.RealIronic:
         return self._real

@@ -22,14 +22,10 @@ class Moved(Services):
     """Two nodes, one with a server, that have gone to another service's shard unseen."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
+    starts = True
 
     def setUp(self) -> None:
         super().setUp()
-        self.start_nova(self._real)
         self.used, self.free = self.make_nodes(2, shard="a")
         self.start_compute("compute1", shard="a")
         self.booted = self.boot_at("compute1", self.used)
@@ -100,10 +96,7 @@ class HalfAList(Services):
     """The second page of a list of nodes fails."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, small_pages: real_ironic.RealIronic) -> None:
-        self._real = small_pages
+    given = "small_pages"
 
     def setUp(self) -> None:
         super().setUp()
@@ -154,10 +147,6 @@ class Refused(Services):
     """A node whose trait somebody has taken away: Ironic refuses to deploy to it."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
 
     def told_of_a_boot(self) -> str:
         """What the owner of such a server can read of it."""

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from nova.tests.functional.api import client
 
-import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import Deployment
 
@@ -21,14 +20,7 @@ class Interfaces(Deployment):
     """What both drivers go through."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.start_nova(self._real)
+    starts = True
 
     def attach(self, server: dict[str, Any]) -> str:
         """The port of an interface that is attached to Nova's only network."""

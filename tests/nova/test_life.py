@@ -7,7 +7,6 @@ from __future__ import annotations
 import pytest
 from nova import context
 
-import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import IMAGE, OTHER_IMAGE, Deployment
 
@@ -19,14 +18,7 @@ class Life(Deployment):
     """What both drivers go through."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.start_nova(self._real)
+    starts = True
 
     def test_boot_reboot_stop_start_delete(self) -> None:
         (node,) = self.make_nodes(1)
@@ -140,14 +132,8 @@ class SlowLife(Deployment):
     """A deployment that takes its time."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, slow_ironic: real_ironic.RealIronic) -> None:
-        self._real = slow_ironic
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.start_nova(self._real)
+    given = "slow_ironic"
+    starts = True
 
     def test_boot_and_delete_one(self) -> None:
         (node,) = self.make_nodes(1)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import pytest
 
-import real_ironic
 from ironic_virt.testing.fault_proxy import FaultProxy
 from tests.nova import figures
 from tests.nova.services import Services
@@ -18,14 +17,10 @@ class Moving(Services):
     """Two compute services with a shard each; the node of the first has a server."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
+    starts = True
 
     def setUp(self) -> None:
         super().setUp()
-        self.start_nova(self._real)
         (self.node_in_a,) = self.make_nodes(1, shard="a")
         self.make_nodes(1, shard="b")
         self.a = self.start_compute("compute-a", shard="a")

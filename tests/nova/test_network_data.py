@@ -7,11 +7,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from nova import context, objects
 from nova.virt.ironic import driver as in_tree
 
-import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import Deployment
 
@@ -22,15 +20,9 @@ MEMBERS = ["02:b0:4d:00:01:01", "02:b0:4d:00:01:02", "02:b0:4d:00:02:01", "02:b0
 class TestNetworkData(Deployment):
     """Ours; what Nova's driver would say is asked of it for the same server."""
 
+    starts = True
+
     driver = figures.OURS
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.start_nova(self._real)
 
     def bond(self, node: str, members: list[str], **fields: Any) -> str:
         """A port group of new ports."""

@@ -7,19 +7,13 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import pytest
 from nova import context
 
-import real_ironic
 from tests.nova.services import Services
 
 
 class TestNewServices(Services):
     """Ours."""
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
 
     def told(self, level: int) -> list[str]:
         """What our part of a service has logged at a level or above it."""

@@ -4,9 +4,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import Deployment
 
@@ -15,14 +12,7 @@ class NotForBareMetal(Deployment):
     """One compute service with one node."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.start_nova(self._real)
+    starts = True
 
     def test_it_leaves_the_server_as_it_is(self) -> None:
         (node,) = self.make_nodes(1)

@@ -8,7 +8,6 @@ import pytest
 from keystoneauth1.exceptions import DiscoveryFailure
 from nova import context
 
-import real_ironic
 from ironic_virt.testing.fault_proxy import FaultProxy
 from tests.nova import figures
 from tests.nova.services import Services
@@ -18,10 +17,6 @@ class Outages(Services):
     """One compute service, which is known to Nova already."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
 
     def test_a_service_goes_and_comes_back(self) -> None:
         self.start_nova(self._real)

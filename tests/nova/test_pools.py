@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from nova import context
 
-import real_ironic
 from tests import depth
 from tests.nova.deployment import Deployment
 
@@ -25,10 +24,6 @@ COMPUTES = ("compute1", "compute2", "compute3")
 
 class TestPools(Deployment):
     """Three computes without shards, ``capacity = total``, and nodes of three kinds."""
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
 
     def setUp(self) -> None:
         # Before the scheduler starts.

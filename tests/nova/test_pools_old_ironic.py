@@ -25,9 +25,7 @@ def ironic_151(progress) -> Iterator[real_ironic.RealIronic]:
 class TestNoAllocations(Deployment):
     """The configuration of a site that waits for its Ironic to be upgraded."""
 
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic_151: real_ironic.RealIronic) -> None:
-        self._real = ironic_151
+    given = "ironic_151"
 
     def setUp(self) -> None:
         super().setUp()

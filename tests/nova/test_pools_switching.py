@@ -8,12 +8,10 @@ the servers are gone.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-import pytest
 from nova import context
 
-import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import DRIVERS, RESOURCE_CLASS, Deployment
 
@@ -23,13 +21,8 @@ POOL = f"{RESOURCE_CLASS}~compute1"
 class Restarted(Deployment):
     """One compute that is restarted with other options."""
 
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.start_nova(self._real, api_retry_interval=1)
+    starts = True
+    options: ClassVar = {"api_retry_interval": 1}
 
     def start(self, node_selection: str) -> None:
         self.flags(node_selection=node_selection, group="ironic")

@@ -10,7 +10,6 @@ import pytest
 from nova import context, utils
 from nova.tests.functional.api import client
 
-import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import OTHER_IMAGE, Deployment
 
@@ -24,15 +23,9 @@ class Power(Deployment):
     """
 
     __test__ = False
+    starts = True
+
     no_nmi = "an NMI could not be injected: Driver fake-hardware does not support"
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.start_nova(self._real)
 
     def start_with_a_server(self, **fields: Any) -> None:
         """With a node that has these fields, switched on as hardware is that was deployed to."""

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from nova import context, utils
 
-import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import IMAGE, OTHER_IMAGE, Deployment
 
@@ -20,14 +19,10 @@ class Rebuild(Deployment):
     """One compute service with one node."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
+    starts = True
 
     def setUp(self) -> None:
         super().setUp()
-        self.start_nova(self._real)
         (self.bare_metal,) = self.make_nodes(1)
         self.glance.create(
             None,

@@ -11,7 +11,6 @@ import pytest
 from nova import context, objects
 from nova.compute import task_states, vm_states
 
-import real_ironic
 from ironic_virt import exceptions
 from ironic_virt.nova import release
 from tests.nova import figures
@@ -33,10 +32,6 @@ class TestRestarts(Services):
     """One compute service; its servers are put into the states that a restart finds."""
 
     driver = figures.OURS
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
 
     def restart(
         self,

@@ -9,9 +9,6 @@ import uuid
 from collections import Counter
 from typing import Any
 
-import pytest
-
-import real_ironic
 from ironic_virt.sharding.hashring import Ring
 from tests.nova import figures
 from tests.nova.services import Services
@@ -26,15 +23,12 @@ class Peers(Services):
     """
 
     __test__ = False
-    peers: tuple[str, ...]
+    starts = True
 
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
+    peers: tuple[str, ...]
 
     def setUp(self) -> None:
         super().setUp()
-        self.start_nova(self._real)
         ring = Ring(self.peers)
         self.nodes = self.make_nodes(2 * len(self.peers))
         while min(Counter(map(ring.owner, self.nodes))[peer] for peer in self.peers) < 2:

@@ -12,7 +12,6 @@ from nova import objects
 from nova.scheduler import host_manager, weights
 from nova.scheduler.filters import HostFilterHandler
 
-import real_ironic
 from ironic_virt import virt
 from ironic_virt.nova import values
 from tests.nova.deployment import Deployment
@@ -153,10 +152,6 @@ def test_a_weigher_of_pools_finds_all_other_hosts_alike() -> None:
 
 class TestScheduling(Deployment):
     """In the real scheduler."""
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
 
     def setUp(self) -> None:
         # Before the scheduler starts.

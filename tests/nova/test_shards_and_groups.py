@@ -90,10 +90,6 @@ class Shards(Parts):
     field = "shard"
     parts = ("a", "b")
 
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
-
     def make_strangers(self) -> list[str]:
         return [*self.make_nodes(1, shard="c"), *self.make_nodes(1)]
 
@@ -123,12 +119,10 @@ class Shards(Parts):
 class Groups(Parts):
     """A conductor group for each; one of them has the default group."""
 
+    given = "two_groups"
+
     field = "conductor_group"
     parts = ("", "rack1")
-
-    @pytest.fixture(autouse=True)
-    def _given(self, two_groups: real_ironic.RealIronic) -> None:
-        self._real = two_groups
 
 
 class TestShardsInTree(Shards):

@@ -9,12 +9,10 @@ that says what type its image has, because it doesn't go on without when Ironic 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-import pytest
 from nova import context
 
-import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import DRIVERS, IMAGE, OTHER_IMAGE, Deployment
 
@@ -29,16 +27,11 @@ class Switching(Deployment):
     """
 
     __test__ = False
+    starts = True
+    options: ClassVar = {"api_retry_interval": 1}
+
     after: str
     rebuild_microversion: str
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.start_nova(self._real, api_retry_interval=1)
 
     def records(self, servers: list[dict[str, Any]]) -> dict[str, Any]:
         """What Nova and Placement have on the nodes and the servers."""

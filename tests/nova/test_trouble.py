@@ -12,7 +12,6 @@ import oslo_messaging
 import pytest
 from nova import context, objects
 
-import real_ironic
 from ironic_virt import exceptions
 from ironic_virt.sharding.policy import Policy
 from ironic_virt.sharding.selector import TargetSet
@@ -24,14 +23,10 @@ class Trouble(Deployment):
     """One compute service with two nodes."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
+    starts = True
 
     def setUp(self) -> None:
         super().setUp()
-        self.start_nova(self._real)
         self.nodes = self.make_nodes(2)
         self.compute = self.start_service("compute", "compute1")
 

@@ -11,10 +11,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import pytest
 from nova.tests import fixtures as nova_fixtures
 
-import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import IMAGE, Deployment
 
@@ -38,14 +36,10 @@ class Volumes(Deployment):
     """What both drivers go through."""
 
     __test__ = False
-
-    @pytest.fixture(autouse=True)
-    def _given(self, ironic: real_ironic.RealIronic) -> None:
-        self._real = ironic
+    starts = True
 
     def setUp(self) -> None:
         super().setUp()
-        self.start_nova(self._real)
         self.cinder = self.useFixture(nova_fixtures.CinderFixture(self))
         self.cinder.VOLUME_CONNECTION_INFO = {
             volume: {
