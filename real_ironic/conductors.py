@@ -37,6 +37,7 @@ class Conductor:
     @property
     def log(self) -> Path:
         """What all its processes have logged."""
+        assert self.process.log is not None
         return self.process.log
 
     @property

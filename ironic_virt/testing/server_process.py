@@ -6,6 +6,7 @@ The program runs under ``supervise.py``, which watches a pipe that only
 this process holds open.  So it ends also when this process is killed.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -26,7 +27,7 @@ class ServerProcess:
     :param command: the program and its arguments.
     :param directory: its working directory.  It is removed when the program is stopped, or
         when this process dies; not when the program ends by itself, so its log stays.
-    :param log: the file in that directory that its output goes to.
+    :param log: the file in that directory that its output goes to; ``None``: our standard error.
     :param grace: seconds from SIGTERM to SIGKILL.
     :param env: its environment variables; ours if None.
     """
@@ -36,13 +37,13 @@ class ServerProcess:
         command: Sequence[str],
         *,
         directory: Path,
-        log: Path,
+        log: Path | None,
         grace: float = 10.0,
         env: Mapping[str, str] | None = None,
     ) -> None:
         self._grace = grace
         self.log = log
-        with log.open("ab") as output:
+        with contextlib.nullcontext(sys.stderr) if log is None else log.open("ab") as output:
             self._supervisor = subprocess.Popen(
                 [
                     *(sys.executable, str(_SUPERVISOR)),
@@ -65,7 +66,7 @@ class ServerProcess:
     def log_tail(self, lines: int = 30) -> str:
         """The last lines of its output."""
         try:
-            text = self.log.read_text(errors="replace")
+            text = self.log.read_text(errors="replace") if self.log else ""
         except FileNotFoundError:
             return ""
         return "\n".join(text.splitlines()[-lines:])

@@ -165,7 +165,7 @@ def _service(config: Path, verbose: bool) -> Iterator[Callable[[], None]]:
         # The console script calls the same function; it needs not be on the PATH.
         [sys.executable, "-m", "ironic_virt.cmd.compute", "--config-file", str(config)],
         directory=directory,
-        log=Path("/dev/stderr") if verbose else directory / "ironic-virt-compute.log",
+        log=None if verbose else directory / "ironic-virt-compute.log",
         grace=5.0,
     )
 
