@@ -2,7 +2,7 @@
 
 """Fixtures for stories about the driver."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 
 from ironic_virt import virt
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import Service, Stage, make_conf
+from tests.unit.driver.stage import Service, SetStage, Stage, make_conf
 
 DURATIONS = Durations(deploy=5, undeploy=3, clean=30, power=2)
 
@@ -22,7 +22,7 @@ def fake() -> FakeIronic:
 
 
 @pytest.fixture
-def set_stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
+def set_stage(tmp_path: Path) -> Iterator[SetStage]:
     """Make stages; their watchers are stopped at the end."""
     made: list[Stage] = []
 
@@ -37,15 +37,27 @@ def set_stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
 
 
 @pytest.fixture
-def stage(fake: FakeIronic, set_stage: Callable[..., Stage]) -> Stage:
+def stage(fake: FakeIronic, set_stage: SetStage) -> Stage:
     """A stage with the options' defaults."""
     return set_stage(fake)
+
+
+@pytest.fixture
+def our_stage(fake: FakeIronic, set_stage: SetStage) -> Stage:
+    """A stage of the shard "ours"."""
+    return set_stage(fake, shard_key="ours")
 
 
 @pytest.fixture
 def node(fake: FakeIronic) -> str:
     """The uuid of a free node with one port."""
     return fake.add_node(ports=1, resource_class="gold")
+
+
+@pytest.fixture
+def our_node(fake: FakeIronic) -> str:
+    """The uuid of a free node with room for two VIFs, in the shard "ours"."""
+    return fake.add_node(ports=2, resource_class="gold", shard="ours")
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver import IronicDriver
 from ironic_virt.testing.fake_ironic import FakeIronic
+from ironic_virt.testing.fake_ironic.faults import Fault
 from tests.crashing import CrashingChannel
 from tests.in_process import InProcessChannel
 
@@ -37,6 +38,8 @@ VIF = "5f1f0000-0000-4000-8000-000000000001"
 IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
 OTHER_IMAGE = virt.ImageMeta("https://images.example.test/b.raw", checksum="cd" * 16)
 SECRET = "correct horse battery staple"
+# What the service has made itself is taken by servers of any age.
+READY_DRIVE = virt.ConfigDrive(iso_gzip_base64="H4sIAAAA")
 
 
 def write_conf(directory: Path, host: str = "compute1", **options: Any) -> Path:
@@ -66,6 +69,7 @@ class Service(virt.VirtAPI):
     :ivar hosts: the hosts of instances.
     :ivar image: what an instance is to be deployed from.
     :ivar has_drive: whether instances have a config drive.
+    :ivar drive: the config drive that they have; by default it tells uuid and password.
     :ivar on_config_drive: called while one is made.
     :ivar addresses: the fixed addresses of an instance's VIFs.
     :ivar steps: what was reported.
@@ -84,6 +88,7 @@ class Service(virt.VirtAPI):
         self.hosts: dict[str, str] = {}
         self.image: virt.ImageMeta | None = IMAGE
         self.has_drive = True
+        self.drive: virt.ConfigDrive | None = None
         self.on_config_drive: Callable[[], None] | None = None
         self.addresses: Mapping[str, Sequence[str]] = {}
         self.steps: list[str] = []
@@ -131,7 +136,7 @@ class Service(virt.VirtAPI):
         if not self.has_drive:
             return None
         told = {"uuid": request.instance.uuid, "admin_pass": request.admin_password}
-        return virt.ConfigDrive(meta_data=told)
+        return self.drive or virt.ConfigDrive(meta_data=told)
 
     def report_progress(self, instance: virt.InstanceLike, step: str, detail: str = "") -> None:
         self.steps.append(step if instance.uuid == INSTANCE else f"{step} {instance.uuid}")
@@ -149,6 +154,12 @@ def meanwhile(act: Callable[[], object], *, hits: bool = False) -> Callable[...,
         return hits
 
     return when
+
+
+def find_locked(fake: FakeIronic, method: str, path: str = "", **rule: Any) -> Fault:
+    """Have requests find their node locked."""
+    text = "Node 1 is locked by host a, please retry after the current operation is completed."
+    return fake.faults.status(409, method, path, text, **rule)
 
 
 _STEP = 2.0
@@ -257,6 +268,15 @@ class Stage:
         """The same service after a restart, on the same Ironic."""
         return Stage(self.fake, self.conf, self.service)
 
+    def set_options(self, **options: Any) -> None:
+        """What an operator does to have other options in force: writes them, and says so."""
+        write_conf(Path(self.conf.config_file[0]).parent, self.service.host, **options)
+        self.conf.mutate_config_files()
+
+    def refresh(self) -> list[str]:
+        """The compute nodes as a refresh finds them."""
+        return self.driver.get_available_nodes(refresh=True)
+
     def instance(self, node: str | None, **fields: Any) -> virt.Instance:
         """Our instance, placed on a node."""
         flavor = virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100)
@@ -302,6 +322,10 @@ class Stage:
         self.service.told.clear()
         return placed
 
+    def reserve(self, instance: virt.Instance) -> None:
+        """The first thing that a compute service does for a new instance."""
+        self.driver.prepare_for_spawn(instance)
+
     def spawn(
         self,
         instance: virt.Instance,
@@ -309,7 +333,7 @@ class Stage:
         vifs: Sequence[virt.Vif] = (virt.Vif(VIF),),
     ) -> None:
         """What a compute service does to have an instance deployed."""
-        self.driver.prepare_for_spawn(instance)
+        self.reserve(instance)
         self.driver.spawn(virt.DeployRequest(instance, image, vifs, admin_password=SECRET))
 
     def rebuild(self, instance: virt.Instance, image: virt.ImageMeta = OTHER_IMAGE) -> None:
@@ -319,6 +343,14 @@ class Stage:
                 instance, image, [virt.Vif(VIF)], admin_password=SECRET, request_id="req-1"
             )
         )
+
+    def rescue(self, instance: virt.Instance, password: str = SECRET) -> None:
+        """What a compute service does to have a rescue system run."""
+        self.driver.rescue(instance, password)
+
+    def unrescue(self, instance: virt.Instance) -> None:
+        """What a compute service does to have the instance's own system run again."""
+        self.driver.unrescue(instance)
 
     def destroy(self, instance: virt.Instance) -> None:
         """What a compute service does to get rid of an instance."""
@@ -347,3 +379,10 @@ class Stage:
             "allocation_uuid",
         )
         return {key: seen[key] for key in kept} | {"vifs": self.fake.vifs(node)}
+
+
+Act = Callable[[Stage, virt.Instance], object]
+"""What is done to an instance."""
+
+SetStage = Callable[..., Stage]
+"""The fixture ``set_stage``: given a fake and options, makes a stage."""

@@ -13,7 +13,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import INSTANCE, STRANGER, Stage
+from tests.unit.driver.stage import INSTANCE, STRANGER, SetStage, Stage
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_an_error_names_the_server_and_the_node(
 
 
 def test_a_node_of_another_shard_is_not_acted_on_for_a_server(
-    set_stage: Callable[..., Stage], fake: FakeIronic
+    set_stage: SetStage, fake: FakeIronic
 ) -> None:
     stage = set_stage(fake, shard_key="ours")
     there = Node(
@@ -71,7 +71,7 @@ def test_what_was_seen_of_a_node_is_noted_and_read_again_only_where_a_part_was_s
     node: str,
     seen: Callable[[Node], Node] | None,
 ) -> None:
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     fake.set_node(node, maintenance=True)
     shown = None if seen is None else seen(access.fresh(node))
     fake.requests.clear()
@@ -83,10 +83,10 @@ def test_what_was_seen_of_a_node_is_noted_and_read_again_only_where_a_part_was_s
 
 
 def test_what_can_not_be_read_again_is_not_noted(
-    set_stage: Callable[..., Stage], fake: FakeIronic, node: str
+    set_stage: SetStage, fake: FakeIronic, node: str
 ) -> None:
     stage = set_stage(fake, api_max_retries=0)
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     fake.faults.status(503)
     assert stage.driver._site.access.note_seen(None, node) is None
     assert node in stage.driver._site.nodes.inventory.snapshot.nodes
@@ -95,11 +95,11 @@ def test_what_can_not_be_read_again_is_not_noted(
 @pytest.mark.parametrize("server", [None, INSTANCE], ids=["free", "with a server"])
 @pytest.mark.parametrize("shard", ["ours", "theirs"])
 def test_only_a_free_node_that_has_left_the_shard_is_forgotten(
-    set_stage: Callable[..., Stage], fake: FakeIronic, shard: str, server: str | None
+    set_stage: SetStage, fake: FakeIronic, shard: str, server: str | None
 ) -> None:
     stage = set_stage(fake, shard_key="ours")
     node = fake.add_node(shard="ours", resource_class="gold")
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     fake.set_node(node, shard=shard, instance_uuid=server)
     access = stage.driver._site.access
     access.note(access.fresh(node))

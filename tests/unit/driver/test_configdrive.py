@@ -7,7 +7,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,11 +17,10 @@ from ironic_virt.driver.deploy import config_drive, iso_image
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests import iso_images
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import INSTANCE, SECRET, Stage
+from tests.unit.driver.stage import INSTANCE, SECRET, SetStage, Stage
 
 NODE = "a1b2c3d4-0000-4000-8000-000000000000"
 MIB = 1024**2
-SetStage = Callable[..., Stage]
 
 
 def speaking(newest: str) -> ServerVersions:

@@ -13,7 +13,7 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import STRANGER, Stage
+from tests.unit.driver.stage import STRANGER, SetStage, Stage
 
 Ask = Callable[[Stage, virt.Instance], virt.ConsoleAddress]
 
@@ -39,6 +39,14 @@ def serial_line(fake: FakeIronic, node: str, **more: Any) -> None:
 
 def graphical(fake: FakeIronic, node: str) -> None:
     fake.set_node(node, console_interface="fake-graphical")
+
+
+@pytest.fixture(params=["serial", "vnc"])
+def ask(request: pytest.FixtureRequest, fake: FakeIronic, node: str, instance: object) -> Ask:
+    """How a console is asked for of an instance, whose node has one of that kind."""
+    if request.param == "vnc":
+        graphical(fake, node)
+    return {"serial": serial, "vnc": vnc}[request.param]
 
 
 def serial(stage: Stage, instance: virt.Instance) -> virt.ConsoleAddress:
@@ -68,23 +76,11 @@ def test_a_serial_console_is_switched_on(
     assert serial(stage, instance) == virt.ConsoleAddress("serial", "127.0.0.1", 10023)
     assert switched(fake) == [True]
     assert is_on(fake, node)
-
-
-def test_a_serial_console_that_somebody_has_is_taken_from_them(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
-    serial(stage, instance)
-    serial(stage, instance)
-    assert switched(fake) == [True, False, True]
-    assert is_on(fake, node)
-
-
-def test_ironic_is_asked_where_a_console_is_once_and_not_while_it_waits(
-    stage: Stage, fake: FakeIronic, instance: virt.Instance
-) -> None:
-    """Each time it is asked, it ends the session on the serial line."""
-    serial(stage, instance)
+    # Each time Ironic is asked where it is, it ends the session on the serial line.
     assert len(fake.requests.matching("GET", "/states/console$")) == 1
+    serial(stage, instance)
+    assert switched(fake) == [True, False, True], "it is taken from whoever has it"
+    assert is_on(fake, node)
 
 
 def test_a_vnc_console_is_switched_on_and_stays_for_all(
@@ -99,15 +95,10 @@ def test_a_vnc_console_is_switched_on_and_stays_for_all(
     assert switched(fake) == [True]
 
 
-@pytest.mark.parametrize("ask", [serial, vnc])
-@pytest.mark.parametrize(
-    ("interface", "why"),
-    [
-        ("fake", "has no address"),
-        ("no-console", "does not support console"),
-        (None, "is of type"),
-    ],
-)
+WHYS = {"fake": "has no address", "no-console": "does not support console", None: "is of type"}
+
+
+@pytest.mark.parametrize("interface", WHYS)
 def test_a_node_without_such_a_console_says_so_and_keeps_none_on(
     stage: Stage,
     fake: FakeIronic,
@@ -115,11 +106,10 @@ def test_a_node_without_such_a_console_says_so_and_keeps_none_on(
     instance: virt.Instance,
     ask: Ask,
     interface: str | None,
-    why: str,
 ) -> None:
     other = "fake-graphical" if ask is serial else "ipmitool-socat"
     fake.set_node(node, console_interface=interface or other)
-    with pytest.raises(exceptions.ConsoleUnavailable, match=why) as caught:
+    with pytest.raises(exceptions.ConsoleUnavailable, match=WHYS[interface]) as caught:
         ask(stage, instance)
     assert caught.value.kind == ("serial" if ask is serial else "vnc")
     assert node in str(caught.value)
@@ -127,16 +117,13 @@ def test_a_node_without_such_a_console_says_so_and_keeps_none_on(
     assert not is_on(fake, node)
 
 
-@pytest.mark.parametrize(("ask", "other"), [(serial, vnc), (vnc, serial)])
 def test_what_somebody_has_of_another_kind_stays_on(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, ask: Ask, other: Ask
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, ask: Ask
 ) -> None:
-    if ask is serial:
-        graphical(fake, node)
-    other(stage, instance)
+    ask(stage, instance)
     fake.requests.clear()
     with pytest.raises(exceptions.ConsoleUnavailable, match="see the node's console_interface"):
-        ask(stage, instance)
+        (vnc if ask is serial else serial)(stage, instance)
     assert switched(fake) == []
     assert is_on(fake, node)
 
@@ -150,12 +137,9 @@ def test_what_the_node_lacks_is_told_in_ironics_words(
     assert switched(fake) == []
 
 
-@pytest.mark.parametrize("ask", [serial, vnc])
 def test_one_that_ironic_fails_to_switch_on_is_told_of_and_off(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, ask: Ask
 ) -> None:
-    if ask is vnc:
-        graphical(fake, node)
     fake.fail_next("console", "the BMC hangs up", node)
     with pytest.raises(exceptions.ConsoleUnavailable, match="the BMC hangs up"):
         ask(stage, instance)
@@ -174,25 +158,16 @@ def test_one_that_can_not_be_taken_from_whoever_has_it_is_told_of(
     assert switched(fake) == [False]
 
 
-@pytest.mark.parametrize(("ask", "option"), [(serial, "serial"), (vnc, "vnc")])
 def test_one_that_never_comes_is_given_up_in_time(
-    set_stage: Callable[..., Stage],
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    instance: virt.Instance,
-    ask: Ask,
-    option: str,
+    set_stage: SetStage, fake: FakeIronic, instance: virt.Instance, ask: Ask
 ) -> None:
-    if ask is vnc:
-        graphical(fake, node)
+    option = f"{ask.__name__}_console_state_timeout"
     slow = Durations(console=3600)
     fake.bm.settings = dataclasses.replace(fake.bm.settings, durations=slow)
-    impatient = set_stage(fake, **{f"{option}_console_state_timeout": 1})
+    impatient = set_stage(fake, **{option: 1})
     began = fake.clock.now()
-    with pytest.raises(
-        exceptions.WaitTimeout, match=rf"have its console on \(\[ironic\] {option}_console"
-    ) as caught:
+    says = rf"have its console on \(\[ironic\] {option}"
+    with pytest.raises(exceptions.WaitTimeout, match=says) as caught:
         ask(impatient, instance)
     assert fake.clock.now() - began < 60
     # Ironic is still at it, and would forget another wish.
@@ -222,30 +197,6 @@ def test_a_vnc_server_without_an_address_is_told_of(
     assert is_on(fake, node)
 
 
-@pytest.mark.parametrize("ask", [serial, vnc])
-def test_a_strangers_node_is_left_alone(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, ask: Ask
-) -> None:
-    fake.set_node(node, instance_uuid=STRANGER)
-    with pytest.raises(exceptions.InstanceNotFound):
-        ask(stage, instance)
-    assert switched(fake) == []
-
-
-@pytest.mark.parametrize("ask", [serial, vnc])
-def test_a_node_of_another_shard_is_left_alone(
-    set_stage: Callable[..., Stage],
-    fake: FakeIronic,
-    node: str,
-    instance: virt.Instance,
-    ask: Ask,
-) -> None:
-    other = set_stage(fake, shard_key="b")
-    with pytest.raises(exceptions.NodeNotOurs):
-        ask(other, instance)
-    assert switched(fake) == []
-
-
 def test_a_node_that_is_let_go_of_late_is_looked_at_once_more(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
@@ -272,23 +223,21 @@ def test_a_node_that_is_let_go_of_late_is_looked_at_once_more(
     ],
 )
 def test_a_node_that_is_locked_is_waited_for_and_looked_at_once_more(
-    set_stage: Callable[..., Stage],
-    stage: Stage,
+    our_stage: Stage,
     fake: FakeIronic,
     node: str,
     instance: virt.Instance,
     meanwhile: dict[str, Any],
     error: type[Exception] | None,
 ) -> None:
-    fake.set_node(node, shard="a", reservation="conductor-1")
-    ours = set_stage(fake, shard_key="a")
+    fake.set_node(node, shard="ours", reservation="conductor-1")
     let_go = {"reservation": None, **meanwhile}
     fake.bm.timeline.after(4.0, lambda: fake.set_node(node, **let_go))
     if error is None:
-        assert serial(ours, instance).port == 10023
+        assert serial(our_stage, instance).port == 10023
         return
     with pytest.raises(error):
-        serial(ours, instance)
+        serial(our_stage, instance)
     assert switched(fake) == []
 
 
@@ -312,27 +261,18 @@ def test_the_token_of_a_vnc_console_is_not_logged(
 # -- the instance goes ---------------------------------------------------------
 
 
-def release(stage: Stage, instance: virt.Instance) -> None:
-    """Make it an instance that has its node and nothing on it."""
-    stage.fake.set_node(str(instance.node), provision_state="available")
-
-
-@pytest.mark.parametrize("before", [None, release], ids=["deployed", "reserved"])
-@pytest.mark.parametrize("ask", [serial, vnc])
+@pytest.mark.parametrize("state", ["active", "available"], ids=["deployed", "reserved"])
 def test_nobody_keeps_the_console_for_the_next_instance(
     stage: Stage,
     fake: FakeIronic,
     node: str,
     instance: virt.Instance,
     ask: Ask,
-    before: Callable[[Stage, virt.Instance], None] | None,
+    state: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    if ask is vnc:
-        graphical(fake, node)
     ask(stage, instance)
-    if before is not None:
-        before(stage, instance)
+    fake.set_node(node, provision_state=state)
     fake.requests.clear()
     stage.destroy(instance)
     assert switched(fake) == [False]
@@ -349,25 +289,20 @@ def test_a_console_that_is_off_costs_a_teardown_nothing(
     assert not fake.requests.matching(".*", "/states/console$")
 
 
-def refused(fake: FakeIronic, node: str) -> None:
-    fake.faults.status(400, "PUT", "/states/console$", "no console here")
-
-
-def failed(fake: FakeIronic, node: str) -> None:
-    fake.fail_next("console", "socat hangs", node)
-
-
-@pytest.mark.parametrize("trouble", [refused, failed])
+@pytest.mark.parametrize("refused", [False, True])
 def test_a_console_that_stays_on_keeps_no_instance(
     stage: Stage,
     fake: FakeIronic,
     node: str,
     instance: virt.Instance,
-    trouble: Callable[[FakeIronic, str], None],
+    refused: bool,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     serial(stage, instance)
-    trouble(fake, node)
+    if refused:
+        fake.faults.status(400, "PUT", "/states/console$", "no console here")
+    else:
+        fake.fail_next("console", "socat hangs", node)
     stage.destroy(instance)
     assert fake.node(node)["instance_uuid"] is None
     (told,) = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
@@ -375,9 +310,7 @@ def test_a_console_that_stays_on_keeps_no_instance(
     assert f"console disable {node}" in told
 
 
-def test_a_node_that_is_locked_is_waited_for_no_longer_than_a_minute(
-    set_stage: Callable[..., Stage],
-) -> None:
+def test_a_node_that_is_locked_is_waited_for_no_longer_than_a_minute(set_stage: SetStage) -> None:
     fake = FakeIronic(durations=Durations(console=3, undeploy=20))
     stage = set_stage(fake, unprovision_timeout=70)
     node = fake.add_node(resource_class="gold")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,10 +14,9 @@ from ironic_virt import exceptions, virt
 from ironic_virt.driver.deploy import steps
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import Stage
+from tests.unit.driver.stage import SetStage, Stage
 
 STEP = {"interface": "bios", "step": "apply_configuration", "priority": 150, "args": {"a": [1]}}
-SetStage = Callable[..., Stage]
 
 
 def flavor(value: str) -> virt.Flavor:

@@ -3,51 +3,47 @@
 """Stories of a tear-down: from every state, repeatable, and never somebody else's."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from ironic_virt import exceptions
+from ironic_virt import exceptions, virt
 from ironic_virt.baremetal import states
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import INSTANCE, STRANGER, Stage, meanwhile
+from tests.unit.driver.stage import (
+    INSTANCE,
+    STRANGER,
+    Act,
+    SetStage,
+    Stage,
+    find_locked,
+    meanwhile,
+)
 
 
-def test_an_instance_leaves_its_node_without_a_trace(
+def test_an_instance_leaves_its_node_without_a_trace_once(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
     untouched = stage.trace(node)
-    stage.spawn(stage.instance(node))
-    stage.destroy(stage.instance(node))
+    placed = stage.active(node)
+    stage.destroy(placed)
     assert fake.node(node)["instance_uuid"] is None
-    assert stage.trace(node) == untouched
-
-
-def test_destroyed_again_nothing_is_asked_for(stage: Stage, fake: FakeIronic, node: str) -> None:
-    stage.spawn(stage.instance(node))
-    stage.destroy(stage.instance(node))
-    fake.requests.clear()
-    stage.destroy(stage.instance(node))
-    assert fake.requests.mutating() == []
-
-
-def test_each_step_is_reported_with_the_state_of_the_node(stage: Stage, node: str) -> None:
-    stage.active(node)
-    stage.destroy(stage.instance(node))
     assert stage.service.told == ["tearing down: active"]
-    stage.fake.settle()
-    stage.driver.prepare_for_spawn(stage.instance(node))
+    fake.requests.clear()
+    stage.destroy(placed)
+    assert fake.requests.mutating() == [], "it is gone already"
+    assert stage.trace(node) == untouched
+    stage.reserve(placed)
     stage.service.told.clear()
-    stage.destroy(stage.instance(node))
+    stage.destroy(placed)
     assert stage.service.told == ["released: available"]
 
 
 @pytest.mark.parametrize("undeploy", [0, 3, 60])
 def test_a_request_whose_reply_is_lost_is_not_sent_again(
-    set_stage: Callable[..., Stage], undeploy: float
+    set_stage: SetStage, undeploy: float
 ) -> None:
     fake = FakeIronic(durations=dataclasses.replace(DURATIONS, undeploy=undeploy))
     stage = set_stage(fake)
@@ -57,26 +53,26 @@ def test_a_request_whose_reply_is_lost_is_not_sent_again(
     assert len(fake.requests.matching("PUT", "/states/provision$")) == 1
 
 
-def test_a_request_that_never_came_is_sent_again(stage: Stage, fake: FakeIronic) -> None:
-    placed = stage.active(fake.add_node(ports=1, resource_class="gold"))
+def test_a_request_that_never_came_is_sent_again(
+    stage: Stage, fake: FakeIronic, instance: virt.Instance
+) -> None:
     lost = fake.faults.reset("PUT", "/states/provision$")
-    stage.destroy(placed)
+    stage.destroy(instance)
     assert lost.hits == 1
     assert stage.provision_requests("deleted") == 1
 
 
 def test_a_refusal_is_no_failure_if_the_instance_went_off_its_node(
-    stage: Stage, fake: FakeIronic, node: str
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
-    placed = stage.active(node)
     gone = meanwhile(lambda: fake.set_node(node, instance_uuid=None), hits=True)
     fake.faults.status(400, "PUT", "/states/provision$", when=gone)
-    stage.destroy(placed)
+    stage.destroy(instance)
     assert fake.node(node)["instance_uuid"] is None
 
 
 def test_a_release_that_is_refused_is_an_error(stage: Stage, fake: FakeIronic, node: str) -> None:
-    stage.driver.prepare_for_spawn(stage.instance(node))
+    stage.reserve(stage.instance(node))
     fake.faults.status(409, "PATCH", body="Not in this state.", count=None)
     with pytest.raises(exceptions.Conflict, match=r"Not in this state\."):
         stage.destroy(stage.instance(node))
@@ -86,7 +82,7 @@ def test_a_release_that_is_refused_is_an_error(stage: Stage, fake: FakeIronic, n
 def test_a_deployment_that_runs_is_torn_down_too(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
-    stage.driver.prepare_for_spawn(stage.instance(node))
+    stage.reserve(stage.instance(node))
     fake.set_node(node, provision_state="deploying")
 
     # Ironic takes no other request in this state: it has to be waited for.
@@ -101,14 +97,11 @@ def test_a_deployment_that_runs_is_torn_down_too(
     assert stage.provision_requests("deleted") == 1
 
 
-@pytest.mark.parametrize(
-    "state",
-    sorted(
-        state
-        for state in states.ALL
-        if states.tear_down_step(state) is not states.TearDownStep.WAIT
-    ),
-)
+STEPS = {state: states.tear_down_step(state) for state in sorted(states.ALL)}
+PASSING = [state for state, step in STEPS.items() if step is states.TearDownStep.WAIT]
+
+
+@pytest.mark.parametrize("state", [state for state in STEPS if state not in PASSING])
 def test_from_every_state_that_stays_the_instance_comes_off(
     stage: Stage, fake: FakeIronic, node: str, state: str
 ) -> None:
@@ -117,16 +110,13 @@ def test_from_every_state_that_stays_the_instance_comes_off(
     stage.destroy(stage.instance(node))
     there = fake.node(node)
     assert (there["instance_uuid"], there["instance_info"]) == (None, {})
+    asked = stage.provision_requests("deleted")
+    assert asked == (STEPS[state] is not states.TearDownStep.RELEASE), "and not again in an error"
 
 
-@pytest.mark.parametrize(
-    "state",
-    sorted(
-        state for state in states.ALL if states.tear_down_step(state) is states.TearDownStep.WAIT
-    ),
-)
+@pytest.mark.parametrize("state", PASSING)
 def test_a_state_that_passes_is_waited_for_and_never_acted_in(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str, state: str
+    fake: FakeIronic, set_stage: SetStage, node: str, state: str
 ) -> None:
     stage = set_stage(fake, unprovision_timeout=30)
     fake.set_node(node, instance_uuid=INSTANCE, provision_state=state)
@@ -135,13 +125,6 @@ def test_a_state_that_passes_is_waited_for_and_never_acted_in(
     assert state in caught.value.last_seen
     assert fake.requests.mutating() == []
     assert fake.node(node)["instance_uuid"] == INSTANCE
-
-
-def test_every_known_state_has_its_step() -> None:
-    for state in states.ALL:
-        assert isinstance(states.tear_down_step(state), states.TearDownStep)
-    assert states.tear_down_step(None) is states.TearDownStep.RELEASE
-    assert states.tear_down_step("brand new") is states.TearDownStep.REQUEST
 
 
 def test_in_an_unknown_state_ironic_decides_and_nothing_is_taken_off(
@@ -157,33 +140,22 @@ def test_in_an_unknown_state_ironic_decides_and_nothing_is_taken_off(
 
 
 def test_a_tear_down_that_fails_is_not_passed_off_as_done(
-    stage: Stage, fake: FakeIronic, node: str
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
-    stage.spawn(stage.instance(node))
     fake.fail_next("undeploy", "the BMC does not answer")
     with pytest.raises(exceptions.TearDownFailed, match="the BMC does not answer") as caught:
-        stage.destroy(stage.instance(node))
+        stage.destroy(instance)
     assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
     assert caught.value.last_error == fake.node(node)["last_error"]
     # Ironic has given the instance up and keeps the node for its operator.
     assert fake.node(node)["provision_state"] == "error"
     assert stage.driver.get_inventory(node).reserved == 1
-    stage.destroy(stage.instance(node))
-
-
-def test_an_instance_on_a_node_in_error_is_asked_to_be_torn_down_once(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
-    fake.set_node(node, instance_uuid=INSTANCE, provision_state="error")
-    stage.destroy(stage.instance(node))
-    assert fake.node(node)["instance_uuid"] is None
-    assert stage.provision_requests("deleted") == 1
+    stage.destroy(instance)
 
 
 def test_a_node_that_comes_to_error_with_its_server_is_not_asked_again(
-    stage: Stage, fake: FakeIronic, node: str
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
-    stage.spawn(stage.instance(node))
     record = fake.bm.store.nodes.get(node)
 
     def fails() -> None:
@@ -191,16 +163,15 @@ def test_a_node_that_comes_to_error_with_its_server_is_not_asked_again(
 
     fake.bm.timeline.after(1, fails)
     with pytest.raises(exceptions.TearDownFailed, match="no BMC"):
-        stage.destroy(stage.instance(node))
+        stage.destroy(instance)
     assert stage.provision_requests("deleted") == 1
     assert fake.node(node)["instance_uuid"] == INSTANCE
 
 
 @pytest.mark.parametrize("locked", [False, True])
 def test_a_node_that_comes_back_with_its_server_is_asked_again(
-    stage: Stage, fake: FakeIronic, node: str, locked: bool
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, locked: bool
 ) -> None:
-    stage.spawn(stage.instance(node))
     record = fake.bm.store.nodes.get(node)
 
     def comes_back() -> None:
@@ -209,83 +180,90 @@ def test_a_node_that_comes_back_with_its_server_is_asked_again(
 
     fake.bm.timeline.after(1, comes_back)
     if locked:
-        fake.faults.status(
-            409, "PUT", "/states/provision$", f"Node {node} is locked by host x, please retry"
-        )
-    stage.destroy(stage.instance(node))
+        find_locked(fake, "PUT", "/states/provision$")
+    stage.destroy(instance)
     assert stage.provision_requests("deleted") == 2 - locked
     assert fake.node(node)["instance_uuid"] is None
 
 
 def test_a_protected_node_stays_and_the_error_says_so(
-    stage: Stage, fake: FakeIronic, node: str
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
-    stage.spawn(stage.instance(node))
     fake.set_node(node, protected=True, protected_reason="runs the till")
-    with pytest.raises(
-        exceptions.TearDownFailed, match=rf"\(runs the till\); .* unset --protected {node}"
-    ):
-        stage.destroy(stage.instance(node))
+    says = rf"\(runs the till\); .* unset --protected {node}"
+    with pytest.raises(exceptions.TearDownFailed, match=says):
+        stage.destroy(instance)
     assert stage.provision_requests("deleted") == 0
     assert fake.node(node)["provision_state"] == "active"
 
 
-def test_a_failed_cleaning_is_the_operators_and_not_the_instances(
-    stage: Stage, fake: FakeIronic, node: str
+def test_maintenance_and_a_failed_cleaning_are_the_operators_and_not_the_instances(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
-    stage.spawn(stage.instance(node))
+    fake.set_node(node, maintenance=True)
     fake.fail_next("clean", "disk is stuck")
-    stage.destroy(stage.instance(node))
+    stage.destroy(instance)
+    assert fake.node(node)["instance_uuid"] is None
     fake.settle()
     assert fake.node(node)["provision_state"] == "clean failed"
     assert fake.node(node)["instance_uuid"] is None
 
 
-def test_a_node_in_maintenance_is_torn_down_all_the_same(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
-    stage.spawn(stage.instance(node))
-    fake.set_node(node, maintenance=True)
-    stage.destroy(stage.instance(node))
-    assert fake.node(node)["instance_uuid"] is None
+OTHER_VIF = virt.Vif("5f1f0000-0000-4000-8000-000000000002")
+ACTS: list[Act] = [
+    Stage.unrescue,
+    lambda stage, instance: stage.driver.reboot(instance, "HARD"),
+    lambda stage, instance: stage.driver.power_off(instance),
+    lambda stage, instance: stage.driver.power_on(instance),
+    lambda stage, instance: stage.driver.trigger_crash_dump(instance),
+    lambda stage, instance: stage.driver.attach_interface(instance, OTHER_VIF),
+    lambda stage, instance: stage.driver.detach_interface(instance, OTHER_VIF),
+    lambda stage, instance: stage.driver.get_serial_console(instance),
+    lambda stage, instance: stage.driver.get_vnc_console(instance),
+]
 
 
+CLEANUPS = [Stage.destroy, lambda stage, instance: stage.driver.failed_spawn_cleanup(instance)]
+
+
+@pytest.mark.parametrize("act", [Stage.spawn, *CLEANUPS, *ACTS])
 def test_a_node_of_another_shard_is_never_acted_on(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+    our_stage: Stage, our_node: str, act: Act
 ) -> None:
-    stage = set_stage(fake, shard_key="ours")
-    fake.set_node(node, shard="ours")
-    stage.spawn(stage.instance(node))
-    fake.set_node(node, shard="theirs")
-    fake.requests.clear()
-    for act in (
-        lambda: stage.destroy(stage.instance(node)),
-        lambda: stage.driver.failed_spawn_cleanup(stage.instance(node)),
-        lambda: stage.driver.reboot(stage.instance(node), "HARD"),
-        lambda: stage.driver.power_off(stage.instance(node)),
-        lambda: stage.driver.power_on(stage.instance(node)),
-        lambda: stage.spawn(stage.instance(node)),
-    ):
-        with pytest.raises(exceptions.NodeNotOurs, match=r"'theirs'.*move the node's record"):
-            act()
-    assert fake.requests.mutating() == []
+    instance = our_stage.active(our_node)
+    our_stage.fake.set_node(our_node, shard="theirs")
+    with pytest.raises(exceptions.NodeNotOurs, match=r"'theirs'.*move the node's record"):
+        act(our_stage, instance)
+    assert our_stage.fake.requests.mutating() == []
 
 
-def test_a_stranger_on_the_node_is_never_touched(
-    stage: Stage, fake: FakeIronic, node: str
+NOT_FOUND: list[Act] = [
+    lambda stage, instance: stage.driver.get_instance_diagnostics(instance),
+    lambda stage, instance: stage.driver.prepare_networks_before_block_device_mapping(
+        instance, [OTHER_VIF]
+    ),
+]
+
+
+@pytest.mark.parametrize("carries", [STRANGER, None], ids=["a stranger", "nothing"])
+def test_a_node_that_does_not_carry_the_instance_is_never_touched(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, carries: str | None
 ) -> None:
-    stage.spawn(stage.instance(node))
-    fake.set_node(node, instance_uuid=STRANGER)
+    fake.set_node(node, instance_uuid=carries)
     before = fake.node(node)
-    stage.destroy(stage.instance(node))
-    stage.driver.failed_spawn_cleanup(stage.instance(node))
+    for act in CLEANUPS:
+        act(stage, instance)
+    for act in (Stage.rebuild, Stage.rescue, *ACTS, *NOT_FOUND):
+        with pytest.raises(exceptions.InstanceNotFound):
+            act(stage, instance)
     assert fake.node(node) == before
+    assert fake.requests.mutating() == []
 
 
 def test_a_node_that_changes_hands_while_it_is_released_is_left_alone(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
-    stage.driver.prepare_for_spawn(stage.instance(node))
+    stage.reserve(stage.instance(node))
 
     stranger = meanwhile(lambda: fake.set_node(node, instance_uuid=STRANGER))
     fake.faults.delay(0, "GET", "/vifs$", when=stranger)
@@ -296,7 +274,7 @@ def test_a_node_that_changes_hands_while_it_is_released_is_left_alone(
 def test_a_node_that_goes_on_while_it_is_released_is_looked_at_once_more(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
-    stage.driver.prepare_for_spawn(stage.instance(node))
+    stage.reserve(stage.instance(node))
     looks = 0
 
     def goes_on(method: str, path: str, shown: dict[str, Any]) -> None:
@@ -331,10 +309,10 @@ def test_what_was_written_for_a_deployment_that_never_began_goes(
 
 
 def test_of_a_node_that_is_locked_no_allocation_is_asked_for(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+    fake: FakeIronic, set_stage: SetStage, node: str
 ) -> None:
     stage = set_stage(fake, api_max_retries=1)
-    stage.driver.prepare_for_spawn(stage.instance(node))
+    stage.reserve(stage.instance(node))
     fake.lock_node(node)
     fake.requests.clear()
     with pytest.raises(exceptions.NodeLocked):
@@ -343,7 +321,7 @@ def test_of_a_node_that_is_locked_no_allocation_is_asked_for(
 
 
 def test_without_an_answer_from_ironic_destroy_does_not_pretend(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+    fake: FakeIronic, set_stage: SetStage, node: str
 ) -> None:
     stage = set_stage(fake, api_max_retries=1)
     stage.spawn(stage.instance(node))
@@ -354,9 +332,7 @@ def test_without_an_answer_from_ironic_destroy_does_not_pretend(
     assert fake.node(node)["provision_state"] == "active"
 
 
-def test_a_locked_node_is_waited_for(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
-) -> None:
+def test_a_locked_node_is_waited_for(fake: FakeIronic, set_stage: SetStage, node: str) -> None:
     stage = set_stage(fake, api_max_retries=2)
     stage.spawn(stage.instance(node))
     fake.lock_node(node)
@@ -374,7 +350,7 @@ def test_a_locked_node_is_waited_for(
 
 
 def test_a_node_that_stays_locked_is_given_up_in_time(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+    fake: FakeIronic, set_stage: SetStage, node: str
 ) -> None:
     stage = set_stage(fake, api_max_retries=2, unprovision_timeout=60)
     stage.spawn(stage.instance(node))
@@ -386,7 +362,7 @@ def test_a_node_that_stays_locked_is_given_up_in_time(
 
 
 def test_a_failed_tear_down_is_told_of_also_if_the_node_can_not_be_read_again(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+    fake: FakeIronic, set_stage: SetStage, node: str
 ) -> None:
     stage = set_stage(fake, api_max_retries=1)
     stage.spawn(stage.instance(node))

@@ -8,7 +8,7 @@ import datetime
 
 import pytest
 
-from ironic_virt import exceptions, virt
+from ironic_virt import virt
 from ironic_virt.driver.instances import Instances
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import Stage
@@ -72,14 +72,9 @@ def test_it_is_up_since_it_was_switched_on(
 def test_what_is_not_known_is_not_made_up(stage: Stage, fake: FakeIronic) -> None:
     node = fake.add_node(properties={}, ports=0)
     instance = stage.instance(node)
-    stage.driver.prepare_for_spawn(instance)
+    stage.reserve(instance)
     fake.set_node(node, driver_internal_info={"last_power_state_change": "soon"})
     fake.set_node(node, power_state="power on")
     told = stage.driver.get_instance_diagnostics(instance)
     assert (told.uptime, told.config_drive, told.cpus) == (None, False, 0)
     assert (told.memory_mb, told.macs) == (None, ())
-
-
-def test_an_instance_that_is_nowhere_has_none(stage: Stage, node: str) -> None:
-    with pytest.raises(exceptions.InstanceNotFound):
-        stage.driver.get_instance_diagnostics(stage.instance(node))

@@ -13,9 +13,8 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import Conductor, FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import Stage
+from tests.unit.driver.stage import SetStage, Stage
 
-SetStage = Callable[..., Stage]
 LATEST = (1, 115)
 
 

@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import INSTANCE, Stage
+from tests.unit.driver.stage import INSTANCE, SetStage, Stage
 from tests.unit.driver.test_power import power_requests
 
 # Texts of Ironic 39.0.0.
@@ -26,7 +25,7 @@ def redact(method: str, path: str, node: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def lessee(fake: FakeIronic, set_stage: Callable[..., Stage]) -> Stage:
+def lessee(fake: FakeIronic, set_stage: SetStage) -> Stage:
     """A stage on which Ironic hides who holds a node, and what has failed."""
     stage = set_stage(fake, power_timeout=60)
     stage.edits.append(redact)
@@ -60,7 +59,7 @@ def test_a_reboot_is_asked_for_once_and_has_not_failed(
 
 
 def test_a_reboot_that_is_over_before_it_is_seen_is_done_at_the_deadline(
-    set_stage: Callable[..., Stage],
+    set_stage: SetStage,
 ) -> None:
     fake = FakeIronic()
     stage = set_stage(fake, power_timeout=60)
@@ -101,7 +100,7 @@ def test_a_deployment_that_fails_says_that_the_reason_is_hidden(
 
 @pytest.mark.parametrize("field", ["instance_uuid", "provision_state", "power_state"])
 def test_a_state_that_is_hidden_is_not_known(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str, field: str
+    fake: FakeIronic, set_stage: SetStage, node: str, field: str
 ) -> None:
     stage = set_stage(fake, api_max_retries=1)
     stage.spawn(stage.instance(node))
@@ -114,5 +113,5 @@ def test_a_state_that_is_hidden_is_not_known(
     with pytest.raises(exceptions.NodeUnreadable, match=field):
         stage.destroy(stage.instance(node))
     assert fake.node(node)["instance_uuid"] == INSTANCE
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     assert stage.driver.get_inventory(node).reserved == 1

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,40 +13,17 @@ from ironic_virt.baremetal.history import NodeEvent
 from ironic_virt.driver import history
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import Stage
+from tests.unit.driver.stage import Act, SetStage, Stage
 
-PASSWORD = "correct horse"
 ORIGIN = "Ironic's history of the node: ERROR, {kind}, by conductor-1, at 20"
-
-Act = Callable[[Stage, virt.Instance], None]
-
-
-def spawn(stage: Stage, instance: virt.Instance) -> None:
-    stage.spawn(instance)
-
-
-def rebuild(stage: Stage, instance: virt.Instance) -> None:
-    stage.rebuild(instance)
-
-
-def destroy(stage: Stage, instance: virt.Instance) -> None:
-    stage.destroy(instance)
-
-
-def rescue(stage: Stage, instance: virt.Instance) -> None:
-    stage.driver.rescue(instance, PASSWORD)
-
-
-def unrescue(stage: Stage, instance: virt.Instance) -> None:
-    stage.driver.unrescue(instance)
 
 
 STEPS = [
-    pytest.param((), spawn, "deploy", "deploying", id="spawn"),
-    pytest.param((spawn,), rebuild, "deploy", "deploying", id="rebuild"),
-    pytest.param((spawn,), rescue, "rescue", "rescue", id="rescue"),
-    pytest.param((spawn, rescue), unrescue, "unrescue", "rescue", id="unrescue"),
-    pytest.param((spawn,), destroy, "undeploy", "unprovision", id="destroy"),
+    pytest.param((), Stage.spawn, "deploy", "deploying", id="spawn"),
+    pytest.param((Stage.spawn,), Stage.rebuild, "deploy", "deploying", id="rebuild"),
+    pytest.param((Stage.spawn,), Stage.rescue, "rescue", "rescue", id="rescue"),
+    pytest.param((Stage.spawn, Stage.rescue), Stage.unrescue, "unrescue", "rescue", id="unrescue"),
+    pytest.param((Stage.spawn,), Stage.destroy, "undeploy", "unprovision", id="destroy"),
 ]
 
 
@@ -77,7 +53,7 @@ def test_an_error_ends_with_what_the_history_has_of_the_step(
     assert history_requests(fake) == 1
 
 
-def test_a_server_without_history_is_not_asked(set_stage: Callable[..., Stage]) -> None:
+def test_a_server_without_history_is_not_asked(set_stage: SetStage) -> None:
     fake = FakeIronic(durations=DURATIONS, max_version=(1, 77))
     stage = set_stage(fake)
     fake.fail_next("deploy", "the disk is gone")
@@ -120,9 +96,9 @@ def test_a_history_that_can_not_be_read_changes_nothing(
     assert stage.trace(node) == before | {"last_error": fake.node(node)["last_error"]}
 
 
-def test_what_was_refused_has_no_history(stage: Stage, fake: FakeIronic, node: str) -> None:
-    instance = stage.instance(node)
-    stage.spawn(instance)
+def test_what_was_refused_has_no_history(
+    stage: Stage, fake: FakeIronic, instance: virt.Instance
+) -> None:
     fake.faults.status(400, "PUT", "/states/provision$", body="not in this state")
     with pytest.raises(exceptions.RebuildFailed, match="not in this state") as caught:
         stage.rebuild(instance)
@@ -130,9 +106,7 @@ def test_what_was_refused_has_no_history(stage: Stage, fake: FakeIronic, node: s
     assert not hasattr(caught.value, "__notes__")
 
 
-def test_a_step_that_takes_too_long_is_told_of_with_the_last_event(
-    set_stage: Callable[..., Stage],
-) -> None:
+def test_a_step_that_takes_too_long_is_told_of_with_the_last_event(set_stage: SetStage) -> None:
     fake = FakeIronic(durations=Durations(deploy=10_000))
     stage = set_stage(fake, deploy_timeout=60, unprovision_timeout=5)
     with pytest.raises(exceptions.WaitTimeout, match="deploy_timeout") as caught:

@@ -22,14 +22,15 @@ from tests.unit.driver.stage import (
     IMAGE,
     INSTANCE,
     OTHER_IMAGE,
+    READY_DRIVE,
     SECRET,
     STRANGER,
     VIF,
+    SetStage,
     Stage,
     make_conf,
 )
 
-SetStage = Callable[..., Stage]
 LINK = {"id": "storage0", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:99"}
 MIB = 1024**2
 
@@ -108,6 +109,10 @@ def sent(fake: FakeIronic, number: int = -1) -> Any:
 
 def refuse(*given: Any) -> Any:
     raise hooks.Refused("the rack is being moved")
+
+
+def refuse_the_node(*given: Any) -> Any:
+    raise hooks.Refused("it has no storage port", another_node=True)
 
 
 def fail(*given: Any) -> Any:
@@ -312,6 +317,7 @@ def test_documents_are_as_the_hooks_want_them(
         wanted = {"uuid": INSTANCE, "admin_pass": SECRET, "rack": "r1", "meta": {"seen": 1}}
         assert drive["meta_data"] == wanted
     assert [one.is_rebuild for one in GIVEN] == [False] * 8 + [True] * 8
+    assert CALLS[8:] == CALLS[:8]
 
 
 def test_an_instance_without_networks_can_be_given_one(
@@ -330,36 +336,27 @@ def test_what_a_hook_leaves_as_it_is_goes_as_it_is(
     assert "network_data" not in sent(fake)
 
 
-def test_a_hook_is_given_what_the_one_before_it_has_returned(
+def test_a_hook_is_given_what_the_one_before_it_has_returned_and_that_is_not_its_own_any_more(
     set_stage: SetStage, fake: FakeIronic, node: str
 ) -> None:
+    returned = {"links": [LINK]}
     seen: list[Any] = []
 
     def look(data: dict[str, Any], deployment: hooks.Deployment) -> dict[str, Any]:
         seen.append(data)
         return {**data, "seen": True}
 
-    stage = set_stage(fake, hooks="first,second")
-    DOES["first", "network_data"] = lambda data, deployment: {"links": [LINK]}
-    DOES["second", "network_data"] = look
-    stage.spawn(stage.instance(node))
-    assert seen == [{"links": [LINK]}]
-    assert sent(fake)["network_data"] == {"links": [LINK], "seen": True}
-
-
-def test_what_a_hook_has_returned_is_not_its_own_any_more(
-    hooked: Stage, fake: FakeIronic, node: str
-) -> None:
-    returned = {"links": [LINK]}
-
     def forget(data: dict[str, Any], deployment: hooks.Deployment) -> dict[str, Any]:
         returned["links"].clear()
         return data
 
+    stage = set_stage(fake, hooks="first,second")
     DOES["first", "network_data"] = lambda data, deployment: returned
     DOES["first", "metadata"] = forget
-    hooked.spawn(hooked.instance(node))
-    assert sent(fake)["network_data"] == {"links": [LINK]}
+    DOES["second", "network_data"] = look
+    stage.spawn(stage.instance(node))
+    assert seen == [{"links": [LINK]}]
+    assert sent(fake)["network_data"] == {"links": [LINK], "seen": True}
 
 
 @pytest.mark.parametrize(
@@ -414,10 +411,9 @@ def test_the_password_is_no_hook_s_business(hooked: Stage, node: str) -> None:
 
 
 def test_an_image_that_the_service_made_itself_is_not_sent_unchanged(
-    hooked: Stage, fake: FakeIronic, node: str, monkeypatch: pytest.MonkeyPatch
+    hooked: Stage, node: str
 ) -> None:
-    drive = virt.ConfigDrive(iso_gzip_base64="H4sIAAAA")
-    monkeypatch.setattr(hooked.service, "config_drive", lambda *args, **kwargs: drive)
+    hooked.service.drive = READY_DRIVE
     with pytest.raises(exceptions.ConfigDriveFailed, match="hook 'first' can't change"):
         hooked.spawn(hooked.instance(node))
 
@@ -430,11 +426,12 @@ def test_an_image_that_the_service_made_itself_is_not_sent_unchanged(
     ("act", "says"),
     [
         (refuse, "hook 'first' refused the deployment: the rack is being moved"),
+        (refuse_the_node, "hook 'first' refused the deployment: it has no storage port"),
         (fail, "hook 'first' failed in {} (LookupError); the log says why"),
     ],
 )
 def test_a_hook_that_raises_fails_the_build_and_the_node_is_given_back(
-    hooked: Stage,
+    set_stage: SetStage,
     fake: FakeIronic,
     node: str,
     method: str,
@@ -442,33 +439,22 @@ def test_a_hook_that_raises_fails_the_build_and_the_node_is_given_back(
     says: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    untouched = hooked.trace(node)
+    stage = set_stage(fake, hooks="first,second")
+    untouched = stage.trace(node)
     DOES["first", method] = act
     with pytest.raises(exceptions.HookFailed) as caught:
-        hooked.spawn(hooked.instance(node))
+        stage.spawn(stage.instance(node))
     error = caught.value
     assert str(error) == f"Node {node}, server {INSTANCE}: {says.format(method)}"
     assert (error.hook, error.node, error.instance) == ("first", node, INSTANCE)
-    assert not error.retriable
-    assert hooked.trace(node) == untouched
-    assert hooked.provision_requests("active") == 0
+    assert error.retriable is (act is refuse_the_node)
+    assert CALLS[-1] == ("first", method), "no other is called after it"
+    assert stage.trace(node) == untouched
+    assert stage.provision_requests("active") == 0
     # Why something fails by mistake is for the operator to read.
-    tracebacks = [one for one in caplog.records if one.exc_info]
-    assert [one.getMessage() for one in tracebacks] == (
-        [f"[hook-failed] Hook 'first' failed in {method} for instance {INSTANCE}, node {node}"]
-        if act is fail
-        else []
-    )
-
-
-def test_a_hook_can_ask_for_another_node(hooked: Stage, node: str) -> None:
-    def refuse_the_node(deployment: hooks.Deployment) -> None:
-        raise hooks.Refused("it has no storage port", another_node=True)
-
-    DOES["first", "before_deploy"] = refuse_the_node
-    with pytest.raises(exceptions.HookFailed) as caught:
-        hooked.spawn(hooked.instance(node))
-    assert caught.value.retriable
+    tracebacks = [one.getMessage() for one in caplog.records if one.exc_info]
+    told = f"[hook-failed] Hook 'first' failed in {method} for instance {INSTANCE}, node {node}"
+    assert tracebacks == ([told] if act is fail else [])
 
 
 def test_a_hook_that_fails_at_the_end_has_the_node_torn_down(
@@ -481,16 +467,6 @@ def test_a_hook_that_fails_at_the_end_has_the_node_torn_down(
     assert hooked.provision_requests("deleted") == 1
     assert "active" not in hooked.service.steps
     assert hooked.trace(node) == untouched
-
-
-def test_after_the_first_that_fails_no_other_is_called(
-    set_stage: SetStage, fake: FakeIronic, node: str
-) -> None:
-    stage = set_stage(fake, hooks="first,second")
-    DOES["first", "before_deploy"] = fail
-    with pytest.raises(exceptions.HookFailed):
-        stage.spawn(stage.instance(node))
-    assert CALLS == [("first", "before_deploy")]
 
 
 @pytest.mark.parametrize("has_drive", [False, True])
@@ -532,17 +508,6 @@ def rebuilt(hooked: Stage, fake: FakeIronic, node: str) -> virt.Instance:
     fake.advance(60)
     fake.requests.clear()
     return instance
-
-
-def test_a_rebuild_calls_them_too(hooked: Stage, rebuilt: virt.Instance) -> None:
-    hooked.rebuild(rebuilt)
-    assert [method for _, method in CALLS] == [
-        "before_deploy",
-        "network_data",
-        "metadata",
-        "after_deploy",
-    ]
-    assert all(one.is_rebuild for one in GIVEN)
 
 
 @pytest.mark.parametrize("method", ["before_deploy", "network_data", "metadata"])

@@ -65,7 +65,7 @@ def test_what_is_taken_off_before_a_deployment_is_ours_only(
 def test_a_reservation_that_is_given_up_leaves_it(
     stage: Stage, fake: FakeIronic, noted: str
 ) -> None:
-    stage.driver.prepare_for_spawn(stage.instance(noted))
+    stage.reserve(stage.instance(noted))
     stage.destroy(stage.instance(noted))
     assert info(fake, noted) == OPERATORS
 
@@ -86,7 +86,7 @@ def test_what_an_earlier_instance_has_left_goes_with_a_deployment(
 def test_what_a_former_version_wrote_is_taken_off_whole(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
-    stage.driver.prepare_for_spawn(stage.instance(node))
+    stage.reserve(stage.instance(node))
     fake.set_node(node, instance_info={"flavor_name": "bm", "user.name": "ada"})
     stage.destroy(stage.instance(node))
     assert info(fake, node) == {}

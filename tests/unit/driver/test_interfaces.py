@@ -12,7 +12,16 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal import states
 from ironic_virt.testing.fake_ironic import FakeIronic, network
-from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, VIF, Stage, meanwhile
+from tests.unit.driver.stage import (
+    IMAGE,
+    INSTANCE,
+    STRANGER,
+    VIF,
+    SetStage,
+    Stage,
+    find_locked,
+    meanwhile,
+)
 
 OTHER = virt.Vif("5f1f0000-0000-4000-8000-000000000002", "02:00:00:00:00:02")
 THIRD = virt.Vif("5f1f0000-0000-4000-8000-000000000003")
@@ -42,20 +51,11 @@ def test_attached_and_detached_by_a_look_and_a_request(
 ) -> None:
     attach(stage, instance)
     assert sent(fake) == ["GET", "POST"]
-    assert fake.vifs(two_ports) == [VIF, OTHER.id]
+    attach(stage, instance)
+    assert fake.vifs(two_ports) == [VIF, OTHER.id], "done already is no error"
     fake.requests.clear()
     detach(stage, instance)
     assert sent(fake) == ["GET", "DELETE"]
-    assert fake.vifs(two_ports) == [VIF]
-
-
-def test_done_already_is_no_error(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
-) -> None:
-    attach(stage, instance)
-    attach(stage, instance)
-    assert fake.vifs(two_ports) == [VIF, OTHER.id]
-    detach(stage, instance)
     detach(stage, instance)
     assert fake.vifs(two_ports) == [VIF]
 
@@ -95,75 +95,38 @@ def test_a_lock_is_waited_for(
     if act is detach:
         attach(stage, instance)
         fake.requests.clear()
-    locked = f"Node {two_ports} is locked by host a, please retry after the current operation"
-    fault = fake.faults.status(409, "(POST|DELETE)", "/vifs", locked, count=3)
+    fault = find_locked(fake, "(POST|DELETE)", "/vifs", count=3)
     act(stage, instance)
     assert fault.hits == 3
     assert len(sent(fake, "POST", "DELETE")) == 4
     assert (OTHER.id in fake.vifs(two_ports)) is (act is attach)
 
 
-def goes_to_a_stranger(fake: FakeIronic, node: str) -> None:
-    fake.set_node(node, instance_uuid=STRANGER)
-
-
-def is_torn_down(fake: FakeIronic, node: str) -> None:
-    fake.set_node(node, provision_state=states.CLEANING)
-
-
-def leaves_the_shard(fake: FakeIronic, node: str) -> None:
-    fake.set_node(node, shard="theirs")
+STRANGERS, OTHER_SHARDS = {"instance_uuid": STRANGER}, {"shard": "theirs"}
+CLEANING = {"provision_state": states.CLEANING}
 
 
 @pytest.mark.parametrize(
-    ("act", "change"),
+    ("act", "changes"),
     [
-        (attach, goes_to_a_stranger),
-        (attach, is_torn_down),
-        (attach, leaves_the_shard),
-        (detach, goes_to_a_stranger),
-        (detach, leaves_the_shard),
+        (attach, STRANGERS),
+        (attach, OTHER_SHARDS),
+        (attach, CLEANING),
+        (detach, STRANGERS),
+        (detach, OTHER_SHARDS),
     ],
 )
 def test_a_node_that_changed_under_the_lock_gets_no_vif(
-    set_stage: Callable[..., Stage],
-    fake: FakeIronic,
-    act: Callable[..., None],
-    change: Callable[[FakeIronic, str], None],
+    our_stage: Stage, our_node: str, act: Callable[..., None], changes: dict[str, Any]
 ) -> None:
     """And it keeps those that it has."""
-    node = fake.add_node(ports=2, shard="ours")
-    stage = set_stage(fake, shard_key="ours")
-    instance = stage.active(node)
-    locked = f"Node {node} is locked by host a, please retry"
-    when = meanwhile(lambda: change(fake, node), hits=True)
-    fake.faults.status(409, "(POST|DELETE)", "/vifs", locked, when=when)
+    fake, instance = our_stage.fake, our_stage.active(our_node)
+    when = meanwhile(lambda: fake.set_node(our_node, **changes), hits=True)
+    find_locked(fake, "(POST|DELETE)", "/vifs", when=when)
     with pytest.raises(exceptions.NodeError):
-        act(stage, instance, *([virt.Vif(VIF)] if act is detach else []))
-    assert fake.vifs(node) == [VIF]
+        act(our_stage, instance, *([virt.Vif(VIF)] if act is detach else []))
+    assert fake.vifs(our_node) == [VIF]
     assert len(sent(fake, "POST", "DELETE")) == 1
-
-
-@pytest.mark.parametrize("act", [attach, detach])
-def test_outside_the_shard_nothing_is_sent(
-    set_stage: Callable[..., Stage], fake: FakeIronic, act: Callable[..., None]
-) -> None:
-    node = fake.add_node(ports=2, shard="ours")
-    stage = set_stage(fake, shard_key="ours")
-    instance = stage.active(node)
-    leaves_the_shard(fake, node)
-    with pytest.raises(exceptions.NodeNotOurs):
-        act(stage, instance)
-    assert sent(fake) == ["GET"]
-
-
-@pytest.mark.parametrize("act", [attach, detach])
-def test_an_instance_without_a_node_is_not_found(
-    stage: Stage, fake: FakeIronic, node: str, act: Callable[..., None]
-) -> None:
-    with pytest.raises(exceptions.InstanceNotFound):
-        act(stage, stage.instance(node))
-    assert sent(fake, "POST", "DELETE") == []
 
 
 def test_a_refusal_for_the_nodes_state_names_it(
@@ -193,18 +156,27 @@ def test_a_vif_that_can_not_be_detached_is_told_of(
     assert OTHER.id in fake.vifs(two_ports)
 
 
-@pytest.mark.parametrize("state", [states.ACTIVE, states.RESCUE])
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        (states.ACTIVE, "no such segment"),
+        (states.RESCUE, "no such segment"),
+        (states.ACTIVE, "of another kind"),
+    ],
+)
 def test_what_neutron_refuses_does_not_stay_on_the_node(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance, state: str
+    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance, state: str, says: str
 ) -> None:
     fake.set_node(two_ports, provision_state=state)
-    fake.refuse_vif(OTHER.id, "no such segment")
-    with pytest.raises(exceptions.VifAttachFailed, match="no such segment") as caught:
+    if says == "no such segment":
+        fake.refuse_vif(OTHER.id, says)
+    else:
+        fake.faults.status(500, "POST", "/vifs$", says, when=noted(fake, two_ports))
+    with pytest.raises(exceptions.VifAttachFailed, match=says) as caught:
         attach(stage, instance)
     assert caught.value.left is False
-    assert f"Node {two_ports} had VIF {OTHER.id} all the same; it was taken off" in str(
-        caught.value
-    )
+    told = f"Node {two_ports} had VIF {OTHER.id} all the same; it was taken off"
+    assert told in str(caught.value)
     assert sent(fake) == ["GET", "POST", "GET", "GET", "DELETE"]
     assert fake.vifs(two_ports) == [VIF]
 
@@ -219,15 +191,6 @@ def noted(fake: FakeIronic, node: str, then: Callable[[], None] = lambda: None) 
         return True
 
     return note
-
-
-def test_whatever_the_server_error_says_the_node_is_looked_at(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
-) -> None:
-    fake.faults.status(500, "POST", "/vifs$", "of another kind", when=noted(fake, two_ports))
-    with pytest.raises(exceptions.VifAttachFailed, match=r"of another kind.*taken off"):
-        attach(stage, instance)
-    assert fake.vifs(two_ports) == [VIF]
 
 
 def test_a_server_error_that_left_nothing_is_told_as_it_is(
@@ -252,28 +215,25 @@ def test_a_vif_that_can_not_be_taken_off_again_is_said_to_be_there(
     assert fake.vifs(two_ports) == [VIF, OTHER.id]
 
 
-@pytest.mark.parametrize("change", [goes_to_a_stranger, leaves_the_shard])
+@pytest.mark.parametrize("changes", [STRANGERS, OTHER_SHARDS])
 def test_nothing_is_taken_off_a_node_that_is_no_longer_ours(
-    set_stage: Callable[..., Stage], fake: FakeIronic, change: Callable[[FakeIronic, str], None]
+    our_stage: Stage, our_node: str, changes: dict[str, Any]
 ) -> None:
-    node = fake.add_node(ports=2, shard="ours")
-    stage = set_stage(fake, shard_key="ours")
-    instance = stage.active(node)
-    note = noted(fake, node, then=lambda: change(fake, node))
+    fake, instance = our_stage.fake, our_stage.active(our_node)
+    note = noted(fake, our_node, then=lambda: fake.set_node(our_node, **changes))
     fake.faults.status(500, "POST", "/vifs$", "no such segment", when=note)
     with pytest.raises(exceptions.VifAttachFailed, match="no such segment") as caught:
-        attach(stage, instance)
+        attach(our_stage, instance)
     assert caught.value.left is True
     assert sent(fake, "DELETE") == []
-    assert fake.vifs(node) == [VIF, OTHER.id]
+    assert fake.vifs(our_node) == [VIF, OTHER.id]
 
 
 def test_a_lock_is_waited_for_to_take_a_vif_off_again(
     stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
 ) -> None:
     fake.refuse_vif(OTHER.id, "no such segment")
-    locked = f"Node {two_ports} is locked by host a, please retry"
-    fault = fake.faults.status(409, "DELETE", "/vifs/", locked, count=3)
+    fault = find_locked(fake, "DELETE", "/vifs/", count=3)
     with pytest.raises(exceptions.VifAttachFailed, match="taken off again"):
         attach(stage, instance)
     assert fault.hits == 3
@@ -284,9 +244,8 @@ def test_a_node_that_changed_hands_under_that_lock_keeps_the_vif(
     stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
 ) -> None:
     fake.refuse_vif(OTHER.id, "no such segment")
-    locked = f"Node {two_ports} is locked by host a, please retry"
-    when = meanwhile(lambda: goes_to_a_stranger(fake, two_ports), hits=True)
-    fake.faults.status(409, "DELETE", "/vifs/", locked, when=when)
+    when = meanwhile(lambda: fake.set_node(two_ports, **STRANGERS), hits=True)
+    find_locked(fake, "DELETE", "/vifs/", when=when)
     with pytest.raises(exceptions.VifAttachFailed, match="no such segment") as caught:
         attach(stage, instance)
     assert caught.value.left is True
@@ -318,7 +277,7 @@ def unanswered(fake: FakeIronic, node: str, retries: int, status: int | None) ->
 @pytest.mark.parametrize("retries", [0, 2])
 @pytest.mark.parametrize("status", [None, 502, 503, 504])
 def test_an_attach_that_got_no_answer_leaves_nothing(
-    set_stage: Callable[..., Stage], fake: FakeIronic, status: int | None, retries: int
+    set_stage: SetStage, fake: FakeIronic, status: int | None, retries: int
 ) -> None:
     node = fake.add_node(ports=2)
     instance = set_stage(fake).active(node)
@@ -336,7 +295,7 @@ def test_an_attach_that_got_no_answer_leaves_nothing(
 
 
 def test_where_ironic_stays_away_nobody_says_that_a_vif_is_gone(
-    set_stage: Callable[..., Stage], fake: FakeIronic
+    set_stage: SetStage, fake: FakeIronic
 ) -> None:
     node = fake.add_node(ports=2)
     instance = set_stage(fake).active(node)
@@ -377,7 +336,7 @@ def test_what_another_node_has_does_not_count_as_attached(
 
 
 def test_a_refusal_that_can_not_be_looked_into_is_told_of(
-    set_stage: Callable[..., Stage], fake: FakeIronic
+    set_stage: SetStage, fake: FakeIronic
 ) -> None:
     node = fake.add_node(ports=2)
     instance = set_stage(fake).active(node)
@@ -408,7 +367,7 @@ def test_a_node_that_keeps_a_vif_is_not_given_back(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
     instance = stage.instance(node)
-    stage.driver.prepare_for_spawn(instance)
+    stage.reserve(instance)
     stage.channel.send("POST", f"/nodes/{node}/vifs", json={"id": VIF}, version="1.38")
     fake.faults.status(400, "DELETE", "/vifs/", "The cleaning network is not known")
     with pytest.raises(exceptions.VifDetachFailed, match="cleaning network"):
@@ -421,7 +380,7 @@ def test_a_node_that_keeps_a_vif_is_not_given_back(
 
 def prepare(stage: Stage, instance: virt.Instance, *vifs: virt.Vif) -> None:
     """What Nova does before it connects volumes."""
-    stage.driver.prepare_for_spawn(instance)
+    stage.reserve(instance)
     stage.driver.prepare_networks_before_block_device_mapping(instance, vifs)
 
 
@@ -444,28 +403,6 @@ def test_what_is_attached_before_the_volumes_is_not_attached_again(
     assert fake.vifs(two_ports) == [VIF, OTHER.id]
 
 
-def test_what_somebody_has_taken_off_meanwhile_is_attached_again(
-    stage: Stage, fake: FakeIronic, two_ports: str
-) -> None:
-    instance = stage.instance(two_ports)
-    prepare(stage, instance, virt.Vif(VIF))
-    network.detach_vif(fake.bm, fake._find(two_ports), VIF)
-    spawn(stage, instance, virt.Vif(VIF))
-    assert fake.vifs(two_ports) == [VIF]
-
-
-def test_another_process_deploys_what_was_prepared(
-    stage: Stage, fake: FakeIronic, two_ports: str
-) -> None:
-    instance = stage.instance(two_ports)
-    prepare(stage, instance, virt.Vif(VIF))
-    restarted = stage.restarted()
-    spawn(restarted, instance, virt.Vif(VIF))
-    restarted.driver.cleanup_host()
-    assert fake.vifs(two_ports) == [VIF]
-    assert fake.node(two_ports)["provision_state"] == "active"
-
-
 def test_what_is_prepared_for_nothing_is_taken_off(
     stage: Stage, fake: FakeIronic, two_ports: str
 ) -> None:
@@ -476,22 +413,14 @@ def test_what_is_prepared_for_nothing_is_taken_off(
     assert stage.trace(two_ports) == untouched
     prepare(stage, instance, OTHER)
     assert fake.vifs(two_ports) == [OTHER.id]
+    network.detach_vif(fake.bm, fake._find(two_ports), OTHER.id)
+    spawn(stage, instance, OTHER)
+    assert fake.vifs(two_ports) == [OTHER.id], "what somebody has taken off is attached again"
 
 
 def test_without_networks_nothing_is_asked(stage: Stage, fake: FakeIronic, two_ports: str) -> None:
     instance = stage.instance(two_ports)
-    stage.driver.prepare_for_spawn(instance)
+    stage.reserve(instance)
     fake.requests.clear()
     stage.driver.prepare_networks_before_block_device_mapping(instance, [])
     assert len(fake.requests) == 0
-
-
-def test_a_node_that_is_somebody_elses_is_not_prepared(
-    stage: Stage, fake: FakeIronic, two_ports: str
-) -> None:
-    instance = stage.instance(two_ports)
-    stage.driver.prepare_for_spawn(instance)
-    goes_to_a_stranger(fake, two_ports)
-    with pytest.raises(exceptions.InstanceNotFound):
-        stage.driver.prepare_networks_before_block_device_mapping(instance, [OTHER])
-    assert fake.vifs(two_ports) == []

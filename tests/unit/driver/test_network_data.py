@@ -154,7 +154,7 @@ def test_without_networks_nothing_is_asked_of_ports(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
     instance = stage.instance(node)
-    stage.driver.prepare_for_spawn(instance)
+    stage.reserve(instance)
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE))
     assert "network_data" not in drive_of(fake, "active")
     assert fake.requests.matching("GET", "/ports") == []

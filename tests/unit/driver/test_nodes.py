@@ -2,23 +2,19 @@
 
 """Stories of the inventory, as a compute service sees it."""
 
-from collections.abc import Callable
-
 import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import INSTANCE, Stage
+from tests.unit.driver.stage import INSTANCE, SetStage, Stage
 
 
-def test_only_nodes_of_the_target_set_are_listed(
-    fake: FakeIronic, set_stage: Callable[..., Stage]
-) -> None:
+def test_only_nodes_of_the_target_set_are_listed(fake: FakeIronic, set_stage: SetStage) -> None:
     ours = fake.add_node(shard="a")
     fake.add_node(shard="b")
     stage = set_stage(fake, shard_key="a")
     stage.driver.init_host("compute1")
-    assert stage.driver.get_available_nodes(refresh=True) == [ours]
+    assert stage.refresh() == [ours]
     lists = fake.requests.matching("GET", "/nodes$")
     assert lists
     assert all("shard=a" in entry.query for entry in lists)
@@ -33,41 +29,41 @@ def test_only_nodes_of_the_target_set_are_listed(
     ],
 )
 def test_a_server_that_cannot_filter_is_never_asked_for_a_list(
-    set_stage: Callable[..., Stage], options: dict[str, str], newest: tuple[int, int], needs: str
+    set_stage: SetStage, options: dict[str, str], newest: tuple[int, int], needs: str
 ) -> None:
     fake = FakeIronic(max_version=newest)
     fake.add_node()
     stage = set_stage(fake, **options)
     for ask in (
         lambda: stage.driver.init_host("compute1"),
-        lambda: stage.driver.get_available_nodes(refresh=True),
+        lambda: stage.refresh(),
     ):
         with pytest.raises(exceptions.MicroversionNotSupported, match=needs):
             ask()
     assert fake.requests.matching("GET", "/nodes") == []
 
 
-def test_a_list_that_fails_half_way_removes_nothing(set_stage: Callable[..., Stage]) -> None:
+def test_a_list_that_fails_half_way_removes_nothing(set_stage: SetStage) -> None:
     fake = FakeIronic(max_limit=2)
     nodes = fake.add_nodes(5)
     stage = set_stage(fake, api_max_retries=0)
-    assert stage.driver.get_available_nodes(refresh=True) == nodes
+    assert stage.refresh() == nodes
     fake.add_node()
     fake.faults.status(500, "GET", "/nodes$", nth=2)
-    assert stage.driver.get_available_nodes(refresh=True) == nodes
+    assert stage.refresh() == nodes
     assert stage.driver._site.nodes.inventory.snapshot.stale
-    assert len(stage.driver.get_available_nodes(refresh=True)) == 6
+    assert len(stage.refresh()) == 6
 
 
 def test_nodes_that_were_listed_too_long_ago_are_not_reported_and_their_instances_are(
-    set_stage: Callable[..., Stage], fake: FakeIronic, node: str
+    set_stage: SetStage, fake: FakeIronic, node: str
 ) -> None:
     stage = set_stage(fake, api_max_retries=0, inventory_max_age=600)
     fake.set_node(node, provision_state="active", instance_uuid=INSTANCE)
-    assert stage.driver.get_available_nodes(refresh=True) == [node]
+    assert stage.refresh() == [node]
     fake.faults.status(503, "GET", "/nodes$", count=None)
     fake.advance(600)
-    assert stage.driver.get_available_nodes(refresh=True) == [node]
+    assert stage.refresh() == [node]
     assert stage.driver.refresh_error() is not None
     fake.advance(60)
     for refresh in (True, False):
@@ -75,13 +71,11 @@ def test_nodes_that_were_listed_too_long_ago_are_not_reported_and_their_instance
             stage.driver.get_available_nodes(refresh)
     assert stage.driver.list_instance_uuids() == [INSTANCE]
     fake.faults.clear()
-    assert stage.driver.get_available_nodes(refresh=True) == [node]
+    assert stage.refresh() == [node]
     assert stage.driver.refresh_error() is None
 
 
-def test_without_any_list_there_is_no_answer(
-    fake: FakeIronic, set_stage: Callable[..., Stage]
-) -> None:
+def test_without_any_list_there_is_no_answer(fake: FakeIronic, set_stage: SetStage) -> None:
     stage = set_stage(fake, api_max_retries=0)
     fake.faults.status(503, "GET", "/nodes$")
     with pytest.raises(exceptions.IronicUnavailable):
@@ -91,7 +85,7 @@ def test_without_any_list_there_is_no_answer(
 def test_a_node_that_has_come_since_is_available_at_once(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     late = fake.add_node()
     assert stage.driver.node_is_available(node)
     assert stage.driver.node_is_available(late)
@@ -99,7 +93,7 @@ def test_a_node_that_has_come_since_is_available_at_once(
 
 
 def test_a_node_is_deleted_only_when_ironic_itself_says_so(
-    fake: FakeIronic, set_stage: Callable[..., Stage]
+    fake: FakeIronic, set_stage: SetStage
 ) -> None:
     node = fake.add_node(shard="b")
     stage = set_stage(fake, shard_key="a", api_max_retries=0)
@@ -120,9 +114,9 @@ def test_a_node_is_deleted_only_when_ironic_itself_says_so(
 def test_a_taken_node_is_reserved_as_soon_as_we_took_it(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     assert stage.driver.get_inventory(node).reserved == 0
-    stage.driver.prepare_for_spawn(stage.instance(node))
+    stage.reserve(stage.instance(node))
     assert stage.driver.get_inventory(node).reserved == 1
     assert stage.driver.get_available_resource(node).in_use
     assert stage.driver.list_instance_uuids() == [INSTANCE]
@@ -140,11 +134,11 @@ def test_a_node_s_version_is_equal_until_there_is_news_of_it(
     fake: FakeIronic, stage: Stage
 ) -> None:
     changing, staying = fake.add_nodes(2)
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     before = stage.driver.node_versions()
     objects = [stage.driver.node_version(node) for node in (changing, staying)]
     fake.set_node(changing, maintenance=True)
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     now = stage.driver.node_versions()
     assert now[staying] == before[staying]
     assert now[changing] != before[changing]
@@ -153,18 +147,18 @@ def test_a_node_s_version_is_equal_until_there_is_news_of_it(
 
 
 def test_there_is_no_telling_the_version_of_an_unknown_node(stage: Stage) -> None:
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     assert stage.driver.node_version(INSTANCE) is None
 
 
 def test_only_our_nodes_have_versions_and_are_counted(
-    fake: FakeIronic, set_stage: Callable[..., Stage]
+    fake: FakeIronic, set_stage: SetStage
 ) -> None:
     mine, theirs, deploying = fake.add_nodes(3)
     fake.set_node(deploying, provision_state="deploying")
     stage = set_stage(fake)
     stage.service.owners = {theirs: "compute2"}
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     assert set(stage.driver.node_versions()) == {mine, deploying}
     counts = stage.driver.node_counts()
     assert counts.nodes == {
@@ -174,11 +168,11 @@ def test_only_our_nodes_have_versions_and_are_counted(
 
 
 def test_nodes_go_from_host_to_host_only_while_the_ring_is_in_force(
-    fake: FakeIronic, set_stage: Callable[..., Stage]
+    fake: FakeIronic, set_stage: SetStage
 ) -> None:
     stage = set_stage(fake, peer_list="compute1,compute2")
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     assert not stage.driver.rebalances_nodes()
     stage.service.live = ["compute1", "compute2"]
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     assert stage.driver.rebalances_nodes()

@@ -2,16 +2,12 @@
 
 """The same life on servers of several ages."""
 
-from collections.abc import Callable
-
 import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import Stage
-
-SetStage = Callable[..., Stage]
+from tests.unit.driver.stage import SetStage
 
 
 @pytest.mark.parametrize("newest", [38, 45, 51, 56, 61, 81, 82, 87, 104, 115])
@@ -31,7 +27,7 @@ def test_an_instance_comes_and_goes(set_stage: SetStage, newest: int) -> None:
     stage.driver.power_off(instance, timeout=10)
     stage.destroy(instance)
     assert stage.trace(node) == untouched
-    stage.driver.prepare_for_spawn(instance)
+    stage.reserve(instance)
     stage.driver.failed_spawn_cleanup(instance)
     assert stage.trace(node) == untouched
     answers = {entry.status for entry in fake.requests}

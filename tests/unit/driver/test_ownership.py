@@ -4,7 +4,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,8 @@ from oslo_config import cfg
 from ironic_virt import exceptions
 from ironic_virt.testing.fake_ironic import Conductor, FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import INSTANCE, STRANGER, VIF, Stage, write_conf
+from tests.unit.driver.stage import INSTANCE, STRANGER, VIF, SetStage, Stage, write_conf
 
-SetStage = Callable[..., Stage]
 HOSTS = ["compute1", "compute2", "compute3"]
 PEERS = ",".join(HOSTS)
 
@@ -48,11 +47,7 @@ def three(set_stage: SetStage, fake: FakeIronic, **options: str) -> list[Stage]:
 
 def offers(stages: Iterable[Stage]) -> dict[str, str]:
     """Node to host, after all have refreshed; no node is offered twice."""
-    offered = [
-        (node, stage.service.host)
-        for stage in stages
-        for node in stage.driver.get_available_nodes(refresh=True)
-    ]
+    offered = [(node, stage.service.host) for stage in stages for node in stage.refresh()]
     assert set(Counter(node for node, _ in offered).values()) <= {1}
     return dict(offered)
 
@@ -173,7 +168,7 @@ def test_what_is_destroyed_while_it_is_looked_up_does_not_come_back(
     fake.set_node(node, instance_uuid=INSTANCE, provision_state="active")
     stage = three(set_stage, fake, conductor_group="rack1")[0]
     stage.service.owned = {INSTANCE}
-    assert node in stage.driver.get_available_nodes(refresh=True)
+    assert node in stage.refresh()
     client, look = stage.driver._site.client, stage.driver._site.client.node_of_instance
 
     def look_while_it_is_destroyed(instance: str) -> object:
@@ -183,7 +178,7 @@ def test_what_is_destroyed_while_it_is_looked_up_does_not_come_back(
         return found
 
     monkeypatch.setattr(client, "node_of_instance", look_while_it_is_destroyed)
-    assert node not in stage.driver.get_available_nodes(refresh=True)
+    assert node not in stage.refresh()
 
 
 def test_many_instances_elsewhere_are_looked_up_by_one_list(
@@ -197,7 +192,7 @@ def test_many_instances_elsewhere_are_looked_up_by_one_list(
         fake.set_node(node, instance_uuid=instance, provision_state="active")
     stage.service.owned = {*instances}
     strangers = fake.add_node(conductor_group="rack2", instance_uuid=STRANGER)
-    ours = set(stage.driver.get_available_nodes(refresh=True))
+    ours = set(stage.refresh())
     assert set(elsewhere) < ours
     assert strangers not in ours
     asked = [entry.query for entry in fake.requests.matching("GET", "/nodes")]
@@ -214,7 +209,7 @@ def test_without_peers_a_changed_group_is_no_longer_ours(
     instance = stage.instance(node)
     stage.spawn(instance)
     fake.set_node(node, conductor_group="rack2")
-    assert stage.driver.get_available_nodes(refresh=True) == []
+    assert stage.refresh() == []
     with pytest.raises(exceptions.NodeNotOurs):
         stage.destroy(instance)
     assert fake.node(node)["instance_uuid"] == INSTANCE
@@ -234,7 +229,7 @@ def test_an_instance_that_came_after_the_list_counts_once(
         return {INSTANCE}
 
     stage.service.owned_instance_uuids = reserve  # type: ignore[method-assign]
-    nodes = stage.driver.get_available_nodes(refresh=True)
+    nodes = stage.refresh()
     assert nodes.count(node) == 1
     assert len(set(nodes)) == len(nodes)
 
@@ -250,7 +245,7 @@ def test_a_look_up_that_fails_leaves_the_claim_in_force(
     stage.service.live = HOSTS[:2]
     fake.faults.status(500, "GET", "/nodes$", nth=2)
     mine = [node for node, host in before.items() if host == "compute1"]
-    assert stage.driver.get_available_nodes(refresh=True) == mine
+    assert stage.refresh() == mine
 
 
 def test_warnings_come_at_the_start_and_when_members_change(
@@ -264,7 +259,7 @@ def test_warnings_come_at_the_start_and_when_members_change(
     steps = [(HOSTS, 1), (HOSTS, 0), (HOSTS[:2], 1), (HOSTS[:2], 0), (HOSTS[:1], 1), (HOSTS, 1)]
     for live, warnings in steps:
         stage.service.live = list(live)
-        stage.driver.get_available_nodes(refresh=True)
+        stage.refresh()
         told = logged(caplog, logging.WARNING)
         assert len(told) == warnings
         assert all("deprecated" in text for text in told)
@@ -286,7 +281,7 @@ def test_with_a_shard_the_ring_is_not_used(
     stage = set_stage(fake, peer_list=PEERS, shard_key="a")
     stage.service.live = list(HOSTS)
     stage.driver.init_host("compute1")
-    assert stage.driver.get_available_nodes(refresh=True) == nodes
+    assert stage.refresh() == nodes
     (warning,) = logged(caplog, logging.WARNING)
     assert "peer_list is ignored" in warning
 
@@ -299,21 +294,21 @@ def test_a_node_that_the_records_give_away_is_left_alone(
 ) -> None:
     mine, fresh, other = fake.add_nodes(3)
     stage.service.owners = {mine: "Compute1", other: "compute7"}
-    assert stage.driver.get_available_nodes(refresh=True) == [mine, fresh]
+    assert stage.refresh() == [mine, fresh]
     assert not stage.driver.node_is_available(other)
     (warning,) = logged(caplog, logging.WARNING)
     assert f"ironic-virt-manage ironic-compute-node-move {other} --service compute1" in warning
     assert (
         "is in conductor group any, shard any, but the records give it to host compute7" in warning
     )
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     assert logged(caplog, logging.WARNING) == []
     stage.service.owners[other] = "compute8"
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     (again,) = logged(caplog, logging.WARNING)
     assert "compute8" in again
     stage.service.owners[other] = "compute1"
-    assert stage.driver.get_available_nodes(refresh=True) == [mine, fresh, other]
+    assert stage.refresh() == [mine, fresh, other]
     assert stage.driver.node_is_available(other)
 
 
@@ -322,7 +317,7 @@ def test_of_a_fleet_that_another_host_has_the_log_has_a_line_and_not_each_node(
 ) -> None:
     theirs, others = fake.add_nodes(200), fake.add_nodes(2)
     stage.service.owners = dict.fromkeys(theirs, "compute7") | dict.fromkeys(others, "compute8")
-    assert stage.driver.get_available_nodes(refresh=True) == []
+    assert stage.refresh() == []
     many, few = logged(caplog, logging.WARNING)
     assert "compute7" in many
     assert "and 190 more are in" in many
@@ -336,7 +331,7 @@ def test_instances_on_nodes_of_another_host_are_not_ours(stage: Stage, fake: Fak
     stage.spawn(stage.instance(node))
     fake.set_node(other, instance_uuid=STRANGER)
     stage.service.owners = {other: "compute7"}
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     assert stage.driver.list_instance_uuids() == [INSTANCE]
 
 
@@ -345,10 +340,10 @@ def test_a_node_that_was_moved_away_while_ironic_is_silent_is_not_reported(
 ) -> None:
     moved, kept = fake.add_nodes(2)
     stage = set_stage(fake, api_max_retries="0")
-    assert stage.driver.get_available_nodes(refresh=True) == [moved, kept]
+    assert stage.refresh() == [moved, kept]
     stage.service.owners = {moved: "compute2"}
     fake.faults.status(503, "GET", "/nodes$", nth=1)
-    assert stage.driver.get_available_nodes(refresh=True) == [kept]
+    assert stage.refresh() == [kept]
     assert not stage.driver.node_is_available(moved)
 
 
@@ -361,12 +356,12 @@ def test_the_ring_gives_away_while_ironic_is_silent_and_takes_nothing(
     stage = stages[0]
     stage.service.live = HOSTS[:2]
     fake.faults.status(503, "GET", "/nodes$", nth=1)
-    assert set(stage.driver.get_available_nodes(refresh=True)) == before
-    more = set(stage.driver.get_available_nodes(refresh=True))
+    assert set(stage.refresh()) == before
+    more = set(stage.refresh())
     assert more > before
     stage.service.live = list(HOSTS)
     fake.faults.status(503, "GET", "/nodes$", nth=1)
-    assert set(stage.driver.get_available_nodes(refresh=True)) == before
+    assert set(stage.refresh()) == before
 
 
 def test_if_neither_ironic_nor_the_records_answer_nothing_is_reported(
@@ -374,7 +369,7 @@ def test_if_neither_ironic_nor_the_records_answer_nothing_is_reported(
 ) -> None:
     fake.add_node()
     stage = set_stage(fake, api_max_retries="0")
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
 
     def silent(uuids: Iterable[str]) -> dict[str, str]:
         raise TimeoutError("no conductor")
@@ -382,7 +377,7 @@ def test_if_neither_ironic_nor_the_records_answer_nothing_is_reported(
     monkeypatch.setattr(stage.service, "node_owners", silent)
     fake.faults.status(503, "GET", "/nodes$", nth=1)
     with pytest.raises(TimeoutError):
-        stage.driver.get_available_nodes(refresh=True)
+        stage.refresh()
 
 
 def test_a_node_without_a_record_stays_with_the_host_that_has_its_instance(
@@ -392,14 +387,14 @@ def test_a_node_without_a_record_stays_with_the_host_that_has_its_instance(
     for node, instance in ((ours, INSTANCE), (theirs, STRANGER), (nobodys, VIF)):
         fake.set_node(node, instance_uuid=instance, provision_state="active")
     stage.service.hosts = {INSTANCE: "compute1", STRANGER: "compute7"}
-    assert stage.driver.get_available_nodes(refresh=True) == [ours, nobodys, free]
+    assert stage.refresh() == [ours, nobodys, free]
     assert not stage.driver.node_is_available(theirs)
     (warning,) = logged(caplog, logging.WARNING)
     assert f"Node {theirs} is in" in warning
     assert "carries an instance of host compute7" in warning
     assert "move" not in warning, "there is no record to move"
     stage.service.hosts.clear()
-    assert theirs in stage.driver.get_available_nodes(refresh=True)
+    assert theirs in stage.refresh()
 
 
 def test_a_record_from_before_the_pools_is_nothing_to_move(
@@ -410,7 +405,7 @@ def test_a_record_from_before_the_pools_is_nothing_to_move(
     stage = set_stage(fake, node_selection="ironic", capacity="total")
     stage.service.owners = {theirs: "compute7"}
     with caplog.at_level(logging.INFO):
-        assert stage.driver.get_available_nodes(refresh=True) == ["gold~compute1"]
+        assert stage.refresh() == ["gold~compute1"]
     warned = [r.getMessage() for r in caplog.records if r.levelno > logging.INFO]
     assert warned == []
     assert f"until their instances are deleted: {theirs}" in caplog.text
@@ -427,7 +422,7 @@ def test_a_shard_spelt_otherwise_is_the_same_and_told_once(
     stage = set_stage(fake, shard_key="a")
     fake.set_node(other, shard="A")
     for _ in range(2):
-        assert node in stage.driver.get_available_nodes(refresh=True)
+        assert node in stage.refresh()
     (warning,) = logged(caplog, logging.WARNING)
     assert "'a'" in warning
     assert "'A'" in warning
@@ -442,15 +437,15 @@ def test_a_shard_without_nodes_is_told_when_it_gets_so(
     fake.add_node(shard="b")
     stage = set_stage(fake, shard_key="a", inventory_sweep_interval="0")
     for told in (1, 0):
-        assert stage.driver.get_available_nodes(refresh=True) == []
+        assert stage.refresh() == []
         warnings = logged(caplog, logging.WARNING)
         assert len(warnings) == told
         assert all("shard 'a'" in text and "with nodes: b." in text for text in warnings)
     node = fake.add_node(shard="a")
-    assert stage.driver.get_available_nodes(refresh=True) == [node]
+    assert stage.refresh() == [node]
     assert logged(caplog, logging.WARNING) == []
     fake.set_node(node, shard="b")
-    assert stage.driver.get_available_nodes(refresh=True) == []
+    assert stage.refresh() == []
     assert len(logged(caplog, logging.WARNING)) == 1
 
 
@@ -465,13 +460,13 @@ def test_a_new_group_holds_from_the_next_refresh(
     stage = set_stage(fake, conductor_group="rack1")
     stage.driver.init_host("compute1")
     caplog.set_level(logging.INFO)
-    assert stage.driver.get_available_nodes(refresh=True) == [first]
+    assert stage.refresh() == [first]
     assert "have changed" not in caplog.text
     write_conf(tmp_path, conductor_group="Rack2")
     stage.conf.mutate_config_files()
     assert stage.driver.get_available_nodes() == [first]
     assert stage.driver.node_is_available(first)
-    assert stage.driver.get_available_nodes(refresh=True) == [second]
+    assert stage.refresh() == [second]
     assert "The options have changed: conductor group 'rack2'" in caplog.text
 
 
@@ -486,7 +481,7 @@ def test_new_peers_hold_from_the_next_refresh(
     write_conf(tmp_path)
     stage.conf.mutate_config_files()
     assert len(stage.driver.get_available_nodes()) == list(before.values()).count("compute1")
-    assert stage.driver.get_available_nodes(refresh=True) == nodes
+    assert stage.refresh() == nodes
     (warning,) = logged(caplog, logging.WARNING)
     assert "at rest" in warning
 
@@ -510,22 +505,22 @@ def test_a_wrong_new_value_is_refused_and_the_old_one_stays(
     fake.add_node(conductor_group="rack2")
     stage = set_stage(fake, conductor_group="rack1")
     stage.driver.init_host("compute1")
-    assert stage.driver.get_available_nodes(refresh=True) == [node]
+    assert stage.refresh() == [node]
     write_conf(tmp_path, **wrong)
     stage.conf.mutate_config_files()
     caplog.clear()
     for _ in range(2):
-        assert stage.driver.get_available_nodes(refresh=True) == [node]
+        assert stage.refresh() == [node]
     (error,) = logged(caplog, logging.ERROR)
     assert says in error
     assert "stay in force: conductor group 'rack1'" in error
     write_conf(tmp_path, conductor_group="rack2")
     stage.conf.mutate_config_files()
-    assert stage.driver.get_available_nodes(refresh=True) != [node]
+    assert stage.refresh() != [node]
     assert logged(caplog, logging.ERROR) == []
     write_conf(tmp_path, **wrong)
     stage.conf.mutate_config_files()
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     assert len(logged(caplog, logging.ERROR)) == 1, "refused again is told again"
 
 
@@ -538,7 +533,7 @@ def test_a_group_that_an_old_server_cannot_filter_by_is_refused(
     stage.driver.init_host("compute1")
     write_conf(tmp_path, conductor_group="rack1")
     stage.conf.mutate_config_files()
-    assert stage.driver.get_available_nodes(refresh=True) == nodes
+    assert stage.refresh() == nodes
     (error,) = logged(caplog, logging.ERROR)
     assert "1.46" in error
     assert "1.45" in error
@@ -555,4 +550,4 @@ def test_a_file_that_is_no_ini_file_changes_nothing(
     path.write_text(path.read_text() + "[ironic\n")
     with pytest.raises(cfg.ConfigFileParseError):
         stage.conf.mutate_config_files()
-    assert stage.driver.get_available_nodes(refresh=True) == [node]
+    assert stage.refresh() == [node]

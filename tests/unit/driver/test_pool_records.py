@@ -5,16 +5,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import pytest
 
 from ironic_virt import virt
 from ironic_virt.driver.pools import names
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import INSTANCE, STRANGER, Stage
+from tests.unit.driver.stage import INSTANCE, STRANGER, SetStage, Stage
 
-SetStage = Callable[..., Stage]
 POOL = "gold~compute1"
 FLAVOR = virt.Flavor("bm", extra_specs={"resources:CUSTOM_GOLD": "1"})
 
@@ -28,7 +26,7 @@ def stage(fake: FakeIronic, set_stage: SetStage) -> Stage:
 
 def offered(stage: Stage, name: str = POOL) -> tuple[int, int]:
     """``(total, reserved)`` after a refresh."""
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     inventory = stage.driver.get_inventory(name)
     return inventory.total, inventory.reserved
 
@@ -47,7 +45,7 @@ def test_one_compute_node_for_each_kind(fake: FakeIronic, stage: Stage) -> None:
         fake.add_node(resource_class="gold")
     fake.add_node(resource_class="gold", traits=["CUSTOM_GPU"])
     gpu = names.pool_name("compute1", ("gold", frozenset({"CUSTOM_GPU"})))
-    assert sorted(stage.driver.get_available_nodes(refresh=True)) == sorted([POOL, gpu])
+    assert sorted(stage.refresh()) == sorted([POOL, gpu])
     assert offered(stage) == (3, 0)
     inventory = stage.driver.get_inventory(gpu)
     assert (inventory.placement_class, inventory.traits) == ("CUSTOM_GOLD", {"CUSTOM_GPU"})
@@ -116,14 +114,14 @@ def test_a_pool_that_lost_its_nodes_stays_with_its_instance(
     instance = build(stage, POOL)
     fake.set_node(node, resource_class="silver")
     silver = "silver~compute1"
-    assert sorted(stage.driver.get_available_nodes(refresh=True)) == [POOL, silver]
+    assert sorted(stage.refresh()) == [POOL, silver]
     assert offered(stage) == (1, 0)
     assert offered(stage, silver) == (1, 1), "its node has an instance that is counted elsewhere"
     assert not stage.driver.is_node_deleted(POOL)
     stage.destroy(instance)
     stage.service.owned, stage.service.places = set(), {}
     fake.settle()
-    assert stage.driver.get_available_nodes(refresh=True) == [silver]
+    assert stage.refresh() == [silver]
     assert stage.driver.is_node_deleted(POOL)
     assert not stage.driver.is_node_deleted(silver)
     assert offered(stage, silver) == (1, 0)
@@ -133,7 +131,7 @@ def test_a_pool_stays_while_nodes_can_not_be_listed(fake: FakeIronic, stage: Sta
     fake.add_node(resource_class="gold")
     assert offered(stage) == (1, 0)
     fake.faults.status(500, "GET", "/nodes", count=None)
-    assert stage.driver.get_available_nodes(refresh=True) == [POOL]
+    assert stage.refresh() == [POOL]
     assert not stage.driver.is_node_deleted(POOL)
 
 
@@ -145,7 +143,7 @@ def test_the_way_to_pools_and_back_keeps_instances(
     old = build(before, first)
     # Switched on: the node's own record stays, for its instance alone.
     stage.service.owned, stage.service.places = {INSTANCE}, {INSTANCE: first}
-    assert stage.driver.get_available_nodes(refresh=True) == [POOL, first]
+    assert stage.refresh() == [POOL, first]
     assert offered(stage) == (2, 1)
     assert stage.driver.get_inventory(first).reserved == 1
     assert not stage.driver.is_node_deleted(first)
@@ -155,7 +153,7 @@ def test_the_way_to_pools_and_back_keeps_instances(
     stage.destroy(old)
     stage.service.owned, stage.service.places = set(), {}
     fake.settle()
-    assert stage.driver.get_available_nodes(refresh=True) == [POOL]
+    assert stage.refresh() == [POOL]
     assert stage.driver.is_node_deleted(first)
     assert stage.driver.get_inventory(first).reserved == 1, "the pool offers it"
     # And off again: the pool's record stays.
@@ -164,7 +162,7 @@ def test_the_way_to_pools_and_back_keeps_instances(
     after.service.owned, after.service.places = {INSTANCE}, {INSTANCE: POOL}
     node = after.driver.node_of(new)
     assert node in (first, second)
-    assert set(after.driver.get_available_nodes(refresh=True)) == {first, second, POOL}
+    assert set(after.refresh()) == {first, second, POOL}
     assert not after.driver.is_node_deleted(POOL)
     assert after.driver.node_is_available(POOL)
     assert not after.driver.node_is_available("silver~compute1")
@@ -175,6 +173,6 @@ def test_the_way_to_pools_and_back_keeps_instances(
     after.destroy(new)
     assert fake.allocations() == []
     after.service.owned, after.service.places = set(), {}
-    assert set(after.driver.get_available_nodes(refresh=True)) == {first, second}
+    assert set(after.refresh()) == {first, second}
     assert after.driver.is_node_deleted(POOL)
     assert not after.driver.node_is_available(POOL)

@@ -9,7 +9,8 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.driver import power
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import Stage
+from ironic_virt.testing.fake_ironic.faults import Faults
+from tests.unit.driver.stage import READY_DRIVE, SetStage, Stage, find_locked
 
 
 @pytest.fixture
@@ -38,40 +39,35 @@ def test_off_and_on_again(
     assert power_requests(fake) == ["power off", "power on"]
 
 
+@pytest.mark.parametrize("never_off", [False, True])
 @pytest.mark.parametrize(
     ("reboot_type", "sent"), [("SOFT", "soft rebooting"), ("HARD", "rebooting")]
 )
 def test_a_reboot_ends_with_the_power_on(
-    stage: Stage, fake: FakeIronic, instance: virt.Instance, reboot_type: str, sent: str
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    reboot_type: str,
+    sent: str,
+    never_off: bool,
 ) -> None:
+    fake.set_node(node, disable_power_off=never_off)
     stage.driver.reboot(instance, reboot_type)
     assert power_requests(fake) == [sent]
     assert stage.driver.get_info(instance, use_cache=False).state is virt.PowerState.RUNNING
 
 
+@pytest.mark.parametrize("is_known", [True, False])
 def test_a_soft_reboot_that_fails_becomes_a_hard_one(
-    stage: Stage, fake: FakeIronic, instance: virt.Instance
+    stage: Stage, fake: FakeIronic, instance: virt.Instance, is_known: bool
 ) -> None:
-    fake.fail_next("power", "the system ignores ACPI")
+    if is_known:
+        fake.fail_next("power", "the system ignores ACPI")
+    else:
+        fake.faults.status(400, "PUT", "/states/power$", body="soft rebooting is not supported")
     stage.driver.reboot(instance, "SOFT")
     assert power_requests(fake) == ["soft rebooting", "rebooting"]
-
-
-def test_a_soft_reboot_that_the_hardware_lacks_becomes_a_hard_one(
-    stage: Stage, fake: FakeIronic, instance: virt.Instance
-) -> None:
-    fake.faults.status(400, "PUT", "/states/power$", body="soft rebooting is not supported")
-    stage.driver.reboot(instance, "SOFT")
-    assert power_requests(fake) == ["soft rebooting", "rebooting"]
-
-
-def test_a_soft_power_off_that_is_ignored_is_followed_by_a_hard_one(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
-    fake.ignore_soft_power(node)
-    stage.driver.power_off(instance, timeout=30)
-    assert power_requests(fake) == ["soft power off", "power off"]
-    assert fake.node(node)["power_state"] == "power off"
 
 
 def test_a_failure_says_what_ironic_said(
@@ -86,7 +82,7 @@ def test_a_failure_says_what_ironic_said(
 
 
 def test_a_change_that_never_ends_is_given_up_in_time(
-    fake: FakeIronic, set_stage: Callable[..., Stage], instance: virt.Instance, node: str
+    fake: FakeIronic, set_stage: SetStage, instance: virt.Instance, node: str
 ) -> None:
     stage = set_stage(fake, power_timeout=10)
     fake.set_node(node, target_power_state="power off", reservation="conductor-1")
@@ -136,16 +132,11 @@ def test_a_change_that_no_conductor_carries_out_any_more_has_failed_for_who_wait
         power.outcome(before, now, instance, request_sent)
 
 
-def test_an_instance_that_is_nowhere_has_no_power(stage: Stage, node: str) -> None:
-    with pytest.raises(exceptions.InstanceNotFound):
-        stage.driver.power_on(stage.instance(node))
-
-
 # -- timeouts -----------------------------------------------------------------
 
 
 def test_a_soft_power_off_is_waited_for_as_long_as_its_system_was_given(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str, instance: virt.Instance
+    fake: FakeIronic, set_stage: SetStage, node: str, instance: virt.Instance
 ) -> None:
     stage = set_stage(fake, power_timeout=20)
     fake.ignore_soft_power(node)
@@ -179,7 +170,7 @@ def test_what_was_asked_for_before_and_failed_is_asked_for_anew(
 
 @pytest.mark.parametrize("reboot_type", ["SOFT", "HARD"])
 def test_a_reboot_whose_reply_is_lost_is_not_asked_for_again(
-    set_stage: Callable[..., Stage], reboot_type: str
+    set_stage: SetStage, reboot_type: str
 ) -> None:
     fake = FakeIronic(durations=Durations(power=30))
     stage = set_stage(fake)
@@ -228,26 +219,12 @@ def test_a_node_that_is_never_powered_off_may_be_off(
     assert fake.node(node)["power_state"] == "power on"
 
 
-@pytest.mark.parametrize(
-    ("reboot_type", "sent"), [("SOFT", "soft rebooting"), ("HARD", "rebooting")]
-)
-def test_a_node_that_is_never_powered_off_is_rebooted(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, reboot_type: str, sent: str
-) -> None:
-    fake.set_node(node, disable_power_off=True)
-    stage.driver.reboot(instance, reboot_type)
-    assert power_requests(fake) == [sent]
-
-
-def test_a_server_that_does_not_know_such_nodes_refuses_by_itself(
-    set_stage: Callable[..., Stage],
-) -> None:
+def test_a_server_that_does_not_know_such_nodes_refuses_by_itself(set_stage: SetStage) -> None:
     fake = FakeIronic(max_version=(1, 94))
     node = fake.add_node(ports=1, disable_power_off=True)
     stage = set_stage(fake)
     instance = stage.instance(node)
-    drive = virt.ConfigDrive(iso_gzip_base64="H4sIAAAA")
-    stage.service.config_drive = lambda *_, **__: drive  # type: ignore[method-assign]
+    stage.service.drive = READY_DRIVE
     stage.spawn(instance)
     with pytest.raises(exceptions.PowerFailed, match="Ironic refused 'power off'"):
         stage.driver.power_off(instance)
@@ -263,7 +240,7 @@ def able() -> FakeIronic:
 
 
 @pytest.fixture
-def crashed(able: FakeIronic, set_stage: Callable[..., Stage]) -> tuple[Stage, virt.Instance]:
+def crashed(able: FakeIronic, set_stage: SetStage) -> tuple[Stage, virt.Instance]:
     """An instance there."""
     stage = set_stage(able)
     instance = stage.instance(able.add_node(ports=1))
@@ -276,10 +253,15 @@ def nmis(fake: FakeIronic) -> list[int | None]:
     return [entry.status for entry in fake.requests.matching("PUT", "/management/inject_nmi$")]
 
 
-def test_an_nmi_is_injected(able: FakeIronic, crashed: tuple[Stage, virt.Instance]) -> None:
+def test_an_nmi_is_injected_as_soon_as_the_node_is_not_locked(
+    able: FakeIronic, crashed: tuple[Stage, virt.Instance]
+) -> None:
     stage, instance = crashed
     stage.driver.trigger_crash_dump(instance)
     assert nmis(able) == [204]
+    find_locked(able, "PUT", "inject_nmi", count=2)
+    stage.driver.trigger_crash_dump(instance)
+    assert nmis(able) == [204, 409, 409, 204]
 
 
 def test_hardware_that_takes_no_nmi_says_so(
@@ -291,58 +273,36 @@ def test_hardware_that_takes_no_nmi_says_so(
     assert caught.value.request_id
 
 
-def test_an_nmi_waits_for_a_node_that_is_locked(
-    able: FakeIronic, crashed: tuple[Stage, virt.Instance]
-) -> None:
-    stage, instance = crashed
-    able.faults.status(409, "PUT", "inject_nmi", body="Node x is locked by host y", count=2)
-    stage.driver.trigger_crash_dump(instance)
-    assert nmis(able) == [409, 409, 204]
+def no_dump(faults: Faults) -> None:
+    faults.status(500, "PUT", "inject_nmi", body="IPMI call failed: power diag.")
 
 
-@pytest.mark.parametrize("strike", ["lose_reply", "reset"])
+STRIKES: dict[str, tuple[Callable[[Faults], object], str]] = {
+    "lost": (lambda faults: faults.lose_reply("PUT", "inject_nmi"), "may have been injected or"),
+    "reset": (lambda faults: faults.reset("PUT", "inject_nmi"), "may have been injected or not"),
+    "502": (lambda faults: faults.status(502, "PUT", "inject_nmi"), "Ask again if no dump comes"),
+    "504": (lambda faults: faults.status(504, "PUT", "inject_nmi"), "Ask again if no dump comes"),
+    "500": (no_dump, r"broke off \(IPMI.*may have been"),
+}
+
+
+@pytest.mark.parametrize("retries", [None, 0])
+@pytest.mark.parametrize(("strike", "says"), STRIKES.values(), ids=list(STRIKES))
 def test_an_nmi_whose_reply_is_lost_is_never_injected_a_second_time(
-    able: FakeIronic, crashed: tuple[Stage, virt.Instance], strike: str
+    able: FakeIronic,
+    set_stage: SetStage,
+    crashed: tuple[Stage, virt.Instance],
+    strike: Callable[[Faults], object],
+    says: str,
+    retries: int | None,
 ) -> None:
     stage, instance = crashed
-    getattr(able.faults, strike)("PUT", "inject_nmi")
-    with pytest.raises(exceptions.CrashDumpFailed, match="may have been injected or not"):
+    if retries is not None:
+        stage = set_stage(able, api_max_retries=retries)
+    strike(able.faults)
+    with pytest.raises(exceptions.CrashDumpFailed, match=says):
         stage.driver.trigger_crash_dump(instance)
     assert len(nmis(able)) == 1
-
-
-@pytest.mark.parametrize("status", [502, 504])
-def test_a_lost_reply_is_told_of_as_such_where_nothing_is_ever_retried(
-    able: FakeIronic, set_stage: Callable[..., Stage], status: int
-) -> None:
-    stage = set_stage(able, api_max_retries=0)
-    instance = stage.instance(able.add_node(ports=1))
-    stage.spawn(instance)
-    able.requests.clear()
-    able.faults.status(status, "PUT", "inject_nmi")
-    with pytest.raises(exceptions.CrashDumpFailed, match="Ask again if no dump comes"):
-        stage.driver.trigger_crash_dump(instance)
-    assert nmis(able) == [status]
-
-
-def test_an_nmi_at_which_ironic_broke_off_may_have_been_injected(
-    able: FakeIronic, crashed: tuple[Stage, virt.Instance]
-) -> None:
-    stage, instance = crashed
-    able.faults.status(500, "PUT", "inject_nmi", body="IPMI call failed: power diag.")
-    with pytest.raises(exceptions.CrashDumpFailed, match=r"broke off \(IPMI.*may have been"):
-        stage.driver.trigger_crash_dump(instance)
-    assert nmis(able) == [500]
-
-
-def test_an_nmi_never_reaches_a_node_outside_the_shard(
-    able: FakeIronic, set_stage: Callable[..., Stage], crashed: tuple[Stage, virt.Instance]
-) -> None:
-    _, instance = crashed
-    stage = set_stage(able, shard_key="ours")
-    with pytest.raises(exceptions.NodeNotOurs):
-        stage.driver.trigger_crash_dump(instance)
-    assert nmis(able) == []
 
 
 # -- what happened behind the service's back -----------------------------------
@@ -351,7 +311,7 @@ def test_an_nmi_never_reaches_a_node_outside_the_shard(
 def test_a_change_that_was_told_of_is_known_at_once(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     fake.set_node(node, power_state="power off")
     assert stage.driver.get_info(instance).state is virt.PowerState.RUNNING
     stage.driver.power_update_event(instance)
@@ -370,7 +330,7 @@ def test_a_change_is_told_of_while_ironic_is_away(
 
 
 def test_a_soft_reboot_whose_end_nobody_saw_is_not_followed_by_a_hard_one(
-    fake: FakeIronic, set_stage: Callable[..., Stage], instance: virt.Instance
+    fake: FakeIronic, set_stage: SetStage, instance: virt.Instance
 ) -> None:
     stage = set_stage(fake, power_timeout=20)
     asked_at = fake.clock.now()
@@ -383,7 +343,7 @@ def test_a_soft_reboot_whose_end_nobody_saw_is_not_followed_by_a_hard_one(
 
 
 def test_a_soft_reboot_that_can_not_be_seen_is_an_error_and_no_hard_one(
-    fake: FakeIronic, set_stage: Callable[..., Stage], instance: virt.Instance
+    fake: FakeIronic, set_stage: SetStage, instance: virt.Instance
 ) -> None:
     stage = set_stage(fake, power_timeout=20, api_max_retries=2)
     fake.faults.status(
@@ -396,7 +356,7 @@ def test_a_soft_reboot_that_can_not_be_seen_is_an_error_and_no_hard_one(
 
 
 def test_a_soft_reboot_that_takes_longer_is_waited_for_and_not_followed_by_a_hard_one(
-    set_stage: Callable[..., Stage],
+    set_stage: SetStage,
 ) -> None:
     fake = FakeIronic(durations=Durations(power=30))
     stage = set_stage(fake, power_timeout=20)

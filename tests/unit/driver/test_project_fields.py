@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ from ironic_virt import exceptions, virt
 from ironic_virt.driver.deploy import project_fields
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import IMAGE, SECRET, VIF, Stage
+from tests.unit.driver.stage import IMAGE, SECRET, VIF, SetStage, Stage
 
-SetStage = Callable[..., Stage]
 PROJECT, OTHER = "project-one", "project-two"
 NOBODY = {"lessee": None, "owner": None, "extra": {}}
 
@@ -161,7 +159,7 @@ def test_a_second_spawn_goes_on(stage: Stage, fake: FakeIronic, node: str) -> No
     """The first one ended before it had asked for the deployment."""
     instance = of(PROJECT, stage, node)
     stage.service.unwanted = None
-    stage.driver.prepare_for_spawn(instance)
+    stage.reserve(instance)
     fake.set_node(node, **both(PROJECT))
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE, [virt.Vif(VIF)], admin_password=SECRET))
     assert told(fake, node) == both(PROJECT)

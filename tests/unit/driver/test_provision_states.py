@@ -54,7 +54,7 @@ def test_what_a_method_does(tmp_path: Path, name: str) -> None:
         if method.carries:
             stage.spawn(instance)
         fake.set_node(node, provision_state=state, power_state=states.POWER_ON, **method.fields)
-        stage.driver.get_available_nodes(refresh=True)
+        stage.refresh()
         seen[state] = provision_states.outcome(
             method, stage.driver, instance, lambda fake=fake: _sent(fake)
         )

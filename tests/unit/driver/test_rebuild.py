@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.exceptions import Disk
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import INSTANCE, OTHER_IMAGE, SECRET, STRANGER, VIF, Stage
+from tests.unit.driver.stage import INSTANCE, OTHER_IMAGE, SECRET, STRANGER, VIF, SetStage, Stage
 
 GLANCE = virt.ImageMeta("0f7bb2a1-0000-4000-8000-000000000000")
 PARTITION = virt.ImageMeta(
@@ -65,8 +64,13 @@ def sent(fake: FakeIronic) -> list[str]:
 
 
 def test_another_image_goes_onto_the_node(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("DEBUG")
     rebuild(stage, instance)
     there = fake.node(node)
     assert (there["provision_state"], there["instance_uuid"]) == ("active", INSTANCE)
@@ -77,6 +81,8 @@ def test_another_image_goes_onto_the_node(
     (request,) = fake.requests.matching("PUT", "/states/provision$")
     assert request.body["target"] == "rebuild"
     assert request.body["configdrive"]["meta_data"]["admin_pass"] == SECRET
+    assert caplog.text
+    assert SECRET not in caplog.text
     assert fake.vifs(node) == [VIF]
     assert stage.service.told == [
         "configuring: active",
@@ -124,25 +130,12 @@ def test_a_config_drive_that_cannot_be_made_leaves_the_instance_as_it_is(
 
 
 def test_without_a_config_drive_the_former_one_goes(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    instance: virt.Instance,
-    monkeypatch: pytest.MonkeyPatch,
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
     assert "configdrive" in fake.node(node)["instance_info"]
-    monkeypatch.setattr(stage.service, "config_drive", lambda *args, **kwargs: None)
+    stage.service.has_drive = False
     rebuild(stage, instance)
     assert "configdrive" not in fake.node(node)["instance_info"]
-
-
-def test_no_secret_is_logged(
-    stage: Stage, instance: virt.Instance, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("DEBUG")
-    rebuild(stage, instance)
-    assert caplog.text
-    assert SECRET not in caplog.text
 
 
 # -- images -------------------------------------------------------------------
@@ -203,11 +196,6 @@ def test_an_instance_that_boots_from_a_volume_is_refused_at_once(
     assert stage.provision_requests("rebuild") == 1
 
 
-def test_an_instance_that_is_nowhere_is_not_rebuilt(stage: Stage, node: str) -> None:
-    with pytest.raises(exceptions.InstanceNotFound):
-        rebuild(stage, stage.instance(node))
-
-
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
@@ -222,18 +210,11 @@ def test_an_instance_that_is_nowhere_is_not_rebuilt(stage: Stage, node: str) -> 
     ],
 )
 def test_a_node_that_can_not_be_rebuilt_is_left_as_it_is(
-    fake: FakeIronic,
-    set_stage: Callable[..., Stage],
-    fields: dict[str, Any],
-    says: str,
+    our_stage: Stage, our_node: str, fields: dict[str, Any], says: str
 ) -> None:
-    stage = set_stage(fake, shard_key="ours")
-    node = fake.add_node(ports=1, shard="ours")
-    instance = stage.instance(node)
-    stage.spawn(instance)
-    fake.set_node(node, **fields)
-    fake.requests.clear()
-    fails_untouched(stage, instance, says)
+    instance = our_stage.active(our_node)
+    our_stage.fake.set_node(our_node, **fields)
+    fails_untouched(our_stage, instance, says)
 
 
 @pytest.mark.parametrize("status", [400, 403, 409, 500])
@@ -267,16 +248,14 @@ def test_a_stranger_who_takes_the_node_meanwhile_is_left_alone(
     "changes", [{"instance_uuid": STRANGER}, {"shard": "theirs"}, {"provision_state": "rescue"}]
 )
 def test_what_happens_while_the_config_drive_is_made_is_seen_before_the_node_is_written_to(
-    set_stage: Callable[..., Stage], fake: FakeIronic, changes: dict[str, Any]
+    our_stage: Stage, our_node: str, changes: dict[str, Any]
 ) -> None:
-    node = fake.add_node(ports=1, resource_class="gold", shard="ours")
-    stage = set_stage(fake, shard_key="ours")
-    instance = stage.active(node)
-    stage.service.on_config_drive = lambda: fake.set_node(node, **changes)
+    instance = our_stage.active(our_node)
+    our_stage.service.on_config_drive = lambda: our_stage.fake.set_node(our_node, **changes)
     with pytest.raises(exceptions.RebuildFailed) as caught:
-        rebuild(stage, instance)
+        rebuild(our_stage, instance)
     assert caught.value.disk is Disk.UNTOUCHED
-    assert sent(fake) == []
+    assert sent(our_stage.fake) == []
 
 
 # -- what goes wrong on the way -----------------------------------------------
@@ -293,12 +272,7 @@ def test_what_happens_while_the_config_drive_is_made_is_seen_before_the_node_is_
     ],
 )
 def test_a_failure_says_what_ironic_said_and_what_is_on_the_disk(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    instance: virt.Instance,
-    last_error: str,
-    disk: Disk,
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, last_error: str, disk: Disk
 ) -> None:
     fake.fail_next("deploy", last_error, node)
     with pytest.raises(exceptions.RebuildFailed) as caught:
@@ -322,11 +296,10 @@ def test_a_failure_is_told_when_ironic_has_said_why(
 
 
 def test_one_that_never_ends_is_given_up_in_time(
-    set_stage: Callable[..., Stage], node: str, fake: FakeIronic
+    set_stage: SetStage, node: str, fake: FakeIronic
 ) -> None:
     stage = set_stage(fake, deploy_timeout=60)
-    instance = stage.instance(node)
-    stage.spawn(instance)
+    instance = stage.active(node)
     stage.service.has_drive = False
     fake.faults.status(503, "GET", f"/nodes/{node}$", count=None)
     with pytest.raises(exceptions.RebuildFailed, match="deploy_timeout") as caught:
@@ -372,19 +345,10 @@ def test_a_request_that_has_not_reached_ironic_leaves_the_disk_as_it_was(
 def test_the_same_wish_twice_is_one_rebuild_and_another_wish_a_second_one(
     stage: Stage, instance: virt.Instance
 ) -> None:
-    rebuild(stage, instance)
-    rebuild(stage, instance)
-    assert stage.provision_requests("rebuild") == 1
-    rebuild(stage, instance, request="req-2")
-    assert stage.provision_requests("rebuild") == 2
-
-
-def test_wishes_without_a_request_id_are_each_of_its_own(
-    stage: Stage, instance: virt.Instance
-) -> None:
-    rebuild(stage, instance, request=None)
-    rebuild(stage, instance, request=None)
-    assert stage.provision_requests("rebuild") == 2
+    # A wish without a request id is no other's.
+    for request, done in (("1", 1), ("1", 1), ("2", 2), (None, 3), (None, 4)):
+        rebuild(stage, instance, request=request)
+        assert stage.provision_requests("rebuild") == done
 
 
 def test_a_wish_that_failed_stays_so(
@@ -399,15 +363,13 @@ def test_a_wish_that_failed_stays_so(
 
 
 def test_of_what_has_begun_nothing_is_said_of_the_disk_when_the_node_has_moved_on(
-    set_stage: Callable[..., Stage], fake: FakeIronic
+    our_stage: Stage, our_node: str
 ) -> None:
-    node = fake.add_node(ports=1, resource_class="gold", shard="ours")
-    stage = set_stage(fake, shard_key="ours")
-    instance = stage.active(node)
-    rebuild(stage, instance)
-    fake.set_node(node, shard="theirs")
+    instance = our_stage.active(our_node)
+    rebuild(our_stage, instance)
+    our_stage.fake.set_node(our_node, shard="theirs")
     with pytest.raises(exceptions.RebuildFailed, match="shard") as caught:
-        rebuild(stage, instance)
+        rebuild(our_stage, instance)
     assert caught.value.disk is Disk.UNKNOWN
 
 

@@ -7,16 +7,15 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.pools import allocation_extra
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import INSTANCE, STRANGER, VIF, Stage
+from tests.unit.driver.stage import INSTANCE, STRANGER, VIF, SetStage, Stage
 
-SetStage = Callable[..., Stage]
 PERIOD = 600
 
 
@@ -44,7 +43,7 @@ def pooled(stage: Stage) -> virt.Instance:
 def look(stage: Stage, times: int = 1) -> None:
     """Let so many periods go by, with a refresh at the end of each."""
     for _ in range(times):
-        stage.driver.get_available_nodes(refresh=True)
+        stage.refresh()
         stage.fake.advance(PERIOD)
 
 
@@ -56,21 +55,14 @@ def test_one_that_nobody_wants_goes_when_it_is_found_so_twice(
     fake: FakeIronic, stage: Stage, node: str
 ) -> None:
     leave(stage, node)
+    for _ in range(5):
+        stage.refresh()
+    assert asked(fake) == 1, "refreshes in between are no second time"
     look(stage)
     assert left(fake) == [INSTANCE]
     look(stage)
     assert left(fake) == []
     assert fake.node(node)["instance_uuid"] is None
-
-
-def test_refreshes_in_between_are_no_second_time(
-    fake: FakeIronic, stage: Stage, node: str
-) -> None:
-    leave(stage, node)
-    for _ in range(5):
-        stage.driver.get_available_nodes(refresh=True)
-    assert left(fake) == [INSTANCE]
-    assert len(fake.requests.matching("GET", "/allocations$")) == 1
 
 
 def test_one_in_error_goes_too(fake: FakeIronic, stage: Stage, node: str) -> None:
@@ -99,7 +91,7 @@ def test_one_that_gets_its_node_while_it_is_looked_for_leaves_nothing_there(
         return asked(uuids)
 
     stage.service.existing_instances = meanwhile  # type: ignore[method-assign]
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     assert left(fake) == []
     assert stage.trace(node) == untouched
 
@@ -176,7 +168,7 @@ def test_a_list_that_fails_is_asked_for_again(fake: FakeIronic, stage: Stage, no
     fake.faults.status(500, "GET", "/allocations$")
     look(stage)
     assert left(fake) == [INSTANCE]
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     assert left(fake) == []
 
 
@@ -211,10 +203,10 @@ def test_records_that_can_not_be_asked_cost_no_refresh(
         raise error
 
     stage.service.existing_instances = fails  # type: ignore[method-assign]
-    assert stage.driver.get_available_nodes(refresh=True) == ["gold~compute1"]
+    assert stage.refresh() == ["gold~compute1"]
     assert left(fake) == [INSTANCE]
     stage.service.existing_instances = existing  # type: ignore[method-assign]
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     assert left(fake) == []
 
 

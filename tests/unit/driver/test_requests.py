@@ -12,7 +12,7 @@ from tests.unit.driver.stage import IMAGE, VIF, Stage
 @pytest.fixture
 def instance(stage: Stage, fake: FakeIronic, node: str) -> virt.Instance:
     """An instance for a node of a service that has listed its nodes."""
-    assert stage.driver.get_available_nodes(refresh=True) == [node]
+    assert stage.refresh() == [node]
     fake.requests.clear()
     return stage.instance(node)
 
@@ -30,7 +30,7 @@ def sent(fake: FakeIronic, node: str) -> list[str]:
 
 
 def test_a_spawn(stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance) -> None:
-    stage.driver.prepare_for_spawn(instance)
+    stage.reserve(instance)
     assert sent(fake, node) == ["GET ", "PATCH "]
     stage.service.has_drive = False
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE))
@@ -50,7 +50,7 @@ def test_a_spawn_with_a_config_drive_looks_again_when_it_is_made(
 def test_a_spawn_with_networks(stage: Stage, fake: FakeIronic) -> None:
     node = fake.add_node(ports=2)
     instance = stage.instance(node)
-    stage.driver.prepare_for_spawn(instance)
+    stage.reserve(instance)
     fake.requests.clear()
     vifs = [virt.Vif(VIF), virt.Vif(VIF[:-1] + "2")]
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE, vifs))
@@ -73,7 +73,7 @@ def test_a_spawn_whose_networks_are_there_looks_no_second_time(
     node = fake.add_node(ports=1)
     instance = stage.instance(node)
     stage.service.has_drive = False
-    stage.driver.prepare_for_spawn(instance)
+    stage.reserve(instance)
     vifs = [virt.Vif(VIF)]
     stage.driver.prepare_networks_before_block_device_mapping(instance, vifs)
     fake.requests.clear()

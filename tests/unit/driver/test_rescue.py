@@ -4,13 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import INSTANCE, SECRET, STRANGER, Stage
+from tests.unit.driver.stage import INSTANCE, SECRET, Act, SetStage, Stage
 
 DURATIONS = Durations(deploy=5, undeploy=3, clean=30, power=2, rescue=5, unrescue=5)
 
@@ -19,14 +17,6 @@ DURATIONS = Durations(deploy=5, undeploy=3, clean=30, power=2, rescue=5, unrescu
 def fake() -> FakeIronic:
     """A fake Ironic in virtual time, in which a rescue takes its time."""
     return FakeIronic(durations=DURATIONS)
-
-
-def rescue(stage: Stage, instance: virt.Instance, password: str = SECRET) -> None:
-    stage.driver.rescue(instance, password)
-
-
-def unrescue(stage: Stage, instance: virt.Instance) -> None:
-    stage.driver.unrescue(instance)
 
 
 def verbs(fake: FakeIronic) -> list[str]:
@@ -45,24 +35,18 @@ def state(fake: FakeIronic, node: str) -> str:
 def test_there_and_back(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
-    rescue(stage, instance)
+    stage.rescue(instance)
     assert state(fake, node) == "rescue"
-    (request,) = fake.requests.matching("PUT", "/states/provision$")
-    assert request.body == {"target": "rescue", "rescue_password": SECRET}
-    unrescue(stage, instance)
+    look, asked, *looks = fake.requests
+    assert asked.body == {"target": "rescue", "rescue_password": SECRET}
+    assert {entry.method for entry in (look, *looks)} == {"GET"}
+    fake.requests.clear()
+    stage.unrescue(instance)
     assert state(fake, node) == "active"
-    unrescue(stage, instance)
-    assert verbs(fake) == ["rescue", "unrescue"]
-
-
-def test_each_takes_a_look_and_a_request(
-    stage: Stage, fake: FakeIronic, instance: virt.Instance
-) -> None:
-    for act in (rescue, unrescue):
-        fake.requests.clear()
-        act(stage, instance)
-        assert [entry.method for entry in fake.requests][:2] == ["GET", "PUT"]
-        assert {entry.method for entry in list(fake.requests)[2:]} == {"GET"}
+    methods = [entry.method for entry in fake.requests]
+    assert (methods[:2], set(methods[2:])) == (["GET", "PUT"], {"GET"})
+    stage.unrescue(instance)
+    assert verbs(fake) == ["unrescue"]
 
 
 def test_the_password_is_not_logged(
@@ -71,8 +55,8 @@ def test_the_password_is_not_logged(
     caplog.set_level("DEBUG")
     fake.fail_next("rescue", "the ramdisk is broken")
     with pytest.raises(exceptions.RescueFailed) as caught:
-        rescue(stage, instance)
-    rescue(stage, instance)
+        stage.rescue(instance)
+    stage.rescue(instance)
     assert "rescue" in caplog.text
     assert SECRET not in caplog.text + str(caught.value)
 
@@ -80,8 +64,8 @@ def test_the_password_is_not_logged(
 def test_a_new_password_takes_a_new_rescue(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
-    rescue(stage, instance)
-    rescue(stage, instance, "another one")
+    stage.rescue(instance)
+    stage.rescue(instance, "another one")
     asked = fake.requests.matching("PUT", "/states/provision$")
     assert [one.body["rescue_password"] for one in asked] == [SECRET, "another one"]
     assert state(fake, node) == "rescue"
@@ -92,7 +76,7 @@ def test_without_a_password_nothing_is_asked(
     stage: Stage, fake: FakeIronic, instance: virt.Instance, password: str
 ) -> None:
     with pytest.raises(exceptions.OperationNotSupported, match="password"):
-        rescue(stage, instance, password)
+        stage.rescue(instance, password)
     assert not len(fake.requests)
 
 
@@ -105,13 +89,13 @@ def test_without_a_password_nothing_is_asked(
         ({"maintenance": True, "maintenance_reason": "fan"}, r"maintenance \(fan\)"),
     ],
 )
-@pytest.mark.parametrize("act", [rescue, unrescue])
+@pytest.mark.parametrize("act", [Stage.rescue, Stage.unrescue])
 def test_from_other_states_nothing_is_done(
     stage: Stage,
     fake: FakeIronic,
     node: str,
     instance: virt.Instance,
-    act: Callable[[Stage, virt.Instance], None],
+    act: Act,
     fields: dict[str, object],
     says: str,
 ) -> None:
@@ -124,20 +108,6 @@ def test_from_other_states_nothing_is_done(
     assert fake.requests.matching("PUT", "") == []
 
 
-@pytest.mark.parametrize("act", [rescue, unrescue])
-def test_a_strangers_node_is_left_alone(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    instance: virt.Instance,
-    act: Callable[[Stage, virt.Instance], None],
-) -> None:
-    fake.set_node(node, instance_uuid=STRANGER)
-    with pytest.raises(exceptions.InstanceNotFound):
-        act(stage, instance)
-    assert verbs(fake) == []
-
-
 # -- failures -----------------------------------------------------------------
 
 
@@ -146,7 +116,7 @@ def test_a_rescue_that_fails_ends_on_the_instances_own_system(
 ) -> None:
     fake.fail_next("rescue", "the ramdisk is broken", node)
     with pytest.raises(exceptions.RescueFailed, match="the server runs its own system") as caught:
-        rescue(stage, instance)
+        stage.rescue(instance)
     assert caught.value.last_error == "the ramdisk is broken"
     assert "the rescue failed: the ramdisk is broken" in caught.value.reason
     assert caught.value.system is exceptions.System.OWN
@@ -159,7 +129,7 @@ def test_a_rescue_that_ironic_gives_up_is_told_with_its_reason(
 ) -> None:
     stage.ironic_gives_up(node, "rescuing", "rescue failed", "Timeout reached")
     with pytest.raises(exceptions.RescueFailed, match="Timeout reached") as caught:
-        rescue(stage, instance)
+        stage.rescue(instance)
     assert caught.value.last_error == "Timeout reached"
     assert state(fake, node) == "active"
 
@@ -170,24 +140,20 @@ def test_if_that_fails_too_the_error_says_what_to_do(
     fake.fail_next("rescue", "the ramdisk is broken", node)
     fake.fail_next("unrescue", "the BMC is on fire", node)
     with pytest.raises(exceptions.RescueFailed, match="Repair the node in Ironic") as caught:
-        rescue(stage, instance)
+        stage.rescue(instance)
     for said in ("the ramdisk is broken", "the BMC is on fire"):
         assert said in caught.value.reason
     assert caught.value.system is exceptions.System.UNKNOWN
     assert state(fake, node) == "unrescue failed"
-    unrescue(stage, instance)
+    stage.unrescue(instance)
     assert state(fake, node) == "active"
 
 
-def test_a_rescue_system_that_never_calls_back_is_given_up_in_time(
-    set_stage: Callable[..., Stage],
-) -> None:
+def test_a_rescue_system_that_never_calls_back_is_given_up_in_time(set_stage: SetStage) -> None:
     fake = FakeIronic(durations=DURATIONS, wait_states=True)
     node = fake.add_node(ports=1)
     stage = set_stage(fake, rescue_timeout=60)
-    instance = stage.instance(node)
-    stage.spawn(instance)
-    fake.requests.clear()
+    instance = stage.active(node)
     fake.set_node(node, provision_state="rescue")
     # As the conductor would have it: waiting, for a call that never comes.
     ask = stage.driver._site.client.set_provision_state
@@ -200,7 +166,7 @@ def test_a_rescue_system_that_never_calls_back_is_given_up_in_time(
 
     stage.driver._site.client.set_provision_state = never  # type: ignore[method-assign, assignment]
     with pytest.raises(exceptions.RescueFailed, match=r"own system.*rescue_timeout"):
-        rescue(stage, instance)
+        stage.rescue(instance)
     assert verbs(fake) == ["abort", "unrescue"]
     assert state(fake, node) == "active"
 
@@ -208,9 +174,9 @@ def test_a_rescue_system_that_never_calls_back_is_given_up_in_time(
 def test_an_unrescue_that_fails_is_tried_again(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
-    rescue(stage, instance)
+    stage.rescue(instance)
     fake.fail_next("unrescue", "the switch did not answer", node)
-    unrescue(stage, instance)
+    stage.unrescue(instance)
     assert state(fake, node) == "active"
     assert verbs(fake) == ["rescue", "unrescue", "unrescue"]
 
@@ -218,12 +184,12 @@ def test_an_unrescue_that_fails_is_tried_again(
 def test_an_unrescue_that_fails_twice_says_what_to_do(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
-    rescue(stage, instance)
+    stage.rescue(instance)
     fake.fail_next("unrescue", "the switch did not answer", node, count=2)
     with pytest.raises(exceptions.RescueFailed, match=r"did not answer.*second try.*Repair it"):
-        unrescue(stage, instance)
+        stage.unrescue(instance)
     assert state(fake, node) == "unrescue failed"
-    rescue(stage, instance)
+    stage.rescue(instance)
     assert state(fake, node) == "rescue"
 
 
@@ -232,28 +198,23 @@ def test_what_ironic_refuses_leaves_the_node_as_it_was(
 ) -> None:
     fake.set_node(node, rescue_interface="no-rescue")
     with pytest.raises(exceptions.RescueFailed, match="does not support rescue"):
-        rescue(stage, instance)
+        stage.rescue(instance)
     assert state(fake, node) == "active"
     assert fake.node(node)["instance_uuid"] == INSTANCE
 
 
-@pytest.mark.parametrize("act", [rescue, unrescue])
+@pytest.mark.parametrize("act", [Stage.rescue, Stage.unrescue])
 def test_it_ends_when_it_is_not_wanted_any_more(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    instance: virt.Instance,
-    act: Callable[[Stage, virt.Instance], None],
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, act: Act
 ) -> None:
-    if act is unrescue:
-        rescue(stage, instance)
+    fake.set_node(node, provision_state="active" if act is Stage.rescue else "rescue")
     stage.service.unwanted = "the instance is deleting"
     with pytest.raises(exceptions.BuildAborted, match="the instance is deleting"):
         act(stage, instance)
-    assert state(fake, node) in ("rescuing", "unrescuing")
+    assert state(fake, node) == ("rescuing" if act is Stage.rescue else "unrescuing")
     stage.service.unwanted = None
     act(stage, instance)
-    assert state(fake, node) == ("rescue" if act is rescue else "active")
+    assert state(fake, node) == ("rescue" if act is Stage.rescue else "active")
 
 
 def test_a_service_that_stops_leaves_a_failed_rescue_to_the_next(
@@ -268,4 +229,4 @@ def test_a_service_that_stops_leaves_a_failed_rescue_to_the_next(
 
     stage.driver._rescue._leave = stopped  # type: ignore[attr-defined]
     with pytest.raises(exceptions.WaitCancelled):
-        rescue(stage, instance)
+        stage.rescue(instance)

@@ -7,20 +7,28 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ironic_virt import exceptions, virt
+from ironic_virt.baremetal import states
 from ironic_virt.driver.pools import allocation_extra, reservation
 from ironic_virt.driver.pools.names import pool_name
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, Stage
+from tests.unit.driver.stage import (
+    IMAGE,
+    INSTANCE,
+    READY_DRIVE,
+    STRANGER,
+    SetStage,
+    Stage,
+    find_locked,
+)
 
-SetStage = Callable[..., Stage]
 POOL = "gold~compute1"
+SMALL = {"cpus": 8, "memory_mb": 16384, "local_gb": 100}
 LARGE = {"cpus": 16, "memory_mb": 32768, "local_gb": 200}
 GOLD = {
     "resources:CUSTOM_GOLD": "1",
@@ -75,9 +83,10 @@ def test_an_instance_gets_one_of_the_nodes_and_goes_again(fake: FakeIronic, stag
     assert (asked["uuid"], asked["resource_class"]) == (INSTANCE, "gold")
     assert set(asked["candidate_nodes"]) == nodes
     assert other not in asked["candidate_nodes"]
-    stage.destroy(instance(stage))
-    assert {one: stage.trace(one) for one in nodes} == untouched
-    assert fake.allocations() == []
+    for _ in range(3):
+        stage.destroy(instance(stage))
+        assert {one: stage.trace(one) for one in nodes} == untouched
+        assert fake.allocations() == []
 
 
 def test_the_allocation_says_who_asked_for_what(fake: FakeIronic, stage: Stage) -> None:
@@ -88,7 +97,7 @@ def test_the_allocation_says_who_asked_for_what(fake: FakeIronic, stage: Stage) 
         properties={"os": "debian", "traits_required": []},
     )
     wanted = dataclasses.replace(instance(stage), display_name="web", project_id="p", user_id="u")
-    stage.driver.prepare_for_spawn(wanted)
+    stage.reserve(wanted)
     [allocation] = fake.allocations()
     assert allocation["extra"] == {
         "ironic_virt": {
@@ -115,9 +124,9 @@ def test_the_allocation_says_who_asked_for_what(fake: FakeIronic, stage: Stage) 
 def test_spawning_takes_up_what_was_prepared(fake: FakeIronic, stage: Stage) -> None:
     for _ in range(3):
         gold(fake)
-    stage.driver.prepare_for_spawn(instance(stage))
+    stage.reserve(instance(stage))
     node = carrier(fake)
-    stage.driver.prepare_for_spawn(instance(stage))
+    stage.reserve(instance(stage))
     stage.spawn(instance(stage))
     assert carrier(fake) == node
     assert len(posts(fake)) == 1
@@ -134,64 +143,54 @@ def test_the_time_of_a_reservation_is_measured(fake: FakeIronic, stage: Stage) -
     gold(fake)
     stage.service.metrics = Metrics()
     for _ in range(2):
-        stage.driver.prepare_for_spawn(instance(stage))
+        stage.reserve(instance(stage))
         assert steps == ["reserving"], "and not again: it is there already"
 
 
-def test_what_the_image_requires_counts_before_the_spawn(fake: FakeIronic, stage: Stage) -> None:
-    gold(fake)
-    special = gold(fake, "CUSTOM_X")
-    stage.service.image = virt.ImageMeta("i", properties={"traits_required": ["CUSTOM_X"]})
-    stage.driver.prepare_for_spawn(instance(stage))
-    assert carrier(fake) == special
-    assert posts(fake)[0]["traits"] == ["CUSTOM_X"]
-
-
-def test_what_the_image_requires_counts_in_a_spawn_that_reserves_by_itself(
-    fake: FakeIronic, stage: Stage
+@pytest.mark.parametrize("prepares", [True, False])
+def test_what_the_image_requires_counts_before_the_spawn_or_if_that_reserves_by_itself(
+    fake: FakeIronic, stage: Stage, prepares: bool
 ) -> None:
     gold(fake)
     special = gold(fake, "CUSTOM_X")
-    stage.service.image = None
     image = virt.ImageMeta(IMAGE.id, IMAGE.checksum, properties={"traits_required": ["CUSTOM_X"]})
-    stage.driver.spawn(virt.DeployRequest(instance(stage), image, []))
+    stage.service.image = image if prepares else None
+    if prepares:
+        stage.reserve(instance(stage))
+    else:
+        stage.driver.spawn(virt.DeployRequest(instance(stage), image, []))
     assert carrier(fake) == special
+    assert posts(fake)[0]["traits"] == ["CUSTOM_X"]
 
 
 def test_no_gpu_is_taken_while_a_plain_node_is_free(fake: FakeIronic, stage: Stage) -> None:
     gpus = [gold(fake, "CUSTOM_GPU") for _ in range(5)]
     plain = gold(fake)
-    stage.driver.prepare_for_spawn(instance(stage))
+    stage.reserve(instance(stage))
     assert carrier(fake) == plain
     stage.destroy(instance(stage))
     fake.set_node(plain, maintenance=True)
-    stage.driver.get_available_nodes(refresh=True)
-    stage.driver.prepare_for_spawn(instance(stage))
+    stage.refresh()
+    stage.reserve(instance(stage))
     assert carrier(fake) in gpus
 
 
 def test_only_nodes_of_the_shard_are_asked_for(fake: FakeIronic, set_stage: SetStage) -> None:
     mine, other = gold(fake, shard="mine"), gold(fake, shard="other")
     stage = set_stage(fake, node_selection="ironic", shard_key="mine")
-    stage.driver.prepare_for_spawn(instance(stage))
+    stage.reserve(instance(stage))
     assert carrier(fake) == mine
     assert posts(fake)[0]["candidate_nodes"] == [mine]
     assert other not in str([entry.path for entry in fake.requests])
 
 
-def test_a_node_of_another_hosts_record_is_not_asked_for(fake: FakeIronic, stage: Stage) -> None:
-    theirs, mine = gold(fake), gold(fake)
-    stage.service.owners = {theirs: "compute2"}
-    stage.driver.prepare_for_spawn(instance(stage))
-    assert posts(fake)[0]["candidate_nodes"] == [mine]
-
-
-def test_a_node_on_which_it_could_not_be_deployed_is_not_asked_for(
+def test_a_node_of_another_hosts_record_or_where_it_could_not_be_deployed_is_not_asked_for(
     fake: FakeIronic, stage: Stage
 ) -> None:
-    bad, good = gold(fake), gold(fake)
+    bad, good, theirs = gold(fake), gold(fake), gold(fake)
+    stage.service.owners = {theirs: "compute2"}
     stage.service.tried = {INSTANCE: [bad]}
-    stage.driver.prepare_for_spawn(instance(stage))
+    stage.reserve(instance(stage))
     assert posts(fake)[0]["candidate_nodes"] == [good]
     assert stage.service.steps == ["reserving"]
 
@@ -204,17 +203,16 @@ def test_the_pool_that_was_chosen_is_asked_first_among_equals(
     ours = dataclasses.replace(
         instance(stage), node=pool_name("compute1", ("gold", frozenset({wanted})))
     )
-    stage.driver.prepare_for_spawn(ours)
+    stage.reserve(ours)
     assert posts(fake)[0]["candidate_nodes"][0] == nodes[wanted]
 
 
 def test_sizes_are_exact_where_the_option_says_so(fake: FakeIronic, set_stage: SetStage) -> None:
     stage = set_stage(fake, node_selection="ironic", match="exact")
-    small = {"cpus": 8, "memory_mb": 16384, "local_gb": 100}
-    large, small_one = (gold(fake, properties=size) for size in (LARGE, small))
-    stage.driver.prepare_for_spawn(instance(stage, {"resources:CUSTOM_GOLD": "1"}))
-    assert posts(fake)[0]["candidate_nodes"] == [small_one]
-    assert carrier(fake) != large
+    _, small = (gold(fake, properties=size) for size in (LARGE, SMALL))
+    stage.reserve(instance(stage, {"resources:CUSTOM_GOLD": "1"}))
+    assert posts(fake)[0]["candidate_nodes"] == [small]
+    assert carrier(fake) == small
 
 
 # -- rounds -------------------------------------------------------------------
@@ -223,7 +221,7 @@ def test_sizes_are_exact_where_the_option_says_so(fake: FakeIronic, set_stage: S
 def test_what_was_taken_meanwhile_costs_a_round(fake: FakeIronic, stage: Stage) -> None:
     plain = gold(fake)
     gpu = gold(fake, "CUSTOM_GPU")
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     fake.set_node(plain, instance_uuid=STRANGER)
     stage.spawn(instance(stage))
     assert carrier(fake) == gpu
@@ -235,10 +233,10 @@ def test_what_was_taken_meanwhile_costs_a_round(fake: FakeIronic, stage: Stage) 
 def test_no_node_says_how_many_there_were_and_why_not(fake: FakeIronic, stage: Stage) -> None:
     fake.add_node(resource_class="silver")
     plain = gold(fake)
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     fake.set_node(plain, instance_uuid=STRANGER)
     with pytest.raises(exceptions.ReservationFailed) as caught:
-        stage.driver.prepare_for_spawn(instance(stage))
+        stage.reserve(instance(stage))
     assert caught.value.retriable
     assert caught.value.candidates == 0
     text = str(caught.value)
@@ -254,7 +252,7 @@ def test_rounds_are_few(fake: FakeIronic, stage: Stage) -> None:
         gold(fake)
     fake.fail_next("allocate", "no", count=1000)
     with pytest.raises(exceptions.ReservationFailed, match="in 5 rounds") as caught:
-        stage.driver.prepare_for_spawn(instance(stage))
+        stage.reserve(instance(stage))
     assert caught.value.candidates == 200
     asked = posts(fake)
     assert len(asked) == len(caught.value.rounds) == reservation.MOST_ROUNDS
@@ -265,18 +263,18 @@ def test_rounds_are_few(fake: FakeIronic, stage: Stage) -> None:
 
 
 def test_a_node_that_came_after_the_last_list_is_found(fake: FakeIronic, stage: Stage) -> None:
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     node = gold(fake)
-    stage.driver.prepare_for_spawn(instance(stage))
+    stage.reserve(instance(stage))
     assert carrier(fake) == node
 
 
 def test_a_candidate_that_was_deleted_costs_a_round(fake: FakeIronic, set_stage: SetStage) -> None:
     stage = set_stage(fake, node_selection="ironic", inventory_full_resync_period=0)
     gone, stays = gold(fake), gold(fake)
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     assert stage.channel.send("DELETE", f"/nodes/{gone}", version="1.52").status == 204
-    stage.driver.prepare_for_spawn(instance(stage))
+    stage.reserve(instance(stage))
     assert carrier(fake) == stays
     assert [set(asked["candidate_nodes"]) for asked in posts(fake)] == [{gone, stays}, {stays}]
 
@@ -302,9 +300,9 @@ def test_a_node_that_went_bad_after_the_reservation_is_given_back(
 def test_a_node_that_left_the_shard_is_given_back(fake: FakeIronic, set_stage: SetStage) -> None:
     leaves, stays = gold(fake, shard="s"), gold(fake, "CUSTOM_B", shard="s")
     stage = set_stage(fake, node_selection="ironic", shard_key="s", inventory_sweep_interval=0)
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     fake.set_node(leaves, shard="t")
-    stage.driver.prepare_for_spawn(instance(stage))
+    stage.reserve(instance(stage))
     assert carrier(fake) == stays
     assert fake.node(leaves)["instance_uuid"] is None
 
@@ -317,7 +315,7 @@ def test_a_reservation_of_former_times_outside_the_shard_is_left_alone(
     gold(fake, shard="s")
     stage = set_stage(fake, node_selection="ironic", shard_key="s")
     with pytest.raises(exceptions.NodeNotOurs):
-        stage.driver.prepare_for_spawn(instance(stage))
+        stage.reserve(instance(stage))
     assert carrier(fake) == node
     assert posts(fake) == []
 
@@ -329,7 +327,7 @@ def test_ironic_may_take_its_time(set_stage: SetStage) -> None:
     fake = FakeIronic(durations=dataclasses.replace(DURATIONS, allocate=20))
     stage = set_stage(fake, node_selection="ironic")
     node = gold(fake)
-    stage.driver.prepare_for_spawn(instance(stage))
+    stage.reserve(instance(stage))
     assert carrier(fake) == node
     looks = len(fake.requests.matching("GET", f"/allocations/{INSTANCE}"))
     assert looks == len(stage.pauses)
@@ -344,7 +342,7 @@ def test_an_allocation_that_gets_stuck_is_given_up_and_tried_again(set_stage: Se
     stage = set_stage(fake, node_selection="ironic", allocation_timeout=30)
     gold(fake)
     with pytest.raises(exceptions.ReservationFailed, match="had not chosen after 30 s") as caught:
-        stage.driver.prepare_for_spawn(instance(stage))
+        stage.reserve(instance(stage))
     assert len(caught.value.rounds) == reservation.MOST_ROUNDS
     assert sum(stage.pauses) == pytest.approx(30 * reservation.MOST_ROUNDS)
     assert fake.allocations() == []
@@ -357,7 +355,7 @@ def test_a_build_that_is_not_wanted_any_more_stops_waiting(set_stage: SetStage) 
     gold(fake)
     stage.service.unwanted = "it is being deleted"
     with pytest.raises(exceptions.BuildAborted, match="being deleted"):
-        stage.driver.prepare_for_spawn(instance(stage))
+        stage.reserve(instance(stage))
     assert fake.allocations() == []
 
 
@@ -367,7 +365,7 @@ def test_a_service_that_stops_leaves_the_reservation_for_later(set_stage: SetSta
     node = gold(fake)
     stage.stopping = True
     with pytest.raises(exceptions.WaitCancelled):
-        stage.driver.prepare_for_spawn(instance(stage))
+        stage.reserve(instance(stage))
     stage.stopping = False
     stage.spawn(instance(stage))
     assert carrier(fake) == node
@@ -382,7 +380,7 @@ def test_a_reservation_that_can_not_be_given_up_is_in_the_error(
     fake.faults.status(status, "POST", "/allocations$", count=None)
     fake.faults.status(503, "DELETE", "/allocations/", count=None)
     with pytest.raises((exceptions.ReservationFailed, exceptions.IronicError)) as caught:
-        stage.driver.prepare_for_spawn(instance(stage))
+        stage.reserve(instance(stage))
     assert "instance-left-on-node" in caplog.text
     if status == 500:
         assert any("Giving the reservation up failed too" in one for one in caught.value.__notes__)
@@ -404,7 +402,7 @@ def test_an_allocation_that_is_there_already_is_waited_for(set_stage: SetStage) 
     stage = set_stage(fake, node_selection="ironic")
     first, _ = gold(fake), gold(fake)
     leave_allocation(fake, stage, candidate_nodes=[first])
-    stage.driver.prepare_for_spawn(instance(stage))
+    stage.reserve(instance(stage))
     assert carrier(fake) == first
     assert len(fake.allocations()) == 1
 
@@ -414,7 +412,7 @@ def test_an_allocation_that_failed_before_is_made_anew(fake: FakeIronic, stage: 
     leave_allocation(fake, stage, candidate_nodes=[bad])
     assert fake.allocations()[0]["state"] == "error"
     good = gold(fake)
-    stage.driver.prepare_for_spawn(instance(stage))
+    stage.reserve(instance(stage))
     assert carrier(fake) == good
 
 
@@ -434,23 +432,16 @@ def test_a_failed_deployment_gives_its_reservation_back(fake: FakeIronic, stage:
 @pytest.mark.parametrize(
     "state",
     [
-        "available",
-        "manageable",
-        "enroll",
-        "clean failed",
-        "inspect failed",
-        "adopt failed",
-        "active",
-        "deploy failed",
-        "rescue",
-        "error",
+        state
+        for state in sorted(states.ALL)
+        if states.tear_down_step(state) is not states.TearDownStep.WAIT
     ],
 )
 def test_destroy_gives_the_reservation_back_in_every_state(
     fake: FakeIronic, stage: Stage, state: str
 ) -> None:
     node = gold(fake)
-    stage.driver.prepare_for_spawn(instance(stage))
+    stage.reserve(instance(stage))
     fake.settle()
     fake.set_node(node, provision_state=state)
     stage.destroy(instance(stage))
@@ -461,7 +452,7 @@ def test_destroy_gives_the_reservation_back_in_every_state(
 def failed_with_allocation(fake: FakeIronic, stage: Stage) -> str:
     """A node with our reservation, in a state in which Ironic takes both off together only."""
     node = gold(fake)
-    stage.driver.prepare_for_spawn(instance(stage))
+    stage.reserve(instance(stage))
     fake.settle()
     fake.set_node(node, provision_state="clean failed")
     fake.requests.clear()
@@ -480,8 +471,7 @@ def test_what_is_released_with_its_allocation_is_known_to_be_free(
 
 def test_an_allocation_stays_on_a_node_that_is_locked(fake: FakeIronic, stage: Stage) -> None:
     failed_with_allocation(fake, stage)
-    locked = "Node 1 is locked by host a, please retry after the current operation is completed."
-    fake.faults.status(409, "PATCH", body=locked, count=None)
+    find_locked(fake, "PATCH", count=None)
     with pytest.raises(exceptions.NodeLocked):
         stage.destroy(instance(stage))
     assert fake.requests.matching("DELETE", "/allocations/") == []
@@ -542,14 +532,6 @@ def test_destroy_sees_a_node_that_ironic_chooses_just_then(set_stage: SetStage) 
     assert fake.allocations() == []
 
 
-def test_destroy_can_be_repeated(fake: FakeIronic, stage: Stage) -> None:
-    gold(fake)
-    stage.spawn(instance(stage))
-    for _ in range(3):
-        stage.destroy(instance(stage))
-    assert fake.allocations() == []
-
-
 def test_a_foreign_allocation_is_never_touched(fake: FakeIronic, stage: Stage) -> None:
     node = gold(fake)
     client = stage.driver._site.client
@@ -579,12 +561,11 @@ def test_an_old_server_means_the_former_way_and_one_warning(
 ) -> None:
     fake = FakeIronic(durations=DURATIONS, max_version=(1, 51))
     stage = set_stage(fake, node_selection="ironic")
-    drive = virt.ConfigDrive(iso_gzip_base64="H4sIAAAA")
-    stage.service.config_drive = lambda *_, **__: drive  # type: ignore[method-assign]
+    stage.service.drive = READY_DRIVE
     node = gold(fake)
     with caplog.at_level(logging.WARNING):
         stage.driver.init_host("compute1")
-        assert stage.driver.get_available_nodes(refresh=True) == [node]
+        assert stage.refresh() == [node]
         ours = dataclasses.replace(instance(stage), node=node)
         stage.spawn(ours)
         assert carrier(fake) == node

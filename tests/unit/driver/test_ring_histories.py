@@ -89,9 +89,7 @@ class Peers:
 
 @settings(max_examples=depth.choose(60, 1000))
 @given(steps=STEPS)
-def test_each_node_has_one_owner_once_all_have_refreshed(
-    steps: list[tuple[str, object]],
-) -> None:
+def test_each_node_has_one_owner_once_all_have_refreshed(steps: list[tuple[str, object]]) -> None:
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         peers = Peers(Path(directory))
         for stage in peers.stages.values():

@@ -11,18 +11,37 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal import states
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import IMAGE, INSTANCE, SECRET, STRANGER, VIF, Stage, meanwhile
+from tests.unit.driver.stage import (
+    IMAGE,
+    INSTANCE,
+    SECRET,
+    STRANGER,
+    VIF,
+    SetStage,
+    Stage,
+    find_locked,
+    meanwhile,
+)
+
+ErrorType = type[exceptions.NodeError]
+TWO_VIFS = [virt.Vif(VIF), virt.Vif(VIF[:-1] + "2")]
 
 
-def test_an_instance_goes_onto_its_node(stage: Stage, fake: FakeIronic, node: str) -> None:
+def test_an_instance_goes_onto_its_node_once(
+    stage: Stage, fake: FakeIronic, node: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
     instance = stage.instance(node)
     stage.spawn(instance)
-
     there = fake.node(node)
     assert there["provision_state"] == "active"
     assert there["instance_uuid"] == INSTANCE
     assert there["instance_info"]["image_source"] == IMAGE.id
     assert fake.vifs(node) == [VIF]
+    (request,) = fake.requests.matching("PUT", "/states/provision$")
+    assert request.body["configdrive"]["meta_data"]["admin_pass"] == SECRET
+    assert caplog.text
+    assert SECRET not in caplog.text
     assert stage.service.told == [
         "reserving: available",
         "configuring: available",
@@ -32,13 +51,15 @@ def test_an_instance_goes_onto_its_node(stage: Stage, fake: FakeIronic, node: st
     ]
     assert stage.driver.instance_exists(instance)
     assert stage.driver.list_instance_uuids() == [INSTANCE]
+    stage.spawn(instance)
+    assert stage.provision_requests("active") == 1
 
 
 def test_the_look_that_sees_a_node_active_is_the_last_request_and_tells_all_of_it(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
     fake.set_node(node, traits=["CUSTOM_GOLD"])
-    assert stage.driver.get_available_nodes(refresh=True) == [node]
+    assert stage.refresh() == [node]
     stage.spawn(stage.instance(node))
     (request,) = fake.requests.matching("PUT", "/states/provision$")
     later = [entry for entry in fake.requests if entry.when >= request.when + 5]
@@ -49,21 +70,6 @@ def test_the_look_that_sees_a_node_active_is_the_last_request_and_tells_all_of_i
     assert not len(fake.requests)
 
 
-def test_the_config_drive_reaches_ironic_as_json(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
-    stage.spawn(stage.instance(node))
-    (request,) = fake.requests.matching("PUT", "/states/provision$")
-    assert request.body["configdrive"]["meta_data"]["admin_pass"] == SECRET
-
-
-def test_no_secret_is_logged(stage: Stage, node: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("DEBUG")
-    stage.spawn(stage.instance(node))
-    assert caplog.text
-    assert SECRET not in caplog.text
-
-
 def test_spawn_reserves_the_node_itself_if_nobody_has(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
@@ -71,29 +77,19 @@ def test_spawn_reserves_the_node_itself_if_nobody_has(
     assert fake.node(node)["instance_uuid"] == INSTANCE
 
 
-def test_spawned_twice_it_is_deployed_once(stage: Stage, node: str) -> None:
-    stage.spawn(stage.instance(node))
-    stage.spawn(stage.instance(node))
-    assert stage.provision_requests("active") == 1
-
-
 @pytest.mark.parametrize("state", sorted(states.DEPLOYED - {states.ACTIVE}))
 def test_spawned_again_what_was_rescued_or_serviced_meanwhile_is_not_lost(
     stage: Stage, fake: FakeIronic, node: str, state: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stage.spawn(stage.instance(node))
+    instance = stage.active(node)
     fake.set_node(node, provision_state=state)
-    fake.requests.clear()
-    stage.restarted().spawn(stage.instance(node))
+    stage.restarted().spawn(instance)
     assert {entry.method for entry in fake.requests} == {"GET"}
-    assert (fake.node(node)["provision_state"], fake.node(node)["instance_uuid"]) == (
-        state,
-        INSTANCE,
-    )
+    there = fake.node(node)
+    assert (there["provision_state"], there["instance_uuid"]) == (state, INSTANCE)
     (told,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
-    assert INSTANCE in told
-    assert node in told
-    assert repr(state) in told
+    for said in (INSTANCE, node, repr(state)):
+        assert said in told
 
 
 @pytest.mark.parametrize("state", [states.RESCUING, states.SERVICE_WAIT])
@@ -135,20 +131,16 @@ def test_without_a_node_nothing_is_asked_of_ironic(stage: Stage, fake: FakeIroni
     ],
 )
 def test_a_node_that_can_not_be_had_is_left_as_it_is(
-    fake: FakeIronic,
-    set_stage: Callable[..., Stage],
-    fields: dict[str, Any],
-    error: type[exceptions.NodeError],
-    says: str,
+    our_stage: Stage, our_node: str, fields: dict[str, Any], error: ErrorType, says: str
 ) -> None:
-    node = fake.add_node(ports=1, shard="ours")
-    fake.set_node(node, **fields)
-    stage, before = set_stage(fake, shard_key="ours"), fake.node(node)
+    fake = our_stage.fake
+    fake.set_node(our_node, **fields)
+    before = fake.node(our_node)
     with pytest.raises(error, match=says) as caught:
-        stage.spawn(stage.instance(node))
-    assert fake.node(node) == before
+        our_stage.spawn(our_stage.instance(our_node))
+    assert fake.node(our_node) == before
     assert fake.requests.mutating() == []
-    assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
+    assert (caught.value.node, caught.value.instance) == (our_node, INSTANCE)
     assert caught.value.retriable
 
 
@@ -163,14 +155,14 @@ def test_two_who_want_the_same_node_get_it_once(stage: Stage, fake: FakeIronic, 
     taken = meanwhile(lambda: fake.set_node(node, instance_uuid=STRANGER))
     fake.faults.delay(0, "PATCH", when=taken)
     with pytest.raises(exceptions.NodeTaken) as caught:
-        stage.driver.prepare_for_spawn(stage.instance(node))
+        stage.reserve(stage.instance(node))
     assert caught.value.owner == STRANGER
     assert fake.node(node)["instance_uuid"] == STRANGER
 
 
 @pytest.mark.parametrize("undoing_fails", [False, True])
 def test_a_node_that_goes_into_maintenance_while_it_is_reserved_is_given_back(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str, undoing_fails: bool
+    fake: FakeIronic, set_stage: SetStage, node: str, undoing_fails: bool
 ) -> None:
     stage = set_stage(fake, api_max_retries=0)
     operator = meanwhile(lambda: fake.set_node(node, maintenance=True))
@@ -178,7 +170,7 @@ def test_a_node_that_goes_into_maintenance_while_it_is_reserved_is_given_back(
     if undoing_fails:
         fake.faults.status(500, "PATCH", nth=2)
     with pytest.raises(exceptions.NodeNotAvailable, match="maintenance") as caught:
-        stage.driver.prepare_for_spawn(stage.instance(node))
+        stage.reserve(stage.instance(node))
     told = "".join(getattr(caught.value, "__notes__", ()))
     assert ("Undoing it failed too" in told) is undoing_fails
     assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
@@ -187,9 +179,8 @@ def test_a_node_that_goes_into_maintenance_while_it_is_reserved_is_given_back(
 
 
 def test_an_instance_that_has_a_node_gets_no_second_one(
-    stage: Stage, fake: FakeIronic, node: str
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
-    stage.spawn(stage.instance(node))
     other = fake.add_node(ports=1)
     with pytest.raises(exceptions.NodeNotAvailable, match="already associated"):
         stage.spawn(stage.instance(other))
@@ -200,16 +191,20 @@ def test_an_instance_that_has_a_node_gets_no_second_one(
 # -- what goes wrong after the reservation is undone ---------------------------
 
 
+THEIRS = {
+    "instance_uuid": STRANGER,
+    "instance_info": {"image_source": "https://theirs.example.test/"},
+}
+
+
 def test_somebody_else_takes_the_node_between_reserving_and_deploying(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
-    stage.driver.prepare_for_spawn(stage.instance(node))
-    theirs = {"image_source": "https://theirs.example.test/"}
-    fake.set_node(node, instance_uuid=STRANGER, instance_info=theirs)
+    stage.reserve(stage.instance(node))
+    fake.set_node(node, **THEIRS)
     with pytest.raises(exceptions.NodeTaken, match=STRANGER):
         stage.driver.spawn(virt.DeployRequest(stage.instance(node), IMAGE))
-    assert fake.node(node)["instance_uuid"] == STRANGER
-    assert fake.node(node)["instance_info"] == theirs
+    assert {name: fake.node(node)[name] for name in THEIRS} == THEIRS
     assert stage.provision_requests("active") == 0
 
 
@@ -226,19 +221,6 @@ def as_it_is_configured(fake: FakeIronic, node: str, **fields: Any) -> None:
     fake.faults.delay(0, "PATCH", count=None, when=somebody_comes)
 
 
-def test_somebody_else_takes_the_node_just_before_it_is_deployed(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
-    theirs = {"image_source": "https://theirs.example.test/"}
-    as_it_is_configured(fake, node, instance_uuid=STRANGER, instance_info=theirs)
-    with pytest.raises(exceptions.NodeTaken, match=STRANGER):
-        stage.spawn(stage.instance(node))
-    assert fake.node(node)["instance_uuid"] == STRANGER
-    assert fake.node(node)["instance_info"] == theirs
-    assert stage.provision_requests("active") == 0
-    assert stage.provision_requests("deleted") == 0
-
-
 @pytest.mark.parametrize("while_", ["vifs", "config drive"])
 @pytest.mark.parametrize(
     ("fields", "error"),
@@ -248,50 +230,42 @@ def test_somebody_else_takes_the_node_just_before_it_is_deployed(
     ],
 )
 def test_a_node_that_went_to_others_in_between_is_not_written_to(
-    fake: FakeIronic,
-    set_stage: Callable[..., Stage],
-    fields: dict[str, Any],
-    error: type[exceptions.NodeError],
-    while_: str,
+    our_stage: Stage, our_node: str, fields: dict[str, Any], error: ErrorType, while_: str
 ) -> None:
-    node = fake.add_node(ports=1, shard="ours")
-    stage = set_stage(fake, shard_key="ours")
-
     def changes() -> None:
-        fake.set_node(node, **fields)
-        fake.requests.clear()
+        our_stage.fake.set_node(our_node, **fields)
+        our_stage.fake.requests.clear()
 
     if while_ == "vifs":
-        stage.service.has_drive = False
-        fake.faults.delay(0, "POST", "/vifs$", when=meanwhile(changes))
-        vifs = [virt.Vif(VIF)]
+        our_stage.service.has_drive = False
+        our_stage.fake.faults.delay(0, "POST", "/vifs$", when=meanwhile(changes))
     else:
-        stage.service.on_config_drive = changes
-        vifs = []
+        our_stage.service.on_config_drive = changes
+    vifs = [virt.Vif(VIF)] if while_ == "vifs" else []
     with pytest.raises(error):
-        stage.spawn(stage.instance(node), vifs=vifs)
-    assert [one for one in fake.requests.mutating() if one.method != "POST"] == []
+        our_stage.spawn(our_stage.instance(our_node), vifs=vifs)
+    changed = our_stage.fake.requests.mutating()
+    assert [one for one in changed if one.method != "POST"] == []
 
 
 @pytest.mark.parametrize(
-    ("fields", "error"),
+    ("fields", "error", "says"),
     [
-        ({"shard": "elsewhere"}, exceptions.NodeNotOurs),
-        ({"maintenance": True}, exceptions.NodeNotAvailable),
+        (THEIRS, exceptions.NodeTaken, STRANGER),
+        ({"shard": "elsewhere"}, exceptions.NodeNotOurs, "'elsewhere'"),
+        ({"maintenance": True}, exceptions.NodeNotAvailable, "maintenance"),
     ],
 )
 def test_a_node_that_is_not_to_be_had_just_before_it_is_deployed_is_not_deployed(
-    fake: FakeIronic,
-    set_stage: Callable[..., Stage],
-    fields: dict[str, Any],
-    error: type[exceptions.NodeError],
+    our_stage: Stage, our_node: str, fields: dict[str, Any], error: ErrorType, says: str
 ) -> None:
-    node = fake.add_node(ports=1, shard="ours")
-    stage = set_stage(fake, shard_key="ours")
-    as_it_is_configured(fake, node, **fields)
-    with pytest.raises(error):
-        stage.spawn(stage.instance(node))
-    assert stage.provision_requests("active") == 0
+    as_it_is_configured(our_stage.fake, our_node, **fields)
+    with pytest.raises(error, match=says):
+        our_stage.spawn(our_stage.instance(our_node))
+    there = our_stage.fake.node(our_node)
+    assert {name: there[name] for name in fields} == fields
+    assert our_stage.provision_requests("active") == 0
+    assert our_stage.provision_requests("deleted") == 0
 
 
 def test_somebody_takes_the_node_between_two_vifs(
@@ -299,9 +273,8 @@ def test_somebody_takes_the_node_between_two_vifs(
 ) -> None:
     stranger = meanwhile(lambda: fake.set_node(two_ports, instance_uuid=STRANGER))
     fake.faults.delay(0, "POST", "/vifs$", when=stranger)
-    vifs = [virt.Vif(VIF), virt.Vif(VIF[:-1] + "2")]
     with pytest.raises(exceptions.NodeTaken):
-        stage.driver.spawn(virt.DeployRequest(stage.instance(two_ports), IMAGE, vifs))
+        stage.driver.spawn(virt.DeployRequest(stage.instance(two_ports), IMAGE, TWO_VIFS))
     assert fake.vifs(two_ports) == [VIF]
 
 
@@ -309,7 +282,7 @@ def test_a_vif_that_a_former_attempt_has_attached_is_no_error(
     stage: Stage, fake: FakeIronic, two_ports: str
 ) -> None:
     instance = stage.instance(two_ports)
-    stage.driver.prepare_for_spawn(instance)
+    stage.reserve(instance)
     stage.channel.send("POST", f"/nodes/{two_ports}/vifs", json={"id": VIF}, version="1.38")
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE, [virt.Vif(VIF)]))
     assert fake.node(two_ports)["provision_state"] == "active"
@@ -321,53 +294,37 @@ CHECKSUM = "The supplied image checksum is invalid or does not match."
 NOT_VALID = "The requested image is not valid for use."
 NO_HREF = "Validation of image href x failed, reason: 404"
 NO_RAMDISK = "Validation of image href http://ipa failed, reason: 404"
-FAILURES: dict[str, tuple[Fault, type[exceptions.NodeError], str]] = {
-    "deploying": (
-        lambda fake, node: fake.fail_next("deploy", "Timeout reached"),
-        exceptions.DeployFailed,
-        "Timeout reached",
-    ),
-    "the image, deploying": (
-        lambda fake, node: fake.fail_next("deploy", CHECKSUM),
-        exceptions.ImageRefused,
-        "image checksum is invalid",
-    ),
-    "the image, of the validation": (
-        lambda fake, node: fake.invalidate(node, "deploy", NO_HREF),
-        exceptions.ImageRefused,
-        "image href x failed",
-    ),
-    "the deploy ramdisk, of the validation": (
-        lambda fake, node: fake.invalidate(node, "deploy", NO_RAMDISK),
-        exceptions.NodeValidationFailed,
-        "image href http://ipa failed",
-    ),
-    "the image, by Ironic's own fault": (
-        lambda fake, node: fake.faults.status(500, "PUT", "/states/provision$", NOT_VALID),
-        exceptions.ImageRefused,
-        NOT_VALID,
-    ),
-    **{
-        f"the {interface} interface": (
-            lambda fake, node, interface=interface: fake.invalidate(  # type: ignore[misc]
-                node, interface, "the BMC has no address"
-            ),
-            exceptions.NodeValidationFailed,
-            rf"\({interface}: the BMC has no address\)",
-        )
-        for interface in ("deploy", "power", "storage")
-    },
+
+
+def deploying(says: str) -> Fault:
+    return lambda fake, node: fake.fail_next("deploy", says)
+
+
+def validating(interface: str, says: str) -> Fault:
+    return lambda fake, node: fake.invalidate(node, interface, says)
+
+
+def asked(fake: FakeIronic, node: str) -> object:
+    return fake.faults.status(500, "PUT", "/states/provision$", NOT_VALID)
+
+
+NO_BMC = "the BMC has no address"
+INVALID = exceptions.NodeValidationFailed
+FAILURES: dict[str, tuple[Fault, ErrorType, str]] = {
+    "deploying": (deploying("Timeout reached"), exceptions.DeployFailed, "Timeout reached"),
+    "the image, deploying": (deploying(CHECKSUM), exceptions.ImageRefused, CHECKSUM),
+    "the image, asked": (asked, exceptions.ImageRefused, NOT_VALID),
+    "the image": (validating("deploy", NO_HREF), exceptions.ImageRefused, NO_HREF),
+    "the deploy ramdisk": (validating("deploy", NO_RAMDISK), INVALID, NO_RAMDISK),
+    "the deploy interface": (validating("deploy", NO_BMC), INVALID, rf"\(deploy: {NO_BMC}\)"),
+    "the power interface": (validating("power", NO_BMC), INVALID, rf"\(power: {NO_BMC}\)"),
+    "the storage interface": (validating("storage", NO_BMC), INVALID, rf"\(storage: {NO_BMC}\)"),
 }
 
 
 @pytest.mark.parametrize(("fault", "error", "says"), FAILURES.values(), ids=list(FAILURES))
 def test_a_failure_says_what_ironic_said_and_gives_the_node_back(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    fault: Fault,
-    error: type[exceptions.NodeError],
-    says: str,
+    stage: Stage, fake: FakeIronic, node: str, fault: Fault, error: ErrorType, says: str
 ) -> None:
     fake.set_node(node, storage_interface="cinder")
     untouched = stage.trace(node)
@@ -381,7 +338,7 @@ def test_a_failure_says_what_ironic_said_and_gives_the_node_back(
 
 
 def test_a_refusal_is_told_also_when_the_reasons_can_not_be_asked_for(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+    fake: FakeIronic, set_stage: SetStage, node: str
 ) -> None:
     stage = set_stage(fake, api_max_retries=0)
     fake.invalidate(node, "power", "the BMC has no address")
@@ -411,30 +368,35 @@ def test_a_failed_deployment_is_told_when_ironic_has_said_why(
 
 def test_a_vif_that_has_no_place_is_named(stage: Stage, fake: FakeIronic, node: str) -> None:
     untouched = stage.trace(node)
-    vifs = [virt.Vif(VIF), virt.Vif(VIF[:-1] + "2")]
     with pytest.raises(exceptions.VifAttachFailed) as caught:
-        stage.driver.spawn(virt.DeployRequest(stage.instance(node), IMAGE, vifs))
-    assert caught.value.vif == vifs[1].id
+        stage.driver.spawn(virt.DeployRequest(stage.instance(node), IMAGE, TWO_VIFS))
+    assert caught.value.vif == TWO_VIFS[1].id
     assert stage.trace(node) == untouched
 
 
+@pytest.mark.parametrize("when", ["it deploys", "all is ready"])
 def test_a_build_that_is_no_longer_wanted_is_ended_and_undone(
-    stage: Stage, fake: FakeIronic, node: str
+    stage: Stage, fake: FakeIronic, node: str, when: str
 ) -> None:
     untouched = stage.trace(node)
 
     def unwanted() -> None:
         stage.service.unwanted = "the instance is being deleted"
 
-    stage.while_it_is("deploying", node, unwanted)
+    if when == "it deploys":
+        stage.while_it_is("deploying", node, unwanted)
+    else:
+        stage.service.on_config_drive = unwanted
     with pytest.raises(exceptions.BuildAborted, match="is being deleted") as caught:
         stage.spawn(stage.instance(node))
     assert not caught.value.retriable
+    assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
+    assert stage.provision_requests("active") == (when == "it deploys")
     assert stage.trace(node) == untouched
 
 
 def test_a_deployment_that_takes_too_long_is_ended_and_undone(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+    fake: FakeIronic, set_stage: SetStage, node: str
 ) -> None:
     stage = set_stage(fake, deploy_timeout=3)
     untouched = stage.trace(node)
@@ -461,36 +423,26 @@ def test_a_service_that_stops_leaves_the_deployment_to_the_next_one(
 
 
 @pytest.mark.parametrize(
-    ("operator", "says"),
+    ("fields", "says"),
     [
-        (lambda fake, node: fake.remove_node(node), "deleted from Ironic"),
-        (
-            lambda fake, node: fake.set_node(node, provision_state="cleaning", instance_uuid=None),
-            "took the server off",
-        ),
+        (None, "deleted from Ironic"),
+        ({"provision_state": "cleaning", "instance_uuid": None}, "took the server off"),
     ],
     ids=["deleted", "torn down"],
 )
 def test_what_an_operator_does_while_it_deploys_is_told(
-    stage: Stage, fake: FakeIronic, node: str, operator: Fault, says: str
+    stage: Stage, fake: FakeIronic, node: str, fields: dict[str, Any] | None, says: str
 ) -> None:
-    stage.while_it_is("deploying", node, lambda: operator(fake, node))
+    def interferes() -> None:
+        if fields is None:
+            fake.remove_node(node)
+        else:
+            fake.set_node(node, **fields)
+
+    stage.while_it_is("deploying", node, interferes)
     with pytest.raises(exceptions.DeployFailed, match=says) as caught:
         stage.spawn(stage.instance(node))
     assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
-
-
-def test_a_build_that_is_not_wanted_when_all_is_ready_is_not_begun(
-    stage: Stage, node: str
-) -> None:
-    def unwanted() -> None:
-        stage.service.unwanted = "the instance is being deleted"
-
-    stage.service.on_config_drive = unwanted
-    with pytest.raises(exceptions.BuildAborted, match="is being deleted") as caught:
-        stage.spawn(stage.instance(node))
-    assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
-    assert stage.provision_requests("active") == 0
 
 
 def test_what_the_compute_service_has_to_say_of_a_server_is_written_to_the_node(
@@ -516,7 +468,7 @@ def test_what_an_earlier_attempt_has_written_goes_and_what_an_operator_has_stays
 
 
 def test_what_ironic_itself_can_not_fetch_is_not_the_images_fault(
-    set_stage: Callable[..., Stage], fake: FakeIronic, node: str
+    set_stage: SetStage, fake: FakeIronic, node: str
 ) -> None:
     stage = set_stage(fake, api_max_retries=0)
     fake.faults.status(500, "PUT", "/states/provision$", NO_RAMDISK)
@@ -525,17 +477,14 @@ def test_what_ironic_itself_can_not_fetch_is_not_the_images_fault(
 
 
 def test_when_undoing_fails_too_the_first_error_is_the_one_that_is_told(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+    fake: FakeIronic, set_stage: SetStage, node: str
 ) -> None:
+    def undoes(method: str, path: str, body: Any) -> bool:
+        return bool(body["target"] == "deleted")
+
     stage = set_stage(fake, api_max_retries=0)
     fake.fail_next("deploy", "disk broken")
-    fake.faults.status(
-        500,
-        "PUT",
-        "/provision$",
-        count=None,
-        when=lambda *request: request[2]["target"] == "deleted",
-    )
+    fake.faults.status(500, "PUT", "/provision$", count=None, when=undoes)
     with pytest.raises(exceptions.DeployFailed, match="disk broken") as caught:
         stage.spawn(stage.instance(node))
     assert "Undoing it failed too" in "".join(caught.value.__notes__)
@@ -570,7 +519,7 @@ def test_what_breaks_after_the_claim_leaves_no_claim(
 
     monkeypatch.setattr(stage.driver._site.access, "note", broken)
     with pytest.raises(RuntimeError, match="disk of this host"):
-        stage.driver.prepare_for_spawn(stage.instance(node))
+        stage.reserve(stage.instance(node))
     assert fake.node(node)["instance_uuid"] is None
 
 
@@ -588,7 +537,7 @@ def test_an_undoing_that_breaks_does_not_hide_the_first_error(
 
 
 def test_a_claim_that_came_in_late_and_was_then_refused_is_a_claim(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str
+    fake: FakeIronic, set_stage: SetStage, node: str
 ) -> None:
     stage = set_stage(fake, api_max_retries=2)
     fake.faults.lose_reply("PATCH", f"/nodes/{node}$")
@@ -602,16 +551,15 @@ def test_a_claim_that_came_in_late_and_was_then_refused_is_a_claim(
         return list(fake.requests.matching("PATCH", f"/nodes/{node}$"))
 
     stage.edits.append(as_before)
-    locked = "Node x is locked by host y, please retry"
-    fake.faults.status(409, "PATCH", f"/nodes/{node}$", body=locked, count=2)
-    stage.driver.prepare_for_spawn(stage.instance(node))
+    find_locked(fake, "PATCH", f"/nodes/{node}$", count=2)
+    stage.reserve(stage.instance(node))
     assert len(patches()) == 3
     assert fake.node(node)["instance_uuid"] == INSTANCE
 
 
 @pytest.mark.parametrize("away", [0, 2])
 def test_a_build_of_another_process_is_finished_when_ironic_is_back(
-    set_stage: Callable[..., Stage], fake: FakeIronic, node: str, away: int
+    set_stage: SetStage, fake: FakeIronic, node: str, away: int
 ) -> None:
     stage = set_stage(fake, api_max_retries=0)
 

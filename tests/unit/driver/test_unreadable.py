@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import INSTANCE, Edit, Stage
+from tests.unit.driver.stage import INSTANCE, Edit, SetStage, Stage
 
 FIELDS = ("instance_uuid", "provision_state", "power_state", "maintenance", "retired")
 
@@ -40,7 +39,7 @@ def torn_down(stage: Stage) -> int:
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("how", ["missing", "malformed"])
 def test_destroy_never_says_done_by_a_look_that_lacks_something(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str, field: str, how: str
+    fake: FakeIronic, set_stage: SetStage, node: str, field: str, how: str
 ) -> None:
     stage = set_stage(fake, api_max_retries=2, unprovision_timeout=60)
     stage.spawn(stage.instance(node))
@@ -114,7 +113,7 @@ def test_in_a_list_such_a_node_stays_with_its_instance_and_is_not_free(
 ) -> None:
     free = fake.add_node(ports=1, resource_class="gold")
     stage.spawn(stage.instance(node))
-    assert stage.driver.get_available_nodes(refresh=True) == [node, free]
+    assert stage.refresh() == [node, free]
     unknown = fake.add_node(ports=1, resource_class="gold")
     spoil = spoilt(field, how)
 
@@ -124,7 +123,7 @@ def test_in_a_list_such_a_node_stays_with_its_instance_and_is_not_free(
 
     stage.edits.append(both)
     fake.advance(3600)
-    assert sorted(stage.driver.get_available_nodes(refresh=True)) == sorted([node, free, unknown])
+    assert sorted(stage.refresh()) == sorted([node, free, unknown])
     assert stage.driver.list_instance_uuids() == [INSTANCE]
     reserved = {one: stage.driver.get_inventory(one).reserved for one in (node, free, unknown)}
     assert reserved == {node: 1, free: 0, unknown: 1}
@@ -133,13 +132,13 @@ def test_in_a_list_such_a_node_stays_with_its_instance_and_is_not_free(
         assert f"Node {one}: " in caplog.text
     stage.edits.clear()
     fake.advance(3600)
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     assert stage.driver.get_inventory(unknown).reserved == 0
 
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_node_with_such_a_field_is_never_taken(
-    fake: FakeIronic, set_stage: Callable[..., Stage], node: str, field: str
+    fake: FakeIronic, set_stage: SetStage, node: str, field: str
 ) -> None:
     stage = set_stage(fake, api_max_retries=2)
     stage.edits.append(spoilt(field, "missing"))
@@ -148,9 +147,7 @@ def test_a_node_with_such_a_field_is_never_taken(
     assert fake.requests.mutating() == []
 
 
-def test_a_field_that_an_old_server_does_not_have_is_not_missed(
-    set_stage: Callable[..., Stage],
-) -> None:
+def test_a_field_that_an_old_server_does_not_have_is_not_missed(set_stage: SetStage) -> None:
     fake = FakeIronic(max_version=(1, 60))
     node = fake.add_node(ports=1)
     stage = set_stage(fake)

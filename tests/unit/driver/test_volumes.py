@@ -16,7 +16,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.volumes import VolumeTarget
 from ironic_virt.driver.volumes import MARK, plan
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, VIF, Stage
+from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, VIF, SetStage, Stage
 
 CHAP_SECRET = "chap-secret-0815"
 NO_IMAGE = virt.ImageMeta("")
@@ -56,7 +56,7 @@ def spawn(
     image: virt.ImageMeta = NO_IMAGE,
 ) -> None:
     instance = stage.instance(node)
-    stage.driver.prepare_for_spawn(instance)
+    stage.reserve(instance)
     stage.driver.spawn(virt.DeployRequest(instance, image, [virt.Vif(VIF)], block_devices=devices))
 
 
@@ -259,7 +259,7 @@ def test_a_node_that_can_not_be_rid_of_a_volume_is_not_given_to_others(
     stage: Stage, fake: FakeIronic, storage_node: str
 ) -> None:
     instance = stage.instance(storage_node)
-    stage.driver.prepare_for_spawn(instance)
+    stage.reserve(instance)
     set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
     fake.faults.status(400, "DELETE", "/volume/targets/", body="power is on")
     with pytest.raises(exceptions.TearDownFailed, match=r"still has a volume.*power is on"):
@@ -280,7 +280,7 @@ def test_what_can_not_be_deleted_after_the_tear_down_goes_before_the_next_deploy
     assert targets(fake, storage_node) == OURS
     fake.settle()
     other = stage.instance(storage_node, uuid=STRANGER)
-    stage.driver.prepare_for_spawn(other)
+    stage.reserve(other)
     stage.driver.spawn(virt.DeployRequest(other, IMAGE))
     assert targets(fake, storage_node) == []
 
@@ -288,7 +288,7 @@ def test_what_can_not_be_deleted_after_the_tear_down_goes_before_the_next_deploy
 def look_for_left(stage: Stage) -> None:
     stage.fake.settle()
     stage.fake.advance(stage.conf.ironic.inventory_full_resync_period + 1)
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
 
 
 @pytest.mark.parametrize("power", ["power on", "power off"])
@@ -315,7 +315,7 @@ def test_what_is_left_on_a_free_node_is_deleted_after_a_while(
 def test_what_an_instance_has_is_not_looked_upon_as_left(
     stage: Stage, fake: FakeIronic, storage_node: str
 ) -> None:
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     spawn(stage, storage_node)
     fake.set_node(storage_node, power_state="power off")
     look_for_left(stage)
@@ -323,7 +323,7 @@ def test_what_an_instance_has_is_not_looked_upon_as_left(
 
 
 def test_a_tear_down_that_succeeded_does_not_fail_for_what_may_be_left(
-    fake: FakeIronic, set_stage: Callable[..., Stage], storage_node: str
+    fake: FakeIronic, set_stage: SetStage, storage_node: str
 ) -> None:
     stage = set_stage(fake, api_max_retries=1)
     spawn(stage, storage_node)
@@ -363,7 +363,7 @@ def test_a_node_that_is_anothers_by_now_is_left_alone(
 
 
 def test_a_node_that_went_to_another_shard_is_left_alone(
-    fake: FakeIronic, set_stage: Callable[..., Stage]
+    fake: FakeIronic, set_stage: SetStage
 ) -> None:
     stage = set_stage(fake, shard_key="a")
     node = add_node(fake, shard="b")
@@ -491,7 +491,7 @@ def test_a_port_group_with_the_address_comes_before_its_ports(
 
 
 def test_the_connector_of_an_instance_on_a_pool_is_of_the_node_that_it_has(
-    fake: FakeIronic, set_stage: Callable[..., Stage], storage_node: str
+    fake: FakeIronic, set_stage: SetStage, storage_node: str
 ) -> None:
     stage = set_stage(fake, node_selection="ironic")
     set_connectors(stage, storage_node, ("iqn", "iqn.1"))

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,9 +13,7 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.change import Change, is_refusal
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import INSTANCE, Stage
-
-Act = Callable[[Stage, virt.Instance], None]
+from tests.unit.driver.stage import INSTANCE, Act, SetStage, Stage
 
 
 class Counts(virt.Metrics):
@@ -69,28 +67,18 @@ def finished(stage: Stage, instance: virt.Instance) -> None:
     stage.driver.finish_spawn(instance)
 
 
-def rescued(stage: Stage, instance: virt.Instance) -> None:
-    stage.driver.rescue(instance, "secret of a day")
+WAITS: dict[str, tuple[Act, str, str]] = {
+    "destroyed": (Stage.destroy, "tear down", "deleting"),
+    "rebuilt": (Stage.rebuild, "rebuild", "deploying"),
+    "spawned again": (spawned_again, "deploy", "deploying"),
+    "carried on": (carried_on, "deploy", "deploying"),
+    "finished": (finished, "deploy", "deploying"),
+    "rescued": (Stage.rescue, "rescue", "rescuing"),
+    "off": (lambda stage, instance: stage.driver.power_off(instance), "power", "active"),
+}
 
 
-def powered_off(stage: Stage, instance: virt.Instance) -> None:
-    stage.driver.power_off(instance)
-
-
-WAITS: list[tuple[Act, str, str]] = [
-    (Stage.destroy, "tear down", "deleting"),
-    (Stage.rebuild, "rebuild", "deploying"),
-    (spawned_again, "deploy", "deploying"),
-    (carried_on, "deploy", "deploying"),
-    (finished, "deploy", "deploying"),
-    (rescued, "rescue", "rescuing"),
-    (powered_off, "power", "active"),
-]
-
-
-@pytest.mark.parametrize(
-    ("act", "kind", "state"), WAITS, ids=[act.__name__ for act, _, _ in WAITS]
-)
+@pytest.mark.parametrize(("act", "kind", "state"), WAITS.values(), ids=list(WAITS))
 def test_what_is_waited_for_is_counted_and_looked_for_where_it_is(
     stage: Stage, instance: virt.Instance, act: Act, kind: str, state: str
 ) -> None:
@@ -125,7 +113,7 @@ def test_the_steps_of_a_build_are_counted(stage: Stage, fake: FakeIronic, storag
 def test_what_a_wait_has_shown_is_not_read_again(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, act: Act
 ) -> None:
-    stage.driver.get_available_nodes(refresh=True)
+    stage.refresh()
     reads: list[Any] = []
     get_node = stage.driver._site.client.get_node
 
@@ -141,39 +129,29 @@ def test_what_a_wait_has_shown_is_not_read_again(
     assert seen.provision_state == fake.node(node)["provision_state"]
 
 
-def slow_to_end(
-    set_stage: Callable[..., Stage], undeploy: float, timeout: int, console: bool
-) -> tuple[Stage, virt.Instance]:
-    """An instance whose tear-down takes so many seconds, and its stage."""
+@pytest.mark.parametrize("console", [False, True])
+@pytest.mark.parametrize(
+    ("undeploy", "limit"), [(60, 0), (200, 20)], ids=["without a limit", "given up"]
+)
+def test_a_tear_down_is_waited_for_as_long_as_it_takes_or_is_given_and_the_error_names_the_server(
+    set_stage: SetStage, console: bool, undeploy: float, limit: int
+) -> None:
     fake = FakeIronic(durations=Durations(deploy=5, undeploy=undeploy, clean=30, power=2))
-    stage = set_stage(fake, unprovision_timeout=timeout)
+    stage = set_stage(fake, unprovision_timeout=limit)
     node = fake.add_node(ports=1, resource_class="gold")
     instance = stage.active(node)
     fake.set_node(node, console_enabled=console)
-    return stage, instance
-
-
-@pytest.mark.parametrize("console", [False, True])
-def test_without_a_limit_a_tear_down_is_waited_for_as_long_as_it_takes(
-    set_stage: Callable[..., Stage], console: bool
-) -> None:
-    stage, instance = slow_to_end(set_stage, 60, 0, console)
+    began = fake.clock.now()
     # Nobody has to want it.
     stage.service.unwanted = "the server is being deleted"
-    stage.destroy(instance)
-    assert stage.fake.node(instance.node or "")["instance_uuid"] is None
-
-
-@pytest.mark.parametrize("console", [False, True])
-def test_a_wait_that_is_given_up_names_the_server(
-    set_stage: Callable[..., Stage], console: bool
-) -> None:
-    stage, instance = slow_to_end(set_stage, 200, 20, console)
-    began = stage.fake.clock.now()
+    if not limit:
+        stage.destroy(instance)
+        assert fake.node(node)["instance_uuid"] is None
+        return
     with pytest.raises(exceptions.WaitTimeout, match="unprovision_timeout") as caught:
         stage.destroy(instance)
-    assert (caught.value.node, caught.value.instance) == (instance.node, INSTANCE)
-    assert 20 <= stage.fake.clock.now() - began < 60
+    assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
+    assert 20 <= fake.clock.now() - began < 60
 
 
 def test_what_a_change_says_and_reads_is_of_its_node_and_server(
