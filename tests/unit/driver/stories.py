@@ -14,9 +14,10 @@ from ironic_virt import exceptions, virt
 from ironic_virt.driver.deploy.rebuild_info import MARK
 from ironic_virt.driver.volumes import MARK as WHOSE
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import SECRET, VIF, Stage
+from tests.unit.driver import stage
+from tests.unit.driver.stage import VIF, Stage
 
-Act = Callable[[Stage, str], None]
+Act = Callable[[Stage, str], object]
 
 DURATIONS = Durations(
     deploy=5, undeploy=3, clean=30, power=2, allocate=0.3, rescue=5, unrescue=5, console=3
@@ -68,8 +69,22 @@ def instance(stage: Stage, node: str) -> virt.Instance:
     return dataclasses.replace(stage.instance(node), flavor=flavor, project_id="project-one")
 
 
-def spawn(stage: Stage, node: str) -> None:
-    stage.spawn(instance(stage, node))
+def of_instance(act: stage.Act) -> Act:
+    """What is done to our instance, wherever it is."""
+    return lambda there, node: act(there, instance(there, node))
+
+
+reserve = of_instance(Stage.reserve)
+spawn = of_instance(Stage.spawn)
+rescue = of_instance(Stage.rescue)
+unrescue = of_instance(Stage.unrescue)
+destroy = of_instance(lambda there, ours: there.driver.destroy(ours, has_volumes=True))
+clean_up = of_instance(
+    lambda there, ours: there.driver.failed_spawn_cleanup(ours, has_volumes=True)
+)
+reboot = of_instance(lambda there, ours: there.driver.reboot(ours, "HARD"))
+attach = of_instance(lambda there, ours: there.driver.attach_interface(ours, OTHER_VIF))
+detach = of_instance(lambda there, ours: there.driver.detach_interface(ours, OTHER_VIF))
 
 
 def boot_from_volume(stage: Stage, node: str) -> None:
@@ -78,10 +93,6 @@ def boot_from_volume(stage: Stage, node: str) -> None:
     stage.driver.spawn(
         virt.DeployRequest(ours, virt.ImageMeta(""), [virt.Vif(VIF)], block_devices=VOLUMES)
     )
-
-
-def reserve(stage: Stage, node: str) -> None:
-    stage.driver.prepare_for_spawn(instance(stage, node))
 
 
 def reserve_and_configure(stage: Stage, node: str) -> None:
@@ -105,14 +116,6 @@ def spawn_in_vain(stage: Stage, node: str) -> None:
         spawn(stage, node)
 
 
-def destroy(stage: Stage, node: str) -> None:
-    stage.driver.destroy(instance(stage, node), has_volumes=True)
-
-
-def clean_up(stage: Stage, node: str) -> None:
-    stage.driver.failed_spawn_cleanup(instance(stage, node), has_volumes=True)
-
-
 def rebuild(stage: Stage, node: str) -> None:
     stage.fake.advance(60)
     stage.rebuild(instance(stage, node))
@@ -121,26 +124,6 @@ def rebuild(stage: Stage, node: str) -> None:
 def rebuild_in_vain(stage: Stage, node: str) -> None:
     with pytest.raises(exceptions.RebuildFailed, match="disk broken"):
         rebuild(stage, node)
-
-
-def reboot(stage: Stage, node: str) -> None:
-    stage.driver.reboot(instance(stage, node), "HARD")
-
-
-def rescue(stage: Stage, node: str) -> None:
-    stage.driver.rescue(instance(stage, node), SECRET)
-
-
-def unrescue(stage: Stage, node: str) -> None:
-    stage.driver.unrescue(instance(stage, node))
-
-
-def attach(stage: Stage, node: str) -> None:
-    stage.driver.attach_interface(instance(stage, node), OTHER_VIF)
-
-
-def detach(stage: Stage, node: str) -> None:
-    stage.driver.detach_interface(instance(stage, node), OTHER_VIF)
 
 
 def open_console(stage: Stage, node: str) -> None:

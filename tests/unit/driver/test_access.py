@@ -40,21 +40,6 @@ def test_an_error_names_the_server_and_the_node(
     assert (free.value.node, free.value.instance) == (node, INSTANCE)
 
 
-def test_a_node_of_another_shard_is_not_acted_on_for_a_server(
-    set_stage: SetStage, fake: FakeIronic
-) -> None:
-    stage = set_stage(fake, shard_key="ours")
-    there = Node(
-        uuid=fake.add_node(shard="theirs"),
-        instance_uuid=INSTANCE,
-        shard="theirs",
-        instance_info={},
-    )
-    with pytest.raises(exceptions.NodeNotOurs, match="theirs") as caught:
-        stage.driver._site.access.guard(there, stage.instance(there.uuid))
-    assert caught.value.instance == INSTANCE
-
-
 def whole(node: Node) -> Node:
     return node
 

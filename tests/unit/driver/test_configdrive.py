@@ -41,33 +41,35 @@ def sent(fake: FakeIronic) -> Any:
 # -- the form -----------------------------------------------------------------
 
 
-def test_json_has_what_there_is_and_nothing_empty() -> None:
-    drive = virt.ConfigDrive(
-        meta_data={"name": "web"},
-        user_data="#!/bin/sh",
-        network_data={"links": []},
-        vendor_data={"v": 1},
-    )
-    assert config_drive.in_form(drive, INSTANCE, speaking("1.59")) == {
-        "meta_data": {"name": "web"},
-        "user_data": "#!/bin/sh",
-        "network_data": {"links": []},
-        "vendor_data": {"v": 1},
-    }
-    bare = virt.ConfigDrive(user_data="", network_data={}, vendor_data={})
-    assert config_drive.in_form(bare, INSTANCE, speaking("1.56")) == {"meta_data": {}}
+WHOLE = {
+    "meta_data": {"name": "web"},
+    "network_data": {"links": []},
+    "user_data": "#!/bin/sh",
+    "vendor_data": {"v": 1},
+}
+EMPTY = {"network_data": {}, "user_data": "", "vendor_data": {}}
 
 
-def test_user_data_in_bytes_goes_as_text_if_it_is_text() -> None:
-    drive = virt.ConfigDrive(user_data="grüße".encode())
-    form = config_drive.in_form(drive, INSTANCE, speaking("1.115"))
-    assert isinstance(form, dict)
-    assert form["user_data"] == "grüße"
-
-
-def test_what_the_service_made_is_sent_as_it_is() -> None:
-    drive = virt.ConfigDrive(meta_data={"a": 1}, iso_gzip_base64="H4sI")
-    assert config_drive.in_form(drive, INSTANCE, speaking("1.115")) == "H4sI"
+@pytest.mark.parametrize(
+    ("drive", "newest", "form"),
+    [
+        (WHOLE, "1.59", WHOLE),
+        (EMPTY, "1.56", {"meta_data": {}}),
+        ({"user_data": "grüße".encode()}, "1.115", {"meta_data": {}, "user_data": "grüße"}),
+        ({"meta_data": {"a": 1}, "iso_gzip_base64": "H4sI"}, "1.115", "H4sI"),
+        ({"meta_data": {"a": 1}, "make_iso": lambda _: "T3Vycw=="}, "1.55", "T3Vycw=="),
+        (
+            {"meta_data": {"a": 1}, "make_iso": lambda _: "T3Vycw=="},
+            "1.56",
+            {"meta_data": {"a": 1}},
+        ),
+    ],
+    ids=["whole", "empty", "bytes of text", "made by the service", "can be made", "need not"],
+)
+def test_json_has_what_there_is_and_nothing_empty(
+    drive: dict[str, Any], newest: str, form: config_drive.Form
+) -> None:
+    assert config_drive.in_form(virt.ConfigDrive(**drive), INSTANCE, speaking(newest)) == form
 
 
 @pytest.mark.parametrize(
@@ -105,13 +107,6 @@ def test_injected_files_lie_where_the_metadata_says() -> None:
         "/etc/motd": b"hello",
         "/root/key": b"\x00\xff",
     }
-
-
-def test_a_service_that_can_makes_the_image_itself() -> None:
-    drive = virt.ConfigDrive(meta_data={"a": 1}, make_iso=lambda drive: "T3Vycw==")
-    assert config_drive.in_form(drive, INSTANCE, speaking("1.55")) == "T3Vycw=="
-    form = config_drive.in_form(drive, INSTANCE, speaking("1.56"))
-    assert form == {"meta_data": {"a": 1}}
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../out"])
@@ -153,20 +148,15 @@ def test_an_image_counts_unpacked() -> None:
     assert error.limit == 64 * MIB < error.size
     for said in (NODE, INSTANCE, "64.1 MiB", "64.0 MiB"):
         assert said in str(error)
-
-
-def test_what_would_unpack_for_ever_is_not() -> None:
+    # What would unpack for ever is not unpacked whole.
     assert too_large(image(bytes(100 * MIB))).size < 66 * MIB
 
 
-def test_a_request_counts_too() -> None:
+def test_a_request_counts_too_and_json_twice_since_the_image_has_it_twice() -> None:
     assert "as a request to Ironic" in str(too_large("A" * 65 * MIB))
     # Each of these characters takes six in JSON.
     form = {"meta_data": {}, "user_data": "\x01" * (11 * MIB)}
     assert "as a request to Ironic" in str(too_large(form))
-
-
-def test_json_counts_twice_since_the_image_has_it_twice() -> None:
     config_drive.check_size({"meta_data": {}, "user_data": "x" * 31 * MIB}, NODE, INSTANCE)
     assert "as an image" in str(too_large({"meta_data": {}, "user_data": "x" * 32 * MIB}))
 
@@ -190,21 +180,19 @@ def test_the_image_is_no_larger_than_reckoned_nor_much_smaller(size: int) -> Non
 # -- the whole driver ---------------------------------------------------------
 
 
-def test_an_old_server_gets_an_image(set_stage: SetStage) -> None:
-    fake = FakeIronic(durations=DURATIONS, max_version=(1, 55))
+@pytest.mark.parametrize(
+    ("newest", "options"), [((1, 55), {}), ((1, 115), {"config_drive_form": "iso"})]
+)
+def test_an_old_server_gets_an_image_and_who_has_the_option_set(
+    set_stage: SetStage, newest: tuple[int, int], options: dict[str, str]
+) -> None:
+    fake = FakeIronic(durations=DURATIONS, max_version=newest)
     node = fake.add_node(ports=1)
-    stage = set_stage(fake)
+    stage = set_stage(fake, **options)
     stage.spawn(stage.instance(node))
-    told = json.loads(unpacked(sent(fake))["openstack/latest/meta_data.json"])
+    files = unpacked(sent(fake))
+    told = json.loads(files["openstack/latest/meta_data.json"])
     assert told == {"uuid": INSTANCE, "admin_pass": SECRET}
-
-
-def test_the_option_asks_for_an_image(set_stage: SetStage) -> None:
-    fake = FakeIronic(durations=DURATIONS)
-    node = fake.add_node(ports=1)
-    stage = set_stage(fake, config_drive_form="iso")
-    stage.spawn(stage.instance(node))
-    assert "openstack/latest/meta_data.json" in unpacked(sent(fake))
 
 
 def test_a_node_that_anaconda_installs_gets_an_image(
@@ -228,8 +216,7 @@ def test_without_an_image_an_old_server_gets_nothing_and_the_error_says_why(
     node = fake.add_node(ports=1)
     stage = set_stage(fake)
     untouched = stage.trace(node)
-    drive = virt.ConfigDrive(files=[("/etc/motd", b"hello")])
-    monkeypatch.setattr(stage.service, "config_drive", lambda *args, **kwargs: drive)
+    stage.service.drive = virt.ConfigDrive(files=[("/etc/motd", b"hello")])
     monkeypatch.setattr(config_drive, "files", lambda *args: {"../out": b""})
     with pytest.raises(exceptions.ConfigDriveFailed, match=r"can't be made: .* leads out"):
         stage.spawn(stage.instance(node))
@@ -237,22 +224,16 @@ def test_without_an_image_an_old_server_gets_nothing_and_the_error_says_why(
     assert stage.trace(node) | {"instance_name": None} == untouched
 
 
-def grow(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the service ask for more than Ironic takes."""
-    drive = virt.ConfigDrive(user_data=SECRET * (2 * MIB))
-    monkeypatch.setattr(stage.service, "config_drive", lambda *args, **kwargs: drive)
+# More than Ironic takes.
+GROWN = virt.ConfigDrive(user_data=SECRET * (2 * MIB))
 
 
 def test_one_that_is_too_large_is_never_sent(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    stage: Stage, fake: FakeIronic, node: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
     untouched = stage.trace(node)
-    grow(stage, monkeypatch)
+    stage.service.drive = GROWN
     with pytest.raises(exceptions.ConfigDriveTooLarge) as caught:
         stage.spawn(stage.instance(node))
     assert not caught.value.retriable
@@ -263,13 +244,10 @@ def test_one_that_is_too_large_is_never_sent(
 
 
 def test_a_rebuild_with_one_leaves_the_instance_as_it_is(
-    stage: Stage, fake: FakeIronic, node: str, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
-    instance = stage.instance(node)
-    stage.spawn(instance)
     before = stage.trace(node)
-    grow(stage, monkeypatch)
-    fake.requests.clear()
+    stage.service.drive = GROWN
     with pytest.raises(exceptions.RebuildFailed, match="too large") as caught:
         stage.rebuild(instance)
     assert caught.value.disk is exceptions.Disk.UNTOUCHED

@@ -128,13 +128,25 @@ def test_what_somebody_has_of_another_kind_stays_on(
     assert is_on(fake, node)
 
 
-def test_what_the_node_lacks_is_told_in_ironics_words(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+@pytest.mark.parametrize(
+    ("port", "says"),
+    [
+        # In Ironic's words.
+        (None, "'ipmi_terminal_port' parameter"),
+        ("0", "'tcp://127.0.0.1:0'"),
+        ("a", "'tcp://127.0.0.1:a'"),
+        ("99999", "'tcp://127.0.0.1:99999'"),
+    ],
+)
+def test_an_address_that_is_none_is_told_of_and_the_console_is_off_again(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, port: object, says: str
 ) -> None:
-    serial_line(fake, node, ipmi_terminal_port=None)
-    with pytest.raises(exceptions.ConsoleUnavailable, match="'ipmi_terminal_port' parameter"):
+    serial_line(fake, node, ipmi_terminal_port=port)
+    with pytest.raises(exceptions.ConsoleUnavailable, match=says):
         serial(stage, instance)
-    assert switched(fake) == []
+    fake.settle()
+    assert switched(fake) == ([True, False] if port else [])
+    assert not is_on(fake, node)
 
 
 def test_one_that_ironic_fails_to_switch_on_is_told_of_and_off(
@@ -172,17 +184,6 @@ def test_one_that_never_comes_is_given_up_in_time(
     assert fake.clock.now() - began < 60
     # Ironic is still at it, and would forget another wish.
     assert caught.value.__notes__ == ["It may be left on"]
-
-
-def test_an_address_that_is_none_is_told_of_and_the_console_is_off_again(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
-    for port in ("0", "a", "99999"):
-        serial_line(fake, node, ipmi_terminal_port=port)
-        with pytest.raises(exceptions.ConsoleUnavailable, match=f"'tcp://127.0.0.1:{port}'"):
-            serial(stage, instance)
-        fake.settle()
-        assert not is_on(fake, node)
 
 
 def test_a_vnc_server_without_an_address_is_told_of(

@@ -19,7 +19,7 @@ from tests import depth
 from tests.crashing import Crash
 from tests.unit.driver import stories
 from tests.unit.driver.stage import Stage, make_conf
-from tests.unit.driver.stories import PLAIN, POOLS, Act, Place, several
+from tests.unit.driver.stories import PLAIN, POOLS, PROJECTS, STORAGE, Act, Place, several
 
 VERBS = ("active", "deleted", "rebuild", "unrescue")
 
@@ -30,32 +30,30 @@ class Story:
 
     :ivar before: what has happened before, without any trouble.
     :ivar again: what the process that comes after it does; by default the same.
-    :ivar leaves_nothing: it ends with the nodes as they were when they were free.
     """
 
     act: Act
     again: Act | None = None
     before: Act = stories.nothing
     place: Place = PLAIN
-    leaves_nothing: bool = False
+
+    @property
+    def leaves_nothing(self) -> bool:
+        """Whether it ends with the nodes as they were when they were free."""
+        return (self.again or self.act) in (stories.destroy, stories.clean_up)
 
 
 STORIES = {
     "a spawn": Story(stories.spawn),
-    "a spawn, and then a delete": Story(stories.spawn, stories.destroy, leaves_nothing=True),
-    "a spawn, and then a cleanup": Story(stories.spawn, stories.clean_up, leaves_nothing=True),
+    "a spawn, and then a delete": Story(stories.spawn, stories.destroy),
+    "a spawn, and then a cleanup": Story(stories.spawn, stories.clean_up),
     "a spawn that fails": Story(
-        stories.spawn_in_vain,
-        stories.clean_up,
-        before=stories.deployments_fail,
-        leaves_nothing=True,
+        stories.spawn_in_vain, stories.clean_up, before=stories.deployments_fail
     ),
-    "a destroy": Story(stories.destroy, before=stories.spawn, leaves_nothing=True),
-    "a destroy of what is reserved": Story(
-        stories.destroy, before=stories.reserve, leaves_nothing=True
-    ),
+    "a destroy": Story(stories.destroy, before=stories.spawn),
+    "a destroy of what is reserved": Story(stories.destroy, before=stories.reserve),
     "a destroy of what is configured": Story(
-        stories.destroy, before=stories.reserve_and_configure, leaves_nothing=True
+        stories.destroy, before=stories.reserve_and_configure
     ),
     "a rebuild": Story(stories.rebuild, before=stories.spawn),
     "a rebuild that fails": Story(
@@ -72,28 +70,17 @@ STORIES = {
         place=stories.CONSOLE,
     ),
     "a spawn on any node": Story(stories.spawn, place=POOLS),
-    "a spawn on any node, and then a delete": Story(
-        stories.spawn, stories.destroy, place=POOLS, leaves_nothing=True
-    ),
-    "a spawn on any node, and then a cleanup": Story(
-        stories.spawn, stories.clean_up, place=POOLS, leaves_nothing=True
-    ),
-    "a destroy on any node": Story(
-        stories.destroy, before=stories.spawn, place=POOLS, leaves_nothing=True
-    ),
-    "a spawn with a lessee": Story(stories.spawn, place=stories.PROJECTS),
-    "a destroy with a lessee": Story(
-        stories.destroy, before=stories.spawn, place=stories.PROJECTS, leaves_nothing=True
-    ),
-    "a spawn from a volume": Story(stories.boot_from_volume, place=stories.STORAGE),
+    "a spawn on any node, and then a delete": Story(stories.spawn, stories.destroy, place=POOLS),
+    "a spawn on any node, and then a cleanup": Story(stories.spawn, stories.clean_up, place=POOLS),
+    "a destroy on any node": Story(stories.destroy, before=stories.spawn, place=POOLS),
+    "a spawn with a lessee": Story(stories.spawn, place=PROJECTS),
+    "a destroy with a lessee": Story(stories.destroy, before=stories.spawn, place=PROJECTS),
+    "a spawn from a volume": Story(stories.boot_from_volume, place=STORAGE),
     "a spawn from a volume, and then a delete": Story(
-        stories.boot_from_volume, stories.destroy, place=stories.STORAGE, leaves_nothing=True
+        stories.boot_from_volume, stories.destroy, place=STORAGE
     ),
     "a destroy with volumes": Story(
-        stories.destroy,
-        before=stories.boot_from_volume,
-        place=stories.STORAGE,
-        leaves_nothing=True,
+        stories.destroy, before=stories.boot_from_volume, place=STORAGE
     ),
 }
 
@@ -161,12 +148,8 @@ def crashes(
             with pytest.raises(Crash) as crash:
                 act(dying, node)
             restarted = dying.restarted()
-            yield (
-                at,
-                f"died {'after' if after else 'before'} request {at}, {crash.value}",
-                restarted,
-                node,
-            )
+            where = f"died {'after' if after else 'before'} request {at}, {crash.value}"
+            yield at, where, restarted, node
             restarted.driver.cleanup_host()
         finally:
             dying.driver.cleanup_host()

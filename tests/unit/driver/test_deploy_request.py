@@ -32,7 +32,7 @@ def info(image: ImageMeta, **flavor: Any) -> dict[str, Any]:
 
 
 def test_sizes_are_texts_and_the_names_are_novas() -> None:
-    assert info(ImageMeta(GLANCE_ID)) == {
+    wanted = {
         "image_source": GLANCE_ID,
         "root_gb": "10",
         "swap_mb": "512",
@@ -46,11 +46,8 @@ def test_sizes_are_texts_and_the_names_are_novas() -> None:
         "user_id": "u1",
         "project_name": "Demo",
     }
-
-
-def test_ephemeral_disk_is_told_only_when_there_is_one() -> None:
-    assert "ephemeral_gb" not in info(ImageMeta(GLANCE_ID))
-    assert info(ImageMeta(GLANCE_ID), ephemeral_gb=20)["ephemeral_gb"] == "20"
+    assert info(ImageMeta(GLANCE_ID)) == wanted
+    assert info(ImageMeta(GLANCE_ID), ephemeral_gb=20) == {**wanted, "ephemeral_gb": "20"}
 
 
 def test_an_image_by_url_brings_its_checksum_and_its_type() -> None:
@@ -60,35 +57,31 @@ def test_an_image_by_url_brings_its_checksum_and_its_type() -> None:
     assert told["image_type"] == "whole-disk"
 
 
-def test_a_kernel_and_a_ramdisk_make_a_partition_image() -> None:
-    parts = {"kernel_id": "https://example.test/k", "ramdisk_id": "https://example.test/r"}
-    told = info(ImageMeta("https://example.test/a.raw", properties=parts))
-    assert (told["image_type"], told["kernel"], told["ramdisk"]) == (
-        "partition",
-        "https://example.test/k",
-        "https://example.test/r",
-    )
+URL = "https://example.test/"
+PARTS = {"kernel": f"{URL}k", "ramdisk": f"{URL}r", "stage2": f"{URL}s"}
+KICKSTART = {"ks_template": f"{URL}ks.cfg"}
 
 
-def test_a_kickstart_needs_more_parts() -> None:
-    url = "https://example.test/"
-    parts = {
-        "kernel_id": f"{url}k",
-        "ramdisk_id": f"{url}r",
-        "stage2_id": f"{url}s",
-        "ks_template": f"{url}ks.cfg",
-    }
-    told = info(ImageMeta(f"{url}live.tar", properties=parts))
-    assert (told["stage2"], told["ks_template"]) == (f"{url}s", f"{url}ks.cfg")
-    assert told["image_source"] == f"{url}live.tar"
-
-
-def test_a_kickstart_may_install_from_a_tree_which_has_no_type() -> None:
-    url = "https://example.test/"
-    parts = {"kernel_id": f"{url}k", "ramdisk_id": f"{url}r", "ks_template": f"{url}ks.cfg"}
-    told = info(ImageMeta(f"{url}BaseOS/", properties=parts))
-    assert told["image_source"] == f"{url}BaseOS/"
-    assert "image_type" not in told
+@pytest.mark.parametrize(
+    ("image", "parts", "told"),
+    [
+        ("a.raw", ("kernel", "ramdisk"), {"image_type": "partition"}),
+        ("live.tar", ("kernel", "ramdisk", "stage2"), KICKSTART),
+        # A tree has no type.
+        ("BaseOS/", ("kernel", "ramdisk"), {**KICKSTART, "image_type": None}),
+    ],
+    ids=["partitions", "a kickstart", "a kickstart of a tree"],
+)
+def test_a_kernel_and_a_ramdisk_make_a_partition_image(
+    image: str, parts: tuple[str, ...], told: dict[str, str | None]
+) -> None:
+    properties = {f"{name}_id": PARTS[name] for name in parts}
+    if "ks_template" in told:
+        properties |= KICKSTART
+    found = info(ImageMeta(URL + image, properties=properties))
+    expected = {name: PARTS[name] for name in parts} | told
+    assert {name: found.get(name) for name in expected} == expected
+    assert found["image_source"] == URL + image
 
 
 @pytest.mark.parametrize(
@@ -119,18 +112,14 @@ def test_a_node_that_anaconda_installs_gets_no_image_that_lacks_a_part(
     assert instance_info.wanted(from_volume, node, {})
 
 
-def test_an_image_to_be_run_from_memory_is_booted_as_it_is() -> None:
-    image = ImageMeta("https://example.test/a.iso", properties={"ironic_ramdisk_deploy": "true"})
-    told = info(image)
-    assert (told["boot_iso"], told["ironic_ramdisk_deploy"]) == (image.id, "True")
+def test_an_image_to_be_run_from_memory_is_booted_as_it_is_or_by_kernel_and_ramdisk() -> None:
+    properties = {"ironic_ramdisk_deploy": "true"}
+    told = info(ImageMeta(f"{URL}a.iso", properties=properties))
+    assert (told["boot_iso"], told["ironic_ramdisk_deploy"]) == (f"{URL}a.iso", "True")
     assert {"image_source", "image_type", "image_checksum"}.isdisjoint(told)
-
-
-def test_or_it_is_a_kernel_and_a_ramdisk() -> None:
-    parts = {"kernel_id": "https://example.test/k", "ramdisk_id": "https://example.test/r"}
-    image = ImageMeta("https://example.test/r", properties={**parts, "ironic_ramdisk_deploy": "1"})
-    told = info(image)
-    assert (told["kernel"], told["ramdisk"]) == tuple(parts.values())
+    parts = {"kernel_id": f"{URL}k", "ramdisk_id": f"{URL}r", "ironic_ramdisk_deploy": "1"}
+    told = info(ImageMeta(f"{URL}r", properties=parts))
+    assert (told["kernel"], told["ramdisk"]) == (f"{URL}k", f"{URL}r")
     assert told["ironic_ramdisk_deploy"] == "True"
     assert "boot_iso" not in told
 
@@ -166,19 +155,24 @@ def test_without_an_image_nothing_is_deployed() -> None:
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("message", "blamed"),
     [
-        "Validation of image href http://x/y failed, reason: Got HTTP code 404",
-        "Image 0f7b could not be found.",
-        "Image 0f7b is unacceptable: it is a floppy",
-        "The requested image is not valid for use.",
-        "The supplied image checksum is invalid or does not match.",
-        "Invalid image href ftp://x.",
-        "boom InvalidImage boom",
+        ("Validation of image href http://x/y failed, reason: Got HTTP code 404", True),
+        ("Image 0f7b could not be found.", True),
+        ("Image 0f7b is unacceptable: it is a floppy", True),
+        ("The requested image is not valid for use.", True),
+        ("The supplied image checksum is invalid or does not match.", True),
+        ("Invalid image href ftp://x.", True),
+        ("boom InvalidImage boom", True),
+        (None, False),
+        ("", False),
+        ("Timeout reached while waiting for callback", False),
+        ("Failed to download image http://x/y, reason: no route to host", False),
+        ("Node 0f7b could not be found.", False),
     ],
 )
-def test_a_fault_of_the_image_is_told_apart(message: str) -> None:
-    assert instance_info.is_image_fault(message)
+def test_a_fault_of_the_image_is_told_apart(message: str | None, blamed: bool) -> None:
+    assert instance_info.is_image_fault(message) is blamed
 
 
 @pytest.mark.parametrize(
@@ -195,17 +189,3 @@ def test_what_ironic_has_of_its_own_is_not_blamed_on_the_image(href: str, blamed
     told = {"image_source": "https://a/image", "kernel": "https://a/kernel", "mark": {}}
     message = f"Failed to prepare to deploy: Validation of image href {href} failed, reason: x"
     assert instance_info.is_image_fault(message, told) is blamed
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        None,
-        "",
-        "Timeout reached while waiting for callback",
-        "Failed to download image http://x/y, reason: no route to host",
-        "Node 0f7b could not be found.",
-    ],
-)
-def test_other_failures_are_not_blamed_on_the_image(message: str | None) -> None:
-    assert not instance_info.is_image_fault(message)

@@ -232,8 +232,10 @@ def test_a_node_of_another_shard_is_never_acted_on(
 ) -> None:
     instance = our_stage.active(our_node)
     our_stage.fake.set_node(our_node, shard="theirs")
-    with pytest.raises(exceptions.NodeNotOurs, match=r"'theirs'.*move the node's record"):
+    says = r"'theirs'.*move the node's record"
+    with pytest.raises(exceptions.NodeNotOurs, match=says) as caught:
         act(our_stage, instance)
+    assert caught.value.instance == INSTANCE
     assert our_stage.fake.requests.mutating() == []
 
 

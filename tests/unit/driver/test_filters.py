@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ironic_virt import exceptions, virt
+from ironic_virt import exceptions
 from ironic_virt.testing.fake_ironic import Conductor, FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import SetStage, Stage
+from tests.unit.driver.stage import READY_DRIVE, SetStage, Stage
 
 LATEST = (1, 115)
 
@@ -39,9 +39,7 @@ def live(stage: Stage, nodes: list[str], *, able: bool) -> None:
             if able:
                 raise
 
-    # An image that the caller made is taken by servers of any age.
-    drive = virt.ConfigDrive(iso_gzip_base64="H4sIAAAA")
-    stage.service.config_drive = lambda *_, **__: drive  # type: ignore[method-assign]
+    stage.service.drive = READY_DRIVE
     instances = [stage.instance(node, uuid=str(uuid.uuid4())) for node in nodes]
     stage.service.live = ["compute1", "compute2"]
     stage.service.owned = {instance.uuid for instance in instances}
@@ -100,8 +98,11 @@ def test_no_list_is_ever_without_its_filter(
     stage = set_stage(fake, **options)
     able = newest >= needs
     if not able:
-        with pytest.raises(exceptions.MicroversionNotSupported):
+        says = "1.46" if "conductor_group" in wanted and newest < (1, 46) else "1.82"
+        with pytest.raises(exceptions.MicroversionNotSupported, match=says):
             stage.driver.init_host("compute1")
+        with pytest.raises(exceptions.MicroversionNotSupported, match=says):
+            stage.refresh()
     live(stage, nodes, able=able)
     lists = list(filters_of_lists(fake))
     for query in lists:

@@ -71,18 +71,13 @@ def test_a_reboot_that_is_over_before_it_is_seen_is_done_at_the_deadline(
     assert power_requests(fake) == ["soft rebooting"]
 
 
-def test_power_goes_off_and_on(
+def test_power_goes_off_and_on_and_a_failure_says_that_the_reason_is_hidden(
     lessee: Stage, fake: FakeIronic, node: str, placed: virt.Instance
 ) -> None:
     lessee.driver.power_off(placed)
     assert fake.node(node)["power_state"] == "power off"
     lessee.driver.power_on(placed)
     assert fake.node(node)["power_state"] == "power on"
-
-
-def test_a_power_change_that_fails_says_that_the_reason_is_hidden(
-    lessee: Stage, fake: FakeIronic, placed: virt.Instance
-) -> None:
     fake.fail_next("power", "the BMC is on fire")
     with pytest.raises(exceptions.PowerFailed, match="hides the reason"):
         lessee.driver.power_off(placed)

@@ -35,20 +35,15 @@ def info(fake: FakeIronic, node: str) -> dict[str, Any]:
     return found
 
 
-def test_a_deployment_adds_to_it(stage: Stage, fake: FakeIronic, noted: str) -> None:
-    stage.spawn(stage.instance(noted))
-    told = info(fake, noted)
-    assert {key: told[key] for key in OPERATORS} == OPERATORS
-    assert told["image_source"] == IMAGE.id
-    assert set(told[instance_info.KEYS]) <= told.keys() - OPERATORS.keys()
-
-
-def test_a_rebuild_leaves_it(stage: Stage, fake: FakeIronic, noted: str) -> None:
-    stage.spawn(stage.instance(noted))
-    stage.rebuild(stage.instance(noted))
-    told = info(fake, noted)
-    assert {key: told[key] for key in OPERATORS} == OPERATORS
-    assert told["image_source"] == OTHER_IMAGE.id
+def test_a_deployment_adds_to_it_and_a_rebuild_leaves_it(
+    stage: Stage, fake: FakeIronic, noted: str
+) -> None:
+    for act, image in ((Stage.spawn, IMAGE), (Stage.rebuild, OTHER_IMAGE)):
+        act(stage, stage.instance(noted))
+        told = info(fake, noted)
+        assert {key: told[key] for key in OPERATORS} == OPERATORS
+        assert told["image_source"] == image.id
+        assert set(told[instance_info.KEYS]) <= told.keys() - OPERATORS.keys()
 
 
 def test_what_is_taken_off_before_a_deployment_is_ours_only(

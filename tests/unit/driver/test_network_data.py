@@ -162,11 +162,10 @@ def test_without_networks_nothing_is_asked_of_ports(
 
 @pytest.mark.parametrize("wired", [False, True])
 def test_network_data_of_the_service_get_the_addresses_of_ports(
-    stage: Stage, fake: FakeIronic, node: str, monkeypatch: pytest.MonkeyPatch, wired: bool
+    stage: Stage, fake: FakeIronic, node: str, wired: bool
 ) -> None:
     said = {"links": [{"id": "tap1", "vif_id": VIF, "mtu": 1400}, {"id": "tap2"}] * wired}
-    drive = virt.ConfigDrive(meta_data={"name": "web"}, network_data=said)
-    monkeypatch.setattr(stage.service, "config_drive", lambda *args, **kwargs: drive)
+    stage.service.drive = virt.ConfigDrive(meta_data={"name": "web"}, network_data=said)
     stage.spawn(stage.instance(node))
     told = drive_of(fake, "active")["network_data"]["links"]
     assert len(fake.requests.matching("GET", "/ports")) == wired

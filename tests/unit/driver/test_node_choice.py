@@ -57,9 +57,17 @@ def uuids(choice: candidates.Choice) -> set[str]:
     return {one.uuid for one in choice.nodes}
 
 
-def test_nodes_of_the_class_are_candidates() -> None:
-    nodes = [node("a"), node("b"), node("c", "silver")]
-    assert uuids(choose(nodes, GOLD)) == {"a", "b"}
+SIZES = [
+    node("small"),
+    node("large", properties=LARGE),
+    node("?", properties=NodeProperties()),
+]
+
+
+def test_nodes_of_the_class_that_may_be_taken_and_were_not_tried_are_candidates() -> None:
+    nodes = [node("a"), node("b"), node("c"), node("d", "silver")]
+    assert uuids(choose(nodes, GOLD)) == {"a", "b", "c"}
+    assert uuids(choose(nodes, GOLD, allowed={"a", "b"}, exclude=["b"])) == {"a"}
 
 
 def test_required_traits_must_be_there_and_forbidden_ones_not() -> None:
@@ -83,9 +91,7 @@ def test_what_many_nodes_have_is_plainer_than_what_few_have() -> None:
     common = [node(f"n{number}", "gold", "CUSTOM_SSD", "CUSTOM_NIC") for number in range(20)]
     scarce = node("gpu", "gold", "CUSTOM_GPU")
     assert "gpu" not in uuids(choose([*common, scarce], GOLD, most=50))
-
-
-def test_a_trait_is_as_common_as_all_nodes_that_have_it() -> None:
+    # A trait is as common as all nodes that have it.
     nodes = [
         *(node(f"both{number}", "gold", "CUSTOM_SSD", "CUSTOM_GPU") for number in range(3)),
         node("ssd", "gold", "CUSTOM_SSD"),
@@ -96,63 +102,34 @@ def test_a_trait_is_as_common_as_all_nodes_that_have_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("match", "asked", "expected"),
+    ("match", "sizes", "expected"),
     [
-        ("at_least", 16384, {"small", "large"}),
-        ("at_least", 20000, {"large"}),
-        ("exact", 16384, {"small"}),
-        ("exact", 20000, set()),
+        ("at_least", {"memory_mb": 16384}, {"small", "large"}),
+        ("at_least", {"memory_mb": 20000}, {"large"}),
+        ("exact", {"memory_mb": 16384}, {"small"}),
+        ("exact", {"memory_mb": 20000}, set()),
+        ("exact", {"vcpus": 8, "root_gb": 100}, {"small"}),
+        ("exact", {"vcpus": 1}, set()),
+        ("exact", {"vcpus": 16, "root_gb": 100}, set()),
+        ("exact", {"vcpus": 16, "memory_mb": 32768, "root_gb": 200}, {"large"}),
     ],
 )
-def test_sizes_match_exactly_or_at_least(match: str, asked: int, expected: set[str]) -> None:
-    nodes = [
-        node("small"),
-        node("large", properties=LARGE),
-        node("?", properties=NodeProperties()),
-    ]
-    flavor = {"resources:CUSTOM_GOLD": "1"}
-    assert uuids(choose(nodes, flavor, match=match, memory_mb=asked)) == expected
-
-
-@pytest.mark.parametrize(
-    ("sizes", "expected"),
-    [
-        ({"vcpus": 8, "root_gb": 100}, {"small"}),
-        ({"vcpus": 1}, set()),
-        ({"vcpus": 16, "root_gb": 100}, set()),
-        ({"vcpus": 16, "memory_mb": 32768, "root_gb": 200}, {"large"}),
-    ],
-)
-def test_each_size_must_match(sizes: dict[str, int], expected: set[str]) -> None:
-    nodes = [node("small"), node("large", properties=LARGE)]
-    asked = {"resources:CUSTOM_GOLD": "1"}
-    assert uuids(choose(nodes, asked, match="exact", **sizes)) == expected
-
-
-def test_sizes_that_the_flavor_sets_to_nothing_are_not_asked_for() -> None:
-    nodes = [node("small"), node("?", properties=NodeProperties())]
-    for match in ("exact", "at_least"):
-        choice = choose(nodes, GOLD, match=match, memory_mb=64, vcpus=3, root_gb=7)
-        assert uuids(choice) == {"small", "?"}
+def test_each_size_matches_exactly_or_at_least(
+    match: str, sizes: dict[str, int], expected: set[str]
+) -> None:
+    assert uuids(choose(SIZES, {"resources:CUSTOM_GOLD": "1"}, match=match, **sizes)) == expected
+    # A flavor that sets sizes to nothing does not ask for them.
+    assert uuids(choose(SIZES, GOLD, match=match, **sizes)) == {"small", "large", "?"}
 
 
 def test_capabilities_must_be_as_asked() -> None:
-    nodes = [
-        node("small"),
-        node("large", properties=LARGE),
-        node("?", properties=NodeProperties()),
-    ]
-    assert uuids(choose(nodes, {**GOLD, "capabilities:boot_mode": "uefi"})) == {"small"}
-    either = {**GOLD, "capabilities:boot_mode": "<or> uefi <or> bios"}
-    assert uuids(choose(nodes, either)) == {"small", "large"}
-    assert uuids(choose(nodes, {**GOLD, "capabilities:cpu_arch": "aarch64"})) == set()
-    intel = {**GOLD, "capabilities:cpu_arch": "x86_64"}
-    assert uuids(choose(nodes, intel)) == {"small", "large"}
-
-
-def test_only_nodes_that_may_be_taken_and_were_not_tried_are_candidates() -> None:
-    nodes = [node("a"), node("b"), node("c")]
-    assert uuids(choose(nodes, GOLD, allowed={"a", "b"}, exclude=["b"])) == {"a"}
+    for asked, expected in (
+        ({"capabilities:boot_mode": "uefi"}, {"small"}),
+        ({"capabilities:boot_mode": "<or> uefi <or> bios"}, {"small", "large"}),
+        ({"capabilities:cpu_arch": "aarch64"}, set()),
+        ({"capabilities:cpu_arch": "x86_64"}, {"small", "large"}),
+    ):
+        assert uuids(choose(SIZES, GOLD | asked)) == expected, asked
 
 
 def test_candidates_are_few_and_others_each_time() -> None:

@@ -9,40 +9,6 @@ from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import INSTANCE, SetStage, Stage
 
 
-def test_only_nodes_of_the_target_set_are_listed(fake: FakeIronic, set_stage: SetStage) -> None:
-    ours = fake.add_node(shard="a")
-    fake.add_node(shard="b")
-    stage = set_stage(fake, shard_key="a")
-    stage.driver.init_host("compute1")
-    assert stage.refresh() == [ours]
-    lists = fake.requests.matching("GET", "/nodes$")
-    assert lists
-    assert all("shard=a" in entry.query for entry in lists)
-
-
-@pytest.mark.parametrize(
-    ("options", "newest", "needs"),
-    [
-        ({"shard_key": "a"}, (1, 81), "1.82"),
-        ({"conductor_group": "g"}, (1, 45), "1.46"),
-        ({"conductor_group": '""'}, (1, 45), "1.46"),
-    ],
-)
-def test_a_server_that_cannot_filter_is_never_asked_for_a_list(
-    set_stage: SetStage, options: dict[str, str], newest: tuple[int, int], needs: str
-) -> None:
-    fake = FakeIronic(max_version=newest)
-    fake.add_node()
-    stage = set_stage(fake, **options)
-    for ask in (
-        lambda: stage.driver.init_host("compute1"),
-        lambda: stage.refresh(),
-    ):
-        with pytest.raises(exceptions.MicroversionNotSupported, match=needs):
-            ask()
-    assert fake.requests.matching("GET", "/nodes") == []
-
-
 def test_a_list_that_fails_half_way_removes_nothing(set_stage: SetStage) -> None:
     fake = FakeIronic(max_limit=2)
     nodes = fake.add_nodes(5)
@@ -123,9 +89,6 @@ def test_a_taken_node_is_reserved_as_soon_as_we_took_it(
     stage.destroy(stage.instance(node))
     assert stage.driver.get_inventory(node).reserved == 0
     assert stage.driver.list_instance_uuids() == []
-
-
-def test_a_node_that_is_gone_has_no_resources(stage: Stage) -> None:
     with pytest.raises(exceptions.NodeNotAvailable, match="no such node"):
         stage.driver.get_available_resource(INSTANCE)
 
@@ -144,11 +107,7 @@ def test_a_node_s_version_is_equal_until_there_is_news_of_it(
     assert now[changing] != before[changing]
     assert stage.driver.node_version(staying) is objects[1] is not None
     assert stage.driver.node_version(changing) is not objects[0]
-
-
-def test_there_is_no_telling_the_version_of_an_unknown_node(stage: Stage) -> None:
-    stage.refresh()
-    assert stage.driver.node_version(INSTANCE) is None
+    assert stage.driver.node_version(INSTANCE) is None, "there is no such node"
 
 
 def test_only_our_nodes_have_versions_and_are_counted(

@@ -4,10 +4,10 @@
 
 import pytest
 
-from ironic_virt import exceptions, virt
+from ironic_virt import exceptions
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import SetStage
+from tests.unit.driver.stage import READY_DRIVE, SetStage
 
 
 @pytest.mark.parametrize("newest", [38, 45, 51, 56, 61, 81, 82, 87, 104, 115])
@@ -15,9 +15,7 @@ def test_an_instance_comes_and_goes(set_stage: SetStage, newest: int) -> None:
     fake = FakeIronic(durations=DURATIONS, max_version=(1, newest))
     node = fake.add_node(ports=1)
     stage = set_stage(fake)
-    # An image that the caller made is taken by servers of any age.
-    drive = virt.ConfigDrive(iso_gzip_base64="H4sIAAAA")
-    stage.service.config_drive = lambda *_, **__: drive  # type: ignore[method-assign]
+    stage.service.drive = READY_DRIVE
     stage.driver.init_host("compute1")
     untouched = stage.trace(node)
     instance = stage.instance(node)

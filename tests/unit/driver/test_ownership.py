@@ -61,22 +61,36 @@ def test_peers_share_the_nodes_and_free_ones_move(fake: FakeIronic, set_stage: S
     before = offers(stages)
     assert set(before) == set(nodes)
     assert set(before.values()) == set(HOSTS)
-    dying = stages[2]
+    dying, survivors = stages[2], stages[:2]
     taken = next(node for node, host in before.items() if host == "compute3")
     dying.service.owned = {INSTANCE}
-    dying.spawn(dying.instance(taken, host="compute3"))
-    for stage in stages[:2]:
+    instance = dying.instance(taken, host="compute3")
+    dying.spawn(instance)
+    for stage in survivors:
         stage.service.live = HOSTS[:2]
-    survived = offers(stages[:2])
-    assert set(survived) == set(nodes) - {taken}
-    assert all(survived[node] == host for node, host in before.items() if host != "compute3")
-    for stage in stages[:2]:
+    for _ in range(2):
+        survived = offers(survivors)
+        assert set(survived) == set(nodes) - {taken}
+        assert all(survived[node] == host for node, host in before.items() if host != "compute3")
+    for stage in survivors:
         assert stage.driver.list_instance_uuids() == []
         assert not stage.driver.node_is_available(taken)
-        assert not stage.driver.is_node_deleted(taken)
+        assert not any(stage.driver.is_node_deleted(node) for node in nodes)
+        stage.service.live = HOSTS[:1]
+    # The last one standing takes nothing that the records give to others.
+    stages[0].service.owners = before
+    mine = {node: host for node, host in before.items() if host == "compute1"}
+    assert offers(stages[:1]) == mine
+    stages[0].service.owners = {}
+    for stage in survivors:
         stage.service.live = list(HOSTS)
-    assert offers(stages) == before
-    assert dying.driver.list_instance_uuids() == [INSTANCE]
+    returned = dying.restarted()
+    assert offers([*survivors, returned]) == before
+    assert returned.driver.list_instance_uuids() == [INSTANCE]
+    returned.destroy(instance)
+    returned.service.owned = set()
+    assert offers([*survivors, returned]) == before
+    returned.driver.cleanup_host()
 
 
 def test_a_node_that_has_come_since_is_its_owners_only(
@@ -137,27 +151,18 @@ def test_an_instance_keeps_its_node_when_the_group_changes(
     assert stage.driver.get_available_resource(node).in_use
     stage.driver.power_off(instance)
     assert fake.node(node)["power_state"] == "power off"
+    # The guard asks whose the instance is.
+    stage.service.owned = {STRANGER}
+    changes = len(fake.requests.mutating())
+    with pytest.raises(exceptions.NodeNotOurs, match="ironic-compute-node-move " + node):
+        stage.driver.power_on(instance)
+    assert len(fake.requests.mutating()) == changes
+    stage.service.owned = {INSTANCE}
     stage.destroy(instance)
     stage.service.owned = set()
     assert fake.node(node)["instance_uuid"] is None
     assert stage.driver.list_instance_uuids() == []
     assert node not in offers(stages), "without an instance it is the other group's"
-
-
-def test_the_guard_asks_whose_the_instance_is(fake: FakeIronic, set_stage: SetStage) -> None:
-    fake.add_nodes(6, ports=1, conductor_group="rack1")
-    stages = three(set_stage, fake, conductor_group="rack1")
-    node, host = next(iter(offers(stages).items()))
-    stage = stages[HOSTS.index(host)]
-    stage.service.owned = {INSTANCE}
-    instance = stage.instance(node, host=host)
-    stage.spawn(instance)
-    fake.set_node(node, conductor_group="rack2")
-    stage.service.owned = {STRANGER}
-    changes = len(fake.requests.mutating())
-    with pytest.raises(exceptions.NodeNotOurs, match="ironic-compute-node-move " + node):
-        stage.driver.power_off(instance)
-    assert len(fake.requests.mutating()) == changes
 
 
 def test_what_is_destroyed_while_it_is_looked_up_does_not_come_back(
@@ -452,34 +457,44 @@ def test_a_shard_without_nodes_is_told_when_it_gets_so(
 # -- options that change ------------------------------------------------------
 
 
-def test_a_new_group_holds_from_the_next_refresh(
-    fake: FakeIronic, set_stage: SetStage, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    first = fake.add_node(conductor_group="rack1")
-    second = fake.add_node(conductor_group="rack2")
+@pytest.fixture
+def racks(fake: FakeIronic) -> list[str]:
+    """A node in each of two groups."""
+    return [fake.add_node(conductor_group=group) for group in ("rack1", "rack2")]
+
+
+@pytest.fixture
+def started(fake: FakeIronic, set_stage: SetStage, racks: list[str]) -> Stage:
+    """A stage that has the first of them."""
     stage = set_stage(fake, conductor_group="rack1")
     stage.driver.init_host("compute1")
+    assert stage.refresh() == racks[:1]
+    return stage
+
+
+def test_a_new_group_holds_from_the_next_refresh(
+    started: Stage, racks: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
-    assert stage.refresh() == [first]
+    first, second = racks
+    assert started.refresh() == [first]
     assert "have changed" not in caplog.text
-    write_conf(tmp_path, conductor_group="Rack2")
-    stage.conf.mutate_config_files()
-    assert stage.driver.get_available_nodes() == [first]
-    assert stage.driver.node_is_available(first)
-    assert stage.refresh() == [second]
+    started.set_options(conductor_group="Rack2")
+    assert started.driver.get_available_nodes() == [first]
+    assert started.driver.node_is_available(first)
+    assert started.refresh() == [second]
     assert "The options have changed: conductor group 'rack2'" in caplog.text
 
 
 def test_new_peers_hold_from_the_next_refresh(
-    fake: FakeIronic, set_stage: SetStage, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
 ) -> None:
     nodes = fake.add_nodes(40)
     stages = three(set_stage, fake)
     before = offers(stages)
     caplog.clear()
     stage = stages[0]
-    write_conf(tmp_path)
-    stage.conf.mutate_config_files()
+    stage.set_options()
     assert len(stage.driver.get_available_nodes()) == list(before.values()).count("compute1")
     assert stage.refresh() == nodes
     (warning,) = logged(caplog, logging.WARNING)
@@ -494,45 +509,35 @@ def test_new_peers_hold_from_the_next_refresh(
     ],
 )
 def test_a_wrong_new_value_is_refused_and_the_old_one_stays(
-    fake: FakeIronic,
-    set_stage: SetStage,
-    tmp_path: Path,
+    started: Stage,
+    racks: list[str],
     caplog: pytest.LogCaptureFixture,
     wrong: dict[str, str],
     says: str,
 ) -> None:
-    node = fake.add_node(conductor_group="rack1")
-    fake.add_node(conductor_group="rack2")
-    stage = set_stage(fake, conductor_group="rack1")
-    stage.driver.init_host("compute1")
-    assert stage.refresh() == [node]
-    write_conf(tmp_path, **wrong)
-    stage.conf.mutate_config_files()
     caplog.clear()
+    started.set_options(**wrong)
     for _ in range(2):
-        assert stage.refresh() == [node]
+        assert started.refresh() == racks[:1]
     (error,) = logged(caplog, logging.ERROR)
     assert says in error
     assert "stay in force: conductor group 'rack1'" in error
-    write_conf(tmp_path, conductor_group="rack2")
-    stage.conf.mutate_config_files()
-    assert stage.refresh() != [node]
+    started.set_options(conductor_group="rack2")
+    assert started.refresh() == racks[1:]
     assert logged(caplog, logging.ERROR) == []
-    write_conf(tmp_path, **wrong)
-    stage.conf.mutate_config_files()
-    stage.refresh()
+    started.set_options(**wrong)
+    started.refresh()
     assert len(logged(caplog, logging.ERROR)) == 1, "refused again is told again"
 
 
 def test_a_group_that_an_old_server_cannot_filter_by_is_refused(
-    set_stage: SetStage, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    set_stage: SetStage, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake = FakeIronic(max_version=(1, 45))
     nodes = fake.add_nodes(2)
     stage = set_stage(fake)
     stage.driver.init_host("compute1")
-    write_conf(tmp_path, conductor_group="rack1")
-    stage.conf.mutate_config_files()
+    stage.set_options(conductor_group="rack1")
     assert stage.refresh() == nodes
     (error,) = logged(caplog, logging.ERROR)
     assert "1.46" in error
@@ -540,14 +545,10 @@ def test_a_group_that_an_old_server_cannot_filter_by_is_refused(
 
 
 def test_a_file_that_is_no_ini_file_changes_nothing(
-    fake: FakeIronic, set_stage: SetStage, tmp_path: Path
+    started: Stage, racks: list[str], tmp_path: Path
 ) -> None:
-    node = fake.add_node(conductor_group="rack1")
-    fake.add_node(conductor_group="rack2")
-    stage = set_stage(fake, conductor_group="rack1")
-    stage.driver.init_host("compute1")
     path = write_conf(tmp_path, conductor_group="rack2")
     path.write_text(path.read_text() + "[ironic\n")
     with pytest.raises(cfg.ConfigFileParseError):
-        stage.conf.mutate_config_files()
-    assert stage.refresh() == [node]
+        started.conf.mutate_config_files()
+    assert started.refresh() == racks[:1]

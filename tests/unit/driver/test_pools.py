@@ -93,19 +93,13 @@ _LOGICAL_NAME = re.compile(r"[A-Za-z0-9._~-]+")
 
 @settings(max_examples=depth.choose(100, 1000))
 @given(host=HOSTS, resource_class=CLASSES, traits=TRAITS)
-def test_ironic_understands_any_name(host: str, resource_class: str, traits: Any) -> None:
+def test_ironic_understands_any_name_and_placements_class_can_be_read_from_it(
+    host: str, resource_class: str, traits: Any
+) -> None:
     name = pool_name(host, (resource_class, traits))
     assert _LOGICAL_NAME.fullmatch(name)
     assert "~" in name, "no uuid has one"
     assert len(name) <= 200, "Placement's column"
-
-
-@settings(max_examples=depth.choose(100, 1000))
-@given(host=HOSTS, resource_class=CLASSES, traits=TRAITS)
-def test_placements_class_can_be_read_from_any_name(
-    host: str, resource_class: str, traits: Any
-) -> None:
-    name = pool_name(host, (resource_class, traits))
     found = names.class_of(name, host)
     assert found is not None
     assert placement_class(found) == placement_class(resource_class)
@@ -122,30 +116,51 @@ def test_no_two_pools_have_a_name_or_a_uuid_in_common(several: list[Any]) -> Non
 
 
 @pytest.mark.parametrize("name", ["gold", "gold.8", "a@b", "gold+0123456789", "+0123456789", "@"])
-def test_the_class_can_be_read_from_a_name(name: str) -> None:
+def test_the_class_can_be_read_from_a_name_and_not_from_a_nodes_uuid(name: str) -> None:
     for traits in (frozenset[str](), GPU[1]):
         assert names.class_of(pool_name("compute1", (name, traits)), "compute1") == name
     assert names.class_of(pool_name("compute1", (name, frozenset())), "compute2") is None
-
-
-def test_a_nodes_uuid_is_no_pools_name() -> None:
     assert names.class_of(str(uuid.UUID(int=5)), "compute1") is None
 
 
 # -- counts -------------------------------------------------------------------
 
 
-def test_nodes_are_counted_by_class_and_traits() -> None:
-    found = counted([node(1), node(2), node(3, GPU), node(4, ("silver", frozenset()))])
-    assert found == {
-        GOLD: (2, 0, 0, 2),
-        pool_name("compute1", GPU): (1, 0, 0, 1),
-        "silver~compute1": (1, 0, 0, 1),
-    }
+FREE, OURS = [node(1), node(2)], [node(1, instance="ours"), node(2)]
+ON_GPU = pool_name("compute1", GPU)
+# More than there are nodes: nothing is free, and the sum is right.
+THREE = {"new": GOLD, "newer": GOLD, "newest": GOLD}
+COUNTS: dict[str, tuple[list[Node], dict[str, str], dict[str, tuple[int, int, int, int]]]] = {
+    "by class and traits": (
+        [*FREE, node(3, GPU), node(4, ("silver", frozenset()))],
+        {},
+        {GOLD: (2, 0, 0, 2), ON_GPU: (1, 0, 0, 1), "silver~compute1": (1, 0, 0, 1)},
+    ),
+    "without a class": ([node(1, (None, frozenset()))], {}, {}),
+    "ours and theirs": (
+        [node(1, instance="ours"), node(2, instance="theirs"), node(3)],
+        {"ours": GOLD},
+        {GOLD: (3, 1, 1, 1)},
+    ),
+    "a build without a node yet": (FREE, {"new": GOLD}, {GOLD: (2, 1, 0, 1)}),
+    "more builds than nodes": (FREE, THREE, {GOLD: (3, 3, 0, 0)}),
+    "the records said GPU, and a plain node did": (
+        [*OURS, node(3, GPU)],
+        {"ours": ON_GPU},
+        {GOLD: (2, 0, 1, 1), ON_GPU: (2, 1, 0, 1)},
+    ),
+    "the record names the node": (OURS, {"ours": OURS[0].uuid}, {GOLD: (2, 0, 1, 1)}),
+    "the record names nothing": (OURS, {"ours": ""}, {GOLD: (2, 1, 0, 1)}),
+    "a pool without nodes": ([], {"ours": GOLD}, {GOLD: (1, 1, 0, 0)}),
+    "nothing at all": ([], {}, {}),
+}
 
 
-def test_a_node_without_a_class_is_in_no_pool() -> None:
-    assert counted([node(1, (None, frozenset()))]) == {}
+@pytest.mark.parametrize(("nodes", "places", "expected"), COUNTS.values(), ids=list(COUNTS))
+def test_an_instance_counts_where_its_record_put_it(
+    nodes: list[Node], places: dict[str, str], expected: dict[str, tuple[int, int, int, int]]
+) -> None:
+    assert counted(nodes, places) == expected
 
 
 @pytest.mark.parametrize(
@@ -164,40 +179,6 @@ def test_what_nobody_can_have_is_reserved(fields: dict[str, Any]) -> None:
     taken = {"provision_state": "available", "power_state": "power off", **fields}
     odd = Node(uuid="odd", resource_class="gold", **taken)
     assert counted([node(1), odd]) == {GOLD: (2, 0, 1, 1)}
-
-
-def test_ours_is_used_and_what_others_use_is_reserved() -> None:
-    nodes = [node(1, instance="ours"), node(2, instance="theirs"), node(3)]
-    assert counted(nodes, {"ours": GOLD}) == {GOLD: (3, 1, 1, 1)}
-
-
-def test_a_build_that_has_no_node_yet_uses_one_that_is_free() -> None:
-    nodes = [node(1), node(2)]
-    assert counted(nodes, {"new": GOLD}) == {GOLD: (2, 1, 0, 1)}
-    # More are coming than there are nodes: nothing is free, and the sum is right.
-    three = {"new": GOLD, "newer": GOLD, "newest": GOLD}
-    assert counted(nodes, three) == {GOLD: (3, 3, 0, 0)}
-
-
-def test_an_instance_counts_where_the_record_put_it_and_its_node_is_gone_from_its_pool() -> None:
-    # The records said GPU, and a plain node did.
-    gpu = pool_name("compute1", GPU)
-    nodes = [node(1, instance="ours"), node(2), node(3, GPU)]
-    assert counted(nodes, {"ours": gpu}) == {GOLD: (2, 0, 1, 1), gpu: (2, 1, 0, 1)}
-
-
-def test_an_instance_whose_record_names_its_node_is_counted_there_and_not_in_the_pool() -> None:
-    nodes = [node(1, instance="ours"), node(2)]
-    assert counted(nodes, {"ours": nodes[0].uuid}) == {GOLD: (2, 0, 1, 1)}
-
-
-def test_an_instance_whose_record_names_nothing_counts_where_its_node_is() -> None:
-    assert counted([node(1, instance="ours"), node(2)], {"ours": ""}) == {GOLD: (2, 1, 0, 1)}
-
-
-def test_a_pool_without_nodes_stays_while_there_is_an_instance_in_it() -> None:
-    assert counted([], {"ours": GOLD}) == {GOLD: (1, 1, 0, 0)}
-    assert counted([]) == {}
 
 
 def test_hardware_is_what_all_have_in_common() -> None:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.driver.deploy import project_fields
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import IMAGE, SECRET, VIF, SetStage, Stage
+from tests.unit.driver.stage import SetStage, Stage
 
 PROJECT, OTHER = "project-one", "project-two"
 NOBODY = {"lessee": None, "owner": None, "extra": {}}
@@ -48,15 +47,17 @@ def test_by_default_none_is_written(set_stage: SetStage, fake: FakeIronic, node:
         assert not {"/lessee", "/owner"} & {change["path"] for change in request.body}
 
 
+@pytest.mark.parametrize("since", [{}, {"owner": OTHER}], ids=["all", "but what was changed"])
 def test_they_come_with_the_instance_and_go_with_it(
-    stage: Stage, fake: FakeIronic, node: str
+    stage: Stage, fake: FakeIronic, node: str, since: dict[str, str]
 ) -> None:
     stage.driver.init_host("compute1")
     instance = of(PROJECT, stage, node)
     stage.spawn(instance)
     assert told(fake, node) == both(PROJECT)
+    fake.set_node(node, **since)
     stage.destroy(instance)
-    assert told(fake, node) == NOBODY
+    assert told(fake, node) == NOBODY | since
 
 
 def test_only_what_the_option_names(set_stage: SetStage, fake: FakeIronic, node: str) -> None:
@@ -84,26 +85,16 @@ def test_what_an_operator_has_set_is_left_alone(
     assert told(fake, node) == before
 
 
-def test_what_an_operator_has_changed_since_is_left_alone(
-    stage: Stage, fake: FakeIronic, node: str
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_build_that_fails_leaves_nothing(
+    stage: Stage, fake: FakeIronic, node: str, refused: bool
 ) -> None:
-    instance = of(PROJECT, stage, node)
-    stage.spawn(instance)
-    fake.set_node(node, owner=OTHER)
-    stage.destroy(instance)
-    assert told(fake, node) == {**NOBODY, "owner": OTHER}
-
-
-def test_a_build_that_fails_leaves_nothing(stage: Stage, fake: FakeIronic, node: str) -> None:
-    fake.fail_next("deploy", "the disk is broken", node)
-    with pytest.raises(exceptions.DeployFailed):
-        stage.spawn(of(PROJECT, stage, node))
-    assert told(fake, node) == NOBODY
-
-
-def test_one_that_is_refused_does_neither(stage: Stage, fake: FakeIronic, node: str) -> None:
-    fake.invalidate(node, "deploy", "no ramdisk")
-    with pytest.raises(exceptions.NodeValidationFailed):
+    if refused:
+        fake.invalidate(node, "deploy", "no ramdisk")
+    else:
+        fake.fail_next("deploy", "the disk is broken", node)
+    error = exceptions.NodeValidationFailed if refused else exceptions.DeployFailed
+    with pytest.raises(error):
         stage.spawn(of(PROJECT, stage, node))
     assert told(fake, node) == NOBODY
 
@@ -124,14 +115,11 @@ def test_what_could_not_be_taken_back_is_the_next_project_s(
     assert told(fake, node) == both(OTHER)
 
 
-def test_or_nobody_s_where_there_is_none(
-    set_stage: SetStage, tmp_path: Path, fake: FakeIronic, node: str
-) -> None:
+def test_or_nobody_s_where_there_is_none(set_stage: SetStage, fake: FakeIronic, node: str) -> None:
     stage = set_stage(fake)
     fake.set_node(node, **both(PROJECT))
     stage.spawn(of(None, stage, node))
-    assert told(fake, node)["lessee"] is None
-    assert told(fake, node)["owner"] is None
+    assert (told(fake, node)["lessee"], told(fake, node)["owner"]) == (None, None)
 
 
 def test_it_is_told_before_the_teardown_that_ends_all_writing(
@@ -158,8 +146,7 @@ def test_an_ironic_that_has_no_such_field_is_an_error_at_start(
 def test_a_second_spawn_goes_on(stage: Stage, fake: FakeIronic, node: str) -> None:
     """The first one ended before it had asked for the deployment."""
     instance = of(PROJECT, stage, node)
-    stage.service.unwanted = None
     stage.reserve(instance)
     fake.set_node(node, **both(PROJECT))
-    stage.driver.spawn(virt.DeployRequest(instance, IMAGE, [virt.Vif(VIF)], admin_password=SECRET))
+    stage.spawn(instance)
     assert told(fake, node) == both(PROJECT)

@@ -51,26 +51,24 @@ def left(fake: FakeIronic) -> list[str]:
     return [one["uuid"] for one in fake.allocations()]
 
 
+@pytest.mark.parametrize("stuck", [False, True], ids=["with a node", "in error"])
 def test_one_that_nobody_wants_goes_when_it_is_found_so_twice(
-    fake: FakeIronic, stage: Stage, node: str
+    fake: FakeIronic, stage: Stage, node: str, stuck: bool
 ) -> None:
+    fake.set_node(node, maintenance=stuck)
     leave(stage, node)
     for _ in range(5):
         stage.refresh()
     assert asked(fake) == 1, "refreshes in between are no second time"
     look(stage)
-    assert left(fake) == [INSTANCE]
+    stage.service.owned = {INSTANCE}
+    look(stage)
+    stage.service.owned = set()
+    look(stage)
+    assert left(fake) == [INSTANCE], "it was wanted in between, and begins anew"
     look(stage)
     assert left(fake) == []
     assert fake.node(node)["instance_uuid"] is None
-
-
-def test_one_in_error_goes_too(fake: FakeIronic, stage: Stage, node: str) -> None:
-    fake.set_node(node, maintenance=True)
-    leave(stage, node)
-    assert fake.allocations()[0]["state"] == "error"
-    look(stage, 2)
-    assert left(fake) == []
 
 
 def test_one_that_gets_its_node_while_it_is_looked_for_leaves_nothing_there(
@@ -106,18 +104,6 @@ def test_one_of_an_instance_that_exists_stays_whoever_has_it(
     else:
         stage.service.hosts = {INSTANCE: "compute2"}
     look(stage, 4)
-    assert left(fake) == [INSTANCE]
-
-
-def test_one_that_was_wanted_in_between_begins_anew(
-    fake: FakeIronic, stage: Stage, node: str
-) -> None:
-    leave(stage, node)
-    look(stage)
-    stage.service.owned = {INSTANCE}
-    look(stage)
-    stage.service.owned = set()
-    look(stage)
     assert left(fake) == [INSTANCE]
 
 

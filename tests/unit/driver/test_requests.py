@@ -50,35 +50,22 @@ def test_a_spawn_with_a_config_drive_looks_again_when_it_is_made(
 def test_a_spawn_with_networks(stage: Stage, fake: FakeIronic) -> None:
     node = fake.add_node(ports=2)
     instance = stage.instance(node)
+    vifs = [virt.Vif(VIF), virt.Vif(VIF[:-1] + "2")]
     stage.reserve(instance)
     fake.requests.clear()
-    vifs = [virt.Vif(VIF), virt.Vif(VIF[:-1] + "2")]
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE, vifs))
-    assert sent(fake, node) == [
-        "GET ",
-        "POST /vifs",
-        "GET ",
-        "POST /vifs",
-        "GET /ports",
-        "GET ",
-        "PATCH ",
-        "PUT /states/provision",
-        "GET ",
-    ]
-
-
-def test_a_spawn_whose_networks_are_there_looks_no_second_time(
-    stage: Stage, fake: FakeIronic
-) -> None:
-    node = fake.add_node(ports=1)
-    instance = stage.instance(node)
+    vif = ("GET ", "POST /vifs")
+    deployment = ("PATCH ", "PUT /states/provision", "GET ")
+    assert sent(fake, node) == [*vif, *vif, "GET /ports", "GET ", *deployment]
+    stage.destroy(instance)
+    fake.settle()
+    # Where they are there it looks no second time.
     stage.service.has_drive = False
     stage.reserve(instance)
-    vifs = [virt.Vif(VIF)]
     stage.driver.prepare_networks_before_block_device_mapping(instance, vifs)
     fake.requests.clear()
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE, vifs))
-    assert sent(fake, node) == ["GET ", "GET /vifs", "PATCH ", "PUT /states/provision", "GET "]
+    assert sent(fake, node) == ["GET ", "GET /vifs", *deployment]
 
 
 def test_what_is_done_to_an_active_instance(

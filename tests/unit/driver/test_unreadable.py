@@ -145,12 +145,3 @@ def test_a_node_with_such_a_field_is_never_taken(
     with pytest.raises(exceptions.NodeUnreadable, match=field):
         stage.spawn(stage.instance(node))
     assert fake.requests.mutating() == []
-
-
-def test_a_field_that_an_old_server_does_not_have_is_not_missed(set_stage: SetStage) -> None:
-    fake = FakeIronic(max_version=(1, 60))
-    node = fake.add_node(ports=1)
-    stage = set_stage(fake)
-    stage.spawn(stage.instance(node))
-    stage.destroy(stage.instance(node))
-    assert fake.node(node)["instance_uuid"] is None

@@ -42,11 +42,7 @@ BOTH = [ROOT, DATA]
 @pytest.fixture
 def storage_node(fake: FakeIronic) -> str:
     """A free node that Ironic can connect volumes to."""
-    return add_node(fake)
-
-
-def add_node(fake: FakeIronic, **fields: Any) -> str:
-    return fake.add_node(ports=1, resource_class="gold", storage_interface="external", **fields)
+    return fake.add_node(ports=1, resource_class="gold", storage_interface="external")
 
 
 def spawn(
@@ -112,25 +108,10 @@ def test_an_instance_boots_from_a_volume(
     assert told["display_name"] == "instance-1"
     root = next(row for row in fake.bm.store.targets if row.boot_index == 0)
     assert (root.volume_type, root.properties) == ("iscsi", ROOT.connection_info["data"])
-    destroy(stage, storage_node)
-    assert targets(fake, storage_node) == []
-
-
-def test_an_image_and_a_volume_for_data(stage: Stage, fake: FakeIronic, storage_node: str) -> None:
-    spawn(stage, storage_node, [DATA], IMAGE)
-    assert fake.node(storage_node)["instance_info"]["image_source"] == IMAGE.id
-    assert targets(fake, storage_node) == of((1, "data"))
-
-
-def test_volumes_come_after_the_vifs_and_before_the_validation(
-    stage: Stage, fake: FakeIronic, storage_node: str
-) -> None:
-    spawn(stage, storage_node)
     prefix = f"/v1/nodes/{storage_node}"
     steps = [f"{one.method} {one.path.removeprefix(prefix)}" for one in fake.requests]
     looks = ("GET ", "GET /v1/ports")
-    spawned = [step for step in steps[steps.index("POST /vifs") :] if step not in looks]
-    assert spawned == [
+    assert [step for step in steps[steps.index("POST /vifs") :] if step not in looks] == [
         "POST /vifs",
         "PATCH ",
         "GET /v1/volume/targets",
@@ -139,6 +120,14 @@ def test_volumes_come_after_the_vifs_and_before_the_validation(
         "GET /validate",
         "PUT /states/provision",
     ]
+    destroy(stage, storage_node)
+    assert targets(fake, storage_node) == []
+
+
+def test_an_image_and_a_volume_for_data(stage: Stage, fake: FakeIronic, storage_node: str) -> None:
+    spawn(stage, storage_node, [DATA], IMAGE)
+    assert fake.node(storage_node)["instance_info"]["image_source"] == IMAGE.id
+    assert targets(fake, storage_node) == of((1, "data"))
 
 
 def test_without_volumes_or_storage_nothing_is_asked(
@@ -163,40 +152,28 @@ def test_a_node_that_connects_nothing_is_left_at_once(
     assert not fake.requests.matching("POST", "/vifs$")
 
 
+Fault = Callable[[FakeIronic, str], object]
+
+
+def refused(fake: FakeIronic, node: str) -> object:
+    return fake.faults.status(400, "POST", "/volume/targets$", nth=2, body="no such thing")
+
+
+def invalid(interface: str) -> Fault:
+    return lambda fake, node: fake.invalidate(node, interface, "no iSCSI connectors")
+
+
+def deploying(fake: FakeIronic, node: str) -> object:
+    return fake.fail_next("deploy", "storage is on fire", node)
+
+
 UNCONNECTED = [virt.BlockDevice("v1", 0, {})]
-FAILURES: dict[str, tuple[Callable[[FakeIronic, str], Any], Any, Any, str]] = {
-    "nobody has connected it": (
-        lambda fake, node: None,
-        UNCONNECTED,
-        exceptions.VolumeFailed,
-        "how to connect",
-    ),
-    "Ironic refuses it": (
-        lambda fake, node: fake.faults.status(
-            400, "POST", "/volume/targets$", nth=2, body="no such thing"
-        ),
-        BOTH,
-        exceptions.VolumeFailed,
-        "no such thing",
-    ),
-    "the storage interface": (
-        lambda fake, node: fake.invalidate(node, "storage", "no iSCSI connectors"),
-        BOTH,
-        exceptions.NodeValidationFailed,
-        "no iSCSI connectors",
-    ),
-    "the deploy interface": (
-        lambda fake, node: fake.invalidate(node, "deploy", "no iSCSI connectors"),
-        BOTH,
-        exceptions.NodeValidationFailed,
-        "no iSCSI connectors",
-    ),
-    "the deployment": (
-        lambda fake, node: fake.fail_next("deploy", "storage is on fire", node),
-        BOTH,
-        exceptions.DeployFailed,
-        "on fire",
-    ),
+FAILURES: dict[str, tuple[Fault, list[virt.BlockDevice], type[exceptions.NodeError], str]] = {
+    "nobody": (lambda *_: None, UNCONNECTED, exceptions.VolumeFailed, "how to connect"),
+    "Ironic": (refused, BOTH, exceptions.VolumeFailed, "no such thing"),
+    "storage": (invalid("storage"), BOTH, exceptions.NodeValidationFailed, "iSCSI connectors"),
+    "deploy": (invalid("deploy"), BOTH, exceptions.NodeValidationFailed, "iSCSI connectors"),
+    "the deployment": (deploying, BOTH, exceptions.DeployFailed, "on fire"),
 }
 
 
@@ -209,8 +186,8 @@ def test_what_fails_leaves_nothing(
     fault(fake, storage_node)
     with pytest.raises(error, match=says) as caught:
         spawn(stage, storage_node, devices)
-    if why == "Ironic refuses it":
-        assert caught.value.volume == "data"
+    if isinstance(caught.value, exceptions.VolumeFailed):
+        assert caught.value.volume == ("data" if why == "Ironic" else "v1")
     assert stage.trace(storage_node) == untouched
     assert targets(fake, storage_node) == []
 
@@ -218,12 +195,21 @@ def test_what_fails_leaves_nothing(
 # -- what is there already ----------------------------------------------------
 
 
+@pytest.mark.parametrize("power", ["power on", "power off"])
+@pytest.mark.parametrize(("devices", "image"), [(BOTH, NO_IMAGE), ([], IMAGE)])
 def test_what_an_earlier_instance_has_left_goes_before_the_next_one_comes(
-    stage: Stage, fake: FakeIronic, storage_node: str
+    stage: Stage,
+    fake: FakeIronic,
+    storage_node: str,
+    power: str,
+    devices: list[virt.BlockDevice],
+    image: virt.ImageMeta,
 ) -> None:
+    """Ironic deletes none of a node that is on."""
     set_target(stage, storage_node, 0, "stale", extra={MARK: STRANGER})
-    spawn(stage, storage_node, [], IMAGE)
-    assert targets(fake, storage_node) == []
+    fake.set_node(storage_node, power_state=power)
+    spawn(stage, storage_node, devices, image)
+    assert targets(fake, storage_node) == (OURS if devices else [])
 
 
 def test_what_an_operator_has_set_stays_with_an_instance_that_has_no_volumes(
@@ -243,16 +229,6 @@ def test_an_instance_with_volumes_gets_no_others(
     spawn(stage, storage_node)
     assert targets(fake, storage_node) == OURS
     assert "that is not of instance" in caplog.text
-
-
-def test_a_node_that_is_on_is_powered_off_before_a_target_is_deleted(
-    stage: Stage, fake: FakeIronic, storage_node: str
-) -> None:
-    """Ironic deletes none of a node that is on."""
-    set_target(stage, storage_node, 0, "stale", extra={MARK: STRANGER})
-    fake.set_node(storage_node, power_state="power on")
-    spawn(stage, storage_node)
-    assert targets(fake, storage_node) == OURS
 
 
 def test_a_node_that_can_not_be_rid_of_a_volume_is_not_given_to_others(
@@ -353,23 +329,16 @@ def test_a_build_whose_server_was_taken_off_its_node_leaves_no_volumes_there(
     assert targets(fake, storage_node) == []
 
 
+@pytest.mark.parametrize(
+    "whose", [{"instance_uuid": STRANGER, "provision_state": "active"}, {"shard": "theirs"}]
+)
 def test_a_node_that_is_anothers_by_now_is_left_alone(
-    stage: Stage, fake: FakeIronic, storage_node: str
+    our_stage: Stage, our_node: str, whose: dict[str, str]
 ) -> None:
-    fake.set_node(storage_node, instance_uuid=STRANGER, provision_state="active")
-    set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
-    destroy(stage, storage_node)
-    assert targets(fake, storage_node) == of((0, "root"))
-
-
-def test_a_node_that_went_to_another_shard_is_left_alone(
-    fake: FakeIronic, set_stage: SetStage
-) -> None:
-    stage = set_stage(fake, shard_key="a")
-    node = add_node(fake, shard="b")
-    set_target(stage, node, 0, "root", extra={MARK: INSTANCE})
-    destroy(stage, node)
-    assert targets(fake, node) == of((0, "root"))
+    set_target(our_stage, our_node, 0, "root", extra={MARK: INSTANCE})
+    our_stage.fake.set_node(our_node, storage_interface="external", **whose)
+    destroy(our_stage, our_node)
+    assert targets(our_stage.fake, our_node) == of((0, "root"))
 
 
 def test_a_node_that_is_gone_has_no_volumes(stage: Stage, fake: FakeIronic) -> None:
@@ -411,7 +380,7 @@ def test_no_credential_is_logged(
     stage: Stage, fake: FakeIronic, storage_node: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    fake.faults.status(400, "POST", "/volume/targets$", nth=2, body="no such thing")
+    refused(fake, storage_node)
     with pytest.raises(exceptions.VolumeFailed) as caught:
         spawn(stage, storage_node)
     spawn(stage, storage_node)
