@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from oslo_config import cfg
 
 from ironic_virt import conf as ironic_virt_conf
@@ -335,6 +336,18 @@ class Stage:
         """What a compute service does to have an instance deployed."""
         self.reserve(instance)
         self.driver.spawn(virt.DeployRequest(instance, image, vifs, admin_password=SECRET))
+
+    def die_while_it_deploys(self, instance: virt.Instance) -> None:
+        """Spawn in a process that dies when it has asked for the deployment."""
+
+        def dies() -> None:
+            if self.provision_requests("active"):
+                raise SystemExit
+
+        self.service.on_abort_question = dies
+        with pytest.raises(SystemExit):
+            self.spawn(instance)
+        self.service.on_abort_question = None
 
     def rebuild(self, instance: virt.Instance, image: virt.ImageMeta = OTHER_IMAGE) -> None:
         """What a compute service does to have another image put on."""

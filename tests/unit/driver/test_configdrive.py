@@ -109,15 +109,17 @@ def test_injected_files_lie_where_the_metadata_says() -> None:
     }
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../out"])
-def test_no_file_leaves_the_image(path: str) -> None:
-    with pytest.raises(iso_image.NotMade, match="leads out of the image"):
-        iso_image.build({path: b""})
-
-
-def test_files_with_no_place_in_an_image_are_refused_without_their_contents() -> None:
-    with pytest.raises(iso_image.NotMade, match="no place in an ISO 9660 image") as caught:
-        iso_image.build({"/".join("abcdefghijkl"): b"secret", "x" * 300: b""})
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/etc/passwd", "leads out of the image"),
+        ("../out", "leads out of the image"),
+        ("x" * 300, "no place in an ISO 9660 image"),
+    ],
+)
+def test_no_file_leaves_the_image_nor_the_error_has_its_contents(path: str, says: str) -> None:
+    with pytest.raises(iso_image.NotMade, match=says) as caught:
+        iso_image.build({path: b"secret"})
     assert "secret" not in str(caught.value)
 
 

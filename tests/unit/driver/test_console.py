@@ -83,14 +83,23 @@ def test_a_serial_console_is_switched_on(
     assert is_on(fake, node)
 
 
-def test_a_vnc_console_is_switched_on_and_stays_for_all(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+def test_a_vnc_console_is_switched_on_and_stays_for_all_and_its_token_is_not_logged(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.DEBUG)
     graphical(fake, node)
     address = vnc(stage, instance)
+    logging.getLogger("a service").debug("%s", address)
     assert (address.kind, address.host, address.port) == ("vnc", "192.0.2.1", 5900)
     assert address.url is not None
     assert address.url.startswith(f"{fake.settings.novnc_url}?path=websockify%3Fnode%3D{node}")
+    token = address.url.rpartition("%3D")[2]
+    assert len(token) > 20
+    assert token not in caplog.text
     assert vnc(stage, instance) == address
     assert switched(fake) == [True]
 
@@ -240,23 +249,6 @@ def test_a_node_that_is_locked_is_waited_for_and_looked_at_once_more(
     with pytest.raises(error):
         serial(our_stage, instance)
     assert switched(fake) == []
-
-
-def test_the_token_of_a_vnc_console_is_not_logged(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    instance: virt.Instance,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    graphical(fake, node)
-    with caplog.at_level(logging.DEBUG):
-        address = vnc(stage, instance)
-        logging.getLogger("a service").debug("%s", address)
-    assert address.url is not None
-    token = address.url.rpartition("%3D")[2]
-    assert len(token) > 20
-    assert token not in caplog.text
 
 
 # -- the instance goes ---------------------------------------------------------

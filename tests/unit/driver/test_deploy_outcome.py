@@ -4,60 +4,19 @@
 
 from __future__ import annotations
 
-import types
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver.deploy import outcome, rebuild
-from ironic_virt.exceptions import Disk
+from ironic_virt.driver.deploy import outcome
 
 INSTANCE = virt.Instance("6d2b4f02-0000-4000-8000-000000000001", "instance", virt.Flavor("bm"))
 UUID = "6d2b4f02-0000-4000-8000-00000000000a"
 
 
-def spawned(node: Node) -> Node | None:
-    return outcome.deployed(INSTANCE, node)
-
-
-def rebuilt(node: Node) -> Node | None:
-    def failure(reason: str, **_: Any) -> exceptions.RebuildFailed:
-        return exceptions.RebuildFailed(UUID, INSTANCE.uuid, reason, Disk.UNKNOWN)
-
-    attempt: Any = types.SimpleNamespace(_instance=INSTANCE, _failure=failure)
-    return rebuild._Attempt._rebuilt(attempt, node)
-
-
-@pytest.mark.parametrize("state", [states.DEPLOY_FAILED, states.ERROR])
-@pytest.mark.parametrize("look", [spawned, rebuilt])
-def test_a_failure_is_told_when_ironic_has_said_why_or_lets_go_of_the_node(
-    look: Callable[[Node], Node | None], state: str
-) -> None:
-    """It shows the state, then writes the reason, and then unlocks the node."""
-
-    def node(last_error: str | None, reservation: str | None) -> Node:
-        return Node(
-            uuid=UUID,
-            instance_uuid=INSTANCE.uuid,
-            provision_state=state,
-            last_error=last_error,
-            reservation=reservation,
-        )
-
-    assert look(node(None, "conductor-1")) is None
-    with pytest.raises(exceptions.NodeError, match="Timeout reached"):
-        look(node("Timeout reached", "conductor-1"))
-    with pytest.raises(exceptions.NodeError, match="Ironic gives no reason"):
-        look(node(None, None))
-
-
 def test_of_a_state_that_no_table_has_it_may_become_active() -> None:
     there = Node(uuid=UUID, instance_uuid=INSTANCE.uuid, provision_state="brand new")
-    assert spawned(there) is None
+    assert outcome.deployed(INSTANCE, there) is None
 
 
 @pytest.mark.parametrize(

@@ -33,14 +33,10 @@ def sent(fake: FakeIronic) -> list[Any]:
     return [request.body.get("deploy_steps") for request in asked]
 
 
-def test_a_flavor_mostly_asks_for_none() -> None:
-    assert steps.wanted(virt.Flavor("bm")) == []
-    assert steps.wanted(flavor("[]")) == []
-
-
-def test_arguments_may_be_left_out() -> None:
+def test_arguments_may_be_left_out_and_all_of_it() -> None:
     short = {"interface": "raid", "step": "delete", "priority": 0}
     assert steps.wanted(flavor(json.dumps([STEP, short]))) == [STEP, {**short, "args": {}}]
+    assert steps.wanted(flavor("[]")) == steps.wanted(virt.Flavor("bm")) == []
 
 
 def test_a_long_list_is_in_several_parts() -> None:

@@ -294,22 +294,6 @@ def test_a_node_that_goes_on_while_it_is_released_is_looked_at_once_more(
     assert fake.node(node)["instance_uuid"] == INSTANCE
 
 
-def test_what_was_written_for_a_deployment_that_never_began_goes(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
-    # An operator's own.
-    fake.set_node(node, instance_info={"rack_unit": "7"})
-    untouched = stage.trace(node)
-    written: list[Any] = []
-    look = meanwhile(lambda: written.append(fake.node(node)["instance_info"]), hits=True)
-    fake.faults.status(400, "PUT", "/states/provision$", when=look)
-    with pytest.raises(exceptions.DeployFailed):
-        stage.spawn(stage.instance(node))
-    stage.destroy(stage.instance(node))
-    assert written[0]["image_source"]
-    assert stage.trace(node) == untouched
-
-
 def test_of_a_node_that_is_locked_no_allocation_is_asked_for(
     fake: FakeIronic, set_stage: SetStage, node: str
 ) -> None:

@@ -195,14 +195,6 @@ def test_they_are_called_in_the_order_of_the_option(
     assert stage.service.steps[-1] == "active"
 
 
-def test_without_a_config_drive_there_is_none_to_change(
-    hooked: Stage, fake: FakeIronic, node: str
-) -> None:
-    hooked.service.has_drive = False
-    hooked.spawn(hooked.instance(node))
-    assert CALLS == [("first", "before_deploy"), ("first", "after_deploy")]
-
-
 def spawn_again(driver: virt.ComputeDriver, instance: virt.Instance) -> None:
     driver.spawn(virt.DeployRequest(instance, IMAGE))
 
@@ -257,11 +249,12 @@ def test_a_hook_knows_instance_and_node(
             frozen["mine"] = 1  # type: ignore[index]
 
 
-def test_ironic_is_asked_for_ports_only_if_a_hook_asks(
+def test_without_a_config_drive_there_is_none_to_change_and_no_port_unless_a_hook_asks(
     hooked: Stage, fake: FakeIronic, node: str
 ) -> None:
     hooked.service.has_drive = False
     hooked.spawn(hooked.instance(node))
+    assert CALLS == [("first", "before_deploy"), ("first", "after_deploy")]
     assert fake.requests.matching("GET", "/ports") == []
     (port,) = GIVEN[0].ports()
     assert GIVEN[0].ports() == (port,)

@@ -11,7 +11,7 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.driver.deploy import instance_info
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import IMAGE, OTHER_IMAGE, Stage
+from tests.unit.driver.stage import IMAGE, OTHER_IMAGE, Stage, meanwhile
 
 OPERATORS = {
     "kernel_append_params": "console=ttyS1",
@@ -49,12 +49,17 @@ def test_a_deployment_adds_to_it_and_a_rebuild_leaves_it(
 def test_what_is_taken_off_before_a_deployment_is_ours_only(
     stage: Stage, fake: FakeIronic, noted: str
 ) -> None:
-    stage.service.steps.clear()
-    fake.faults.status(400, "PUT", "/states/provision$", body="not now")
+    untouched = stage.trace(noted)
+    written: list[Any] = []
+    look = meanwhile(lambda: written.append(info(fake, noted)), hits=True)
+    fake.faults.status(400, "PUT", "/states/provision$", body="not now", when=look)
     with pytest.raises(exceptions.DeployFailed, match="not now"):
         stage.spawn(stage.instance(noted))
+    assert written[0]["image_source"]
     assert info(fake, noted) == OPERATORS
-    assert fake.node(noted)["instance_uuid"] is None
+    assert stage.trace(noted) == untouched
+    stage.destroy(stage.instance(noted))
+    assert stage.trace(noted) == untouched
 
 
 def test_a_reservation_that_is_given_up_leaves_it(
@@ -68,13 +73,13 @@ def test_a_reservation_that_is_given_up_leaves_it(
 def test_what_an_earlier_instance_has_left_goes_with_a_deployment(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
-    left = instance_info.named({"boot_iso": "http://images.example.test/old.iso"})
+    named = {"boot_iso": "http://images.example.test/old.iso", "ephemeral_gb": "9", "swap_mb": "7"}
     stale = {"configdrive": "H4sIAAAA", "traits": []}
-    fake.set_node(node, instance_info={**left, **stale, "site": "mine"})
+    fake.set_node(node, instance_info={**instance_info.named(named), **stale, "site": "mine"})
     stage.service.has_drive = False
     stage.spawn(stage.instance(node))
     told = info(fake, node)
-    assert not {"boot_iso", "configdrive", "traits"} & told.keys()
+    assert not {"boot_iso", "ephemeral_gb", "configdrive", "traits"} & told.keys()
     assert told["site"] == "mine"
 
 

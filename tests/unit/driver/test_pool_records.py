@@ -78,33 +78,17 @@ def test_numbers_follow_an_instances_life(fake: FakeIronic, stage: Stage) -> Non
     assert offered(stage) == (3, 0)
 
 
-def test_what_another_service_uses_is_reserved(fake: FakeIronic, stage: Stage) -> None:
+def test_numbers_stay_until_the_next_refresh(fake: FakeIronic, stage: Stage) -> None:
     fake.add_node(resource_class="gold", instance_uuid=STRANGER, provision_state="active")
     fake.add_node(resource_class="gold")
-    assert offered(stage) == (2, 1)
-
-
-def test_numbers_stay_until_the_next_refresh(fake: FakeIronic, stage: Stage) -> None:
-    fake.add_node(resource_class="gold")
-    assert offered(stage) == (1, 0)
+    assert offered(stage) == (2, 1), "what another service uses is reserved"
     fake.add_node(resource_class="gold")
     assert stage.driver.get_available_nodes() == [POOL]
-    assert stage.driver.get_inventory(POOL).total == 1
-    assert offered(stage) == (2, 0)
-
-
-def test_services_share_what_is_free(fake: FakeIronic, set_stage: SetStage) -> None:
-    for _ in range(5):
-        fake.add_node(resource_class="gold")
-    both = [set_stage(fake, host=host, node_selection="ironic", capacity="share") for host in "ab"]
-    for stage in both:
-        stage.service.owned = set()
-        stage.service.live = ["a", "b"]
-    assert sorted(
-        offered(stage, f"gold~{host}")[0] for stage, host in zip(both, "ab", strict=True)
-    ) == [2, 3]
-    both[0].service.live = ["a"]
-    assert offered(both[0], "gold~a") == (5, 0)
+    assert stage.driver.get_inventory(POOL).total == 2
+    assert offered(stage) == (3, 1)
+    fake.faults.status(500, "GET", "/nodes", count=None)
+    assert stage.refresh() == [POOL]
+    assert not stage.driver.is_node_deleted(POOL)
 
 
 def test_a_pool_that_lost_its_nodes_stays_with_its_instance(
@@ -125,14 +109,6 @@ def test_a_pool_that_lost_its_nodes_stays_with_its_instance(
     assert stage.driver.is_node_deleted(POOL)
     assert not stage.driver.is_node_deleted(silver)
     assert offered(stage, silver) == (1, 0)
-
-
-def test_a_pool_stays_while_nodes_can_not_be_listed(fake: FakeIronic, stage: Stage) -> None:
-    fake.add_node(resource_class="gold")
-    assert offered(stage) == (1, 0)
-    fake.faults.status(500, "GET", "/nodes", count=None)
-    assert stage.refresh() == [POOL]
-    assert not stage.driver.is_node_deleted(POOL)
 
 
 def test_the_way_to_pools_and_back_keeps_instances(

@@ -308,19 +308,19 @@ def test_an_nmi_whose_reply_is_lost_is_never_injected_a_second_time(
 # -- what happened behind the service's back -----------------------------------
 
 
-def test_a_change_that_was_told_of_is_known_at_once(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+def test_a_change_that_was_told_of_is_known_at_once_unless_ironic_is_away(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    instance: virt.Instance,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     stage.refresh()
     fake.set_node(node, power_state="power off")
     assert stage.driver.get_info(instance).state is virt.PowerState.RUNNING
     stage.driver.power_update_event(instance)
     assert stage.driver.get_info(instance).state is virt.PowerState.SHUTDOWN
-
-
-def test_a_change_is_told_of_while_ironic_is_away(
-    stage: Stage, fake: FakeIronic, instance: virt.Instance, caplog: pytest.LogCaptureFixture
-) -> None:
+    assert "The next refresh does it" not in caplog.text
     fake.faults.status(500, "GET", count=None)
     stage.driver.power_update_event(instance)
     assert "The next refresh does it" in caplog.text

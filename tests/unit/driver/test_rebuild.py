@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
+from ironic_virt.baremetal import states
 from ironic_virt.exceptions import Disk
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import INSTANCE, OTHER_IMAGE, SECRET, STRANGER, VIF, SetStage, Stage
@@ -96,6 +97,7 @@ def test_another_image_goes_onto_the_node(
 def test_it_takes_a_look_a_change_and_a_request(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, has_drive: bool
 ) -> None:
+    assert "configdrive" in fake.node(node)["instance_info"]
     stage.service.has_drive = has_drive
     rebuild(stage, instance)
     asked = [entry.method for entry in fake.requests]
@@ -103,6 +105,7 @@ def test_it_takes_a_look_a_change_and_a_request(
     looks = ["GET", "GET", "GET"] if has_drive else ["GET"]
     assert asked[: len(looks) + 2] == [*looks, "PATCH", "PUT"]
     assert set(asked[len(looks) + 2 :]) == {"GET"}
+    assert ("configdrive" in fake.node(node)["instance_info"]) is has_drive
 
 
 def test_what_the_last_image_had_of_its_own_does_not_stay(
@@ -129,15 +132,6 @@ def test_a_config_drive_that_cannot_be_made_leaves_the_instance_as_it_is(
     fails_untouched(stage, instance, "config drive can't be made")
 
 
-def test_without_a_config_drive_the_former_one_goes(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
-    assert "configdrive" in fake.node(node)["instance_info"]
-    stage.service.has_drive = False
-    rebuild(stage, instance)
-    assert "configdrive" not in fake.node(node)["instance_info"]
-
-
 # -- images -------------------------------------------------------------------
 
 
@@ -155,6 +149,8 @@ def test_a_whole_disk_image_would_not_preserve_it_and_is_refused(
     stage: Stage, instance: virt.Instance
 ) -> None:
     fails_untouched(stage, instance, "use a partition image", preserve_ephemeral=True)
+    # Nothing is assumed of an image whose type Ironic can't find out.
+    fails_untouched(stage, instance, "auto_lessee", GLANCE, preserve_ephemeral=True, asks=True)
 
 
 def test_an_image_whose_type_ironic_cannot_find_out_is_taken_for_a_whole_disk(
@@ -166,12 +162,6 @@ def test_an_image_whose_type_ironic_cannot_find_out_is_taken_for_a_whole_disk(
     fake.requests.clear()
     rebuild(stage, instance, GLANCE, "req-2")
     assert sent(fake) == ["PATCH", "PUT"], "it is known by now"
-
-
-def test_nothing_is_assumed_of_an_image_where_that_could_cost_data(
-    stage: Stage, instance: virt.Instance
-) -> None:
-    fails_untouched(stage, instance, "auto_lessee", GLANCE, preserve_ephemeral=True, asks=True)
 
 
 def test_an_iso_image_that_ironic_cannot_rebuild_is_said_to_be_one(
@@ -286,13 +276,16 @@ def test_a_failure_says_what_ironic_said_and_what_is_on_the_disk(
     assert fake.node(node)["provision_state"] == "active"
 
 
+@pytest.mark.parametrize("state", [states.DEPLOY_FAILED, states.ERROR])
+@pytest.mark.parametrize("reason", ["Deploy step deploy.boot failed: no", None])
 def test_a_failure_is_told_when_ironic_has_said_why(
-    stage: Stage, node: str, instance: virt.Instance
+    stage: Stage, node: str, instance: virt.Instance, reason: str | None, state: str
 ) -> None:
-    stage.ironic_gives_up(node, "deploying", "deploy failed", "Deploy step deploy.boot failed: no")
-    with pytest.raises(exceptions.RebuildFailed, match="boot failed: no") as caught:
+    stage.ironic_gives_up(node, "deploying", state, reason)
+    with pytest.raises(exceptions.RebuildFailed, match=reason or "gives no reason") as caught:
         rebuild(stage, instance)
-    assert caught.value.last_error == "Deploy step deploy.boot failed: no"
+    assert caught.value.last_error == reason
+    assert stage.service.on_abort_question is None
 
 
 def test_one_that_never_ends_is_given_up_in_time(

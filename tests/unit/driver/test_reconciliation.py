@@ -299,14 +299,3 @@ def test_the_scheduler_and_ironic_in_turn(
     again.service.owned = set()
     look(again, 2)
     assert left(fake) == []
-
-
-@pytest.mark.parametrize("allocate", [0, 100], ids=["in error", "allocating"])
-def test_destroy_gives_up_what_a_pools_instance_has_also_now(
-    set_stage: SetStage, allocate: float
-) -> None:
-    fake = FakeIronic(durations=Durations(allocate=allocate))
-    stage = set_stage(fake)
-    leave(stage, fake.add_node(resource_class="gold", maintenance=allocate == 0))
-    stage.destroy(pooled(stage))
-    assert left(fake) == []

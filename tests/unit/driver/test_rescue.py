@@ -171,7 +171,7 @@ def test_a_rescue_system_that_never_calls_back_is_given_up_in_time(set_stage: Se
     assert state(fake, node) == "active"
 
 
-def test_an_unrescue_that_fails_is_tried_again(
+def test_an_unrescue_that_fails_is_tried_again_and_then_the_error_says_what_to_do(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
     stage.rescue(instance)
@@ -179,11 +179,6 @@ def test_an_unrescue_that_fails_is_tried_again(
     stage.unrescue(instance)
     assert state(fake, node) == "active"
     assert verbs(fake) == ["rescue", "unrescue", "unrescue"]
-
-
-def test_an_unrescue_that_fails_twice_says_what_to_do(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
     stage.rescue(instance)
     fake.fail_next("unrescue", "the switch did not answer", node, count=2)
     with pytest.raises(exceptions.RescueFailed, match=r"did not answer.*second try.*Repair it"):

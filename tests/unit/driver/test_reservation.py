@@ -501,12 +501,13 @@ def test_an_allocation_that_ironic_keeps_is_an_error(fake: FakeIronic, stage: St
     assert (caught.value.node, caught.value.instance) == (None, INSTANCE)
 
 
-@pytest.mark.parametrize("allocate", [0, 100])
+@pytest.mark.parametrize("allocate", [0, 100], ids=["in error", "allocating"])
+@pytest.mark.parametrize("selection", ["ironic", "scheduler"])
 def test_destroy_gives_up_an_allocation_that_has_no_node(
-    set_stage: SetStage, allocate: float
+    set_stage: SetStage, allocate: float, selection: str
 ) -> None:
     fake = FakeIronic(durations=Durations(allocate=allocate))
-    stage = set_stage(fake, node_selection="ironic")
+    stage = set_stage(fake, node_selection=selection)
     node = gold(fake, maintenance=allocate == 0)
     leave_allocation(fake, stage, candidate_nodes=[node])
     stage.destroy(instance(stage))

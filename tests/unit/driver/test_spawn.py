@@ -354,11 +354,12 @@ def test_a_failed_validation_of_an_interface_that_is_not_needed_is_no_matter(
     stage.spawn(stage.instance(node))
 
 
+@pytest.mark.parametrize("state", [states.DEPLOY_FAILED, states.ERROR])
 @pytest.mark.parametrize("reason", ["Timeout reached while waiting for callback", None])
 def test_a_failed_deployment_is_told_when_ironic_has_said_why(
-    stage: Stage, fake: FakeIronic, node: str, reason: str | None
+    stage: Stage, fake: FakeIronic, node: str, reason: str | None, state: str
 ) -> None:
-    stage.ironic_gives_up(node, "deploying", "deploy failed", reason)
+    stage.ironic_gives_up(node, "deploying", state, reason)
     with pytest.raises(exceptions.DeployFailed, match=reason or "gives no reason") as caught:
         stage.spawn(stage.instance(node))
     assert caught.value.last_error == reason
@@ -456,17 +457,6 @@ def test_what_the_compute_service_has_to_say_of_a_server_is_written_to_the_node(
     assert fake.node(node)["instance_info"]["told"] == f"{INSTANCE} {[VIF]}"
 
 
-def test_what_an_earlier_attempt_has_written_goes_and_what_an_operator_has_stays(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
-    left = {"swap_mb": "7", "ephemeral_gb": "9", "ironic_virt_keys": ["ephemeral_gb"]}
-    fake.set_node(node, instance_info={"rack_unit": "7", **left})
-    stage.spawn(stage.instance(node))
-    info = fake.node(node)["instance_info"]
-    assert "ephemeral_gb" not in info
-    assert info["rack_unit"] == "7"
-
-
 def test_what_ironic_itself_can_not_fetch_is_not_the_images_fault(
     set_stage: SetStage, fake: FakeIronic, node: str
 ) -> None:
@@ -562,15 +552,7 @@ def test_a_build_of_another_process_is_finished_when_ironic_is_back(
     set_stage: SetStage, fake: FakeIronic, node: str, away: int
 ) -> None:
     stage = set_stage(fake, api_max_retries=0)
-
-    def at_the_deployment() -> None:
-        if stage.provision_requests("active"):
-            raise SystemExit
-
-    stage.service.on_abort_question = at_the_deployment
-    with pytest.raises(SystemExit):
-        stage.spawn(stage.instance(node))
-    stage.service.on_abort_question = None
+    stage.die_while_it_deploys(stage.instance(node))
     stage.service.told.clear()
     if away:
         fake.faults.status(503, count=away)

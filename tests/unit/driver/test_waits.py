@@ -42,19 +42,10 @@ def spawned_again(stage: Stage, instance: virt.Instance) -> None:
 
 
 def interrupted(stage: Stage, instance: virt.Instance) -> None:
-    """A process dies while it waits for its deployment."""
-
-    def dies() -> None:
-        if stage.provision_requests("active"):
-            raise SystemExit
-
     stage.destroy(instance)
     stage.fake.advance(60)
     stage.fake.requests.clear()
-    stage.service.on_abort_question = dies
-    with pytest.raises(SystemExit):
-        stage.spawn(instance)
-    stage.service.on_abort_question = None
+    stage.die_while_it_deploys(instance)
 
 
 def carried_on(stage: Stage, instance: virt.Instance) -> None:
