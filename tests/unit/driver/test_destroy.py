@@ -210,23 +210,27 @@ def test_maintenance_and_a_failed_cleaning_are_the_operators_and_not_the_instanc
 
 
 OTHER_VIF = virt.Vif("5f1f0000-0000-4000-8000-000000000002")
-ACTS: list[Act] = [
-    Stage.unrescue,
-    lambda stage, instance: stage.driver.reboot(instance, "HARD"),
-    lambda stage, instance: stage.driver.power_off(instance),
-    lambda stage, instance: stage.driver.power_on(instance),
-    lambda stage, instance: stage.driver.trigger_crash_dump(instance),
-    lambda stage, instance: stage.driver.attach_interface(instance, OTHER_VIF),
-    lambda stage, instance: stage.driver.detach_interface(instance, OTHER_VIF),
-    lambda stage, instance: stage.driver.get_serial_console(instance),
-    lambda stage, instance: stage.driver.get_vnc_console(instance),
-]
+ACTS: dict[str, Act] = {
+    "unrescue": Stage.unrescue,
+    "reboot": lambda stage, instance: stage.driver.reboot(instance, "HARD"),
+    "power off": lambda stage, instance: stage.driver.power_off(instance),
+    "power on": lambda stage, instance: stage.driver.power_on(instance),
+    "NMI": lambda stage, instance: stage.driver.trigger_crash_dump(instance),
+    "attach": lambda stage, instance: stage.driver.attach_interface(instance, OTHER_VIF),
+    "detach": lambda stage, instance: stage.driver.detach_interface(instance, OTHER_VIF),
+    "serial console": lambda stage, instance: stage.driver.get_serial_console(instance),
+    "VNC console": lambda stage, instance: stage.driver.get_vnc_console(instance),
+}
 
 
-CLEANUPS = [Stage.destroy, lambda stage, instance: stage.driver.failed_spawn_cleanup(instance)]
+CLEANUPS: dict[str, Act] = {
+    "destroy": Stage.destroy,
+    "clean up": lambda stage, instance: stage.driver.failed_spawn_cleanup(instance),
+}
+GUARDED = {"spawn": Stage.spawn, **CLEANUPS, **ACTS}
 
 
-@pytest.mark.parametrize("act", [Stage.spawn, *CLEANUPS, *ACTS])
+@pytest.mark.parametrize("act", GUARDED.values(), ids=GUARDED)
 def test_a_node_of_another_shard_is_never_acted_on(
     our_stage: Stage, our_node: str, act: Act
 ) -> None:
@@ -239,12 +243,17 @@ def test_a_node_of_another_shard_is_never_acted_on(
     assert our_stage.fake.requests.mutating() == []
 
 
-NOT_FOUND: list[Act] = [
-    lambda stage, instance: stage.driver.get_instance_diagnostics(instance),
-    lambda stage, instance: stage.driver.prepare_networks_before_block_device_mapping(
-        instance, [OTHER_VIF]
-    ),
-]
+def prepare_networks(stage: Stage, instance: virt.Instance) -> None:
+    stage.driver.prepare_networks_before_block_device_mapping(instance, [OTHER_VIF])
+
+
+NOT_FOUND: dict[str, Act] = {
+    "rebuild": Stage.rebuild,
+    "rescue": Stage.rescue,
+    **ACTS,
+    "diagnostics": lambda stage, instance: stage.driver.get_instance_diagnostics(instance),
+    "networks": prepare_networks,
+}
 
 
 @pytest.mark.parametrize("carries", [STRANGER, None], ids=["a stranger", "nothing"])
@@ -253,13 +262,13 @@ def test_a_node_that_does_not_carry_the_instance_is_never_touched(
 ) -> None:
     fake.set_node(node, instance_uuid=carries)
     before = fake.node(node)
-    for act in CLEANUPS:
+    for act in CLEANUPS.values():
         act(stage, instance)
-    for act in (Stage.rebuild, Stage.rescue, *ACTS, *NOT_FOUND):
+    for name, act in NOT_FOUND.items():
         with pytest.raises(exceptions.InstanceNotFound):
             act(stage, instance)
+        assert fake.requests.mutating() == [], name
     assert fake.node(node) == before
-    assert fake.requests.mutating() == []
 
 
 def test_a_node_that_changes_hands_while_it_is_released_is_left_alone(

@@ -196,7 +196,9 @@ def test_what_fails_leaves_nothing(
 
 
 @pytest.mark.parametrize("power", ["power on", "power off"])
-@pytest.mark.parametrize(("devices", "image"), [(BOTH, NO_IMAGE), ([], IMAGE)])
+@pytest.mark.parametrize(
+    ("devices", "image"), [(BOTH, NO_IMAGE), ([], IMAGE)], ids=["volumes", "an image"]
+)
 def test_what_an_earlier_instance_has_left_goes_before_the_next_one_comes(
     stage: Stage,
     fake: FakeIronic,
