@@ -54,20 +54,12 @@ def load(config_files: Sequence[str], args: Sequence[str] = ()) -> cfg.ConfigOpt
 
 
 def read(
-    conf: cfg.ConfigOpts,
-    config_files: Sequence[str],
-    args: Sequence[str] = (),
-    *,
-    prog: str | None = None,
-    version: str | None = None,
-    usage: str | None = None,
-    description: str | None = None,
-    epilog: str | None = None,
+    conf: cfg.ConfigOpts, config_files: Sequence[str], args: Sequence[str] = (), **command: Any
 ) -> None:
     """Read ini files into a configuration whose options are registered, and check nothing.
 
-    :param prog: the command that ``args`` belong to; ``version``, ``usage``,
-        ``description`` and ``epilog`` are for its help.
+    :param command: what the help of the command says that ``args`` belong to, as
+        :class:`oslo_config.cfg.ConfigOpts` takes it.
     :raises InvalidConfiguration: a file can't be read.
     """
     try:
@@ -76,11 +68,7 @@ def read(
             project="ironic-virt",
             default_config_files=list(config_files),
             default_config_dirs=[],
-            prog=prog,
-            version=version,
-            usage=usage,
-            description=description,
-            epilog=epilog,
+            **command,
         )
     except (cfg.ConfigFilesNotFoundError, cfg.ConfigFilesPermissionDeniedError) as exc:
         raise exceptions.InvalidConfiguration("--config-file", str(exc)) from exc
@@ -123,11 +111,10 @@ def check_but_ironic(conf: cfg.ConfigOpts) -> list[str]:
     service.check(conf)
     return [
         warning
-        for group, options in (
-            (service.GROUP, service.OPTIONS),
-            (scheduler.GROUP, scheduler.OPTIONS),
+        for part in (service, scheduler)
+        for warning in unknown.check(
+            conf, part.GROUP, {*conf[part.GROUP], *unknown.names(part.OPTIONS)}
         )
-        for warning in unknown.check(conf, group, {*conf[group], *unknown.names(options)})
     ]
 
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from oslo_config import cfg
 from stevedore import named
@@ -27,27 +27,26 @@ def load(
     """
     if len(set(names)) != len(names):
         raise exceptions.InvalidConfiguration(option, "a name stands there twice")
-    failures: list[tuple[str, BaseException]] = []
+
+    def failed(_manager: Any, entry_point: Any, error: BaseException) -> NoReturn:
+        if isinstance(error, exceptions.IronicVirtError):
+            raise error
+        raise exceptions.InvalidConfiguration(
+            option, f"{entry_point.name} could not be loaded: {error!r}"
+        ) from error
+
     try:
         found: named.NamedExtensionManager[Any] = named.NamedExtensionManager(
             namespace,
             list(names),
             invoke_on_load=True,
             invoke_args=(conf,),
-            on_load_failure_callback=lambda _manager, entry_point, exc: failures.append(
-                (entry_point.name, exc)
-            ),
-            on_missing_entrypoints_callback=lambda _names: None,
+            on_load_failure_callback=failed,
+            on_missing_entrypoints_callback=None,
         )
     except AssertionError as exc:
         # The one error that stevedore does not hand to the callback.
         raise exceptions.InvalidConfiguration(option, repr(exc)) from exc
-    for name, failure in failures:
-        if isinstance(failure, exceptions.IronicVirtError):
-            raise failure
-        raise exceptions.InvalidConfiguration(
-            option, f"{name} could not be loaded: {failure!r}"
-        ) from failure
     by_name: dict[str, Part] = {}
     for extension in found:
         if extension.name in by_name:

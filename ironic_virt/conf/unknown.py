@@ -8,9 +8,10 @@ takes all nodes.  Only files are looked at.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-import os
 from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
 
 from oslo_config import cfg
 
@@ -22,20 +23,28 @@ DECISIVE = ("shard", "shard_key", "conductor_group", "partition_key", "peer_list
 _ALIKE = 0.75
 
 
+def written(path: str, group: str) -> dict[str, str]:
+    """What a file says in a group, by name; of several values the last.
+
+    :raises OSError, ValueError, cfg.ParseError: it can't be read.
+    """
+    sections: dict[str, dict[str, list[str]]] = {}
+    cfg.ConfigParser(path, sections).parse()
+    return {
+        name.replace("-", "_"): values[-1].strip()
+        for section, options in sections.items()
+        if group in (section, section.lower())
+        for name, values in options.items()
+    }
+
+
 def _written(conf: cfg.ConfigOpts, group: str) -> dict[str, tuple[str, str]]:
     """What the files that were read say in a group: by name the value, and the last file."""
     found: dict[str, tuple[str, str]] = {}
     for path in _files(conf):
-        sections: dict[str, dict[str, list[str]]] = {}
-        try:
-            cfg.ConfigParser(path, sections).parse()
-        except (OSError, ValueError, cfg.ParseError):
-            # It was there when the options were read, and may be being replaced.
-            continue
-        for section, options in sections.items():
-            if section.lower() == group.lower():
-                for name, values in options.items():
-                    found[name.replace("-", "_")] = values[-1], path
+        # It was there when the options were read, and may be being replaced.
+        with contextlib.suppress(OSError, ValueError, cfg.ParseError):
+            found |= {name: (value, path) for name, value in written(path, group).items()}
     return found
 
 
@@ -90,10 +99,7 @@ def _files(conf: cfg.ConfigOpts) -> Iterator[str]:
     """The files in the order in which they were read; a later one overrides."""
     yield from _listed(conf, "config_file")
     for directory in _listed(conf, "config_dir"):
-        if os.path.isdir(directory):
-            for name in sorted(os.listdir(directory)):
-                if name.endswith(".conf"):
-                    yield os.path.join(directory, name)
+        yield from sorted(map(str, Path(directory).glob("*.conf")))
 
 
 def _listed(conf: cfg.ConfigOpts, name: str) -> list[str]:

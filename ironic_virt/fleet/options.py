@@ -36,13 +36,11 @@ class ServiceOptions:
     """What the files of one service say.
 
     :ivar host: whose they are.
-    :ivar files: in the order in which the service reads them.
     :ivar written: what they say in ``[ironic]``; of several values the last.
     :ivar driver: ``compute_driver``.
     """
 
     host: str
-    files: tuple[str, ...] = ()
     written: Mapping[str, str] = dataclasses.field(default_factory=dict)
     driver: str = ""
 
@@ -123,17 +121,11 @@ def read(host: str, files: Sequence[str]) -> ServiceOptions:
     written: dict[str, str] = {}
     driver = ""
     for path in files:
-        sections: dict[str, dict[str, list[str]]] = {}
         try:
-            cfg.ConfigParser(path, sections).parse()
+            written |= unknown.written(path, ironic.GROUP)
+            driver = unknown.written(path, "DEFAULT").get("compute_driver", driver)
         except OSError as exc:
             raise exceptions.InvalidConfiguration(path, str(exc.strerror)) from exc
         except (ValueError, cfg.ParseError) as exc:
             raise exceptions.InvalidConfiguration(path, f"not an ini file: {exc}") from exc
-        for section, options in sections.items():
-            if section.lower() == ironic.GROUP:
-                for name, values in options.items():
-                    written[name.replace("-", "_")] = values[-1].strip()
-            elif section == "DEFAULT":
-                driver = options.get("compute_driver", [driver])[-1].strip()
-    return ServiceOptions(host, tuple(files), written, driver)
+    return ServiceOptions(host, written, driver)
