@@ -13,12 +13,11 @@ itself failed.
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import enum
+import contextlib
 import importlib
 import pathlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -35,94 +34,54 @@ _NOT_CHECKED = 255
 _OF_NOVA = ("ironic_virt.IronicDriver", "ironic.IronicDriver")
 
 
-class Level(enum.Enum):
-    """How a check ends; the names are those of oslo.upgradecheck."""
-
-    SUCCESS = "success"
-    WARNING = "warning"
-    FAILURE = "failure"
+Check = Callable[[cfg.ConfigOpts], str | Sequence[str]]
+"""Returns what there is to know, or warnings; raises an error of ours if the host is not ready."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a check says."""
-
-    level: Level = Level.SUCCESS
-    words: str = ""
+class NotReady(exceptions.IronicVirtError):
+    """The host is not ready for this version."""
 
 
-Check = Callable[[cfg.ConfigOpts], Verdict]
-
-
-def check_release(conf: cfg.ConfigOpts) -> Verdict:
+def check_release(conf: cfg.ConfigOpts) -> str:
     """Whether the driver works with this release of Nova."""
     from ironic_virt.nova import release
 
-    try:
-        release.check()
-    except exceptions.InvalidConfiguration as exc:
-        return Verdict(Level.FAILURE, str(exc))
-    return Verdict()
+    release.check()
+    return ""
 
 
-def check_novas_options(conf: cfg.ConfigOpts) -> Verdict:
+def check_novas_options(conf: cfg.ConfigOpts) -> Sequence[str]:
     """Whether the options of ``[ironic]`` can be used, and somebody reads each."""
     from ironic_virt.nova import options
 
-    try:
-        options.settle(conf)
-        return _warned(options.unread(conf))
-    except exceptions.InvalidConfiguration as exc:
-        return Verdict(Level.FAILURE, str(exc))
+    options.settle(conf)
+    return list(options.unread(conf))
 
 
-def check_options(conf: cfg.ConfigOpts) -> Verdict:
-    """The same for all options of the reference compute service."""
-    try:
-        return _warned(our_conf.check(conf))
-    except exceptions.InvalidConfiguration as exc:
-        return Verdict(Level.FAILURE, str(exc))
-
-
-def check_sharding(conf: cfg.ConfigOpts) -> Verdict:
+def check_sharding(conf: cfg.ConfigOpts) -> Sequence[str]:
     """Whether it is clear which nodes are the service's, without what is deprecated."""
-    try:
-        return _warned(Policy.from_conf(conf, conf.host).warnings)
-    except exceptions.InvalidConfiguration as exc:
-        return Verdict(Level.FAILURE, str(exc))
+    return Policy.from_conf(conf, conf.host).warnings
 
 
-def check_ironic(conf: cfg.ConfigOpts) -> Verdict:
+def check_ironic(conf: cfg.ConfigOpts) -> str:
     """Whether Ironic can be asked, and can filter as the options want it."""
-    try:
-        versions = IronicClient.from_conf(conf).single_try().versions
-        if versions.maximum < BASE:
-            return Verdict(
-                Level.FAILURE, f"Ironic's API is {versions.maximum}, the oldest is {BASE}"
-            )
-        Policy.from_conf(conf, conf.host).target.check_server(versions)
-    except exceptions.IronicVirtError as exc:
-        return Verdict(Level.FAILURE, str(exc))
-    return Verdict(words=f"Ironic's API is {versions.maximum}")
+    versions = IronicClient.from_conf(conf).single_try().versions
+    if versions.maximum < BASE:
+        raise NotReady(f"Ironic's API is {versions.maximum}, the oldest is {BASE}")
+    Policy.from_conf(conf, conf.host).target.check_server(versions)
+    return f"Ironic's API is {versions.maximum}"
 
 
-def check_database(conf: cfg.ConfigOpts) -> Verdict:
+def check_database(conf: cfg.ConfigOpts) -> str:
     """Whether the records' tables are those of this version of the package."""
     from ironic_virt.compute.db import Database
 
-    database = Database(conf, patient=False)
-    try:
+    with contextlib.closing(Database(conf, patient=False)) as database:
         version, needed = database.version(), database.needed_version
-    except exceptions.IronicVirtError as exc:
-        return Verdict(Level.FAILURE, str(exc))
-    finally:
-        database.close()
-    if version == needed:
-        return Verdict()
-    found = f"has version {version}" if version is not None else "has no tables"
-    return Verdict(
-        Level.FAILURE, f"{database.url} {found}, {needed} is needed: ironic-virt-manage db sync"
-    )
+    if version != needed:
+        found = f"has version {version}" if version is not None else "has no tables"
+        raise NotReady(f"{database.url} {found}, {needed} is needed: ironic-virt-manage db sync")
+    return ""
 
 
 NOVAS_CHECKS: Sequence[tuple[str, Check]] = (
@@ -132,16 +91,11 @@ NOVAS_CHECKS: Sequence[tuple[str, Check]] = (
     ("Ironic", check_ironic),
 )
 CHECKS: Sequence[tuple[str, Check]] = (
-    ("Options", check_options),
+    ("Options", our_conf.check),
     ("Which nodes are the service's", check_sharding),
     ("Ironic", check_ironic),
     ("Database", check_database),
 )
-
-
-def _warned(warnings: Iterable[str]) -> Verdict:
-    listed = list(warnings)
-    return Verdict(Level.WARNING, ". ".join(listed)) if listed else Verdict()
 
 
 # -- the command --------------------------------------------------------------
@@ -177,8 +131,13 @@ def _commands(conf: cfg.ConfigOpts, checks: Sequence[tuple[str, Check]], library
 
     def asked(check: Check) -> Callable[[Any], Any]:
         def ask(commands: Any) -> Any:
-            verdict = check(conf)
-            return library.Result(library.Code[verdict.level.name], verdict.words or None)
+            try:
+                said = check(conf)
+            except exceptions.IronicVirtError as exc:
+                return library.Result(library.Code.FAILURE, str(exc))
+            is_warned = said and not isinstance(said, str)
+            code = library.Code.WARNING if is_warned else library.Code.SUCCESS
+            return library.Result(code, (". ".join(said) if is_warned else said) or None)
 
         return ask
 
