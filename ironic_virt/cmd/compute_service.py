@@ -39,9 +39,7 @@ def main(argv: Sequence[str] | None, hung_up: Callable[[], bool]) -> int:
         from ironic_virt.compute.engine import process
         from ironic_virt.conf import database
     except ModuleNotFoundError as error:
-        return _fail(
-            f"the package {error.name!r} is not installed: pip install 'ironic-virt[compute]'"
-        )
+        return _fail(str(exceptions.ExtrasMissing(error.name, "compute")))
     conf = cfg.ConfigOpts()
     options.register_opts(conf)
     database.register_opts(conf)

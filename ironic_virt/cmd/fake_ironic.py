@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ironic_virt import exit_codes
+from ironic_virt import exceptions, exit_codes
 from ironic_virt.cmd import arguments
 
 _EPILOG = """\
@@ -227,23 +227,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: its arguments; those of the process by default.
     :returns: the exit status.
     """
-    with arguments.complaining(argv):
-        return _run(argv)
+    return run("ironic-virt-fake-ironic", argv, _run)
+
+
+def run(
+    prog: str, argv: Sequence[str] | None, command: Callable[[Sequence[str] | None], int]
+) -> int:
+    """Run a command that needs packages of the extra ``testing``, and return its exit code."""
+    try:
+        with arguments.complaining(argv):
+            return command(argv)
+    except ModuleNotFoundError as exc:
+        print(f"{prog}: {exceptions.ExtrasMissing(exc.name, 'testing')}", file=sys.stderr)
+        return 1
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    try:
-        # Even the options' defaults are the fake's own.
-        from ironic_virt.testing.fake_ironic import FakeIronicServer
+    from ironic_virt.testing.fake_ironic import FakeIronicServer
 
-        parser = _parser()
-    except ModuleNotFoundError as exc:
-        print(
-            f"ironic-virt-fake-ironic: the package {exc.name!r} is not installed: "
-            "pip install 'ironic-virt[testing]'",
-            file=sys.stderr,
-        )
-        return 1
+    parser = _parser()
     args = parser.parse_args(argv)
     if args.min_version > args.max_version:
         parser.error("argument --min-version: it is above --max-version")

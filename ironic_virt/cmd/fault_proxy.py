@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exit_codes
 from ironic_virt.cmd import arguments
-from ironic_virt.cmd.fake_ironic import log_request, serve
+from ironic_virt.cmd.fake_ironic import log_request, run, serve
 
 if TYPE_CHECKING:
     from ironic_virt.testing.fault_proxy import Fault, Rule
@@ -151,20 +151,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: its arguments; those of the process by default.
     :returns: the exit status.
     """
-    with arguments.complaining(argv):
-        return _run(argv)
+    return run("ironic-virt-fault-proxy", argv, _run)
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    try:
-        from ironic_virt.testing.fault_proxy import FaultProxy
-    except ModuleNotFoundError as exc:
-        print(
-            f"ironic-virt-fault-proxy: the package {exc.name!r} is not installed: "
-            "pip install 'ironic-virt[testing]'",
-            file=sys.stderr,
-        )
-        return 1
+    from ironic_virt.testing.fault_proxy import FaultProxy
+
     parser = _parser()
     args = parser.parse_args(argv)
     try:

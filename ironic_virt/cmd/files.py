@@ -14,20 +14,20 @@ from ironic_virt.compute.errors import InvalidRequest
 
 STDIN = "-"
 LARGEST = 1024 * 1024
-"""Characters; what has more was hardly meant."""
+"""Bytes; what has more was hardly meant."""
 
 
 @contextlib.contextmanager
-def opened(file: str, option: str, stdin: TextIO | None = None) -> Iterator[TextIO]:
+def opened(file: str, option: str, stdin: TextIO) -> Iterator[TextIO]:
     """A file to be read as text.
 
     :param option: the option that names it, for errors.
-    :param stdin: what :data:`STDIN` is; the process's own by default.
+    :param stdin: what :data:`STDIN` is.
     :raises InvalidRequest: it can't be read, or is no text in UTF-8.
     """
     try:
         if file == STDIN:
-            yield stdin or sys.stdin
+            yield stdin
             return
         with pathlib.Path(file).open(encoding="utf-8") as stream:
             yield stream
@@ -37,22 +37,10 @@ def opened(file: str, option: str, stdin: TextIO | None = None) -> Iterator[Text
         raise InvalidRequest(f"{option} {file}: this is no text in UTF-8") from error
 
 
-def text(file: str, option: str, stdin: TextIO | None = None) -> str:
-    """All that a file has.
-
-    :raises InvalidRequest: as :func:`opened` does, or it is larger than :data:`LARGEST`.
-    """
-    with opened(file, option, stdin) as stream:
-        found = stream.read(LARGEST + 1)
-    if len(found) > LARGEST:
-        raise InvalidRequest(f"{option} {file}: this has more than {LARGEST} characters")
-    return found
-
-
 def content(file: str, option: str) -> str | bytes:
     """All that a file has: text if it is text in UTF-8, else bytes.
 
-    :raises InvalidRequest: it can't be read, or has more than :data:`LARGEST` bytes.
+    :raises InvalidRequest: it can't be read, or is larger than :data:`LARGEST`.
     """
     try:
         if file == STDIN:

@@ -37,10 +37,6 @@ examples:
       --network address=192.0.2.10/24,gateway=192.0.2.1,dns=192.0.2.53
   ironic-virt server create --flavor gold --wait web -f value -c id \\
       --image 3f0c7c1e-4a3a-4d52-a0f6-0b7d1b0a4f0e
-
-exit codes:
-  0 requested, or with --wait: built; 1 there is no node, or building failed; 2 wrong
-  arguments: nothing was created
 """
 
     verb = "create"
@@ -221,7 +217,10 @@ def _key(parsed_args: argparse.Namespace) -> str | None:
     file = parsed_args.key
     if file is None:
         return None
-    lines = files.text(file, "--key").strip().splitlines()
+    found = files.content(file, "--key")
+    if isinstance(found, bytes):
+        raise InvalidRequest(f"--key {file}: this is no text in UTF-8")
+    lines = found.strip().splitlines()
     if len(lines) != 1 or not lines[0].startswith(_KEY_TYPES) or len(lines[0].split()) < 2:
         # Perhaps it is the private one: nothing of it is shown.
         raise InvalidRequest(f"--key {file}: this is no public SSH key in one line")

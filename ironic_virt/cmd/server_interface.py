@@ -38,9 +38,6 @@ class Add(_Interface):
     epilog = """\
 examples:
   ironic-virt server add interface --wait web 5e4f2c7a-6a4f-4a60-9a38-0a4d6a5d2f11
-
-exit codes:
-  0 requested, or with --wait: attached; 1 refused or failed; 2 wrong arguments
 """
 
 
@@ -55,9 +52,6 @@ class Remove(_Interface):
     epilog = """\
 examples:
   ironic-virt server remove interface --wait web 5e4f2c7a-6a4f-4a60-9a38-0a4d6a5d2f11
-
-exit codes:
-  0 requested, or with --wait: detached; 1 refused or failed; 2 wrong arguments
 """
 
 
@@ -65,7 +59,8 @@ class CreateDump(server.AskOne):
     """Crash a server's system on purpose, by an NMI, so that it writes a crash dump.
 
     Where the dump goes, and whether there is one, is up to the system: kdump in Linux.
-    If the reply to the NMI is lost, none is sent again, and the server's events say so.
+    If the reply to the NMI is lost, none is sent again, the request has failed, and the
+    server's events say why.
     """
 
     verb = "trigger_crash_dump"
@@ -73,8 +68,4 @@ class CreateDump(server.AskOne):
     epilog = """\
 examples:
   ironic-virt server dump create --wait web
-
-exit codes:
-  0 requested, or with --wait: sent; 1 refused or failed, or its reply was lost; 2 wrong
-  arguments
 """

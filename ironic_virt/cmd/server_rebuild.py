@@ -26,9 +26,6 @@ examples:
   ironic-virt server rebuild --wait web
   ironic-virt server rebuild web --image https://images.example.org/debian.raw \\
       --image-checksum 8b1f...e0
-
-exit codes:
-  0 requested, or with --wait: rebuilt; 1 refused or failed; 2 wrong arguments
 """
 
     takes = (

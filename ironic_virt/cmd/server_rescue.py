@@ -34,10 +34,6 @@ class Rescue(server.AskOne):
 examples:
   ironic-virt server rescue --wait web -f value -c adminPass
   ironic-virt server rescue --wait web --password-file ~/rescue-password
-
-exit codes:
-  0 requested, or with --wait: the rescue system is there; 1 refused or failed; 2 wrong
-  arguments
 """
 
     columns = output.in_order(*server_view.SHOW_COLUMNS, PASSWORD_COLUMN)

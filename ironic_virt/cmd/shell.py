@@ -171,7 +171,9 @@ class Shell(app.App):
     def run(self, argv: list[str]) -> int:
         """Run a command line to its end and return its exit code."""
         for argument in argv:
-            if not argument.isascii() and not _is_text(argument):
+            try:
+                argument.encode()
+            except UnicodeEncodeError:
                 # Neither a database nor Ironic could take it.
                 self.stderr.write(f"{self.NAME}: argument {argument!r} is no text in UTF-8\n")
                 return self.REFUSED
@@ -220,14 +222,6 @@ class Shell(app.App):
         if not isinstance(error, exceptions.IronicVirtError):
             message = f"{type(error).__name__}: {message}"
         LOG.error("%s", message, exc_info=self.options.debug)
-
-
-def _is_text(argument: str) -> bool:
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def run(application: type[Shell], argv: Sequence[str] | None = None) -> int:

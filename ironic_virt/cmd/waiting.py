@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from ironic_virt.compute.db.records import Instance
 
 
+_CODES = """\
+exit codes:
+  0 requested, or with --wait: done; 1 refused or failed; 2 wrong arguments
+"""
+
+
 class Asking(Configured):
     """A command that asks for something of servers, and may wait for it.
 
@@ -27,6 +33,10 @@ class Asking(Configured):
     """
 
     verb: str
+
+    def get_epilog(self) -> str:
+        """Return the examples, and the exit codes."""
+        return f"{self.epilog}\n{_CODES}".lstrip()
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of this command's arguments."""
