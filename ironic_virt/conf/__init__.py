@@ -93,7 +93,7 @@ def check(conf: cfg.ConfigOpts) -> list[str]:
     from ironic_virt.conf import ironic
 
     warnings = check_but_ironic(conf)
-    _read_each(ironic.GROUP, conf[ironic.GROUP], ironic.all_options(conf))
+    read_each(ironic.GROUP, conf[ironic.GROUP], ironic.all_options())
     ironic.check_adapter(conf)
     ironic.check_auth(conf)
     unknown.check_same(conf, ironic.GROUP, "shard_key", "shard")
@@ -105,9 +105,9 @@ def check_but_ironic(conf: cfg.ConfigOpts) -> list[str]:
 
     :raises InvalidConfiguration: naming the first option with a wrong value.
     """
-    _read_each("DEFAULT", conf, [*compute.OPTIONS, *service.DEFAULT_OPTIONS])
-    _read_each(service.GROUP, conf[service.GROUP], service.OPTIONS)
-    _read_each(scheduler.GROUP, conf[scheduler.GROUP], scheduler.OPTIONS)
+    read_each("DEFAULT", conf, [*compute.OPTIONS, *service.DEFAULT_OPTIONS])
+    read_each(service.GROUP, conf[service.GROUP], service.OPTIONS)
+    read_each(scheduler.GROUP, conf[scheduler.GROUP], scheduler.OPTIONS)
     service.check(conf)
     return [
         warning
@@ -118,10 +118,14 @@ def check_but_ironic(conf: cfg.ConfigOpts) -> list[str]:
     ]
 
 
-def _read_each(section: str, group: Any, opts: Iterable[cfg.Opt]) -> None:
+def read_each(section: str, group: Any, opts: Iterable[cfg.Opt]) -> None:
+    """Read options of a group.
+
+    :raises InvalidConfiguration: naming the first one with a wrong value.
+    """
     for opt in opts:
         try:
             getattr(group, opt.dest)
-        except ValueError as exc:
+        except (ValueError, cfg.TemplateSubstitutionError) as exc:
             # oslo.config's own text repeats the option and adds the file.
             raise exceptions.InvalidConfiguration(f"[{section}] {opt.dest}", str(exc)) from exc

@@ -16,7 +16,6 @@ from oslo_config import cfg
 from oslo_db import options as oslo_options
 
 from ironic_virt import conf as all_options
-from ironic_virt import exceptions
 
 GROUP = "database"
 DEFAULT_CONNECTION = "sqlite:///$state_path/ironic-virt.sqlite"
@@ -69,11 +68,7 @@ def check(conf: cfg.ConfigOpts) -> None:
 
     :raises InvalidConfiguration: naming the first option with a wrong value.
     """
-    for opt in options():
-        try:
-            getattr(conf[GROUP], opt.dest)
-        except (ValueError, cfg.TemplateSubstitutionError) as exc:
-            raise exceptions.InvalidConfiguration(f"[{GROUP}] {opt.dest}", str(exc)) from exc
+    all_options.read_each(GROUP, conf[GROUP], options())
 
 
 def load(config_files: Sequence[str], args: Sequence[str] = ()) -> cfg.ConfigOpts:

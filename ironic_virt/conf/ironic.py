@@ -57,7 +57,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     )
 
 
-def all_options(conf: cfg.ConfigOpts) -> list[cfg.Opt]:
+def all_options() -> list[cfg.Opt]:
     """Every option of the group that can be read before authentication is known."""
     return [
         *OPTIONS,
@@ -72,7 +72,7 @@ def known_names(conf: cfg.ConfigOpts) -> set[str]:
 
     Those of authentication are the ones of ``auth_type``.
     """
-    options = [*all_options(conf), *loading.get_adapter_conf_options()]
+    options = [*all_options(), *loading.get_adapter_conf_options()]
     if conf[GROUP].auth_type is not None:
         with contextlib.suppress(ksa_exceptions.NoMatchingPlugin):
             options += loading.get_auth_plugin_conf_options(conf[GROUP].auth_type)
@@ -87,29 +87,25 @@ def check_adapter(conf: cfg.ConfigOpts) -> None:
     group = conf[GROUP]
     for name in sorted(_VERSION_OPTIONS):
         if name in group and group[name] is not None:
-            raise exceptions.InvalidConfiguration(
-                f"[{GROUP}] {name}", "API versions are negotiated with Ironic: remove the option"
-            )
+            raise _wrong(name, "API versions are negotiated with Ironic: remove the option")
     endpoint = group.endpoint_override
     if endpoint is not None and not endpoint.startswith(("http://", "https://")):
-        raise exceptions.InvalidConfiguration(
-            f"[{GROUP}] endpoint_override", f"{endpoint!r} is no http:// or https:// URL"
-        )
+        raise _wrong("endpoint_override", f"{endpoint!r} is no http:// or https:// URL")
     try:
         loading.adapter.process_conf_options(group, {})
     except TypeError as exc:
-        raise exceptions.InvalidConfiguration(f"[{GROUP}] valid_interfaces", str(exc)) from exc
+        raise _wrong("valid_interfaces", str(exc)) from exc
     others = set(group.retriable_status_codes or ()) - RETRIED_STATUSES
     if others:
-        raise exceptions.InvalidConfiguration(
-            f"[{GROUP}] retriable_status_codes",
+        raise _wrong(
+            "retriable_status_codes",
             f"after {', '.join(map(str, sorted(others)))} a request is not sent again, since it "
             "may have been carried out; use only "
             f"{', '.join(map(str, sorted(RETRIED_STATUSES)))}",
         )
     for name in ("connect_retry_delay", "status_code_retry_delay"):
         if (group[name] or 0) < 0:
-            raise exceptions.InvalidConfiguration(f"[{GROUP}] {name}", "is less than 0")
+            raise _wrong(name, "is less than 0")
 
 
 def check_auth(conf: cfg.ConfigOpts) -> None:
@@ -121,31 +117,32 @@ def check_auth(conf: cfg.ConfigOpts) -> None:
     # Only now is it known whether the plugin's options have a section of their own.
     loading.register_auth_conf_options(conf, GROUP)
     if conf[GROUP].auth_type is None and conf[GROUP].auth_section is None:
-        raise exceptions.InvalidConfiguration(
-            f"[{GROUP}] auth_type",
+        raise _wrong(
+            "auth_type",
             "is not set. Use 'none' (with endpoint_override) for an Ironic without "
             "authentication, 'http_basic', or 'password' for Keystone",
         )
     try:
         auth = loading.load_auth_from_conf_options(conf, GROUP)
-    except ksa_exceptions.NoMatchingPlugin as exc:
-        raise exceptions.InvalidConfiguration(f"[{GROUP}] auth_type", str(exc)) from exc
     except ksa_exceptions.MissingRequiredOptions as exc:
-        names = ", ".join(opt.dest for opt in exc.options)
-        raise exceptions.InvalidConfiguration(f"[{GROUP}] {names}", str(exc)) from exc
-    except ksa_exceptions.OptionError as exc:
-        raise exceptions.InvalidConfiguration(f"[{GROUP}] auth_type", str(exc)) from exc
+        raise _wrong(", ".join(opt.dest for opt in exc.options), str(exc)) from exc
+    except (ksa_exceptions.NoMatchingPlugin, ksa_exceptions.OptionError) as exc:
+        raise _wrong("auth_type", str(exc)) from exc
     except ValueError as exc:
         raise exceptions.InvalidConfiguration(f"[{GROUP}]", str(exc)) from exc
     if auth is None:
-        raise exceptions.InvalidConfiguration(
-            f"[{GROUP}] auth_section",
+        raise _wrong(
+            "auth_section",
             f"names the section [{conf[GROUP].auth_section}], which sets no auth_type",
         )
     # Without Keystone there is no catalog to look the URL up in.
     standalone = isinstance(auth, ksa_plugin.FixedEndpointPlugin) and not auth.endpoint
     if standalone and not conf[GROUP].endpoint_override:
-        raise exceptions.InvalidConfiguration(
-            f"[{GROUP}] endpoint_override",
+        raise _wrong(
+            "endpoint_override",
             "is needed without Keystone: the URL of Ironic, such as http://localhost:6385",
         )
+
+
+def _wrong(option: str, why: str) -> exceptions.InvalidConfiguration:
+    return exceptions.InvalidConfiguration(f"[{GROUP}] {option}", why)

@@ -107,7 +107,7 @@ class ServiceOptions:
 
         :param novas: the names of Nova's own options of the group.
         """
-        options = [*ironic.all_options(cfg.ConfigOpts()), *loading.get_adapter_conf_options()]
+        options = [*ironic.all_options(), *loading.get_adapter_conf_options()]
         with contextlib.suppress(ksa_exceptions.NoMatchingPlugin):
             options += loading.get_auth_plugin_conf_options(self.written.get("auth_type", "none"))
         return sorted(self.written.keys() - unknown.names(options) - set(novas))
