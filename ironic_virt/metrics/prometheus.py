@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import prometheus_client
 from prometheus_client import core
+from prometheus_client.registry import Collector
 
 from ironic_virt import exceptions, virt
 
@@ -32,7 +33,7 @@ _WORDS = re.compile(
 )
 
 
-class PrometheusMetrics(virt.Metrics):
+class PrometheusMetrics(virt.Metrics, Collector):
     """The metrics of one service.
 
     :param host: the service's host name.
@@ -53,7 +54,7 @@ class PrometheusMetrics(virt.Metrics):
         )
         service.info({"host": host, "version": version})
         prometheus_client.ProcessCollector(registry=self.registry)
-        self.registry.register(_Nodes(self))
+        self.registry.register(self)
         self._requests = prometheus_client.Counter(
             "ironic_virt_ironic_requests",
             "Requests to Ironic by the answer's status; none: there was no answer,"
@@ -128,41 +129,9 @@ class PrometheusMetrics(virt.Metrics):
         """See :class:`virt.Metrics`."""
         return self._timed(self._step_seconds, name)
 
-    @contextlib.contextmanager
-    def _timed(self, seconds: prometheus_client.Histogram, *labels: str) -> Iterator[None]:
-        began, result = self._clock(), "failed"
-        try:
-            yield
-            result = "done"
-        except exceptions.WaitTimeout:
-            result = "timeout"
-            raise
-        except exceptions.BuildAborted:
-            result = "aborted"
-            raise
-        except exceptions.WaitCancelled:
-            # Ironic goes on with it.
-            result = "left"
-            raise
-        finally:
-            seconds.labels(*labels, result).observe(self._clock() - began)
-
-
-def kind_of(path: str) -> str:
-    """A path with ``{id}`` for each name in it, so that there are only few."""
-    parts = path.lstrip("/").split("/")
-    return "/" + "/".join(part if not part or _WORDS.fullmatch(part) else "{id}" for part in parts)
-
-
-class _Nodes:
-    """The nodes, looked up when somebody asks."""
-
-    def __init__(self, metrics: PrometheusMetrics) -> None:
-        self._metrics = metrics
-
     def collect(self) -> Iterator[core.Metric]:
         """The nodes as of the last refresh, and how old that is."""
-        counts = self._metrics.counts()
+        counts = self.counts()
         nodes = core.GaugeMetricFamily(
             "ironic_virt_nodes",
             "This service's nodes by provision state and resource class",
@@ -208,3 +177,28 @@ class _Nodes:
                 yield core.GaugeMetricFamily(
                     f"ironic_virt_{name}", documentation, value=float(value)
                 )
+
+    @contextlib.contextmanager
+    def _timed(self, seconds: prometheus_client.Histogram, *labels: str) -> Iterator[None]:
+        began, result = self._clock(), "failed"
+        try:
+            yield
+            result = "done"
+        except exceptions.WaitTimeout:
+            result = "timeout"
+            raise
+        except exceptions.BuildAborted:
+            result = "aborted"
+            raise
+        except exceptions.WaitCancelled:
+            # Ironic goes on with it.
+            result = "left"
+            raise
+        finally:
+            seconds.labels(*labels, result).observe(self._clock() - began)
+
+
+def kind_of(path: str) -> str:
+    """A path with ``{id}`` for each name in it, so that there are only few."""
+    parts = path.lstrip("/").split("/")
+    return "/" + "/".join(part if not part or _WORDS.fullmatch(part) else "{id}" for part in parts)
