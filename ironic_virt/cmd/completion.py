@@ -61,19 +61,11 @@ complete -c {name} -a '(__{function}_offered)'
 _ROOT = "."
 
 
-class _Shell(complete.CompleteShellBase):
+class _Shell(complete.CompleteNoCode):
     """Writes a script that is a template with a table in it."""
 
     template: str
     row: str
-
-    def get_header(self) -> str:
-        """Nothing: the script is written in one go."""
-        return ""
-
-    def get_trailer(self) -> str:
-        """Nothing."""
-        return ""
 
     def write(self, cmdo: str, data: Sequence[tuple[str, str]]) -> None:
         """Write the script.

@@ -144,26 +144,24 @@ class Tracks:
 
     def finish(self, key: str, step: str) -> None:
         """Say that one has ended well."""
-        self._end(key, step, failed=False)
+        self._tell(key, step, mark=_DONE)
 
     def fail(self, key: str, reason: str) -> None:
         """Say that one has ended badly."""
-        self._end(key, f"failed ({reason})", failed=True)
+        self._tell(key, f"failed ({reason})", mark=_FAILED)
 
-    def _end(self, key: str, doing: str, *, failed: bool) -> None:
-        self._tell(key, doing)
-        self._ended.add(key)
-
-    def _tell(self, key: str, doing: str, where: str | None = None) -> None:
+    def _tell(self, key: str, doing: str, where: str | None = None, mark: str = "") -> None:
         if key not in self._names or key in self._ended:
             return
         name, former = self._names[key]
         self._names[key] = name, former if where is None else where
-        if self._doing.get(key) != doing:
+        if mark:
+            self._ended.add(key)
+        if mark or self._doing.get(key) != doing:
             self._doing[key] = doing
-            self._show(key)
+            self._show(key, mark)
 
-    def _show(self, key: str) -> None:
+    def _show(self, key: str, mark: str) -> None:
         seconds = self._clock() - self._began
         self._display.note(f"  {self._line(key)}, {seconds:.1f} s")
 
@@ -191,11 +189,6 @@ class _Picture(Tracks):
         name, where = self._names[key]
         return f"{name}: {self._doing.get(key, 'waiting')}{f', node {where}' if where else ''}"
 
-    def _show(self, key: str) -> None:
-        self._picture.update(self._tasks[key], description=self._line(key))
-
-    def _end(self, key: str, doing: str, *, failed: bool) -> None:
-        super()._end(key, doing, failed=failed)
-        mark = _FAILED if failed else _DONE
-        if key in self._tasks:
-            self._picture.update(self._tasks[key], completed=1, mark=mark)
+    def _show(self, key: str, mark: str) -> None:
+        end = {"completed": 1, "mark": mark} if mark else {}
+        self._picture.update(self._tasks[key], description=self._line(key), **end)

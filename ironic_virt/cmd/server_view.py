@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from ironic_virt.compute.db import Database
     from ironic_virt.compute.db.records import Action, Fault, Instance
 
-_POWER = {
-    virt.PowerState.NOSTATE: "NOSTATE",
-    virt.PowerState.RUNNING: "Running",
-    virt.PowerState.PAUSED: "Paused",
-    virt.PowerState.SHUTDOWN: "Shutdown",
-    virt.PowerState.CRASHED: "Crashed",
-    virt.PowerState.SUSPENDED: "Suspended",
-}
-
 
 def status(instance: Instance) -> str:
     """What an instance is, in one word."""
@@ -47,10 +38,10 @@ def conditions(wanted: str) -> dict[str, Any]:
 def power(instance: Instance) -> Words:
     """Its power state: Nova's number for programs, a word for people."""
     try:
-        words = _POWER[virt.PowerState(instance.power_state)]
+        words = virt.PowerState(instance.power_state).name
     except ValueError:
         words = str(instance.power_state)
-    return Words(int(instance.power_state), words)
+    return Words(int(instance.power_state), words if words == "NOSTATE" else words.capitalize())
 
 
 def progress(instance: Instance) -> str | None:
