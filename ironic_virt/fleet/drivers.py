@@ -9,8 +9,10 @@ would send to change something is refused before it is sent.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -26,43 +28,44 @@ from ironic_virt.fleet.shadow import Cost, Offered, Side
 
 _READS = ("GET", "HEAD", "OPTIONS")
 
+Progress = Callable[[str, int, int], None]
+
 
 class ReadOnly(exceptions.IronicVirtError):
     """A driver wanted to change something."""
 
 
-class Traffic:
-    """Counts the requests of this process, and refuses those that change something.
+@contextlib.contextmanager
+def _only_looking() -> Iterator[Counter[str]]:
+    """Count the requests of this process, and refuse those that change something.
 
     What Keystone is asked for a token is let through, and not counted.
     """
+    traffic: Counter[str] = Counter()
+    send = requests.Session.send
 
-    def __init__(self) -> None:
-        self.requests = 0
-        self.received = 0
+    def watched(
+        session: requests.Session, request: requests.PreparedRequest, **kwargs: Any
+    ) -> requests.Response:
+        if (request.url or "").rstrip("/").endswith("/auth/tokens"):
+            return send(session, request, **kwargs)
+        if request.method not in _READS:
+            raise ReadOnly(f"{request.method} {request.url} was not sent: this only looks")
+        answer = send(session, request, **kwargs)
+        traffic["requests"] += 1
+        traffic["received"] += int(answer.headers.get("Content-Length") or 0)
+        return answer
 
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
-        """Count and refuse as long as the block runs."""
-        send = requests.Session.send
-
-        def watched(
-            session: requests.Session, request: requests.PreparedRequest, **kwargs: Any
-        ) -> requests.Response:
-            if (request.url or "").rstrip("/").endswith("/auth/tokens"):
-                return send(session, request, **kwargs)
-            if request.method not in _READS:
-                raise ReadOnly(f"{request.method} {request.url} was not sent: this only looks")
-            answer = send(session, request, **kwargs)
-            self.requests += 1
-            self.received += int(answer.headers.get("Content-Length") or 0)
-            return answer
-
-        requests.Session.send = watched  # type: ignore[assignment, method-assign]
-        try:
-            yield
-        finally:
-            requests.Session.send = send  # type: ignore[method-assign]
+    # Nova's own driver warns of nodes at each question, and these are asked anyhow.
+    log = logging.getLogger("nova.virt.ironic")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    requests.Session.send = watched  # type: ignore[assignment, method-assign]
+    try:
+        yield traffic
+    finally:
+        requests.Session.send = send  # type: ignore[method-assign]
+        log.setLevel(level)
 
 
 @contextlib.contextmanager
@@ -83,7 +86,7 @@ def records_of(cell: Cell) -> Iterator[None]:
         nova_context.get_admin_context = get_admin_context
 
 
-def in_tree(conf: cfg.ConfigOpts, progress: Callable[[str, int, int], None]) -> Side:
+def in_tree(conf: cfg.ConfigOpts, progress: Progress) -> Side:
     """What Nova's own driver says.
 
     :param conf: Nova's, with the host and the options of the service.
@@ -98,7 +101,7 @@ def in_tree(conf: cfg.ConfigOpts, progress: Callable[[str, int, int], None]) -> 
     return _asked(make, conf.host, "Nova's own driver: nodes", progress)
 
 
-def ours(conf: cfg.ConfigOpts, progress: Callable[[str, int, int], None]) -> Side:
+def ours(conf: cfg.ConfigOpts, progress: Progress) -> Side:
     """What our driver says.
 
     It is not started as a service starts it: that may rename records.
@@ -113,49 +116,26 @@ def ours(conf: cfg.ConfigOpts, progress: Callable[[str, int, int], None]) -> Sid
     return _asked(make, conf.host, "This driver: nodes", progress)
 
 
-def _asked(
-    make: Callable[[], Any], host: str, what: str, progress: Callable[[str, int, int], None]
-) -> Side:
-    traffic = Traffic()
-    # Nova's own driver warns of nodes at each question, and these are asked anyhow.
-    log = logging.getLogger("nova.virt.ironic")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        return _answers(make, host, what, progress, traffic)
-    finally:
-        log.setLevel(level)
-
-
-def _answers(
-    make: Callable[[], Any],
-    host: str,
-    what: str,
-    progress: Callable[[str, int, int], None],
-    traffic: Traffic,
-) -> Side:
+def _asked(make: Callable[[], Any], host: str, what: str, progress: Progress) -> Side:
     began, cpu = time.monotonic(), time.process_time()
+    with _only_looking() as traffic:
+        side = _answers(make, host, what, progress)
+    spent = round(time.process_time() - cpu, 3), round(time.monotonic() - began, 3)
+    cost = Cost(traffic["requests"], traffic["received"], *spent)
+    return dataclasses.replace(side, cost=cost)
 
-    def cost() -> Cost:
-        return Cost(
-            traffic.requests,
-            traffic.received,
-            round(time.process_time() - cpu, 3),
-            round(time.monotonic() - began, 3),
-        )
 
-    with traffic.watched():
-        try:
-            made = make()
-            names = made.get_available_nodes()
-        except Exception as exc:
-            return Side(error=f"{type(exc).__name__}: {exc}", cost=cost())
-        nodes = {}
-        for name in names:
-            nodes[name] = _offered(made, name)
-            progress(what, len(nodes), len(names))
-        servers, power = _servers(made, host)
-    return Side(nodes, servers, power, cost())
+def _answers(make: Callable[[], Any], host: str, what: str, progress: Progress) -> Side:
+    try:
+        made = make()
+        names = made.get_available_nodes()
+    except Exception as exc:
+        return Side(error=f"{type(exc).__name__}: {exc}")
+    nodes = {}
+    for name in names:
+        nodes[name] = _offered(made, name)
+        progress(what, len(nodes), len(names))
+    return Side(nodes, *_servers(made, host))
 
 
 def _offered(made: Any, name: str) -> Offered:

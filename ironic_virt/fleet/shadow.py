@@ -184,43 +184,30 @@ def _of_node(uuid: str, theirs: Offered, ours: Offered) -> Iterator[Difference]:
         if theirs.error != ours.error:
             yield Difference("error", uuid, theirs.error or "none", ours.error or "none")
         return
-    reserved = [
-        {name: one.get("reserved") for name, one in each.inventory.items()}
-        for each in (theirs, ours)
-    ]
-    others = [
-        {
-            name: {key: value for key, value in one.items() if key != "reserved"}
-            for name, one in each.inventory.items()
-        }
-        for each in (theirs, ours)
-    ]
-    if others[0] != others[1]:
-        yield Difference("inventory", uuid, str(others[0]), str(others[1]))
-    elif reserved[0] != reserved[1]:
-        yield Difference("reserved", uuid, str(reserved[0]), str(reserved[1]))
-    traits = [
-        sorted(one for one in each.traits if not one.startswith(offers.CAPABILITY_TRAITS))
-        for each in (theirs, ours)
-    ]
-    if traits[0] != traits[1]:
-        yield Difference("traits", uuid, str(traits[0]), str(traits[1]))
-    yield from _of_resource(uuid, theirs.resource, ours.resource)
+    said, ours_said = _facts(theirs), _facts(ours)
+    for what in dict.fromkeys((*said, *ours_said)):
+        one, other = said.get(what), ours_said.get(what)
+        # Of another inventory it goes without saying.
+        implied = what == "reserved" and said["inventory"] != ours_said["inventory"]
+        if one != other and not implied:
+            yield Difference(what, uuid, str(one), str(other))
 
 
-def _of_resource(
-    uuid: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]
-) -> Iterator[Difference]:
-    stats = dict(ours.get("stats") or {})
-    added = sorted(name for name in stats if name.startswith(_OUR_STATS))
-    if added:
-        yield Difference("sizes in stats", uuid, "none", ", ".join(added))
-    shared = {name: value for name, value in stats.items() if name not in added}
-    if dict(theirs.get("stats") or {}) != shared:
-        yield Difference("stats", uuid, str(theirs.get("stats")), str(shared))
-    for name in sorted((theirs.keys() | ours.keys()) - {"stats"}):
-        if _plain(theirs.get(name)) != _plain(ours.get(name)):
-            yield Difference(name, uuid, str(theirs.get(name)), str(ours.get(name)))
+def _facts(offered: Offered) -> dict[str, Any]:
+    """What a driver says of a node, in the parts that are compared."""
+    inventory = {name: dict(one) for name, one in offered.inventory.items()}
+    stats = dict(offered.resource.get("stats") or {})
+    sizes = sorted(name for name in stats if name.startswith(_OUR_STATS))
+    return {
+        "reserved": {name: one.pop("reserved", None) for name, one in inventory.items()},
+        "inventory": inventory,
+        "traits": sorted(
+            one for one in offered.traits if not one.startswith(offers.CAPABILITY_TRAITS)
+        ),
+        "sizes in stats": ", ".join(sizes) or "none",
+        **{name: _plain(value) for name, value in sorted(offered.resource.items())},
+        "stats": {name: value for name, value in stats.items() if name not in sizes},
+    }
 
 
 def _plain(value: Any) -> Any:
