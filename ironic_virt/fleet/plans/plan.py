@@ -13,8 +13,9 @@ import datetime
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+import msgspec
 import yaml
 
 from ironic_virt import exceptions
@@ -30,8 +31,10 @@ class PlanRefused(exceptions.IronicVirtError):
     """A plan can't be made, or a file is no plan."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, order=True)
-class Change:
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Change(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     """What becomes of one node.
 
     :ivar shard: before and after.
@@ -39,9 +42,9 @@ class Change:
     :ivar server: the server on it.
     """
 
-    node: str
+    node: _Text
     shard: tuple[str | None, str | None]
-    host: tuple[str | None, str]
+    host: tuple[str | None, _Text]
     server: str | None = None
 
     @property
@@ -126,6 +129,17 @@ def estimate(shards: int, records: int) -> float:
 # -- the file -----------------------------------------------------------------
 
 
+class _Service(msgspec.Struct):
+    shard: _Text
+
+
+class _Document(msgspec.Struct):
+    strategy: str
+    made_at: datetime.datetime
+    services: dict[str, _Service]
+    changes: list[Change]
+
+
 def write(plan: Plan, path: Path) -> None:
     """Write a plan to a file that is not there yet.
 
@@ -141,7 +155,7 @@ def write(plan: Plan, path: Path) -> None:
         "made_at": plan.made_at.isoformat(),
         "services": {host: {"shard": shard} for host, shard in sorted(plan.shards.items())},
         "steps": steps,
-        "changes": [_written(change) for change in plan.changes],
+        "changes": msgspec.to_builtins(plan.changes),
     }
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     try:
@@ -176,42 +190,18 @@ def read(path: Path) -> Plan:
             f"{path} is a plan of version {document['version']}; this program reads {VERSION}"
         )
     try:
-        plan = Plan(
-            strategy=str(document["strategy"]),
-            made_at=datetime.datetime.fromisoformat(document["made_at"]),
-            shards={host: one["shard"] for host, one in document["services"].items()},
-            changes=[_read(one) for one in document["changes"]],
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise PlanRefused(f"{path} is no plan: {type(exc).__name__}: {exc}") from exc
+        found = msgspec.convert(document, _Document)
+    except msgspec.ValidationError as exc:
+        raise PlanRefused(f"{path} is no plan: {exc}") from exc
+    shards = {host: service.shard for host, service in found.services.items()}
+    plan = Plan(found.strategy, found.made_at, shards, found.changes)
     twice = [node for node, count in Counter(c.node for c in plan.changes).items() if count > 1]
     if twice:
         raise PlanRefused(f"{path} names a node twice: {', '.join(twice)}")
     for change in plan.changes:
-        if plan.shards.get(change.host[1]) != change.shard[1] and "undo" not in plan.strategy:
+        if plan.shards.get(change.host[1]) != change.shard[1]:
             raise PlanRefused(
                 f"{path}: node {change.node} goes to {change.host[1]}, whose shard is not "
                 f"{change.shard[1]!r}"
             )
     return plan
-
-
-def _written(change: Change) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "node": change.node,
-        "shard": list(change.shard),
-        "host": list(change.host),
-    }
-    return found | ({"server": change.server} if change.server else {})
-
-
-def _read(data: Mapping[str, Any]) -> Change:
-    before, after = data["shard"]
-    host_before, host_after = data["host"]
-    texts = (data["node"], after, host_after)
-    others = (before, host_before, data.get("server"))
-    if not all(isinstance(text, str) and text for text in texts) or not all(
-        text is None or isinstance(text, str) for text in others
-    ):
-        raise ValueError(f"of node {data['node']}")
-    return Change(data["node"], (before, after), (host_before, host_after), data.get("server"))

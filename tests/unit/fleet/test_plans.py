@@ -245,7 +245,7 @@ def test_a_file_is_read_as_it_was_written(
         ("9" * 5000, "no YAML"),
         ("[]", "no plan"),
         ("version: 7", "version 7"),
-        ("version: 1", "no plan: KeyError"),
+        ("version: 1", "no plan: Object missing"),
         ("node: [a]", "has the shard|no plan"),
     ],
 )
@@ -260,8 +260,8 @@ def test_a_file_that_is_no_plan(tmp_path: Path, text: str, why: str) -> None:
     ("was", "becomes", "why"),
     [
         ("shard: [null, compute-b]", "shard: [null, compute-x]", "whose shard is not"),
-        ("shard: [null, compute-b]", "shard: [null, null]", "no plan: ValueError"),
-        ("shard: [null, compute-b]", "shard: compute-b", "no plan: ValueError"),
+        ("shard: [null, compute-b]", "shard: [null, null]", "whose shard is not"),
+        ("shard: [null, compute-b]", "shard: compute-b", "no plan: Expected `array`"),
     ],
 )
 def test_a_file_that_was_edited_in_a_wrong_way(
