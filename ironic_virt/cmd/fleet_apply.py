@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -64,35 +63,27 @@ class _Carried(FleetCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Carry it out."""
+        from ironic_virt.fleet.plans import journal as journals
         from ironic_virt.fleet.plans import plan as plans
 
         plan = plans.read(parsed_args.plan)
         conf = self.conf
-        with self._journal(parsed_args) as (journal, known):
-            chosen = self.chosen(plan, known, parsed_args)
-            reports = self._run(conf, chosen, journal, parsed_args.limit)
+        with journals.opened(parsed_args.plan) as journal:
+            chosen = self.chosen(plan, journal, parsed_args)
+            written = None if parsed_args.dry_run else journal
+            reports = self._run(conf, chosen, written, parsed_args.limit)
         self._sum_up(reports)
         self.after(reports, parsed_args)
         return output.table(
             _COLUMNS, (one for one in reports if parsed_args.shows_all or _is_news(one))
         )
 
-    def chosen(self, plan: Plan, journal: Journal | None, parsed_args: argparse.Namespace) -> Plan:
+    def chosen(self, plan: Plan, journal: Journal, parsed_args: argparse.Namespace) -> Plan:
         """The part of the plan that this run is about."""
         raise NotImplementedError
 
     def after(self, reports: Sequence[Report], parsed_args: argparse.Namespace) -> None:
         """Do what comes after."""
-
-    @contextlib.contextmanager
-    def _journal(
-        self, parsed_args: argparse.Namespace
-    ) -> Iterator[tuple[Journal | None, Journal | None]]:
-        """The journal to write to, and the one to read."""
-        from ironic_virt.fleet.plans import journal as journals
-
-        with journals.opened(parsed_args.plan) as journal:
-            yield (None if parsed_args.dry_run else journal), journal
 
     def _run(
         self, conf: cfg.ConfigOpts, plan: Plan, journal: Journal | None, limit: int | None
@@ -109,7 +100,6 @@ class _Carried(FleetCommand):
                 journal,
                 limit=limit,
                 undo=self.is_undo,
-                quiet=world.quiet,
                 progress=self.progress(),
             ):
                 reports.append(report)
@@ -158,7 +148,7 @@ class Apply(_Carried):
         ),
     )
 
-    def chosen(self, plan: Plan, journal: Journal | None, parsed_args: argparse.Namespace) -> Plan:
+    def chosen(self, plan: Plan, journal: Journal, parsed_args: argparse.Namespace) -> Plan:
         """All of it, or the canary's nodes."""
         import dataclasses
 
@@ -205,9 +195,9 @@ class Undo(_Carried):
 
     is_undo = True
 
-    def chosen(self, plan: Plan, journal: Journal | None, parsed_args: argparse.Namespace) -> Plan:
+    def chosen(self, plan: Plan, journal: Journal, parsed_args: argparse.Namespace) -> Plan:
         """What the journal says was begun, the other way round."""
-        return plan.undone([] if journal is None else journal.touched())
+        return plan.undone(journal.touched())
 
 
 def _is_news(report: Report) -> bool:

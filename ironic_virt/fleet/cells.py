@@ -34,8 +34,9 @@ _SERVER_COLUMNS = (
     models.Instance.task_state,
     models.Instance.project_id,
     models.Instance.user_id,
-    models.Instance.deleted,
+    models.Instance.deleted != 0,
 )
+"""In the order of what :class:`Server` has."""
 
 
 class CellFailed(exceptions.IronicVirtError):
@@ -94,23 +95,13 @@ def services(cell: Cell, down_time: float, now: datetime.datetime) -> Iterator[S
     """
     table = models.Service
     statement = sa.select(
-        *(table.id, table.host, table.disabled, table.forced_down),
-        *(table.last_seen_up, table.created_at, table.version),
+        table.id, table.host, table.forced_down, table.last_seen_up, table.created_at
     ).where(table.deleted == 0, table.binary == "nova-compute")
     for row in _rows(cell, statement):
         seen = (row.last_seen_up or row.created_at).replace(tzinfo=datetime.UTC)
         fresh = abs((now - seen).total_seconds()) <= down_time
         forced = bool(row.forced_down)
-        yield Service(
-            cell=cell.name,
-            id=row.id,
-            host=row.host,
-            up=fresh and not forced,
-            disabled=bool(row.disabled),
-            forced_down=forced,
-            last_seen=seen,
-            version=row.version or 0,
-        )
+        yield Service(cell.name, row.id, row.host, fresh and not forced, forced, seen)
 
 
 def records(cell: Cell, uuids: Collection[str] | None = None) -> Iterator[Record]:
@@ -119,41 +110,36 @@ def records(cell: Cell, uuids: Collection[str] | None = None) -> Iterator[Record
     :param uuids: only these; ``None``: all.
     """
     table = models.ComputeNode
-    statement = sa.select(
-        table.id, table.uuid, table.host, table.hypervisor_hostname, table.service_id
-    ).where(table.deleted == 0, table.hypervisor_type == HYPERVISOR_TYPE)
+    statement = sa.select(table.id, table.uuid, table.host, table.hypervisor_hostname).where(
+        table.deleted == 0, table.hypervisor_type == HYPERVISOR_TYPE
+    )
     for part in _parts(statement, table.uuid, uuids):
         for row in _rows(cell, part):
             yield Record(
-                cell=cell.name,
-                id=row.id,
-                uuid=row.uuid,
-                host=row.host or "",
-                name=row.hypervisor_hostname or "",
-                service_id=row.service_id,
+                cell.name, row.id, row.uuid, row.host or "", row.hypervisor_hostname or ""
             )
 
 
 def servers_of(cell: Cell, hosts: Collection[str]) -> Iterator[Server]:
     """The servers of hosts that are not deleted."""
-    table = models.Instance
-    statement = sa.select(*_SERVER_COLUMNS).where(table.deleted == 0)
-    for part in _parts(statement, table.host, hosts):
-        yield from (_server(cell, row) for row in _rows(cell, part))
+    return _servers(cell, models.Instance.host, hosts, models.Instance.deleted == 0)
 
 
 def servers_on(cell: Cell, names: Collection[str]) -> Iterator[Server]:
     """The servers that are not deleted, on compute nodes of these names."""
-    table = models.Instance
-    statement = sa.select(*_SERVER_COLUMNS).where(table.deleted == 0)
-    for part in _parts(statement, table.node, names):
-        yield from (_server(cell, row) for row in _rows(cell, part))
+    return _servers(cell, models.Instance.node, names, models.Instance.deleted == 0)
 
 
 def servers(cell: Cell, uuids: Collection[str]) -> Iterator[Server]:
     """These servers, deleted ones too."""
-    for part in _parts(sa.select(*_SERVER_COLUMNS), models.Instance.uuid, uuids):
-        yield from (_server(cell, row) for row in _rows(cell, part))
+    return _servers(cell, models.Instance.uuid, uuids)
+
+
+def _servers(
+    cell: Cell, column: Any, wanted: Collection[str], *conditions: Any
+) -> Iterator[Server]:
+    for part in _parts(sa.select(*_SERVER_COLUMNS).where(*conditions), column, wanted):
+        yield from (Server(cell.name, *row) for row in _rows(cell, part))
 
 
 def migrations(cell: Cell, uuids: Collection[str]) -> Iterator[str]:
@@ -184,20 +170,6 @@ def clock(cell: Cell) -> datetime.datetime | None:
             return None
         told: datetime.datetime = session.execute(sa.select(sa.func.utc_timestamp())).scalar_one()
     return told.replace(tzinfo=datetime.UTC)
-
-
-def _server(cell: Cell, row: Any) -> Server:
-    return Server(
-        cell=cell.name,
-        uuid=row.uuid,
-        host=row.host,
-        node=row.node,
-        vm_state=row.vm_state,
-        task_state=row.task_state,
-        project_id=row.project_id,
-        user_id=row.user_id,
-        deleted=bool(row.deleted),
-    )
 
 
 def _parts(statement: Any, column: Any, values: Collection[str] | None) -> Iterator[Any]:

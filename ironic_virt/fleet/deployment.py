@@ -29,17 +29,14 @@ class Service:
     :ivar up: its last report is younger than Nova's ``service_down_time``, and nobody has
         forced it down.
     :ivar last_seen: when it last reported, in UTC.
-    :ivar version: of its objects, as Nova counts them.
     """
 
     cell: str
     id: int
     host: str
     up: bool = True
-    disabled: bool = False
     forced_down: bool = False
     last_seen: datetime.datetime | None = None
-    version: int = 0
 
     def why_running(self, now: datetime.datetime, quiet: float) -> str | None:
         """Why it does not count as stopped; ``None``: it does.
@@ -66,7 +63,6 @@ class Record:
     uuid: str
     host: str
     name: str
-    service_id: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,7 +70,6 @@ class Server:
     """An instance in Nova's records.
 
     :ivar node: the name of its compute node record.
-    :ivar compute_id: the record's id, where Nova keeps it.
     """
 
     cell: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import email.utils
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent import futures
 from typing import Any, TypeVar
 
@@ -79,9 +79,7 @@ class PlacementClient:
         """All providers, by uuid."""
         listed = self._json("/resource_providers")["resource_providers"]
         return {
-            one["uuid"]: Provider(
-                one["uuid"], one["name"], one["generation"], one.get("parent_provider_uuid")
-            )
+            one["uuid"]: Provider(one["uuid"], one["name"], one.get("parent_provider_uuid"))
             for one in listed
         }
 
@@ -95,15 +93,8 @@ class PlacementClient:
         listed: list[str] = self._json("/traits?name=startswith:CUSTOM_&associated=true")["traits"]
         return listed
 
-    def with_room(self, resource_class: str) -> frozenset[str]:
-        """The uuids of the providers that have room for one more of a class."""
-        return self._having(f"resources={resource_class}:1")
-
-    def with_trait(self, trait: str) -> frozenset[str]:
-        """The uuids of the providers that have a trait."""
-        return self._having(f"required={trait}")
-
-    def _having(self, query: str) -> frozenset[str]:
+    def having(self, query: str) -> frozenset[str]:
+        """The uuids of the providers that fit a query."""
         # Of a class or a trait that it does not know, Placement says that the query is wrong.
         answer = self.ask("get", f"/resource_providers?{query}", good=(_OK, _BAD_REQUEST))
         if answer.status_code == _BAD_REQUEST:
@@ -116,39 +107,32 @@ class PlacementClient:
         self, providers: Collection[str], progress: Progress
     ) -> dict[str, Mapping[str, Resources]]:
         """What is allocated from providers: by provider, by consumer."""
-        return self._each("allocations", self._allocations_of, providers, progress)
+        return self._each("allocations", providers, progress, lambda one: one["resources"])
 
     def stocks(
         self, providers: Collection[str], progress: Progress
     ) -> dict[str, Mapping[str, Stock]]:
         """The inventories of providers: by provider, by class."""
-        return self._each("inventories", self._stocks_of, providers, progress)
+        return self._each("inventories", providers, progress, _stock)
 
-    def _allocations_of(self, provider: str) -> Mapping[str, Resources]:
-        path = f"/resource_providers/{provider}/allocations"
+    def _of(self, provider: str, what: str) -> Any:
+        """A resource of a provider; an empty one if there is no provider."""
+        path = f"/resource_providers/{provider}/{what}"
         answer = self.ask("get", path, good=(_OK, _NOT_FOUND))
-        if answer.status_code == _NOT_FOUND:
-            return {}
-        found = answer.json()["allocations"]
-        return {consumer: one["resources"] for consumer, one in found.items()}
-
-    def _stocks_of(self, provider: str) -> Mapping[str, Stock]:
-        path = f"/resource_providers/{provider}/inventories"
-        answer = self.ask("get", path, good=(_OK, _NOT_FOUND))
-        if answer.status_code == _NOT_FOUND:
-            return {}
-        found = answer.json()["inventories"]
-        return {name: Stock(one["total"], one["reserved"]) for name, one in found.items()}
+        return answer.json().get(what, {})
 
     def _each(
         self,
         what: str,
-        read: Callable[[str], T],
-        providers: Iterable[str],
+        providers: Collection[str],
         progress: Progress,
-    ) -> dict[str, T]:
+        value: Callable[[Any], T],
+    ) -> dict[str, Mapping[str, T]]:
+        def read(provider: str) -> Mapping[str, T]:
+            return {name: value(one) for name, one in self._of(provider, what).items()}
+
         wanted = sorted(providers)
-        found: dict[str, T] = {}
+        found: dict[str, Mapping[str, T]] = {}
         with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
             try:
                 for provider, one in zip(wanted, pool.map(read, wanted), strict=True):
@@ -193,9 +177,10 @@ class PlacementClient:
         :returns: the resource class.
         :raises PlacementFailed: also if the provider has several classes.
         """
-        stocks = self._stocks_of(provider)
+        stocks: Mapping[str, Any] = self._of(provider, "inventories")
         if len(stocks) != 1:
-            raise PlacementFailed(f"provider {provider} has not one resource class: {stocks}")
+            names = ", ".join(sorted(stocks)) or "none"
+            raise PlacementFailed(f"provider {provider} has not one resource class: {names}")
         ((name, stock),) = stocks.items()
         held = self._json(f"/allocations/{consumer}")
         kept = {
@@ -209,7 +194,7 @@ class PlacementClient:
             "project_id": project,
             "user_id": user,
         }
-        is_lifted = stock.reserved >= stock.total
+        is_lifted = stock["reserved"] >= stock["total"]
         if is_lifted:
             self.reserve(provider, name, left=1)
         try:
@@ -221,9 +206,7 @@ class PlacementClient:
 
     def aggregates(self, provider: str) -> frozenset[str]:
         """The uuids of the aggregates that a provider is in; none if there is no provider."""
-        path = f"/resource_providers/{provider}/aggregates"
-        answer = self.ask("get", path, good=(_OK, _NOT_FOUND))
-        return frozenset(answer.json().get("aggregates", ()))
+        return frozenset(self._of(provider, "aggregates"))
 
     def offer(
         self, provider: str, name: str, offered: NodeInventory, aggregates: Collection[str]
@@ -254,6 +237,10 @@ class PlacementClient:
         path = f"/resource_providers/{provider}"
         parent = self._json(path).get("parent_provider_uuid")
         self.ask("put", path, {"name": name, "parent_provider_uuid": parent}, good=(_OK,))
+
+
+def _stock(inventory: Mapping[str, int]) -> Stock:
+    return Stock(inventory["total"], inventory["reserved"])
 
 
 def seconds_ahead(date: str | None, now: Callable[[], float] = time.time) -> float | None:

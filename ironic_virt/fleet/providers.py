@@ -22,7 +22,6 @@ class Provider:
 
     uuid: str
     name: str
-    generation: int = 0
     parent: str | None = None
 
 
@@ -58,7 +57,3 @@ class Placement:
     def offers(self, provider: str) -> frozenset[str]:
         """The resource classes of which a provider has room for one more."""
         return frozenset(name for name, having in self.room.items() if provider in having)
-
-    def traits_of(self, provider: str) -> frozenset[str]:
-        """The traits of a provider, of those that were asked for."""
-        return frozenset(name for name, having in self.traits.items() if provider in having)

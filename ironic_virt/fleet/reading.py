@@ -227,13 +227,14 @@ def _placement(found: Deployment, asked: PlacementClient, progress: Progress) ->
     traits = sorted(
         {*asked.custom_traits(), *(t for node in found.nodes.values() for t in node.traits)}
     )
-    room, having = {}, {}
-    for number, name in enumerate(classes, start=1):
-        room[name] = asked.with_room(name)
-        progress("Placement: resource classes", number, len(classes))
-    for number, name in enumerate(traits, start=1):
-        having[name] = asked.with_trait(name)
-        progress("Placement: traits", number, len(traits))
+    room: dict[str, frozenset[str]] = {}
+    for name in classes:
+        room[name] = asked.having(f"resources={name}:1")
+        progress("Placement: resource classes", len(room), len(classes))
+    having: dict[str, frozenset[str]] = {}
+    for name in traits:
+        having[name] = asked.having(f"required={name}")
+        progress("Placement: traits", len(having), len(traits))
     lists = Placement(providers, room, having)
     unclear = _unclear(found, lists)
     allocations = asked.allocations(unclear, progress)

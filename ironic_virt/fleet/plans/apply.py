@@ -58,6 +58,10 @@ class Report:
 class World(Protocol):
     """What a plan is carried out on."""
 
+    @property
+    def quiet(self) -> float:
+        """Seconds after which a service that is forced down counts as stopped."""
+
     def now(self) -> datetime.datetime:
         """The time, in UTC."""
 
@@ -89,17 +93,14 @@ class MoveRefused(exceptions.IronicVirtError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Seen:
-    """What a decision is made by.
-
-    :ivar quiet: seconds after which a service that is forced down counts as stopped.
-    """
+    """What a decision is made by."""
 
     node: Node | None
     record: Record | None
     servers: Sequence[Server]
     services: Mapping[str, Service]
     now: datetime.datetime
-    quiet: float = 20.0
+    quiet: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -163,7 +164,6 @@ def run(
     *,
     limit: int | None = None,
     undo: bool = False,
-    quiet: float = 20.0,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Iterator[Report]:
     """Carry a plan out; each change is reported when it is done.
@@ -187,7 +187,7 @@ def run(
     with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         for begin in range(0, len(changes), BATCH):
             batch = changes[begin : begin + BATCH]
-            looked = _look(batch, world, pool, quiet)
+            looked = _look(batch, world, pool)
             wanted = [one for one in looked if one[1].outcome is Outcome.WOULD]
             chosen = wanted[: max(0, left)]
             left -= len(chosen)
@@ -215,9 +215,7 @@ def _left(change: Change, decision: Decision, is_dry: bool) -> Report:
 _Looked = tuple[Change, Decision, Record | None]
 
 
-def _look(
-    batch: Sequence[Change], world: World, pool: futures.Executor, quiet: float
-) -> list[_Looked]:
+def _look(batch: Sequence[Change], world: World, pool: futures.Executor) -> list[_Looked]:
     uuids = [change.node for change in batch]
     nodes = dict(zip(uuids, pool.map(world.node, uuids), strict=True))
     records = world.records(uuids)
@@ -227,7 +225,7 @@ def _look(
     for change in batch:
         record = records.get(change.node)
         on_it = servers.get(record.name, ()) if record is not None else ()
-        seen = Seen(nodes[change.node], record, on_it, services, now, quiet)
+        seen = Seen(nodes[change.node], record, on_it, services, now, world.quiet)
         found.append((change, decide(change, seen), record))
     return found
 

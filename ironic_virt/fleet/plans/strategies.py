@@ -93,10 +93,10 @@ def drain(deployment: Deployment, host: str) -> Plan:
     return _plan(deployment, f"drain {host}", hosts, _placed(deployment, hosts))
 
 
-def add(deployment: Deployment, host: str, *, weigh: Weigh = lambda node: 1) -> Plan:
+def add(deployment: Deployment, host: str) -> Plan:
     """A new service gets its part from those that have most, and nothing else moves."""
     hosts = {record.host for record in deployment.node_records.values()} | {host}
-    placed = _placed(deployment, hosts, weigh=weigh, balanced=True, only_to=host)
+    placed = _placed(deployment, hosts, balanced=True, only_to=host)
     return _plan(deployment, f"add {host}", hosts, placed)
 
 
@@ -249,6 +249,8 @@ def _level(
     A move takes the heaviest unit that still leaves the giver with no less than the taker, and
     of those one without a server.
     """
+    if only_to is not None and only_to not in able:
+        return
     loads = dict.fromkeys(able, 0)
     stock: dict[str, dict[int, list[int]]] = {host: defaultdict(list) for host in able}
     order = sorted(
@@ -262,9 +264,7 @@ def _level(
         stock[where[i]][units[i].weight].append(i)
     mean = sum(loads.values()) / len(loads)
     most, least = mean * (1 + MAY_DIFFER), mean * (1 - MAY_DIFFER)
-    takers = [only_to] if only_to is not None and only_to in loads else list(loads)
-    if only_to is not None and only_to not in loads:
-        return
+    takers = list(loads) if only_to is None else [only_to]
     while True:
         giver = max(loads, key=lambda host: (loads[host], host))
         taker = min(takers, key=lambda host: (loads[host], host))

@@ -102,11 +102,10 @@ def plan(deployment: Deployment, host: str, direction: Direction, quiet: float) 
         raise exceptions.InvalidConfiguration(host, "no nova-compute has this name")
     blocked = service.why_running(deployment.read_at, quiet) or ""
     servers = [server for server in deployment.live_servers if server.host == host]
+    moves = list(_moves(deployment, host, servers, direction))
     if direction is Direction.ENTER:
-        moves = list(_moves_in(deployment, host, servers))
         targets = _pools(deployment, host, servers, moves)
     else:
-        moves = list(_moves_out(deployment, host, servers))
         targets = _nodes(deployment, moves)
     places = _places(servers, moves)
     kept = {*targets, *places.values()}
@@ -126,34 +125,42 @@ def _places(servers: Sequence[Server], moves: Sequence[Move]) -> dict[str, str]:
     return there
 
 
-def _staying(deployment: Deployment, server: Server) -> tuple[Outcome, str] | None:
-    """Why a server can't go anywhere; ``None``: it can."""
+def _moves(
+    deployment: Deployment, host: str, servers: Sequence[Server], direction: Direction
+) -> Iterator[Move]:
+    for server in servers:
+        place = server.node or ""
+        is_in_pool = names.class_of(place, host) is not None
+        if is_in_pool is (direction is Direction.ENTER):
+            continue
+        former = names.pool_uuid(place) if is_in_pool else place
+        carrier = deployment.node_of_server.get(server.uuid)
+        target = _target(deployment, host, server, direction)
+        if isinstance(target, str):
+            yield Move(server, former, carrier, target)
+        else:
+            yield Move(server, former, carrier, None, *target)
+
+
+def _target(
+    deployment: Deployment, host: str, server: Server, direction: Direction
+) -> str | tuple[Outcome, str]:
+    """The name of the record that a server goes to, or why it can't go anywhere."""
     if server.task_state is not None or server.vm_state == "building":
         return Outcome.WAITS, f"it is {server.task_state or server.vm_state}"
-    if server.uuid not in deployment.node_of_server:
+    carrier = deployment.node_of_server.get(server.uuid)
+    if carrier is None:
         return Outcome.REFUSED, "no node in Ironic carries it; delete it, or mend that"
-    return None
-
-
-# -- into pools ---------------------------------------------------------------
-
-
-def _moves_in(deployment: Deployment, host: str, servers: Sequence[Server]) -> Iterator[Move]:
-    for server in servers:
-        if names.class_of(server.node or "", host) is not None:
-            continue
-        carrier = deployment.node_of_server.get(server.uuid)
-        former = server.node or ""
-        refused = _staying(deployment, server)
-        if refused is None and carrier != server.node:
-            refused = Outcome.REFUSED, f"its record names another node than carries it: {carrier}"
-        if refused is None and carrier is not None:
-            node = deployment.nodes[carrier]
-            if node.resource_class:
-                yield Move(server, former, carrier, offers.pool_name(host, node))
-                continue
-            refused = Outcome.REFUSED, "its node has no resource class, and so no pool"
-        yield Move(server, former, carrier, None, *(refused or (Outcome.REFUSED, "")))
+    if direction is Direction.LEAVE:
+        record = deployment.node_records.get(carrier)
+        if record is not None and record.host != host:
+            return Outcome.REFUSED, f"the record of its node is with {record.host}"
+        return carrier
+    if carrier != server.node:
+        return Outcome.REFUSED, f"its record names another node than carries it: {carrier}"
+    if not deployment.nodes[carrier].resource_class:
+        return Outcome.REFUSED, "its node has no resource class, and so no pool"
+    return offers.pool_name(host, deployment.nodes[carrier])
 
 
 def _pools(
@@ -183,25 +190,6 @@ def _pools(
 def _is_recorded(deployment: Deployment, node: Node, host: str) -> bool:
     record = deployment.node_records.get(node.uuid)
     return record is not None and record.host == host
-
-
-# -- out of pools -------------------------------------------------------------
-
-
-def _moves_out(deployment: Deployment, host: str, servers: Sequence[Server]) -> Iterator[Move]:
-    for server in servers:
-        if names.class_of(server.node or "", host) is None:
-            continue
-        former = names.pool_uuid(server.node or "")
-        carrier = deployment.node_of_server.get(server.uuid)
-        refused = _staying(deployment, server)
-        record = deployment.node_records.get(carrier or "")
-        if refused is None and record is not None and record.host != host:
-            refused = Outcome.REFUSED, f"the record of its node is with {record.host}"
-        if refused is None:
-            yield Move(server, former, carrier, carrier)
-        else:
-            yield Move(server, former, carrier, None, *refused)
 
 
 def _nodes(deployment: Deployment, moves: Sequence[Move]) -> dict[str, Target]:

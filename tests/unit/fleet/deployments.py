@@ -55,7 +55,7 @@ def fleet(
     nodes, records, servers = {}, [], {}
     allocations: dict[str, dict[str, dict[str, int]]] = {}
     number = 0
-    for service_id, (host, count) in enumerate(hosts.items(), start=1):
+    for host, count in hosts.items():
         for _ in range(count):
             number += 1
             made = node(number, shard=host if shards else None, **node_fields)
@@ -65,11 +65,11 @@ def fleet(
                 made = with_server(made, server.uuid)
                 allocations[made.uuid] = {server.uuid: {GOLD: 1}}
             nodes[made.uuid] = made
-            records.append(Record("cell1", number, made.uuid, host, made.uuid, service_id))
+            records.append(Record("cell1", number, made.uuid, host, made.uuid))
     return Deployment(
         read_at=NOW,
         services=[
-            Service("cell1", number, host, last_seen=NOW, version=70)
+            Service("cell1", number, host, last_seen=NOW)
             for number, host in enumerate(hosts, start=1)
         ],
         records=records,
@@ -96,7 +96,7 @@ def placement_of(
     traits = {trait for one in nodes.values() for trait in one.traits}
     classes = {offers.of_node(one).placement_class for one in nodes.values()}
     return Placement(
-        providers={uuid: Provider(uuid, uuid, 1) for uuid in nodes},
+        providers={uuid: Provider(uuid, uuid) for uuid in nodes},
         room={
             name: frozenset(
                 one for one in free if offers.of_node(nodes[one]).placement_class == name

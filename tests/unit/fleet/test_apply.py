@@ -38,6 +38,8 @@ class World:
     :param deployment: as it is at first.
     """
 
+    quiet = 20.0
+
     def __init__(self, deployment: Deployment) -> None:
         self.nodes = dict(deployment.nodes)
         self._records = {record.name: record for record in deployment.records}
@@ -262,6 +264,7 @@ def seen() -> Seen:
         found.servers_by_place[record.name],
         services,
         LATER,
+        20.0,
     )
 
 

@@ -119,7 +119,7 @@ def a_record_is_copied(deployment: Deployment) -> Deployment:
 
 def a_provider_is_made_anew(deployment: Deployment) -> Deployment:
     found = without_provider(deployment, FREE)
-    other = Provider(STRANGE, FREE, 1)
+    other = Provider(STRANGE, FREE)
     return with_placement(found, providers={**found.placement.providers, STRANGE: other})
 
 
@@ -136,7 +136,7 @@ def two_nodes_swap(deployment: Deployment) -> Deployment:
 
 
 def a_stray_provider(deployment: Deployment) -> Deployment:
-    other = Provider(STRANGE, STRANGE, 1)
+    other = Provider(STRANGE, STRANGE)
     return with_placement(deployment, providers={**deployment.placement.providers, STRANGE: other})
 
 
@@ -276,7 +276,7 @@ def pooled() -> Deployment:
     return changed(
         base,
         nodes={free.uuid: free, taken.uuid: taken},
-        records=[Record("cell1", 1, uuid, "compute-a", name, 1)],
+        records=[Record("cell1", 1, uuid, "compute-a", name)],
         servers={SERVER: Server("cell1", SERVER, "compute-a", name)},
         placement=changed(
             base.placement,

@@ -46,7 +46,7 @@ def carried_out(
     """The deployment afterwards, as it is if the run was cut off after so many steps."""
     records = {record.name: record for record in deployment.records}
     for number, target in enumerate(done.targets.values(), start=500):
-        records.setdefault(target.name, Record("cell1", number, target.uuid, "a", target.name, 1))
+        records.setdefault(target.name, Record("cell1", number, target.uuid, "a", target.name))
     servers = dict(deployment.servers)
     for move in done.moves[:moves]:
         if move.target is not None:
@@ -143,7 +143,7 @@ def test_a_server_that_can_not_go_keeps_its_record(stopped: Deployment) -> None:
     entered = carried_out(stopped, planned(stopped))
     node = deployments.node_uuid(4)
     foreign = deployments.changed(
-        entered, records=[*entered.records, Record("cell1", 900, node, "b", node, 2)]
+        entered, records=[*entered.records, Record("cell1", 900, node, "b", node)]
     )
     plan = planned(foreign, LEAVE)
     (refused,) = [move for move in plan.moves if move.target is None]
