@@ -12,9 +12,9 @@ import argparse
 import functools
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import util
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from cliff import lister
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from ironic_virt.fleet.options import ServiceOptions
     from ironic_virt.fleet.reading import Reader
+
+
+T = TypeVar("T")
 
 
 class NovaMissing(exceptions.IronicVirtError):
@@ -155,6 +158,19 @@ class FleetCommand(output.Columns, lister.Lister):
         """A line for people, beside the table."""
         if self.app.options.verbose_level > 0:
             self.app.stderr.write(line + "\n")
+
+    def collected(self, reports: Iterable[T], sum_up: Callable[[Sequence[T]], object]) -> list[T]:
+        """What a run reports, summed up at its end, also where it is cut off."""
+        found: list[T] = []
+        try:
+            for report in reports:
+                found.append(report)
+        except BaseException:
+            sum_up(found)
+            self.say("It was cut off. Start the command again to go on")
+            raise
+        sum_up(found)
+        return found
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """See :class:`cliff.command.Command`."""

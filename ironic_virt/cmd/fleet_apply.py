@@ -17,8 +17,6 @@ from ironic_virt.cmd.fleet import FleetCommand
 from ironic_virt.exit_codes import FleetExitCode
 
 if TYPE_CHECKING:
-    from oslo_config import cfg
-
     from ironic_virt.fleet.plans.apply import Report
     from ironic_virt.fleet.plans.journal import Journal
     from ironic_virt.fleet.plans.plan import Plan
@@ -68,11 +66,19 @@ class _Carried(FleetCommand):
 
         plan = plans.read(parsed_args.plan)
         conf = self.conf
+        from ironic_virt.fleet.plans import apply
+        from ironic_virt.fleet.plans.moving import NovaWorld
+
         with journals.opened(parsed_args.plan) as journal:
-            chosen = self.chosen(plan, journal, parsed_args)
-            written = None if parsed_args.dry_run else journal
-            reports = self._run(conf, chosen, written, parsed_args.limit)
-        self._sum_up(reports)
+            run = apply.run(
+                self.chosen(plan, journal, parsed_args),
+                NovaWorld.from_conf(conf),
+                None if parsed_args.dry_run else journal,
+                limit=parsed_args.limit,
+                undo=self.is_undo,
+                progress=self.progress(),
+            )
+            reports = self.collected(run, self._sum_up)
         self.after(reports, parsed_args)
         return output.table(
             _COLUMNS, (one for one in reports if parsed_args.shows_all or _is_news(one))
@@ -84,30 +90,6 @@ class _Carried(FleetCommand):
 
     def after(self, reports: Sequence[Report], parsed_args: argparse.Namespace) -> None:
         """Do what comes after."""
-
-    def _run(
-        self, conf: cfg.ConfigOpts, plan: Plan, journal: Journal | None, limit: int | None
-    ) -> list[Report]:
-        from ironic_virt.fleet.plans import apply
-        from ironic_virt.fleet.plans.moving import NovaWorld
-
-        world = NovaWorld.from_conf(conf)
-        reports: list[Report] = []
-        try:
-            for report in apply.run(
-                plan,
-                world,
-                journal,
-                limit=limit,
-                undo=self.is_undo,
-                progress=self.progress(),
-            ):
-                reports.append(report)
-        except BaseException:
-            self._sum_up(reports)
-            self.say("It was cut off. Start the command again to go on")
-            raise
-        return reports
 
     def _sum_up(self, reports: Sequence[Report]) -> None:
         from ironic_virt.fleet.plans.apply import Outcome

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -64,17 +65,12 @@ class _Converted(FleetCommand):
         from ironic_virt.fleet.plans.apply import MoveRefused, Outcome
         from ironic_virt.fleet.pools import convert
 
-        host, reports = plan.service.host, []
-        try:
-            for report in convert.run(plan, PlacementClient(), self.progress(), dry_run=dry_run):
-                reports.append(report)
-        except MoveRefused:
-            raise
-        except BaseException:
-            self._sum_up(host, reports)
-            self.say("It was cut off. Start the command again to go on")
-            raise
-        outcomes = self._sum_up(host, reports)
+        host = plan.service.host
+        if plan.blocked and not dry_run:
+            raise MoveRefused(plan.blocked)
+        run = convert.run(plan, PlacementClient(), self.progress(), dry_run=dry_run)
+        reports = self.collected(run, functools.partial(self._sum_up, host))
+        outcomes = {one.outcome for one in reports}
         if Outcome.FAILED in outcomes:
             self.code = 1
         elif plan.blocked or outcomes & {Outcome.WAITS, Outcome.REFUSED}:
@@ -92,14 +88,13 @@ class _Converted(FleetCommand):
             if one.is_server or one.outcome not in (Outcome.DONE, Outcome.WOULD)
         ]
 
-    def _sum_up(self, host: str, reports: Sequence[Report]) -> set[Any]:
+    def _sum_up(self, host: str, reports: Sequence[Report]) -> None:
         for is_server, what in ((True, "servers"), (False, "records without a server")):
             counts = collections.Counter(
                 one.outcome for one in reports if one.is_server is is_server
             )
             said = ", ".join(f"{count:,} {outcome.value}" for outcome, count in counts.items())
             self.say(f"{host}: {counts.total():,} {what}: {said or 'nothing to do'}")
-        return {one.outcome for one in reports}
 
 
 class Enter(_Converted):
