@@ -72,11 +72,16 @@ def known_names(conf: cfg.ConfigOpts) -> set[str]:
 
     Those of authentication are the ones of ``auth_type``.
     """
+    return {*conf[GROUP], *names(conf[GROUP].auth_type)}
+
+
+def names(auth_type: str | None) -> set[str]:
+    """The names of our options and of keystoneauth1's, with those of a plugin."""
     options = [*all_options(), *loading.get_adapter_conf_options()]
-    if conf[GROUP].auth_type is not None:
+    if auth_type is not None:
         with contextlib.suppress(ksa_exceptions.NoMatchingPlugin):
-            options += loading.get_auth_plugin_conf_options(conf[GROUP].auth_type)
-    return {*conf[GROUP], *unknown.names(options)}
+            options += loading.get_auth_plugin_conf_options(auth_type)
+    return unknown.names(options)
 
 
 def check_adapter(conf: cfg.ConfigOpts) -> None:

@@ -9,12 +9,9 @@ defaults, so that a file of another release can be read, too.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
-from keystoneauth1 import exceptions as ksa_exceptions
-from keystoneauth1 import loading
 from oslo_config import cfg
 
 from ironic_virt import exceptions
@@ -107,10 +104,8 @@ class ServiceOptions:
 
         :param novas: the names of Nova's own options of the group.
         """
-        options = [*ironic.all_options(), *loading.get_adapter_conf_options()]
-        with contextlib.suppress(ksa_exceptions.NoMatchingPlugin):
-            options += loading.get_auth_plugin_conf_options(self.written.get("auth_type", "none"))
-        return sorted(self.written.keys() - unknown.names(options) - set(novas))
+        known = ironic.names(self.written.get("auth_type", "none"))
+        return sorted(self.written.keys() - known - set(novas))
 
 
 def read(host: str, files: Sequence[str]) -> ServiceOptions:
