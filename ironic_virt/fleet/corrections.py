@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.fleet import cells, offers
+from ironic_virt.driver import resources
+from ironic_virt.fleet import cells
 from ironic_virt.fleet.findings import Finding
 from ironic_virt.fleet.placement import PlacementClient
 
@@ -36,7 +37,7 @@ def _delete_allocation(finding: Finding, placement: PlacementClient, ironic: Iro
 
 
 def _reserve(finding: Finding, placement: PlacementClient, ironic: IronicClient) -> str:
-    why = offers.why_unavailable(ironic.get_node(finding.about))
+    why = resources.why_not_free(ironic.get_node(finding.about))
     if why is None:
         raise NoLongerSo(f"node {finding.about} is free by now")
     name = finding.facts["resource_class"]

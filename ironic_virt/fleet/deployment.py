@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from ironic_virt.baremetal.node import Node
+from ironic_virt.driver.pools import counts, names
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.providers import Placement
 
@@ -222,6 +223,23 @@ def is_pool(name: str, uuid: str) -> bool:
     :param name: a node's record is named by its uuid.
     """
     return name != uuid and "~" in name
+
+
+def pool_name(host: str, node: Node) -> str:
+    """The name of the pool of a host that a node is in."""
+    return names.pool_name(host, (node.resource_class or "", node.traits))
+
+
+def pools(host: str, nodes: Iterable[Node], places: Mapping[str, str]) -> dict[str, counts.Pool]:
+    """The pools of a host by name, with their numbers.
+
+    :param nodes: those that are the host's.
+    :param places: the host's servers, and the names of the records that they are on.
+    """
+    listed = list(nodes)
+    carried = [node.instance_uuid for node in listed if node.instance_uuid]
+    recorded = counts.Recorded(host, places)
+    return counts.pools_of(listed, recorded, counts.Capacity.TOTAL, carried)
 
 
 def _grouped(pairs: Iterable[tuple[str, T]]) -> Mapping[str, Sequence[T]]:

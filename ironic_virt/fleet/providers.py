@@ -12,6 +12,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+CAPABILITY_TRAITS = "COMPUTE_"
+"""Nova adds traits that begin so for what the driver can do."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Provider:

@@ -23,7 +23,8 @@ from ironic_virt.baremetal.http.connection import KeystoneChannel
 from ironic_virt.baremetal.http.versions import BASE, Feature
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
 from ironic_virt.conf import unknown
-from ironic_virt.fleet import cells, offers
+from ironic_virt.driver import resources
+from ironic_virt.fleet import cells
 from ironic_virt.fleet.deployment import (
     Component,
     Deployment,
@@ -222,7 +223,9 @@ def _older(version: str, other: str) -> bool:
 
 def _placement(found: Deployment, asked: PlacementClient, progress: Progress) -> Placement:
     providers = asked.providers()
-    wanted_classes = {offers.of_node(node).placement_class for node in found.nodes.values()}
+    wanted_classes = {
+        resources.node_inventory(node).placement_class for node in found.nodes.values()
+    }
     classes = sorted({*asked.custom_classes(), *wanted_classes} - {""})
     traits = sorted(
         {*asked.custom_traits(), *(t for node in found.nodes.values() for t in node.traits)}
@@ -280,5 +283,5 @@ def _is_clear(
     node = found.nodes.get(provider.uuid)
     if node is None or provider.name != provider.uuid or provider.uuid in taken:
         return False
-    wanted = offers.of_node(node)
+    wanted = resources.node_inventory(node)
     return not wanted.reserved and set(offered) == {wanted.placement_class}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ironic_virt.baremetal.node import Node
-from ironic_virt.fleet import offers
+from ironic_virt.fleet.providers import CAPABILITY_TRAITS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -201,9 +201,7 @@ def _facts(offered: Offered) -> dict[str, Any]:
     return {
         "reserved": {name: one.pop("reserved", None) for name, one in inventory.items()},
         "inventory": inventory,
-        "traits": sorted(
-            one for one in offered.traits if not one.startswith(offers.CAPABILITY_TRAITS)
-        ),
+        "traits": sorted(one for one in offered.traits if not one.startswith(CAPABILITY_TRAITS)),
         "sizes in stats": ", ".join(sizes) or "none",
         **{name: _plain(value) for name, value in sorted(offered.resource.items())},
         "stats": {name: value for name, value in stats.items() if name not in sizes},

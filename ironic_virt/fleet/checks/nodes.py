@@ -7,8 +7,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from ironic_virt.fleet import offers
-from ironic_virt.fleet.deployment import Deployment
+from ironic_virt.fleet.deployment import Deployment, pool_name
 from ironic_virt.fleet.findings import Finding, Found, Severity, check
 
 _MOVE = (
@@ -30,7 +29,7 @@ def node_without_record(deployment: Deployment, found: Found) -> Iterator[Findin
     for node in deployment.nodes.values():
         if node.uuid in deployment.node_records:
             continue
-        if not any(offers.pool_name(host, node) in pools for host in hosts):
+        if not any(pool_name(host, node) in pools for host in hosts):
             yield found(node.uuid, "no compute service has a record of it")
 
 

@@ -11,9 +11,11 @@ import datetime
 from collections.abc import Iterator
 
 from ironic_virt.baremetal.node import Node
-from ironic_virt.fleet import offers
-from ironic_virt.fleet.deployment import Deployment
+from ironic_virt.driver import resources
+from ironic_virt.driver.pools import names
+from ironic_virt.fleet.deployment import Deployment, pool_name, pools
 from ironic_virt.fleet.findings import Finding, Found, Severity, check
+from ironic_virt.fleet.providers import CAPABILITY_TRAITS
 
 REPORTED_AFTER = datetime.timedelta(minutes=10)
 """After so long a change of a node should have reached Placement: several refreshes."""
@@ -53,7 +55,7 @@ def _changed_lately(node: Node, now: datetime.datetime) -> bool:
 )
 def offered_unavailable(deployment: Deployment, found: Found) -> Iterator[Finding]:
     for node, provider, host in _reported(deployment):
-        why = offers.why_unavailable(node)
+        why = resources.why_not_free(node)
         offered = deployment.placement.offers(provider)
         if why is not None and offered:
             for name in sorted(offered):
@@ -76,7 +78,7 @@ def offered_unavailable(deployment: Deployment, found: Found) -> Iterator[Findin
 )
 def reserved_differs(deployment: Deployment, found: Found) -> Iterator[Finding]:
     for node, provider, host in _reported(deployment):
-        wanted = offers.of_node(node)
+        wanted = resources.node_inventory(node)
         if not wanted.placement_class or wanted.reserved:
             continue
         if deployment.placement.offers(provider) or provider not in deployment.placement.stocks:
@@ -95,7 +97,7 @@ def reserved_differs(deployment: Deployment, found: Found) -> Iterator[Finding]:
 )
 def inventory_differs(deployment: Deployment, found: Found) -> Iterator[Finding]:
     for node, provider, host in _reported(deployment):
-        wanted = offers.of_node(node)
+        wanted = resources.node_inventory(node)
         right = {wanted.placement_class} if wanted.placement_class else set()
         stocks = deployment.placement.stocks.get(provider)
         has = deployment.placement.offers(provider) if stocks is None else stocks.keys()
@@ -134,7 +136,7 @@ def traits_differ(deployment: Deployment, found: Found) -> Iterator[Finding]:
         has = having.get(provider, set())
         missing = sorted((node.traits & asked) - has)
         added = sorted(
-            name for name in has - node.traits if not name.startswith(offers.CAPABILITY_TRAITS)
+            name for name in has - node.traits if not name.startswith(CAPABILITY_TRAITS)
         )
         if missing or added:
             words = [f"lacks {', '.join(missing)}"] if missing else []
@@ -159,13 +161,11 @@ def pool_differs(deployment: Deployment, found: Found) -> Iterator[Finding]:
         servers = [server for server in deployment.live_servers if server.host == host]
         nodes = [node for node in deployment.nodes.values() if _is_of(host, node, deployment)]
         changing = {server.node for server in servers if not server.is_settled} | {
-            offers.pool_name(host, node)
-            for node in nodes
-            if _changed_lately(node, deployment.read_at)
+            pool_name(host, node) for node in nodes if _changed_lately(node, deployment.read_at)
         }
-        counted = offers.pools(host, nodes, {one.uuid: one.node or "" for one in servers})
+        counted = pools(host, nodes, {one.uuid: one.node or "" for one in servers})
         for name, pool in counted.items():
-            stocks = deployment.placement.stocks.get(offers.pool_uuid(name))
+            stocks = deployment.placement.stocks.get(names.pool_uuid(name))
             if stocks is None or name in changing:
                 continue
             has = sorted((stock.total, stock.reserved) for stock in stocks.values())

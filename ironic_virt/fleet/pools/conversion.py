@@ -17,8 +17,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.driver.pools import names
 from ironic_virt.driver.pools import records as pool_records
-from ironic_virt.fleet import offers
-from ironic_virt.fleet.deployment import Deployment, Record, Server, Service
+from ironic_virt.fleet.deployment import Deployment, Record, Server, Service, pool_name, pools
 from ironic_virt.fleet.plans.apply import Outcome
 from ironic_virt.virt import NodeInventory, NodeResource
 
@@ -160,7 +159,7 @@ def _target(
         return Outcome.REFUSED, f"its record names another node than carries it: {carrier}"
     if not deployment.nodes[carrier].resource_class:
         return Outcome.REFUSED, "its node has no resource class, and so no pool"
-    return offers.pool_name(host, deployment.nodes[carrier])
+    return pool_name(host, deployment.nodes[carrier])
 
 
 def _pools(
@@ -176,13 +175,13 @@ def _pools(
     formers: dict[str, list[str]] = {}
     for node in nodes:
         if _is_recorded(deployment, node, host):
-            formers.setdefault(offers.pool_name(host, node), []).append(node.uuid)
+            formers.setdefault(pool_name(host, node), []).append(node.uuid)
     wanted = {move.target for move in moves}
     return {
         name: Target(
             pool_records.resource(pool), pool_records.inventory(pool), formers.get(name, ())
         )
-        for name, pool in offers.pools(host, nodes, _places(servers, moves)).items()
+        for name, pool in pools(host, nodes, _places(servers, moves)).items()
         if name in wanted or name not in deployment.records_by_name
     }
 
@@ -198,7 +197,9 @@ def _nodes(deployment: Deployment, moves: Sequence[Move]) -> dict[str, Target]:
     The others get theirs from the service when it starts.
     """
     return {
-        move.target: Target(resources.node_resource(node), offers.of_node(node), (move.former,))
+        move.target: Target(
+            resources.node_resource(node), resources.node_inventory(node), (move.former,)
+        )
         for move in moves
         if move.target is not None and (node := deployment.nodes[move.target])
     }

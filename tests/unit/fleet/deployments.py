@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ironic_virt.baremetal.node import Node
-from ironic_virt.fleet import offers
+from ironic_virt.driver import resources
 from ironic_virt.fleet.deployment import Deployment, Record, Server, Service
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.providers import Placement, Provider, Stock
@@ -92,14 +92,14 @@ def placement_of(
     nodes: Mapping[str, Node], allocations: Mapping[str, Mapping[str, Mapping[str, int]]]
 ) -> Placement:
     """What Placement says of nodes when it is right."""
-    free = {one.uuid for one in nodes.values() if offers.why_unavailable(one) is None}
+    free = {one.uuid for one in nodes.values() if resources.why_not_free(one) is None}
     traits = {trait for one in nodes.values() for trait in one.traits}
-    classes = {offers.of_node(one).placement_class for one in nodes.values()}
+    classes = {resources.node_inventory(one).placement_class for one in nodes.values()}
     return Placement(
         providers={uuid: Provider(uuid, uuid) for uuid in nodes},
         room={
             name: frozenset(
-                one for one in free if offers.of_node(nodes[one]).placement_class == name
+                one for one in free if resources.node_inventory(nodes[one]).placement_class == name
             )
             for name in classes
         },
@@ -109,7 +109,7 @@ def placement_of(
         },
         allocations={uuid: allocations.get(uuid, {}) for uuid in nodes if uuid not in free},
         stocks={
-            uuid: {offers.of_node(one).placement_class: Stock(1, 1)}
+            uuid: {resources.node_inventory(one).placement_class: Stock(1, 1)}
             for uuid, one in nodes.items()
             if uuid not in free and not allocations.get(uuid)
         },

@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from ironic_virt.fleet import checks, offers
-from ironic_virt.fleet.deployment import Component, Deployment, Lease, Record, Server
+from ironic_virt.driver.pools import names
+from ironic_virt.fleet import checks
+from ironic_virt.fleet.deployment import Component, Deployment, Lease, Record, Server, pool_name
 from ironic_virt.fleet.findings import Finding
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.providers import Provider, Stock
@@ -270,8 +271,8 @@ def test_the_worst_comes_first() -> None:
 def pooled() -> Deployment:
     """One service whose nodes are in one pool, with a server in it."""
     free, taken = node(1), with_server(node(2), SERVER)
-    name = offers.pool_name("compute-a", free)
-    uuid = offers.pool_uuid(name)
+    name = pool_name("compute-a", free)
+    uuid = names.pool_uuid(name)
     base = fleet({"compute-a": 0}, shards=False)
     return changed(
         base,

@@ -10,15 +10,14 @@ import datetime
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.fleet import offers
-from ironic_virt.fleet.deployment import Deployment, Record
+from ironic_virt.fleet.deployment import Deployment, Record, pool_name
 from ironic_virt.fleet.plans.apply import Outcome
 from ironic_virt.fleet.pools import conversion
 from ironic_virt.fleet.pools.conversion import Conversion, Direction
 from tests.unit.fleet import deployments
 
 ENTER, LEAVE = Direction.ENTER, Direction.LEAVE
-POOL, FAST = "gold~a", offers.pool_name("a", deployments.node(0, traits=frozenset({"CUSTOM_GPU"})))
+POOL, FAST = "gold~a", pool_name("a", deployments.node(0, traits=frozenset({"CUSTOM_GPU"})))
 
 
 @pytest.fixture
