@@ -13,7 +13,7 @@ from oslo_config import cfg
 
 from ironic_virt.compute.db import engine
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.compute.service_stage import ServiceStage, empty_records, make_conf
+from tests.unit.compute.service_stage import GOLD, ServiceStage, empty_records, make_conf
 
 DURATIONS = Durations(deploy=5, undeploy=3, clean=30, power=2)
 
@@ -74,22 +74,27 @@ def set_stage(fake: FakeIronic, records: Path) -> Iterator[SetStage]:
 
 
 @pytest.fixture
-def node(fake: FakeIronic) -> str:
-    """The only node; a module may have one of another kind."""
-    return fake.add_node(resource_class="gold", ports=1)
+def nodes(fake: FakeIronic) -> list[str]:
+    """The nodes; a module may have others."""
+    return fake.add_nodes(3, **GOLD)
 
 
 @pytest.fixture
-def stage(set_stage: SetStage, node: str) -> ServiceStage:
-    """A compute service that has it."""
+def node(nodes: list[str]) -> str:
+    """The first of them."""
+    return nodes[0]
+
+
+@pytest.fixture
+def stage(set_stage: SetStage, nodes: list[str]) -> ServiceStage:
+    """A compute service that has them."""
     return set_stage().begin()
 
 
 @pytest.fixture
-def uuid(stage: ServiceStage, node: str) -> str:
-    """An instance that is active on it."""
-    uuid = stage.create(node)
-    stage.look()
+def uuid(stage: ServiceStage) -> str:
+    """An instance that is active on the first of them."""
+    uuid = stage.build()
     stage.fake.advance(60)
     stage.service.report()
     return uuid

@@ -22,15 +22,19 @@ from oslo_config import cfg
 
 from ironic_virt import conf as options
 from ironic_virt import virt
+from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.engine.service import Service
 from ironic_virt.compute.errors import DatabaseUnreachable
+from ironic_virt.compute.states import TaskState
 from ironic_virt.conf import database as database_options
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver import stage as driver_stage
 from tests.unit.driver.stage import IMAGE, URL
 
 FLAVOR = virt.Flavor("bm", extra_specs={"resources:CUSTOM_GOLD": "1"})
+GOLD: dict[str, Any] = {"resource_class": "gold", "ports": 1}
+"""A node that does for it."""
 EPOCH = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 _uuids = itertools.count(1)
 
@@ -131,29 +135,46 @@ class ServiceStage:
 
     # -- what somebody wants --------------------------------------------------
 
-    def create(self, node: str, **fields: Any) -> str:
-        """Want an instance on a node.
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that Ironic has, in the order in which they came."""
+        return [node["uuid"] for node in self.fake.nodes()]
 
-        :returns: its uuid.
-        """
-        values = {"uuid": new_uuid(), "flavor": FLAVOR, "image": IMAGE, "display_name": "web"}
-        new = records.NewInstance(**(values | fields))  # type: ignore[arg-type]
-        self.db.instances.create_building(new, self.db.compute_nodes.get(node))
-        return new.uuid
+    @property
+    def requests(self) -> Requests:
+        """What a user asks."""
+        return Requests(self.conf, self.db)
 
     def pool(self, name: str) -> records.NodePool:
         """The record of a pool."""
         return next(pool for pool in self.db.pools.list() if pool.name == name)
 
-    def create_in(self, pool: str, **fields: Any) -> str:
-        """Want an instance in a pool.
+    def create(self, node: str | None = None, *, pool: str | None = None, **fields: Any) -> str:
+        """Want an instance on a node, the first one unless told, or in a pool.
 
         :returns: its uuid.
         """
         values = {"uuid": new_uuid(), "flavor": FLAVOR, "image": IMAGE, "display_name": "web"}
         new = records.NewInstance(**(values | fields))  # type: ignore[arg-type]
-        self.db.instances.create_building(new, self.pool(pool))
+        place = self.pool(pool) if pool else self.db.compute_nodes.get(node or self.nodes[0])
+        self.db.instances.create_building(new, place)
         return new.uuid
+
+    def build(self, node: str | None = None, **fields: Any) -> str:
+        """Want an instance, as :meth:`create` does, and have the service build it."""
+        uuid = self.create(node, **fields)
+        self.look()
+        return uuid
+
+    def do(self, uuid: str, task: TaskState, arguments: dict[str, Any] | None = None) -> None:
+        """Want a task of an instance, and have the service carry it out."""
+        self.db.instances.request(uuid, task, arguments)
+        self.look()
+
+    def ask(self, verb: str, uuid: str, **arguments: Any) -> None:
+        """Ask as a user does, and have the service carry it out."""
+        self.requests.ask(verb, uuid, **arguments)
+        self.look()
 
     # -- what became of it ----------------------------------------------------
 

@@ -12,7 +12,6 @@ from ironic_virt.compute.adoption import adopt
 from ironic_virt.compute.db.records import Instance
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import FLAVOR, IMAGE, ServiceStage
 
 VIF = virt.Vif("9d1c54a0-0000-4000-8000-000000000001")
@@ -24,15 +23,9 @@ def nodes(fake: FakeIronic) -> list[str]:
 
 
 @pytest.fixture
-def stage(set_stage: SetStage, nodes: list[str]) -> ServiceStage:
-    return set_stage().begin()
-
-
-@pytest.fixture
 def uuid(stage: ServiceStage, nodes: list[str]) -> str:
     """An instance that is active, of which a backup from before knows nothing."""
-    uuid = stage.create(nodes[0], ports=(VIF,))
-    stage.look()
+    uuid = stage.build(ports=(VIF,))
     assert stage.state(uuid) == ("active", None)
     with stage.db._transactions.engine.begin() as connection:
         for statement in (
@@ -51,37 +44,34 @@ def adopted(stage: ServiceStage, node: str) -> Instance:
 
 
 def test_one_is_as_before_and_can_be_deleted(
-    stage: ServiceStage, nodes: list[str], uuid: str, fake: FakeIronic
+    stage: ServiceStage, nodes: list[str], uuid: str
 ) -> None:
-    before = fake.node(nodes[0])
+    before = stage.fake.node(nodes[0])
     found = adopted(stage, nodes[0])
-    assert fake.node(nodes[0]) == before
+    assert stage.fake.node(nodes[0]) == before
     assert (found.uuid, found.name, found.host, found.node) == (uuid, "web", "compute1", nodes[0])
     assert (found.vm_state, found.power_state) == ("active", virt.PowerState.RUNNING)
     assert (found.image.id, found.ports, found.flavor) == (IMAGE.id, (virt.Vif(VIF.id),), FLAVOR)
     assert [one.action for one in stage.db.actions.list(uuid)] == ["adopt"]
     stage.service.sync_power()
     assert stage.state(uuid) == ("active", None)
-    stage.db.instances.request(uuid, TaskState.DELETING)
-    stage.look()
+    stage.do(uuid, TaskState.DELETING)
     assert stage.state(uuid) == ("deleted", None)
     stage.fake.advance(60)
     stage.nobody_has(nodes)
 
 
-def test_one_that_is_off_is_stopped(
-    stage: ServiceStage, nodes: list[str], uuid: str, fake: FakeIronic
-) -> None:
-    fake.set_node(nodes[0], power_state="power off")
+def test_one_that_is_off_is_stopped(stage: ServiceStage, nodes: list[str], uuid: str) -> None:
+    stage.fake.set_node(nodes[0], power_state="power off")
     assert adopted(stage, nodes[0]).vm_state == "stopped"
 
 
 def test_what_can_not_be_adopted_is_left_alone(
-    stage: ServiceStage, nodes: list[str], uuid: str, fake: FakeIronic
+    stage: ServiceStage, nodes: list[str], uuid: str
 ) -> None:
     with pytest.raises(errors.InvalidRequest, match="no server is deployed there"):
         adopted(stage, nodes[1])
-    unknown = fake.add_node(provision_state="active", instance_uuid=VIF.id)
+    unknown = stage.fake.add_node(provision_state="active", instance_uuid=VIF.id)
     with pytest.raises(errors.ComputeNodeNotFound):
         adopted(stage, unknown)
     adopted(stage, nodes[0])

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,57 +14,42 @@ from ironic_virt import exceptions, virt
 from ironic_virt.compute.db import records
 from ironic_virt.compute.networks import Network
 from ironic_virt.compute.states import TaskState
-from ironic_virt.testing.fake_ironic import FakeIronic
+from ironic_virt.testing.fake_ironic import Entry, FakeIronic, Faults
 from tests.unit.compute.conftest import SetStage
-from tests.unit.compute.service_stage import ServiceStage
+from tests.unit.compute.service_stage import GOLD, ServiceStage
 
-GOLD = {"resource_class": "gold", "ports": 1}
 VIF = virt.Vif("5f1f0000-0000-4000-8000-000000000001")
 
 
-@pytest.fixture
-def nodes(fake: FakeIronic) -> list[str]:
-    return fake.add_nodes(3, **GOLD)
+def deployment(stage: ServiceStage) -> Entry:
+    """The only request to deploy that Ironic has granted."""
+    asked = stage.fake.requests.matching("PUT", "/provision$")
+    (granted,) = [one for one in asked if (one.status, one.body["target"]) == (202, "active")]
+    return granted
 
 
-@pytest.fixture
-def stage(set_stage: SetStage, nodes: list[str]) -> ServiceStage:
-    return set_stage().begin()
-
-
-def test_an_instance_that_is_wanted_becomes_active(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+def test_an_instance_that_is_wanted_becomes_active_with_all_that_was_given(
+    stage: ServiceStage, node: str
 ) -> None:
-    uuid = stage.create(nodes[0], ports=(VIF,))
-    stage.look()
-    built = stage.instance(uuid)
-    assert (built.vm_state, built.task_state, built.node) == ("active", None, nodes[0])
-    assert built.power_state == virt.PowerState.RUNNING
-    assert built.launched_at is not None
-    node = fake.node(nodes[0])
-    assert (node["provision_state"], node["instance_uuid"]) == ("active", uuid)
-    assert fake.vifs(nodes[0]) == [VIF.id]
-    (action,) = stage.db.actions.list(uuid)
-    assert (action.action, action.message) == ("create", None)
-    assert action.finish_time is not None
-
-
-def test_its_config_drive_has_what_was_given(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
-) -> None:
-    uuid = stage.create(
-        nodes[0],
+    uuid = stage.build(
+        ports=(VIF,),
         user_data="#cloud-config\n",
         key_name="ada",
         public_key="ssh-ed25519 AAAA ada",
         properties={"role": "db"},
         project_id="p1",
     )
-    stage.look()
-    (request,) = [
-        entry for entry in fake.requests.matching("PUT", "/provision$") if entry.status == 202
-    ]
-    drive = request.body["configdrive"]
+    built = stage.instance(uuid)
+    assert (built.vm_state, built.task_state, built.node) == ("active", None, node)
+    assert built.power_state == virt.PowerState.RUNNING
+    assert built.launched_at is not None
+    seen = stage.fake.node(node)
+    assert (seen["provision_state"], seen["instance_uuid"]) == ("active", uuid)
+    assert stage.fake.vifs(node) == [VIF.id]
+    (action,) = stage.db.actions.list(uuid)
+    assert (action.action, action.message) == ("create", None)
+    assert action.finish_time is not None
+    drive = deployment(stage).body["configdrive"]
     assert drive["user_data"] == "#cloud-config\n"
     assert drive["meta_data"] == {
         "uuid": uuid,
@@ -84,15 +70,11 @@ def test_networks_are_on_the_free_ports_of_its_node(set_stage: SetStage, fake: F
         Network("2001:db8::a/64"),
     )
     stage = set_stage().begin()
-    uuid = stage.create(node, networks=networks)
-    stage.look()
+    uuid = stage.build(node, networks=networks)
     assert stage.instance(uuid).networks == networks
-    (request,) = [
-        entry for entry in fake.requests.matching("PUT", "/provision$") if entry.status == 202
-    ]
     dns = [{"type": "dns", "address": "192.0.2.53"}]
     route = {"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "192.0.2.1"}
-    assert request.body["configdrive"]["network_data"] == {
+    assert deployment(stage).body["configdrive"]["network_data"] == {
         "links": [
             {"id": f"link{number}", "type": "phy", "ethernet_mac_address": port.address}
             for number, port in enumerate(fake.bm.store.ports)
@@ -121,25 +103,10 @@ def test_networks_are_on_the_free_ports_of_its_node(set_stage: SetStage, fake: F
     }
 
 
-def test_networks_need_as_many_ports(stage: ServiceStage, nodes: list[str]) -> None:
+def test_networks_need_as_many_ports(stage: ServiceStage) -> None:
     networks = tuple(Network(f"192.0.2.{number}/24") for number in range(1, 10))
-    uuid = stage.create(nodes[0], networks=networks)
-    stage.look()
-    fault = stage.db.faults.latest(uuid)
-    assert fault is not None
-    assert "9 networks are wanted, and the node has " in fault.message
-
-
-def test_a_build_asks_for_its_node_no_more_than_needed(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
-) -> None:
-    uuid = stage.create(nodes[0])
-    fake.requests.clear()
-    stage.look()
-    assert stage.state(uuid) == ("active", None)
-    asked = [one.method for one in fake.requests if nodes[0] in one.path]
-    # Free, claimed; still there when the config drive is made, told what to deploy, and to deploy.
-    assert asked[:5] == ["GET", "PATCH", "GET", "PATCH", "PUT"]
+    uuid = stage.build(networks=networks)
+    assert "9 networks are wanted, and the node has " in stage.fault(uuid)
 
 
 def test_progress_is_written_down_on_the_way(
@@ -157,8 +124,7 @@ def test_progress_is_written_down_on_the_way(
         steps.append(f"{written.progress_step} {written.progress_detail}".strip())
 
     monkeypatch.setattr(stage.virtapi, "report_progress", progress)
-    uuid = stage.create(nodes[0])
-    stage.look()
+    uuid = stage.build()
     assert steps[0] == "reserving available"
     assert "deploying available" in steps
     assert steps[-1] == "active active"
@@ -171,11 +137,10 @@ def test_progress_is_written_down_on_the_way(
 
 
 def test_a_node_that_fails_costs_one_attempt_and_is_given_back(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+    stage: ServiceStage, nodes: list[str]
 ) -> None:
-    fake.fail_next("deploy", "disk broken", nodes[0])
-    uuid = stage.create(nodes[0])
-    stage.look()
+    stage.fake.fail_next("deploy", "disk broken", nodes[0])
+    uuid = stage.build()
     moved = stage.instance(uuid)
     assert (moved.vm_state, moved.task_state) == ("building", "spawning")
     assert moved.tried_nodes == (nodes[0],)
@@ -204,11 +169,11 @@ def test_a_node_that_the_guard_refuses_untouched_is_no_attempt(
 
 
 def test_after_the_last_attempt_the_instance_is_in_error_with_the_reason(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+    stage: ServiceStage, nodes: list[str]
 ) -> None:
     for node in nodes:
-        fake.fail_next("deploy", f"{node} is broken", node)
-    uuid = stage.create(nodes[0])
+        stage.fake.fail_next("deploy", f"{node} is broken", node)
+    uuid = stage.create()
     stage.look(5)
     failed = stage.instance(uuid)
     assert (failed.vm_state, failed.task_state) == ("error", None)
@@ -224,15 +189,12 @@ def test_after_the_last_attempt_the_instance_is_in_error_with_the_reason(
     assert "history of the node: ERROR, deploying, by conductor-1" in (newest.details or "")
 
 
-def test_without_another_node_the_reason_has_both(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
-) -> None:
-    fake.fail_next("deploy", "disk broken", nodes[0])
+def test_without_another_node_the_reason_has_both(stage: ServiceStage, nodes: list[str]) -> None:
+    stage.fake.fail_next("deploy", "disk broken", nodes[0])
     for node in nodes[1:]:
-        fake.set_node(node, maintenance=True)
+        stage.fake.set_node(node, maintenance=True)
     stage.service.refresh()
-    uuid = stage.create(nodes[0])
-    stage.look()
+    uuid = stage.build()
     assert stage.state(uuid) == ("error", None)
     assert "disk broken" in stage.fault(uuid)
     assert "No valid host" in stage.fault(uuid)
@@ -240,136 +202,121 @@ def test_without_another_node_the_reason_has_both(
 
 
 def test_a_server_error_of_ironics_costs_one_attempt(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+    stage: ServiceStage, nodes: list[str]
 ) -> None:
-    fake.faults.status(500, "PUT", f"/nodes/{nodes[0]}/states/provision$")
-    uuid = stage.create(nodes[0])
+    stage.fake.faults.status(500, "PUT", f"/nodes/{nodes[0]}/states/provision$")
+    uuid = stage.create()
     stage.look(2)
     assert stage.state(uuid) == ("active", None)
     assert stage.instance(uuid).node in nodes[1:]
     stage.nobody_has([nodes[0]])
 
 
-def test_an_image_at_fault_burns_no_further_node(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
-) -> None:
-    fake.fail_next("deploy", "The supplied image checksum is wrong", nodes[0])
-    uuid = stage.create(nodes[0])
+def test_an_image_at_fault_burns_no_further_node(stage: ServiceStage, nodes: list[str]) -> None:
+    stage.fake.fail_next("deploy", "The supplied image checksum is wrong", nodes[0])
+    uuid = stage.create()
     stage.look(3)
     assert stage.state(uuid) == ("error", None)
     assert "checksum" in stage.fault(uuid)
-    deployed = [e for e in fake.requests.matching("PUT", "/provision$") if e.status == 202]
-    assert {entry.path.split("/")[3] for entry in deployed} == {nodes[0]}
+    assert nodes[0] in deployment(stage).path
     stage.nobody_has(nodes)
 
 
 def test_a_node_that_somebody_took_is_left_alone_and_another_one_serves(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+    stage: ServiceStage, nodes: list[str]
 ) -> None:
-    uuid = stage.create(nodes[0])
-    fake.set_node(nodes[0], instance_uuid="6d2b4f02-0000-4000-8000-00000000beef")
+    uuid = stage.create()
+    stage.fake.set_node(nodes[0], instance_uuid="6d2b4f02-0000-4000-8000-00000000beef")
     stage.look(2)
     assert stage.state(uuid) == ("active", None)
     assert stage.instance(uuid).node != nodes[0]
-    assert fake.node(nodes[0])["instance_uuid"] == "6d2b4f02-0000-4000-8000-00000000beef"
+    assert stage.fake.node(nodes[0])["instance_uuid"] == "6d2b4f02-0000-4000-8000-00000000beef"
 
 
 def test_what_was_rescued_before_it_was_written_down_is_not_lost(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+    stage: ServiceStage, nodes: list[str]
 ) -> None:
-    uuid = stage.create(nodes[0])
+    uuid = stage.create()
     instance = stage.instance(uuid)
     # A service that died when the node was active, and an operator who could not know.
     stage.ironic.driver.spawn(virt.DeployRequest(instance, instance.image))
-    fake.set_node(nodes[0], provision_state="rescue")
+    stage.fake.set_node(nodes[0], provision_state="rescue")
     stage.look()
     assert stage.state(uuid) == ("active", None)
-    assert (fake.node(nodes[0])["provision_state"], fake.node(nodes[0])["instance_uuid"]) == (
-        "rescue",
-        uuid,
-    )
+    seen = stage.fake.node(nodes[0])
+    assert (seen["provision_state"], seen["instance_uuid"]) == ("rescue", uuid)
 
 
-def test_an_ironic_that_is_away_is_waited_for(
-    set_stage: SetStage, nodes: list[str], fake: FakeIronic
+@pytest.mark.parametrize(
+    ("strike", "rounds"),
+    [
+        (lambda faults: faults.reset(count=None), 3),
+        (lambda faults: faults.status(503, "PATCH", count=2), 1),
+    ],
+    ids=["for long", "for one request"],
+)
+def test_an_ironic_that_is_away_is_waited_for_and_costs_no_attempt(
+    set_stage: SetStage, node: str, strike: Callable[[Faults], object], rounds: int
 ) -> None:
     stage = set_stage(ironic={"api_max_retries": 1}).begin()
-    uuid = stage.create(nodes[0])
-    fake.faults.reset(count=None)
-    stage.look(3)
+    uuid = stage.create()
+    strike(stage.fake.faults)
+    stage.look(rounds)
     assert stage.state(uuid) == ("building", "spawning")
-    assert stage.db.faults.latest(uuid) is None
-    fake.faults.clear()
+    stage.fake.faults.clear()
     stage.look(2)
     assert stage.state(uuid) == ("active", None)
-
-
-def test_an_ironic_that_is_away_for_one_request_costs_no_attempt(
-    set_stage: SetStage, nodes: list[str], fake: FakeIronic
-) -> None:
-    stage = set_stage(ironic={"api_max_retries": 1}).begin()
-    uuid = stage.create(nodes[0])
-    fake.faults.status(503, "PATCH", count=2)
-    stage.look()
-    assert stage.state(uuid) == ("building", "spawning")
-    stage.look(2)
-    assert stage.state(uuid) == ("active", None)
-    assert (stage.instance(uuid).node, stage.instance(uuid).attempts) == (nodes[0], 1)
+    assert (stage.instance(uuid).node, stage.instance(uuid).attempts) == (node, 1)
     assert stage.db.faults.latest(uuid) is None
 
 
-def test_a_cleanup_that_cannot_reach_ironic_keeps_the_claim_until_it_can(
-    set_stage: SetStage, nodes: list[str], fake: FakeIronic
-) -> None:
-    stage = set_stage(ironic={"api_max_retries": 1}).begin()
-    uuid = stage.create(nodes[0])
-    fake.invalidate(nodes[0], "deploy", "no kernel")
-    # From the validation on nothing gets through, so the reservation stays.
-    fake.faults.status(503, "GET", "/nodes$", count=None)
-    stage.look()
-    assert fake.node(nodes[0])["instance_uuid"] == uuid
-    assert stage.db.compute_nodes.get(nodes[0]).instance_uuid == uuid
-    assert stage.state(uuid) == ("building", "spawning")
-    fake.faults.clear()
-    stage.look(3)
-    assert stage.state(uuid) == ("active", None)
-    assert stage.instance(uuid).node != nodes[0]
-    stage.nobody_has([nodes[0]])
+def _takes_off(_method: str, _path: str, body: Any) -> bool:
+    return any(operation["op"] == "remove" for operation in body)
 
 
-def test_a_cleanup_waits_for_whoever_holds_the_node(
-    set_stage: SetStage, nodes: list[str], fake: FakeIronic
+@pytest.mark.parametrize(
+    "rule",
+    [
+        # From the validation on nothing gets through, so the reservation stays.
+        {"status": 503, "method": "GET", "path": "/nodes$"},
+        {
+            "status": 409,
+            "method": "PATCH",
+            "body": "Node x is locked by host conductor-2, please retry",
+            "when": _takes_off,
+        },
+    ],
+    ids=["Ironic is away", "somebody holds the node"],
+)
+def test_a_cleanup_keeps_the_claim_until_it_can(
+    set_stage: SetStage, node: str, rule: dict[str, Any]
 ) -> None:
     stage = set_stage(ironic={"api_max_retries": 1}).begin()
-    uuid = stage.create(nodes[0])
-    fake.invalidate(nodes[0], "deploy", "no kernel")
-    locked = f"Node {nodes[0]} is locked by host conductor-2, please retry"
-    fake.faults.status(409, "PATCH", count=None, body=locked, when=_takes_off)
+    uuid = stage.create()
+    stage.fake.invalidate(node, "deploy", "no kernel")
+    stage.fake.faults.status(**rule, count=None)
     stage.look()
+    assert stage.fake.node(node)["instance_uuid"] == uuid
+    assert stage.db.compute_nodes.get(node).instance_uuid == uuid
     assert stage.state(uuid) == ("building", "spawning")
-    assert stage.db.compute_nodes.get(nodes[0]).instance_uuid == uuid
-    fake.faults.clear()
+    stage.fake.faults.clear()
     stage.look(3)
     assert stage.state(uuid) == ("active", None)
-    stage.nobody_has([nodes[0]])
+    assert stage.instance(uuid).node != node
+    stage.nobody_has([node])
 
 
 def test_a_node_that_cannot_be_given_back_stays_claimed(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+    stage: ServiceStage, nodes: list[str]
 ) -> None:
-    fake.fail_next("deploy", "disk broken", nodes[0])
-    fake.faults.status(400, "PUT", "/provision$", count=None, when=_tears_down)
-    uuid = stage.create(nodes[0])
-    stage.look()
+    stage.fake.fail_next("deploy", "disk broken", nodes[0])
+    stage.fake.faults.status(400, "PUT", "/provision$", count=None, when=_tears_down)
+    uuid = stage.build()
     failed = stage.instance(uuid)
     assert (failed.vm_state, failed.task_state, failed.node) == ("error", None, nodes[0])
     assert stage.db.compute_nodes.get(nodes[0]).instance_uuid == uuid
     assert "disk broken" in stage.fault(uuid)
     assert "could not be given back" in stage.fault(uuid)
-
-
-def _takes_off(method: str, path: str, body: Any) -> bool:
-    return any(operation["op"] == "remove" for operation in body)
 
 
 def _tears_down(method: str, path: str, body: Any) -> bool:
@@ -382,19 +329,23 @@ def _tears_down(method: str, path: str, body: Any) -> bool:
 def test_a_delete_gives_the_node_back_and_keeps_the_history(
     stage: ServiceStage, nodes: list[str]
 ) -> None:
-    uuid = stage.create(nodes[0])
+    uuid = stage.create()
+    stage.fake.requests.clear()
     stage.look()
-    stage.db.instances.request(uuid, TaskState.DELETING)
-    stage.look()
+    assert stage.state(uuid) == ("active", None)
+    asked = [one.method for one in stage.fake.requests if nodes[0] in one.path]
+    # Free, claimed; still there when the config drive is made, told what to deploy, and to deploy.
+    assert asked[:5] == ["GET", "PATCH", "GET", "PATCH", "PUT"], "no more than needed"
+    stage.do(uuid, TaskState.DELETING)
     assert stage.state(uuid) == ("deleted", None)
     stage.nobody_has(nodes)
     assert [action.action for action in stage.db.actions.list(uuid)] == ["create", "delete"]
 
 
 def test_a_delete_during_the_build_ends_the_build_and_is_carried_out(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic, monkeypatch: pytest.MonkeyPatch
+    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uuid = stage.create(nodes[0])
+    uuid = stage.create()
     asked = 0
     real = stage.virtapi.abort_reason
 
@@ -414,31 +365,28 @@ def test_a_delete_during_the_build_ends_the_build_and_is_carried_out(
 
 
 def test_a_delete_before_the_build_frees_the_node_with_the_next_refresh(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+    stage: ServiceStage, nodes: list[str]
 ) -> None:
-    uuid = stage.create(nodes[0])
-    stage.db.instances.request(uuid, TaskState.DELETING)
-    stage.look()
+    uuid = stage.create()
+    stage.do(uuid, TaskState.DELETING)
     assert stage.state(uuid) == ("deleted", None)
-    assert fake.requests.matching("PUT", "/provision$") == []
+    assert stage.fake.requests.matching("PUT", "/provision$") == []
     assert not stage.db.compute_nodes.get(nodes[0]).available
     stage.service.refresh()
     assert stage.db.compute_nodes.get(nodes[0]).available, "nothing happened to it in Ironic"
 
 
 def test_a_delete_that_fails_leaves_the_instance_in_error_and_can_be_repeated(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+    stage: ServiceStage, nodes: list[str]
 ) -> None:
-    uuid = stage.create(nodes[0])
-    stage.look()
-    fake.fail_next("undeploy", "bmc broken", nodes[0])
-    stage.db.instances.request(uuid, TaskState.DELETING)
-    stage.look()
+    uuid = stage.build()
+    stage.fake.fail_next("undeploy", "bmc broken", nodes[0])
+    stage.do(uuid, TaskState.DELETING)
     assert stage.state(uuid) == ("error", None)
     assert "bmc broken" in stage.fault(uuid)
     assert stage.instance(uuid).node == nodes[0]
     stage.db.instances.request(uuid, TaskState.DELETING)
-    fake.set_node(nodes[0], provision_state="active")
+    stage.fake.set_node(nodes[0], provision_state="active")
     stage.look()
     assert stage.state(uuid) == ("deleted", None)
 
@@ -446,29 +394,17 @@ def test_a_delete_that_fails_leaves_the_instance_in_error_and_can_be_repeated(
 # -- power ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("asked", "vm_state", "power_state"),
-    [
-        ([TaskState.POWERING_OFF], "stopped", virt.PowerState.SHUTDOWN),
-        ([TaskState.POWERING_OFF, TaskState.POWERING_ON], "active", virt.PowerState.RUNNING),
-        ([TaskState.REBOOTING], "active", virt.PowerState.RUNNING),
-        ([TaskState.REBOOTING_HARD], "active", virt.PowerState.RUNNING),
-    ],
-)
-def test_power_is_as_asked_for(
-    stage: ServiceStage,
-    nodes: list[str],
-    asked: list[TaskState],
-    vm_state: str,
-    power_state: virt.PowerState,
-) -> None:
-    uuid = stage.create(nodes[0])
-    stage.look()
-    for task in asked:
-        stage.db.instances.request(uuid, task)
-        stage.look()
-    now = stage.instance(uuid)
-    assert (now.vm_state, now.task_state, now.power_state) == (vm_state, None, power_state)
+def test_power_is_as_asked_for(stage: ServiceStage) -> None:
+    uuid = stage.build()
+    for task, vm_state, power_state in (
+        (TaskState.REBOOTING, "active", virt.PowerState.RUNNING),
+        (TaskState.POWERING_OFF, "stopped", virt.PowerState.SHUTDOWN),
+        (TaskState.POWERING_ON, "active", virt.PowerState.RUNNING),
+        (TaskState.REBOOTING_HARD, "active", virt.PowerState.RUNNING),
+    ):
+        stage.do(uuid, task)
+        now = stage.instance(uuid)
+        assert (now.vm_state, now.task_state, now.power_state) == (vm_state, None, power_state)
 
 
 @pytest.mark.parametrize(
@@ -478,24 +414,20 @@ def test_power_is_as_asked_for(
 def test_a_hard_reboot_ends_an_error_only_where_the_node_is_active(
     stage: ServiceStage, nodes: list[str], provision_state: str, vm_state: str
 ) -> None:
-    uuid = stage.create(nodes[0])
-    stage.look()
+    uuid = stage.build()
     stage.db.instances.fail(uuid, None, records.FaultReport("the rebuild failed"))
     stage.fake.set_node(nodes[0], provision_state=provision_state)
-    stage.db.instances.request(uuid, TaskState.REBOOTING_HARD)
-    stage.look()
+    stage.do(uuid, TaskState.REBOOTING_HARD)
     assert stage.state(uuid) == (vm_state, None)
     assert stage.db.actions.list(uuid)[-1].message is None
 
 
 def test_a_power_change_that_fails_leaves_the_instance_as_it_was(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+    stage: ServiceStage, nodes: list[str]
 ) -> None:
-    uuid = stage.create(nodes[0])
-    stage.look()
-    fake.fail_next("power", "bmc does not answer", nodes[0])
-    stage.db.instances.request(uuid, TaskState.POWERING_OFF)
-    stage.look()
+    uuid = stage.build()
+    stage.fake.fail_next("power", "bmc does not answer", nodes[0])
+    stage.do(uuid, TaskState.POWERING_OFF)
     assert stage.state(uuid) == ("active", None)
     assert "bmc does not answer" in stage.fault(uuid)
     assert stage.db.actions.list(uuid)[-1].message == stage.fault(uuid)
@@ -505,7 +437,7 @@ def test_a_power_change_that_fails_leaves_the_instance_as_it_was(
 
 
 def test_a_build_is_logged_with_its_request(
-    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
+    stage: ServiceStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contexts: list[Any] = []
     real = stage.service.driver.spawn
@@ -515,22 +447,19 @@ def test_a_build_is_logged_with_its_request(
         real(request)
 
     monkeypatch.setattr(stage.service.driver, "spawn", spawn)
-    uuid = stage.create(nodes[0], request_id="req-1", user_id="ada", project_id="p1")
-    stage.look()
+    uuid = stage.build(request_id="req-1", user_id="ada", project_id="p1")
     (context,) = contexts
     assert (context.request_id, context.resource_uuid) == ("req-1", uuid)
     assert (context.user_id, context.project_id) == ("ada", "p1")
 
 
 def test_one_that_meets_an_instance_being_deleted_is_put_off(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic, monkeypatch: pytest.MonkeyPatch
+    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leaving = stage.create(nodes[1])
-    stage.look()
-    fake.faults.status(503, "PUT", "/states/provision$", count=None)
-    stage.db.instances.request(leaving, TaskState.DELETING)
-    stage.look()
-    uuid = stage.create(nodes[0])
+    leaving = stage.build(nodes[1])
+    stage.fake.faults.status(503, "PUT", "/states/provision$", count=None)
+    stage.do(leaving, TaskState.DELETING)
+    uuid = stage.create()
 
     def taken(_request: virt.DeployRequest) -> None:
         raise exceptions.NodeTaken(nodes[0], uuid, leaving)
@@ -541,6 +470,6 @@ def test_one_that_meets_an_instance_being_deleted_is_put_off(
     waiting = stage.instance(uuid)
     assert (waiting.task_state, waiting.attempts, waiting.node) == ("spawning", 1, nodes[0])
     assert stage.db.faults.latest(uuid) is None
-    fake.faults.clear()
+    stage.fake.faults.clear()
     stage.look(3)
     assert (stage.state(uuid), stage.instance(uuid).attempts) == (("active", None), 1)

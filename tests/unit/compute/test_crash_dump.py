@@ -8,20 +8,19 @@ from typing import Any
 
 import pytest
 
-from ironic_virt.compute.api import Requests
 from ironic_virt.compute.errors import DatabaseUnreachable
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.compute.service_stage import ServiceStage
+from tests.unit.compute.service_stage import GOLD, ServiceStage
 
 
 @pytest.fixture
-def node(fake: FakeIronic) -> str:
-    return fake.add_node(resource_class="gold", ports=1, driver_info={"takes_nmi": True})
+def nodes(fake: FakeIronic) -> list[str]:
+    return [fake.add_node(**GOLD, driver_info={"takes_nmi": True})]
 
 
 def ask(stage: ServiceStage, uuid: str) -> None:
-    Requests(stage.conf, stage.db).ask("trigger_crash_dump", uuid)
+    stage.requests.ask("trigger_crash_dump", uuid)
 
 
 def sent(stage: ServiceStage) -> list[int | None]:
@@ -72,32 +71,33 @@ def test_a_lost_reply_is_told_of_and_never_made_up_for(
     assert "may have been injected or not" in str(message(stage, uuid))
 
 
-def test_a_node_that_is_off_gets_none(stage: ServiceStage, node: str, uuid: str) -> None:
-    stage.fake.set_node(node, power_state="power off")
+@pytest.mark.parametrize(
+    ("fields", "words", "answers"),
+    [
+        ({"power_state": "power off"}, ["is powered off", "no NMI was sent"], []),
+        ({"driver_info": {}}, ["does not support inject_nmi"], [400]),
+    ],
+    ids=["off", "unsupported"],
+)
+def test_a_node_that_can_take_none_is_named(
+    stage: ServiceStage,
+    node: str,
+    uuid: str,
+    fields: dict[str, Any],
+    words: list[str],
+    answers: list[int],
+) -> None:
+    stage.fake.set_node(node, **fields)
     ask(stage, uuid)
     stage.look()
     told = str(message(stage, uuid))
-    assert f"Node {node}" in told
-    assert "is powered off" in told
-    assert "no NMI was sent" in told
-    assert sent(stage) == []
-    assert stage.state(uuid)[1] is None
-
-
-def test_hardware_that_takes_none_is_named(stage: ServiceStage, node: str, uuid: str) -> None:
-    stage.fake.set_node(node, driver_info={})
-    ask(stage, uuid)
-    stage.look()
-    told = str(message(stage, uuid))
-    assert node in told
-    assert "does not support inject_nmi" in told
+    assert [word for word in [node, *words] if word not in told] == [], told
+    assert sent(stage) == answers
     assert stage.state(uuid) == ("active", None)
 
 
 def test_what_a_rescue_runs_can_be_crashed_too(stage: ServiceStage, uuid: str) -> None:
-    requests = Requests(stage.conf, stage.db)
-    requests.ask("rescue", uuid, password="correct horse")
-    stage.look()
+    stage.ask("rescue", uuid, password="correct horse")
     ask(stage, uuid)
     assert stage.instance(uuid).task_state == TaskState.TRIGGERING_CRASH_DUMP
     stage.look()

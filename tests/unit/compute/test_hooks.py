@@ -46,7 +46,7 @@ def stage(
 def test_another_node_is_tried_only_if_the_hook_says_so(
     stage: ServiceStage, nodes: list[str]
 ) -> None:
-    uuid = stage.create(nodes[0], properties={"rack": "r2"})
+    uuid = stage.create(properties={"rack": "r2"})
     stage.look(3)
     assert stage.state(uuid) == ("active", None)
     assert stage.instance(uuid).node == nodes[1]
@@ -56,7 +56,7 @@ def test_another_node_is_tried_only_if_the_hook_says_so(
 def test_an_instance_that_is_refused_is_in_error_and_says_why(
     stage: ServiceStage, nodes: list[str]
 ) -> None:
-    uuid = stage.create(nodes[0], properties={"rack": "none"})
+    uuid = stage.create(properties={"rack": "none"})
     stage.look(3)
     assert stage.state(uuid) == ("error", None)
     assert stage.instance(uuid).attempts == 1

@@ -7,7 +7,6 @@ from __future__ import annotations
 import pytest
 
 from ironic_virt import virt
-from ironic_virt.compute.api import Requests
 from ironic_virt.compute.errors import ConflictingRequest
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.service_stage import ServiceStage
@@ -16,31 +15,24 @@ FIRST, SECOND, THIRD = (f"9d1c54a0-0000-4000-8000-00000000000{number}" for numbe
 
 
 @pytest.fixture
-def node(fake: FakeIronic) -> str:
-    return fake.add_node(resource_class="gold", ports=2)
+def nodes(fake: FakeIronic) -> list[str]:
+    return fake.add_nodes(1, resource_class="gold", ports=2)
 
 
 @pytest.fixture
-def uuid(stage: ServiceStage, node: str) -> str:
+def uuid(stage: ServiceStage) -> str:
     """An instance that is active, with an interface."""
-    uuid = stage.create(node, ports=(virt.Vif(FIRST),))
-    stage.look()
+    uuid = stage.build(ports=(virt.Vif(FIRST),))
     stage.fake.advance(60)
     return uuid
 
 
-def requests(stage: ServiceStage) -> Requests:
-    return Requests(stage.conf, stage.db)
-
-
 def attach(stage: ServiceStage, uuid: str, vif: str = SECOND) -> None:
-    requests(stage).ask("attach_interface", uuid, vif=vif)
-    stage.look()
+    stage.ask("attach_interface", uuid, vif=vif)
 
 
 def detach(stage: ServiceStage, uuid: str, vif: str = SECOND) -> None:
-    requests(stage).ask("detach_interface", uuid, vif=vif)
-    stage.look()
+    stage.ask("detach_interface", uuid, vif=vif)
 
 
 def ports(stage: ServiceStage, uuid: str) -> list[str]:
@@ -51,24 +43,25 @@ def attached(stage: ServiceStage, node: str) -> list[str]:
     return sorted(stage.ironic.trace(node)["vifs"])
 
 
-def test_one_comes_and_goes(stage: ServiceStage, node: str, uuid: str) -> None:
-    attach(stage, uuid)
+def test_one_comes_stays_over_a_rebuild_and_goes(
+    stage: ServiceStage, node: str, uuid: str
+) -> None:
+    stage.requests.ask("attach_interface", uuid, vif=SECOND)
+    wanted = stage.instance(uuid)
+    assert (wanted.task_state, wanted.arguments) == ("attaching-interface", {"vif": SECOND})
+    assert ports(stage, uuid) == [FIRST], "until it is there the instance does not have it"
+    stage.look()
     assert (stage.state(uuid), ports(stage, uuid)) == (("active", None), [FIRST, SECOND])
     assert attached(stage, node) == [FIRST, SECOND]
+    stage.ask("rebuild", uuid)
+    assert (stage.state(uuid), attached(stage, node)) == (("active", None), [FIRST, SECOND])
     detach(stage, uuid, FIRST)
-    assert ports(stage, uuid) == [SECOND]
-    assert attached(stage, node) == [SECOND]
+    assert (ports(stage, uuid), attached(stage, node)) == ([SECOND], [SECOND])
     found = stage.instance(uuid)
     assert (found.arguments, found.power_state) == ({}, virt.PowerState.RUNNING)
     actions = [(one.action, one.message) for one in stage.db.actions.list(uuid)[1:]]
-    assert actions == [("attach_interface", None), ("detach_interface", None)]
-
-
-def test_until_it_is_there_the_instance_does_not_have_it(stage: ServiceStage, uuid: str) -> None:
-    requests(stage).ask("attach_interface", uuid, vif=SECOND)
-    wanted = stage.instance(uuid)
-    assert (wanted.task_state, wanted.arguments) == ("attaching-interface", {"vif": SECOND})
-    assert ports(stage, uuid) == [FIRST]
+    verbs = ("attach_interface", "rebuild", "detach_interface")
+    assert actions == [(verb, None) for verb in verbs]
 
 
 def test_what_it_has_is_not_attached_and_what_it_lacks_not_detached(
@@ -99,13 +92,11 @@ def test_what_ironic_will_not_detach_stays(stage: ServiceStage, node: str, uuid:
 
 
 def test_one_that_is_stopped_or_rescued_gets_one_too(stage: ServiceStage, uuid: str) -> None:
-    requests(stage).ask("stop", uuid)
-    stage.look()
+    stage.ask("stop", uuid)
     attach(stage, uuid)
     assert stage.state(uuid) == ("stopped", None)
     detach(stage, uuid)
-    requests(stage).ask("rescue", uuid, password="correct horse")
-    stage.look()
+    stage.ask("rescue", uuid, password="correct horse")
     attach(stage, uuid)
     assert (stage.state(uuid), ports(stage, uuid)) == (("rescued", None), [FIRST, SECOND])
     with pytest.raises(ConflictingRequest, match="unrescue it first"):
@@ -116,16 +107,9 @@ def test_a_delete_supersedes_it_and_takes_all_off(
     stage: ServiceStage, node: str, uuid: str
 ) -> None:
     attach(stage, uuid)
-    requests(stage).ask("attach_interface", uuid, vif=THIRD)
-    requests(stage).ask("delete", uuid)
+    stage.requests.ask("attach_interface", uuid, vif=THIRD)
+    stage.requests.ask("delete", uuid)
     assert stage.instance(uuid).arguments == {}
     stage.look()
     assert stage.state(uuid) == ("deleted", None)
     assert attached(stage, node) == []
-
-
-def test_a_rebuild_keeps_what_came(stage: ServiceStage, node: str, uuid: str) -> None:
-    attach(stage, uuid)
-    requests(stage).ask("rebuild", uuid)
-    stage.look()
-    assert (stage.state(uuid), attached(stage, node)) == (("active", None), [FIRST, SECOND])

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import records
 from ironic_virt.compute.db.moves import Outcome
 from ironic_virt.compute.errors import ClaimLost
@@ -20,17 +19,11 @@ from ironic_virt.compute.states import TaskState
 from ironic_virt.driver.pools import names
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import DURATIONS, SetStage
-from tests.unit.compute.service_stage import FLAVOR, IMAGE, ServiceStage, new_uuid
+from tests.unit.compute.service_stage import FLAVOR, GOLD, IMAGE, ServiceStage, new_uuid
 
-GOLD: dict[str, Any] = {"resource_class": "gold", "ports": 1}
 POOL = "gold~compute1"
 IRONIC: dict[str, Any] = {"node_selection": "ironic", "inventory_sweep_interval": 0}
 GPU = names.pool_name("compute1", ("gold", frozenset({"CUSTOM_GPU"})))
-
-
-@pytest.fixture
-def nodes(fake: FakeIronic) -> list[str]:
-    return fake.add_nodes(3, **GOLD)
 
 
 @pytest.fixture
@@ -59,10 +52,6 @@ def settle(stages: Iterable[ServiceStage], rounds: int = 6) -> None:
             stage.service.report()
 
 
-def requests_of(stage: ServiceStage) -> Requests:
-    return Requests(stage.conf, stage.db)
-
-
 def new(flavor: virt.Flavor = FLAVOR) -> records.NewInstance:
     return records.NewInstance(uuid=new_uuid(), flavor=flavor, image=IMAGE)
 
@@ -85,9 +74,9 @@ def test_the_service_has_pools_and_no_nodes(
     assert gpu.stats == {"boot_mode": "uefi"}
 
 
-def test_a_refresh_without_news_writes_nothing(stage: ServiceStage, fake: FakeIronic) -> None:
+def test_a_refresh_without_news_writes_nothing(stage: ServiceStage) -> None:
     before = stage.db.pools.list(), stage.db.services.list()
-    fake.advance(60)
+    stage.fake.advance(60)
     stage.service.refresh()
     assert (stage.db.pools.list(), stage.db.services.list()) == before
 
@@ -95,8 +84,7 @@ def test_a_refresh_without_news_writes_nothing(stage: ServiceStage, fake: FakeIr
 def test_names_and_numbers_are_the_same_after_a_restart(
     stage: ServiceStage, set_stage: SetStage
 ) -> None:
-    uuid = stage.create_in(POOL)
-    stage.look()
+    uuid = stage.build(pool=POOL)
     stage.service.refresh()
     before = stage.db.pools.list()
     again = set_stage(ironic=IRONIC).begin()
@@ -105,13 +93,12 @@ def test_names_and_numbers_are_the_same_after_a_restart(
 
 
 def test_an_emptied_pool_goes_when_no_instance_has_a_place_in_it(
-    stage: ServiceStage, fake: FakeIronic, nodes: list[str]
+    stage: ServiceStage, nodes: list[str]
 ) -> None:
-    uuid = stage.create_in(POOL)
-    stage.look()
+    uuid = stage.build(pool=POOL)
     for node in nodes:
-        fake.set_node(node, resource_class="silver")
-    fake.advance(60)
+        stage.fake.set_node(node, resource_class="silver")
+    stage.fake.advance(60)
     stage.service.refresh()
     assert [pool.name for pool in stage.db.pools.list()] == [POOL, "silver~compute1"]
     assert counts(stage) == (1, 1, 0)
@@ -123,10 +110,10 @@ def test_an_emptied_pool_goes_when_no_instance_has_a_place_in_it(
     assert stage.pool("silver~compute1").free == 3
 
 
-def test_a_failed_list_of_nodes_takes_no_pool_away(stage: ServiceStage, fake: FakeIronic) -> None:
+def test_a_failed_list_of_nodes_takes_no_pool_away(stage: ServiceStage) -> None:
     before = stage.db.pools.list()
-    fake.faults.status(500, "GET", "/nodes", count=None)
-    fake.advance(60)
+    stage.fake.faults.status(500, "GET", "/nodes", count=None)
+    stage.fake.advance(60)
     stage.service.refresh()
     assert stage.db.pools.list() == before
 
@@ -134,34 +121,31 @@ def test_a_failed_list_of_nodes_takes_no_pool_away(stage: ServiceStage, fake: Fa
 # -- an instance's life -------------------------------------------------------
 
 
-def test_numbers_and_the_node_follow_an_instances_life(
-    stage: ServiceStage, fake: FakeIronic
-) -> None:
-    uuid = stage.create_in(POOL)
+def test_numbers_and_the_node_follow_an_instances_life(stage: ServiceStage) -> None:
+    uuid = stage.create(pool=POOL)
     assert counts(stage) == (3, 1, 0)
     assert (stage.instance(uuid).node, stage.instance(uuid).pool) == (None, POOL)
     stage.look()
     built = stage.instance(uuid)
     assert (built.vm_state, built.pool) == ("active", POOL)
-    assert {uuid: built.node} == carriers(fake)
-    (allocation,) = fake.allocations()
+    assert {uuid: built.node} == carriers(stage.fake)
+    (allocation,) = stage.fake.allocations()
     assert allocation["uuid"] == uuid
     assert allocation["extra"]["ironic_virt"]["image"]["id"] == IMAGE.id
     for _ in range(2):
         stage.service.refresh()
         assert counts(stage) == (3, 1, 0)
-    stage.db.instances.request(uuid, TaskState.DELETING)
-    stage.look()
+    stage.do(uuid, TaskState.DELETING)
     assert stage.instance(uuid).is_deleted
     assert stage.instance(uuid).node == built.node, "history has it"
     assert counts(stage) == (3, 0, 1), "its node is not to be had before the next refresh says so"
     stage.service.refresh()
     assert counts(stage) == (3, 0, 1), "it is being cleaned"
-    fake.advance(60)
+    stage.fake.advance(60)
     stage.service.refresh()
     assert counts(stage) == (3, 0, 0)
-    assert fake.allocations() == []
-    for node in fake.nodes():
+    assert stage.fake.allocations() == []
+    for node in stage.fake.nodes():
         assert (node["instance_uuid"], node["instance_info"]) == (None, {})
 
 
@@ -176,12 +160,10 @@ def test_numbers_and_the_node_follow_an_instances_life(
 def test_what_can_be_asked_of_an_instance_is_done_on_its_node(
     stage: ServiceStage, fake: FakeIronic, tasks: list[TaskState]
 ) -> None:
-    uuid = stage.create_in(POOL)
-    stage.look()
+    uuid = stage.build(pool=POOL)
     before = carriers(fake)
     for task in tasks:
-        stage.db.instances.request(uuid, task)
-        stage.look()
+        stage.do(uuid, task)
     assert stage.state(uuid) == ("active", None)
     assert carriers(fake) == before
     assert stage.instance(uuid).node == before[uuid]
@@ -189,30 +171,25 @@ def test_what_can_be_asked_of_an_instance_is_done_on_its_node(
     assert stage.state(uuid) == ("active", None)
 
 
-def test_deleting_before_a_node_was_reserved_leaves_nothing(
-    stage: ServiceStage, fake: FakeIronic
-) -> None:
-    uuid = stage.create_in(POOL)
-    stage.db.instances.request(uuid, TaskState.DELETING)
-    stage.look()
+def test_deleting_before_a_node_was_reserved_leaves_nothing(stage: ServiceStage) -> None:
+    uuid = stage.create(pool=POOL)
+    stage.do(uuid, TaskState.DELETING)
     assert stage.instance(uuid).is_deleted
-    assert fake.allocations() == []
+    assert stage.fake.allocations() == []
     stage.service.refresh()
     assert counts(stage) == (3, 0, 0)
 
 
-def test_a_node_that_fails_is_not_tried_again(
-    stage: ServiceStage, fake: FakeIronic, nodes: list[str]
-) -> None:
+def test_a_node_that_fails_is_not_tried_again(stage: ServiceStage, nodes: list[str]) -> None:
     # Whichever Ironic picks.
-    fake.fail_next("deploy", "disk broken", count=2)
-    uuid = stage.create_in(POOL)
+    stage.fake.fail_next("deploy", "disk broken", count=2)
+    uuid = stage.create(pool=POOL)
     settle([stage])
     built = stage.instance(uuid)
-    assert (built.vm_state, built.node, built.pool) == ("active", carriers(fake)[uuid], POOL)
+    assert (built.vm_state, built.node, built.pool) == ("active", carriers(stage.fake)[uuid], POOL)
     assert {built.node, *built.tried_nodes} == set(nodes), "each once"
     assert built.attempts == 3
-    assert len(fake.allocations()) == 1
+    assert len(stage.fake.allocations()) == 1
     stage.service.refresh()
     assert counts(stage)[1] == 1
 
@@ -220,10 +197,9 @@ def test_a_node_that_fails_is_not_tried_again(
 def test_an_instance_without_a_node_says_why_each_attempt_failed(
     set_stage: SetStage, fake: FakeIronic
 ) -> None:
-    fake.add_nodes(1, **GOLD)
+    node = fake.add_node(**GOLD)
     stages = [set_stage(host, ironic=IRONIC).begin() for host in ("compute1", "compute2")]
-    (node,) = (each["uuid"] for each in fake.nodes())
-    uuid = stages[0].create_in(POOL)
+    uuid = stages[0].create(pool=POOL)
     # Somebody else is quicker, and no service has seen it yet.
     fake.set_node(node, maintenance=True)
     settle(stages)
@@ -245,13 +221,13 @@ def test_a_request_that_needs_no_gpu_leaves_it_alone(
     plain = fake.add_node(**GOLD)
     gpu = fake.add_node(traits=["CUSTOM_GPU"], **GOLD)
     stage = set_stage(ironic=IRONIC).begin()
-    (request,) = requests_of(stage).create(new())
+    (request,) = stage.requests.create(new())
     stage.look()
     assert carriers(fake) == {request.instance.uuid: plain}
     wants = dataclasses.replace(
         FLAVOR, extra_specs={**FLAVOR.extra_specs, "trait:CUSTOM_GPU": "required"}
     )
-    (other,) = requests_of(stage).create(new(wants))
+    (other,) = stage.requests.create(new(wants))
     assert other.instance.pool == GPU
     stage.look()
     assert carriers(fake)[other.instance.uuid] == gpu
@@ -267,34 +243,32 @@ def test_sizes_are_matched_exactly_by_the_filters_of_bare_metal(
         ironic={**IRONIC, "match": "exact"}, scheduler={"use_baremetal_filters": True}
     ).begin()
     exact = virt.Flavor("exact", vcpus=8, memory_mb=16384, root_gb=100)
-    (request,) = requests_of(stage).create(new(exact))
+    (request,) = stage.requests.create(new(exact))
     assert request.instance.pool == "of-16384~compute1"
     smaller = dataclasses.replace(exact, memory_mb=8191)
-    (refused,) = requests_of(stage).create(new(smaller))
+    (refused,) = stage.requests.create(new(smaller))
     assert refused.instance.vm_state == "error"
     assert "ExactRamFilter (exactly 8191 MiB of memory) left 0" in stage.fault(
         refused.instance.uuid
     )
 
 
-def test_several_at_once_take_several_places_of_a_pool_and_no_more(
-    stage: ServiceStage, fake: FakeIronic
-) -> None:
-    asked = requests_of(stage).create(new(), least=3)
+def test_several_at_once_take_several_places_of_a_pool_and_no_more(stage: ServiceStage) -> None:
+    asked = stage.requests.create(new(), least=3)
     assert [one.instance.pool for one in asked] == [POOL] * 3
     assert counts(stage) == (3, 3, 0)
-    (none,) = requests_of(stage).create(new())
+    (none,) = stage.requests.create(new())
     assert none.instance.vm_state == "error"
     assert "none of 3 nodes is free" in stage.fault(none.instance.uuid)
     settle([stage])
-    assert set(carriers(fake)) == {one.instance.uuid for one in asked}
+    assert set(carriers(stage.fake)) == {one.instance.uuid for one in asked}
 
 
 def test_instances_spread_over_services(set_stage: SetStage, fake: FakeIronic) -> None:
     fake.add_nodes(9, **GOLD)
     hosts = ("a", "b", "c")
     stages = [set_stage(host, ironic=IRONIC).begin() for host in hosts]
-    asked = [requests_of(stages[0]).create(new())[0] for _ in range(9)]
+    asked = [stages[0].requests.create(new())[0] for _ in range(9)]
     assert sorted(one.instance.host or "" for one in asked) == sorted(hosts * 3)
     limited = set_stage(
         "a",
@@ -304,7 +278,7 @@ def test_instances_spread_over_services(set_stage: SetStage, fake: FakeIronic) -
             "max_instances_per_host": 3,
         },
     )
-    (one_more,) = requests_of(limited).create(new())
+    (one_more,) = limited.requests.create(new())
     assert "NumInstancesFilter" in stages[0].fault(one_more.instance.uuid)
 
 
@@ -318,26 +292,25 @@ def test_a_place_that_is_taken_meanwhile_is_lost(stage: ServiceStage) -> None:
 
 
 def test_a_node_that_the_records_have_for_another_is_not_used_twice(
-    stage: ServiceStage, fake: FakeIronic, nodes: list[str]
+    stage: ServiceStage, nodes: list[str]
 ) -> None:
-    first = stage.create_in(POOL)
-    stage.look()
+    first = stage.build(pool=POOL)
     had = stage.instance(first).node
     # Somebody takes it off behind our back, and the node is free again.
     stage.ironic.driver._site.client.set_provision_state(
         str(had), "deleted", applied=lambda node: node.instance_uuid is None
     )
-    fake.settle()
+    stage.fake.settle()
     stage.service.refresh()
     assert stage.pool(POOL).free == 2, "the records may still want a node for the first"
-    second = stage.create_in(POOL)
+    second = stage.create(pool=POOL)
     for node in nodes:
         if node != had:
-            fake.set_node(node, maintenance=True)
+            stage.fake.set_node(node, maintenance=True)
     settle([stage])
     assert stage.instance(second).node is None
     assert "the records have another server on it" in stage.fault(second)
-    assert second not in carriers(fake)
+    assert second not in carriers(stage.fake)
 
 
 # -- switching ----------------------------------------------------------------
@@ -347,8 +320,7 @@ def test_instances_stay_manageable_when_pools_come_and_when_they_go(
     set_stage: SetStage, fake: FakeIronic, nodes: list[str]
 ) -> None:
     before = set_stage(ironic={"inventory_sweep_interval": 0}).begin()
-    old = before.create(nodes[0])
-    before.look()
+    old = before.build(nodes[0])
     before.service.refresh()
 
     # Pools come: the record of the node that has an instance stays, for it alone.
@@ -360,7 +332,7 @@ def test_instances_stay_manageable_when_pools_come_and_when_they_go(
     pooled.db.instances.request(old, TaskState.REBOOTING)
     settle([pooled])
     assert pooled.state(old) == ("active", None)
-    young = pooled.create_in(POOL)
+    young = pooled.create(pool=POOL)
     settle([pooled])
     assert pooled.state(young) == ("active", None)
     pooled.service.refresh()
@@ -393,7 +365,7 @@ def test_what_was_being_built_when_the_option_changed_ends_well(
 ) -> None:
     second = {"scheduler": "ironic", "ironic": "scheduler"}[first]
     before = set_stage(ironic={**IRONIC, "node_selection": first}).begin()
-    uuid = before.create_in(POOL) if first == "ironic" else before.create(nodes[0])
+    uuid = before.create(pool=POOL) if first == "ironic" else before.create(nodes[0])
     after = set_stage(ironic={**IRONIC, "node_selection": second}).begin()
     settle([after])
     assert after.state(uuid) == ("active", None)
@@ -419,8 +391,7 @@ def test_an_ironic_without_allocations_is_told_of_once_and_used_as_before(
     stage = ServiceStage(old, set_stage(ironic=IRONIC).conf)
     with caplog.at_level(logging.WARNING):
         stage.begin()
-        uuid = stage.create(nodes[0])
-        stage.look()
+        uuid = stage.build()
         stage.service.refresh()
     assert stage.state(uuid) == ("active", None)
     assert stage.db.compute_nodes.get(nodes[0]).instance_uuid == uuid
@@ -454,8 +425,7 @@ def test_an_instance_of_a_service_that_is_down_moves_to_another(
 ) -> None:
     source = set_stage("a", ironic=IRONIC).begin()
     destination = set_stage("b", ironic=IRONIC).begin()
-    uuid = source.create_in("gold~a")
-    source.look()
+    uuid = source.build(pool="gold~a")
     node = str(source.instance(uuid).node)
     (kept,) = source.db.moves.move([node], "b")
     assert "compute service 'a' is up" in str(kept.reason)
@@ -479,19 +449,17 @@ def test_an_instance_of_a_service_that_is_down_moves_to_another(
 
 
 def test_a_service_is_deleted_with_its_pools_but_not_with_its_instances(
-    stage: ServiceStage, fake: FakeIronic
+    stage: ServiceStage,
 ) -> None:
-    uuid = stage.create_in(POOL)
-    stage.look()
+    uuid = stage.build(pool=POOL)
     with pytest.raises(exceptions.IronicVirtError, match="it is up; stop it first"):
         stage.db.services.delete("compute1")
-    fake.advance(61)
+    stage.fake.advance(61)
     with pytest.raises(exceptions.IronicVirtError, match="it has 1 instances"):
         stage.db.services.delete("compute1")
     assert counts(stage) == (3, 1, 0)
-    stage.db.instances.request(uuid, TaskState.DELETING)
-    stage.look()
-    fake.advance(61)
+    stage.do(uuid, TaskState.DELETING)
+    stage.fake.advance(61)
     stage.db.services.delete("compute1")
     assert stage.db.pools.list() == []
     assert stage.db.compute_nodes.list() == []

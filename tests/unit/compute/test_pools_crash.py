@@ -47,7 +47,7 @@ def deaths(records: Path) -> Callable[..., Iterator[crashing.Dying]]:
             return fake
 
         def begin(stage: ServiceStage) -> str:
-            uuid = stage.create_in(POOL)
+            uuid = stage.create(pool=POOL)
             prepare(stage.fake)
             for task in tasks[1:]:
                 stage.look()

@@ -13,18 +13,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ironic_virt import virt
-from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db.records import NewInstance
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests import depth
 from tests.unit.compute.conftest import DURATIONS
-from tests.unit.compute.service_stage import (
-    IMAGE,
-    ServiceStage,
-    make_conf,
-    new_uuid,
-)
+from tests.unit.compute.service_stage import IMAGE, ServiceStage, make_conf, new_uuid
 
 HOSTS = ("a", "b", "c")
 CLASSES = ("gold", "silver")
@@ -107,7 +101,7 @@ class Site:
         if name == "build":
             wants = {f"resources:CUSTOM_{str(what).upper()}": "1"}
             new = NewInstance(new_uuid(), virt.Flavor("bm", extra_specs=wants), IMAGE)
-            Requests(stage.conf, stage.db).create(new)
+            stage.requests.create(new)
         elif instances := stage.db.instances.list():
             one = instances[int(what) % len(instances)]
             stage.db.instances.request(one.uuid, TaskState.DELETING)

@@ -15,8 +15,7 @@ OTHER = virt.ImageMeta("https://images.example.test/b.raw", checksum="cd" * 16)
 
 def rebuild(stage: ServiceStage, uuid: str, image: virt.ImageMeta | None = OTHER) -> None:
     arguments = None if image is None else {"image": records.plain(image)}
-    stage.db.instances.request(uuid, TaskState.REBUILDING, arguments)
-    stage.look()
+    stage.do(uuid, TaskState.REBUILDING, arguments)
 
 
 def test_it_has_another_image_then(stage: ServiceStage, node: str, uuid: str) -> None:
@@ -30,8 +29,7 @@ def test_it_has_another_image_then(stage: ServiceStage, node: str, uuid: str) ->
 
 
 def test_one_that_was_stopped_is_stopped_again(stage: ServiceStage, node: str, uuid: str) -> None:
-    stage.db.instances.request(uuid, TaskState.POWERING_OFF)
-    stage.look()
+    stage.do(uuid, TaskState.POWERING_OFF)
     rebuild(stage, uuid)
     assert stage.state(uuid) == ("stopped", None)
     assert stage.fake.node(node)["power_state"] == "power off"

@@ -8,26 +8,22 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_virt import exceptions, virt
-from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import models
 from ironic_virt.compute.errors import InvalidRequest
 from tests.unit.compute.service_stage import ServiceStage
 
 PASSWORD = "correct horse"
-
-
-def requests(stage: ServiceStage) -> Requests:
-    return Requests(stage.conf, stage.db)
+EITHER_POWER = pytest.mark.parametrize(
+    ("power_state", "left"), [("power on", "active"), ("power off", "stopped")]
+)
 
 
 def rescue(stage: ServiceStage, uuid: str, password: str = PASSWORD) -> None:
-    requests(stage).ask("rescue", uuid, password=password)
-    stage.look()
+    stage.ask("rescue", uuid, password=password)
 
 
 def unrescue(stage: ServiceStage, uuid: str) -> None:
-    requests(stage).ask("unrescue", uuid)
-    stage.look()
+    stage.ask("unrescue", uuid)
 
 
 def provision_state(stage: ServiceStage, node: str) -> str:
@@ -41,24 +37,34 @@ def kept(stage: ServiceStage) -> list[str | None]:
         return [None if row is None else row["password"] for row in rows]
 
 
-def test_there_and_back(stage: ServiceStage, node: str, uuid: str) -> None:
+def test_there_and_back_and_gone(stage: ServiceStage, node: str, uuid: str) -> None:
     rescue(stage, uuid)
     there = stage.instance(uuid)
     assert (there.vm_state, there.task_state) == ("rescued", None)
     assert (there.node, there.power_state) == (node, virt.PowerState.RUNNING)
     assert provision_state(stage, node) == "rescue"
+    stage.fake.set_node(node, power_state="power off")
+    stage.service.refresh()
+    stage.service.sync_power()
+    seen = stage.instance(uuid)
+    assert (seen.vm_state, seen.power_state) == ("rescued", virt.PowerState.SHUTDOWN)
+    stage.fake.set_node(node, power_state="power on")
     unrescue(stage, uuid)
     assert stage.state(uuid) == ("active", None)
     assert provision_state(stage, node) == "active"
+    rescue(stage, uuid)
+    stage.ask("delete", uuid)
+    assert stage.state(uuid) == ("deleted", None)
+    assert stage.fake.node(node)["instance_uuid"] is None
     actions = [(one.action, one.message) for one in stage.db.actions.list(uuid)[1:]]
-    assert actions == [("rescue", None), ("unrescue", None)]
+    assert actions == [(verb, None) for verb in ("rescue", "unrescue", "rescue", "delete")]
 
 
 def test_the_password_gets_to_ironic_and_nowhere_else(
     stage: ServiceStage, uuid: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
-    requests(stage).ask("rescue", uuid, password=PASSWORD)
+    stage.requests.ask("rescue", uuid, password=PASSWORD)
     assert kept(stage) == [PASSWORD]
     assert PASSWORD not in repr(stage.instance(uuid))
     stage.look()
@@ -69,14 +75,11 @@ def test_the_password_gets_to_ironic_and_nowhere_else(
     assert PASSWORD not in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("power_state", "left"), [("power on", "active"), ("power off", "stopped")]
-)
+@EITHER_POWER
 def test_afterwards_one_that_was_stopped_is_what_its_power_says(
     stage: ServiceStage, node: str, uuid: str, power_state: str, left: str
 ) -> None:
-    requests(stage).ask("stop", uuid)
-    stage.look()
+    stage.ask("stop", uuid)
     rescue(stage, uuid)
     assert stage.state(uuid) == ("rescued", None)
     # Hardware is powered on on the way; the fake interface leaves it.
@@ -85,22 +88,14 @@ def test_afterwards_one_that_was_stopped_is_what_its_power_says(
     assert stage.state(uuid) == (left, None)
 
 
-def test_one_that_is_rescued_is_deleted(stage: ServiceStage, node: str, uuid: str) -> None:
-    rescue(stage, uuid)
-    requests(stage).ask("delete", uuid)
-    stage.look()
-    assert stage.state(uuid) == ("deleted", None)
-    assert stage.fake.node(node)["instance_uuid"] is None
-
-
 def test_a_delete_ends_the_wait_for_the_rescue_system(
     stage: ServiceStage, node: str, uuid: str
 ) -> None:
-    requests(stage).ask("rescue", uuid, password=PASSWORD)
+    stage.requests.ask("rescue", uuid, password=PASSWORD)
     wait = stage.ironic.driver._rescue._wait  # type: ignore[attr-defined]
 
     def meanwhile(*args: object) -> object:
-        requests(stage).ask("delete", uuid)
+        stage.requests.ask("delete", uuid)
         stage.service.look()
         return wait(*args)
 
@@ -128,7 +123,7 @@ def test_what_ironic_refuses_leaves_it_as_it_was(
 def test_what_a_dead_process_has_rescued_is_not_said_to_run_its_own_system(
     stage: ServiceStage, node: str, uuid: str
 ) -> None:
-    requests(stage).ask("rescue", uuid, password=PASSWORD)
+    stage.requests.ask("rescue", uuid, password=PASSWORD)
     stage.fake.set_node(node, provision_state="rescue", maintenance=True)
     stage.look()
     assert stage.state(uuid) == ("error", None)
@@ -140,22 +135,18 @@ def test_what_a_dead_process_has_rescued_is_not_said_to_run_its_own_system(
 def test_a_node_that_cannot_be_rescued_leaves_a_stopped_instance_stopped(
     stage: ServiceStage, node: str, uuid: str
 ) -> None:
-    requests(stage).ask("stop", uuid)
-    stage.look()
+    stage.ask("stop", uuid)
     stage.fake.set_node(node, rescue_interface="no-rescue")
     rescue(stage, uuid)
     assert stage.state(uuid) == ("stopped", None)
     assert "does not support rescue" in stage.fault(uuid)
 
 
-@pytest.mark.parametrize(
-    ("power_state", "left"), [("power on", "active"), ("power off", "stopped")]
-)
+@EITHER_POWER
 def test_one_that_failed_and_was_brought_back_is_what_its_power_says(
     stage: ServiceStage, node: str, uuid: str, power_state: str, left: str
 ) -> None:
-    requests(stage).ask("stop", uuid)
-    stage.look()
+    stage.ask("stop", uuid)
     stage.fake.fail_next("rescue", "the ramdisk is broken", node)
     stage.fake.set_node(node, power_state=power_state)
     rescue(stage, uuid)
@@ -204,16 +195,5 @@ def test_a_password_that_nobody_can_type_is_refused(
     stage: ServiceStage, uuid: str, password: str, says: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=says):
-        requests(stage).ask("rescue", uuid, password=password)
+        stage.requests.ask("rescue", uuid, password=password)
     assert stage.state(uuid) == ("active", None)
-
-
-def test_an_instance_stays_rescued_whatever_its_power(
-    stage: ServiceStage, node: str, uuid: str
-) -> None:
-    rescue(stage, uuid)
-    stage.fake.set_node(node, power_state="power off")
-    stage.service.refresh()
-    stage.service.sync_power()
-    seen = stage.instance(uuid)
-    assert (seen.vm_state, seen.power_state) == ("rescued", virt.PowerState.SHUTDOWN)

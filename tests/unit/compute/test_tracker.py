@@ -14,14 +14,7 @@ from ironic_virt.compute import tracker
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
-from tests.unit.compute.service_stage import ServiceStage
-
-GOLD = {"resource_class": "gold", "ports": 1}
-
-
-@pytest.fixture
-def nodes(fake: FakeIronic) -> list[str]:
-    return fake.add_nodes(3, **GOLD)
+from tests.unit.compute.service_stage import GOLD, ServiceStage
 
 
 @pytest.fixture
@@ -90,27 +83,27 @@ def test_a_node_without_a_resource_class_can_be_available(
 
 
 def test_only_nodes_with_news_are_asked_about(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic, monkeypatch: pytest.MonkeyPatch
+    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = asked_about(stage, monkeypatch)
     before = stage.db.compute_nodes.list()
-    fake.advance(60)
+    stage.fake.advance(60)
     stage.service.refresh()
     assert asked == []
     assert stage.db.compute_nodes.list() == before, "nothing was written"
-    fake.set_node(nodes[1], maintenance=True)
-    fake.advance(60)
+    stage.fake.set_node(nodes[1], maintenance=True)
+    stage.fake.advance(60)
     stage.service.refresh()
     assert asked == [nodes[1]]
     assert stage.db.compute_nodes.list() != before
 
 
 def test_a_driver_that_knows_of_no_news_is_asked_about_all(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic, monkeypatch: pytest.MonkeyPatch
+    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stage.service.driver, "node_versions", dict)
     asked = asked_about(stage, monkeypatch)
-    fake.set_node(nodes[1], maintenance=True)
+    stage.fake.set_node(nodes[1], maintenance=True)
     stage.service.refresh()
     assert sorted(asked) == sorted(nodes)
     assert not stage.db.compute_nodes.get(nodes[1]).available
@@ -131,14 +124,14 @@ def test_after_some_refreshes_all_are_compared(
 
 
 def test_what_could_not_be_written_is_written_with_the_next_refresh(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic, monkeypatch: pytest.MonkeyPatch
+    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = stage.db.compute_nodes.save
 
     def broken(*args: Any, **kwargs: Any) -> Any:
         raise exceptions.IronicVirtError("the disk is full")
 
-    fake.set_node(nodes[0], maintenance=True)
+    stage.fake.set_node(nodes[0], maintenance=True)
     monkeypatch.setattr(stage.db.compute_nodes, "save", broken)
     with pytest.raises(exceptions.IronicVirtError, match="disk is full"):
         stage.service.refresh()
@@ -151,47 +144,44 @@ def test_what_could_not_be_written_is_written_with_the_next_refresh(
 
 
 def test_a_record_goes_when_ironic_says_that_the_node_is_gone(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+    stage: ServiceStage, nodes: list[str]
 ) -> None:
-    fake.remove_node(nodes[0])
+    stage.fake.remove_node(nodes[0])
     stage.service.refresh()
     assert set(stage.db.compute_nodes.uuids("compute1")) == set(nodes[1:])
 
 
 def test_a_record_stays_while_ironic_cannot_be_asked(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+    stage: ServiceStage, nodes: list[str]
 ) -> None:
-    fake.remove_node(nodes[0])
-    fake.faults.status(500, "GET", f"/nodes/{nodes[0]}", count=None)
+    stage.fake.remove_node(nodes[0])
+    stage.fake.faults.status(500, "GET", f"/nodes/{nodes[0]}", count=None)
     stage.service.refresh()
     assert set(stage.db.compute_nodes.uuids("compute1")) == set(nodes)
-    fake.faults.clear()
+    stage.fake.faults.clear()
     stage.service.refresh()
     assert set(stage.db.compute_nodes.uuids("compute1")) == set(nodes[1:])
 
 
-def test_a_record_stays_when_a_list_fails(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
-) -> None:
-    fake.faults.status(500, "GET", "/nodes$", count=None)
-    fake.remove_node(nodes[0])
+def test_a_record_stays_when_a_list_fails(stage: ServiceStage, nodes: list[str]) -> None:
+    stage.fake.faults.status(500, "GET", "/nodes$", count=None)
+    stage.fake.remove_node(nodes[0])
     stage.service.refresh()
     assert set(stage.db.compute_nodes.uuids("compute1")) == set(nodes)
 
 
 def test_a_record_with_an_instance_stays_and_is_warned_about_once(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic, caplog: pytest.LogCaptureFixture
+    stage: ServiceStage, nodes: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    uuid = stage.create(nodes[0])
-    fake.remove_node(nodes[0])
+    uuid = stage.create()
+    stage.fake.remove_node(nodes[0])
     for _ in range(3):
         stage.service.refresh()
     assert nodes[0] in stage.db.compute_nodes.uuids("compute1")
     warnings = [line for line in caplog.messages if "gone from Ironic" in line]
     assert len(warnings) == 1
     assert uuid in warnings[0]
-    stage.db.instances.request(uuid, TaskState.DELETING)
-    stage.look()
+    stage.do(uuid, TaskState.DELETING)
     stage.service.refresh()
     assert nodes[0] not in stage.db.compute_nodes.uuids("compute1")
 
@@ -270,8 +260,7 @@ def test_only_with_a_ring_do_records_change_their_host(
     nodes = fake.add_nodes(20, **GOLD)
     ring = {"peer_list": "compute1,compute2", "inventory_sweep_interval": 0}
     first = set_stage("compute1", ironic=ring).begin()
-    taken = first.create(nodes[0])
-    first.look()
+    taken = first.build(nodes[0])
     assert set(first.db.compute_nodes.uuids("compute1")) == set(nodes)
     second = set_stage("compute2", ironic=ring).begin()
     for stage in (first, second, first):
@@ -292,22 +281,22 @@ def counted(stage: ServiceStage, result: str) -> float:
     return stage.service.metrics.registry.get_sample_value(name, {"result": result}) or 0.0
 
 
-def away(stage: ServiceStage, fake: FakeIronic, seconds: float) -> None:
+def away(stage: ServiceStage, seconds: float) -> None:
     """Refresh for some time while Ironic answers nothing."""
-    fake.faults.status(503, count=None)
-    end = fake.clock.now() + seconds
-    while fake.clock.now() < end:
+    stage.fake.faults.status(503, count=None)
+    end = stage.fake.clock.now() + seconds
+    while stage.fake.clock.now() < end:
         stage.service.refresh()
-        fake.advance(60)
-    fake.faults.clear()
+        stage.fake.advance(60)
+    stage.fake.faults.clear()
 
 
 def test_a_refresh_counts_as_failed_while_ironic_is_away(
-    stage: ServiceStage, nodes: list[str], fake: FakeIronic
+    stage: ServiceStage, nodes: list[str]
 ) -> None:
     stage.db.compute_nodes.get(nodes[0])
     before = counted(stage, "ok")
-    away(stage, fake, 270)
+    away(stage, 270)
     assert counted(stage, "ok") == before
     assert counted(stage, "failed") >= 2
     assert all(stage.db.compute_nodes.get(node).available for node in nodes)
@@ -320,8 +309,8 @@ def test_nodes_that_were_listed_too_long_ago_are_not_offered_and_keep_their_reco
 ) -> None:
     caplog.set_level(logging.INFO)
     stage = set_stage(ironic={"inventory_max_age": 900}).begin()
-    uuid = stage.create(nodes[0])
-    away(stage, fake, 1800)
+    uuid = stage.create()
+    away(stage, 1800)
     assert stage.db.compute_nodes.uuids("compute1") == sorted(nodes)
     assert not any(stage.db.compute_nodes.get(node).available for node in nodes)
     assert uuid in {one.uuid for one in stage.db.instances.list()}
@@ -337,7 +326,7 @@ def test_pools_of_nodes_that_were_listed_too_long_ago_take_no_instance(
     set_stage: SetStage, nodes: list[str], fake: FakeIronic
 ) -> None:
     stage = set_stage(ironic={"inventory_max_age": 900, "node_selection": "ironic"}).begin()
-    away(stage, fake, 1800)
+    away(stage, 1800)
     [pool] = stage.db.pools.list()
     assert (pool.total, pool.free) == (3, 0)
     stage.service.refresh()
@@ -349,5 +338,5 @@ def test_without_a_limit_nodes_are_offered_however_old_the_list_is(
     set_stage: SetStage, nodes: list[str], fake: FakeIronic
 ) -> None:
     stage = set_stage(ironic={"inventory_max_age": 0}).begin()
-    away(stage, fake, 7200)
+    away(stage, 7200)
     assert all(stage.db.compute_nodes.get(node).available for node in nodes)

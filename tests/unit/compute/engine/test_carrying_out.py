@@ -12,11 +12,9 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.compute import verbs
-from ironic_virt.compute.api import Requests
 from ironic_virt.compute.errors import ConflictingRequest
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.compute.conftest import SetStage
-from tests.unit.compute.service_stage import ServiceStage
+from tests.unit.compute.service_stage import GOLD, ServiceStage
 
 VIF = "9d1c54a0-0000-4000-8000-000000000001"
 
@@ -56,9 +54,8 @@ CASES = {
 
 
 @pytest.fixture
-def stage(set_stage: SetStage, fake: FakeIronic) -> ServiceStage:
-    fake.add_node(resource_class="gold", ports=1, driver_info={"takes_nmi": True})
-    return set_stage().begin()
+def nodes(fake: FakeIronic) -> list[str]:
+    return [fake.add_node(**GOLD, driver_info={"takes_nmi": True})]
 
 
 @pytest.fixture(params=CASES)
@@ -72,29 +69,24 @@ def case(verb: str) -> Case:
 
 
 @pytest.fixture
-def requests(stage: ServiceStage) -> Requests:
-    return Requests(stage.conf, stage.db)
-
-
-@pytest.fixture
-def uuid(stage: ServiceStage, requests: Requests, case: Case) -> str:
+def uuid(stage: ServiceStage, case: Case) -> str:
     """An instance of which the verb can be asked."""
-    uuid = stage.create(stage.fake.nodes()[0]["uuid"])
+    uuid = stage.create()
     stage.look(2)
     if case.first is not None:
         name, arguments = case.first
-        requests.ask(name, uuid, **arguments)
-        stage.look(2)
+        stage.ask(name, uuid, **arguments)
+        stage.look()
     assert stage.state(uuid) == (case.before, None)
     return uuid
 
 
 @pytest.fixture
-def ask(requests: Requests, verb: str, case: Case, uuid: str) -> Callable[[], str]:
+def ask(stage: ServiceStage, verb: str, case: Case, uuid: str) -> Callable[[], str]:
     """Ask for it; returns the task state."""
 
     def ask() -> str:
-        requests.ask(verb, uuid, **case.arguments)
+        stage.requests.ask(verb, uuid, **case.arguments)
         return str(verbs.BY_NAME[verb].task)
 
     return ask
@@ -164,7 +156,6 @@ def test_what_the_service_leaves_goes_on_later(
 
 def test_a_delete_supersedes_it(
     stage: ServiceStage,
-    requests: Requests,
     verb: str,
     uuid: str,
     case: Case,
@@ -175,7 +166,7 @@ def test_a_delete_supersedes_it(
     if verb != "delete":
         monkeypatch.setattr(stage.service.driver, case.method, raising(AssertionError(verb)))
     ask()
-    requests.ask("delete", uuid)
+    stage.requests.ask("delete", uuid)
     assert stage.instance(uuid).arguments == {}
     stage.look(2)
     assert stage.state(uuid) == ("deleted", None)
@@ -183,14 +174,14 @@ def test_a_delete_supersedes_it(
 
 
 def test_one_that_is_on_no_node_can_only_be_deleted(
-    stage: ServiceStage, requests: Requests, verb: str, case: Case
+    stage: ServiceStage, verb: str, case: Case
 ) -> None:
-    uuid = stage.create(stage.fake.nodes()[0]["uuid"])
+    uuid = stage.create()
     stage.fake.fail_next("deploy", "The supplied image checksum is wrong", count=9)
     stage.look()
     assert stage.state(uuid) == ("error", None)
     if verb == "delete":
-        assert requests.ask(verb, uuid).instance.is_deleted
+        assert stage.requests.ask(verb, uuid).instance.is_deleted
     else:
         with pytest.raises(ConflictingRequest, match=r"it is on no node|needs one that is"):
-            requests.ask(verb, uuid, **case.arguments)
+            stage.requests.ask(verb, uuid, **case.arguments)

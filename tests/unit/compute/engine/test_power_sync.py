@@ -20,8 +20,7 @@ def stage(set_stage: SetStage, fake: FakeIronic) -> ServiceStage:
 
 @pytest.fixture
 def instance(stage: ServiceStage) -> str:
-    uuid = stage.create(stage.fake.nodes()[0]["uuid"])
-    stage.look()
+    uuid = stage.build()
     assert stage.state(uuid) == ("active", None)
     return uuid
 
@@ -68,8 +67,7 @@ def test_an_instance_that_somebody_took_off_its_node_is_in_error(
     stage.service.sync_power()
     assert stage.state(instance) == ("error", None)
     assert node in stage.fault(instance)
-    stage.db.instances.request(instance, TaskState.DELETING)
-    stage.look()
+    stage.do(instance, TaskState.DELETING)
     assert stage.state(instance) == ("deleted", None)
 
 
@@ -118,8 +116,7 @@ def test_what_was_done_while_the_power_state_was_read_is_not_overwritten(
     def rescued_meanwhile(_instance: object) -> virt.InstanceInfo:
         monkeypatch.undo()
         stage.fake.advance(1)
-        stage.db.instances.request(instance, TaskState.RESCUING, {"password": "correct horse"})
-        stage.look()
+        stage.do(instance, TaskState.RESCUING, {"password": "correct horse"})
         return virt.InstanceInfo(virt.PowerState.SHUTDOWN)
 
     monkeypatch.setattr(driver, "get_info", rescued_meanwhile)

@@ -21,16 +21,15 @@ from ironic_virt.compute.errors import DatabaseUnreachable, ServiceSuperseded
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
-from tests.unit.compute.service_stage import FLAVOR, ServiceStage, make_conf, new_uuid, write_conf
+from tests.unit.compute.service_stage import (
+    FLAVOR,
+    GOLD,
+    ServiceStage,
+    make_conf,
+    new_uuid,
+    write_conf,
+)
 from tests.unit.driver.stage import IMAGE
-
-GOLD = {"resource_class": "gold", "ports": 1}
-
-
-@pytest.fixture
-def nodes(fake: FakeIronic) -> list[str]:
-    return fake.add_nodes(3, **GOLD)
-
 
 PARTS = ("services", "compute_nodes", "pools", "instances", "actions", "faults")
 
@@ -76,7 +75,7 @@ def test_a_database_that_is_away_is_said_once_and_everything_goes_on(
     flaky: list[Flaky],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    uuid = stage.create(nodes[0])
+    uuid = stage.create()
     flaky[0].away = True
     assert stage.service.troubles() == []
     with caplog.at_level(logging.INFO):
@@ -98,7 +97,7 @@ def test_a_database_that_is_away_is_said_once_and_everything_goes_on(
 def test_a_service_that_can_not_report_stops_acting(
     stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    building, waiting = stage.create(nodes[0]), stage.create(nodes[1])
+    building, waiting = stage.create(), stage.create(nodes[1])
     real = stage.virtapi.abort_reason
 
     def cut_off(instance: virt.InstanceLike) -> str | None:
@@ -141,9 +140,9 @@ def test_the_end_of_a_task_reads_no_others(
 
 
 def test_a_look_during_a_task_does_not_begin_it_again(
-    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
+    stage: ServiceStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uuid = stage.create(nodes[0])
+    uuid = stage.create()
     began: list[str] = []
     real_one, real_spawn = stage.db.instances.with_request, stage.service.driver.spawn
 
@@ -168,7 +167,7 @@ def test_a_database_that_goes_during_a_task_has_it_done_again(
     flaky: list[Flaky],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    uuid = stage.create(nodes[0])
+    uuid = stage.create()
     real = stage.service.driver.spawn
 
     def spawn(*args: Any, **kwargs: Any) -> None:
@@ -233,8 +232,7 @@ def test_a_build_goes_to_another_host_when_that_has_the_next_node(
     first = set_stage("compute1", ironic={"shard_key": "a"}).begin()
     second = set_stage("compute2", ironic={"shard_key": "b"}).begin()
     fake.fail_next("deploy", "disk broken", mine)
-    uuid = first.create(mine)
-    first.look()
+    uuid = first.build(mine)
     assert (first.instance(uuid).host, first.instance(uuid).node) == ("compute2", theirs)
     first.look()
     assert first.state(uuid) == ("building", "spawning"), "it isn't compute1's any more"
@@ -252,8 +250,7 @@ def test_no_node_of_a_service_that_is_disabled_or_down_is_tried_next(
     set_stage("compute2", ironic={"shard_key": "b"}).begin()
     first.db.services.update("compute2", disabled=True)
     fake.fail_next("deploy", "disk broken", mine)
-    uuid = first.create(mine)
-    first.look()
+    uuid = first.build(mine)
     assert first.state(uuid) == ("error", None)
 
 
@@ -299,7 +296,7 @@ def test_a_service_that_drains_begins_nothing(
     set_stage: SetStage, nodes: list[str], fake: FakeIronic
 ) -> None:
     stage = set_stage().begin()
-    uuid = stage.create(nodes[0])
+    uuid = stage.create()
     stage.service.stop(0)
     stage.service.look()
     assert stage.state(uuid) == ("building", "spawning")
@@ -310,7 +307,7 @@ def test_what_only_a_newer_version_can_do_blocks_nothing(
     set_stage: SetStage, nodes: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     stage = set_stage().begin()
-    strange, plain = stage.create(nodes[0]), stage.create(nodes[1])
+    strange, plain = stage.create(), stage.create(nodes[1])
     with stage.db._transactions.engine.begin() as connection:
         connection.exec_driver_sql(
             f"UPDATE instances SET task_state = 'levitating' WHERE uuid = '{strange}'"

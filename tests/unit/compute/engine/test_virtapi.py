@@ -8,8 +8,7 @@ from ironic_virt import virt
 from ironic_virt.compute.db import compute_nodes
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
-
-GOLD = {"resource_class": "gold", "ports": 1}
+from tests.unit.compute.service_stage import GOLD
 
 
 @pytest.mark.parametrize("few", [0, 500])
@@ -43,10 +42,9 @@ def test_hosts_that_are_up_are_live_and_this_one_always_is(
 
 
 def test_a_driver_knows_the_instances_of_its_nodes(set_stage: SetStage, fake: FakeIronic) -> None:
-    nodes = fake.add_nodes(2, **GOLD)
+    fake.add_nodes(2, **GOLD)
     stage = set_stage().begin()
-    uuid = stage.create(nodes[0])
-    stage.look()
+    uuid = stage.build()
     assert stage.service.driver.list_instance_uuids() == [uuid]
     assert set(stage.virtapi.owned_instance_uuids()) == {uuid}
 
