@@ -6,17 +6,19 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
 
 from ironic_virt.baremetal.http.connection import Answer, Channel
+from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests import depth
 from tests.crashing import Crash, CrashingChannel
-from tests.unit.compute.service_stage import ServiceStage
+from tests.unit.compute.conftest import DURATIONS
+from tests.unit.compute.service_stage import GOLD, ServiceStage
 
 MOST_ROUNDS = 6
 
@@ -102,6 +104,30 @@ class _Part:
 
 
 Dying = tuple[str, ServiceStage, str]
+Prepare = Callable[[FakeIronic], object]
+
+
+def prepare_nothing(_fake: FakeIronic) -> None:
+    """All goes well."""
+
+
+def a_deployment_fails(fake: FakeIronic) -> None:
+    """Whichever node is the first."""
+    fake.fail_next("deploy", "disk broken")
+
+
+def settled(stage: ServiceStage, uuid: str, where: str) -> list[str]:
+    """See that nothing is left to do, and that Ironic has the instance where the records do.
+
+    :returns: its node while it lives.
+    """
+    found = stage.instance(uuid)
+    assert (found.task_state, found.arguments) == (None, {}), where
+    assert all(action.finish_time for action in stage.db.actions.list(uuid)), where
+    node = [found.node] if found.node and not found.is_deleted else []
+    carrying = [one["uuid"] for one in stage.fake.nodes() if one["instance_uuid"] == uuid]
+    assert carrying == node, where
+    return node
 
 
 class Deaths:
@@ -112,28 +138,43 @@ class Deaths:
     out, unless the run is a nightly one.
 
     :param directory: the one of the records, which are empty.
+    :param pool: where the instance is built, if not on the first node.
+    :param arguments: what tasks are asked for with.
     """
 
-    def __init__(self, directory: Path, conf: cfg.ConfigOpts) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        conf: cfg.ConfigOpts,
+        pool: str | None = None,
+        arguments: Mapping[TaskState, dict[str, Any]] | None = None,
+    ) -> None:
         self._directory = directory
         self._conf = conf
+        self._pool = pool
+        self._arguments = arguments or {}
         shutil.copyfile(directory / "records.sqlite", directory / "empty")
 
-    def __call__(
-        self, make_fake: Callable[[], FakeIronic], begin: Callable[[ServiceStage], str]
-    ) -> Iterator[Dying]:
-        """Die in a task, and be started again.
+    def __call__(self, *tasks: TaskState, prepare: Prepare = prepare_nothing) -> Iterator[Dying]:
+        """Die in the build of an instance, or in the last of these tasks, and be started again.
 
-        :param begin: wants a task of a service, and returns the instance's uuid.
         :returns: where it died, the service after its restart and some rounds, the
             instance.
         """
-        for at in self._points(make_fake, begin):
-            fake = self._new_world(make_fake)
-            stage, uuid, crash = self._life(fake, begin, Death(at))
+
+        def begin(stage: ServiceStage) -> str:
+            uuid = stage.create(pool=self._pool)
+            prepare(stage.fake)
+            for task in tasks:
+                stage.look()
+                stage.db.instances.request(uuid, task, self._arguments.get(task))
+            return uuid
+
+        for at in self._points(begin):
+            stage, uuid, crash = self._life(self._new_world(), begin, Death(at))
             assert crash is not None, f"it should have died at call {at}"
             stage.db.close()
-            again = ServiceStage(fake, self._conf).begin()
+            again = ServiceStage(stage.fake, self._conf).begin()
             for _ in range(MOST_ROUNDS):
                 again.look()
                 if again.instance(uuid).task_state is None:
@@ -143,11 +184,9 @@ class Deaths:
             yield f"died at call {at}, {crash}", again, uuid
             again.end()
 
-    def _points(
-        self, make_fake: Callable[[], FakeIronic], begin: Callable[[ServiceStage], str]
-    ) -> Iterable[int]:
+    def _points(self, begin: Callable[[ServiceStage], str]) -> Iterable[int]:
         """The calls to die at, found in a life in which it does not die."""
-        fake = self._new_world(make_fake)
+        fake = self._new_world()
         path = self._directory / "records.sqlite"
         points: list[int] = []
         calls, before = 0, None
@@ -172,9 +211,11 @@ class Deaths:
         assert len(points) > 2, "it should be able to die in between"
         return depth.choose(points, range(1, calls + 1))
 
-    def _new_world(self, make_fake: Callable[[], FakeIronic]) -> FakeIronic:
+    def _new_world(self) -> FakeIronic:
         shutil.copyfile(self._directory / "empty", self._directory / "records.sqlite")
-        return make_fake()
+        fake = FakeIronic(durations=DURATIONS, power_follows_deploy=True)
+        fake.add_nodes(3, **GOLD, driver_info={"takes_nmi": True})
+        return fake
 
     def _life(
         self, fake: FakeIronic, begin: Callable[[ServiceStage], str], death: Death
