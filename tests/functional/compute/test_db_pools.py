@@ -189,6 +189,7 @@ def test_pools_go_with_their_service(pool: records.NodePool, db: Database, clock
     clock.advance(3600)
     with pytest.raises(errors.ServiceInUse, match="1 instances"):
         db.services.delete(HOST)
+    assert counts(db) == (3, 1, 0)
     db.instances.request(made.uuid, TaskState.DELETING)
     db.instances.deleted(made.uuid)
     db.services.delete(HOST)

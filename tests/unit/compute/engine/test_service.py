@@ -21,6 +21,7 @@ from ironic_virt.compute.errors import DatabaseUnreachable, ServiceSuperseded
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
+from tests.unit.compute.crashing import CrashingRecords, Death
 from tests.unit.compute.service_stage import (
     FLAVOR,
     GOLD,
@@ -31,52 +32,33 @@ from tests.unit.compute.service_stage import (
 )
 from tests.unit.driver.stage import IMAGE
 
-PARTS = ("services", "compute_nodes", "pools", "instances", "actions", "faults")
 
+class Outage(Death):
+    """When the records are out of reach."""
 
-class Flaky:
-    """Records that can be out of reach."""
+    lasts = False
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.away = False
-        for name in PARTS:
-            setattr(self, name, _FlakyPart(self, getattr(database, name)))
-
-
-class _FlakyPart:
-    def __init__(self, whole: Flaky, part: Any) -> None:
-        self._whole = whole
-        self._part = part
-
-    def __getattr__(self, name: str) -> Any:
-        if self._whole.away:
+    def call(self, name: str, method: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.lasts:
             raise DatabaseUnreachable("mysql+pymysql://db/x", "Connection refused")
-        return getattr(self._part, name)
+        return method(*args, **kwargs)
 
 
 @pytest.fixture
-def flaky() -> list[Flaky]:
-    return []
+def outage() -> Outage:
+    return Outage()
 
 
 @pytest.fixture
-def stage(set_stage: SetStage, nodes: list[str], flaky: list[Flaky]) -> ServiceStage:
-    def wrap(database: Database) -> Flaky:
-        flaky.append(Flaky(database))
-        return flaky[-1]
-
-    return set_stage(stage={"wrap": wrap}).begin()
+def stage(set_stage: SetStage, nodes: list[str], outage: Outage) -> ServiceStage:
+    return set_stage(stage={"wrap": lambda db: CrashingRecords(db, outage)}).begin()
 
 
 def test_a_database_that_is_away_is_said_once_and_everything_goes_on(
-    stage: ServiceStage,
-    nodes: list[str],
-    flaky: list[Flaky],
-    caplog: pytest.LogCaptureFixture,
+    stage: ServiceStage, outage: Outage, caplog: pytest.LogCaptureFixture
 ) -> None:
     uuid = stage.create()
-    flaky[0].away = True
+    outage.lasts = True
     assert stage.service.troubles() == []
     with caplog.at_level(logging.INFO):
         for _ in range(3):
@@ -85,7 +67,7 @@ def test_a_database_that_is_away_is_said_once_and_everything_goes_on(
             stage.service.refresh()
             stage.service.sync_power()
         assert stage.service.troubles() == ["The records are out of reach"]
-        flaky[0].away = False
+        outage.lasts = False
         stage.look()
     said = [line for line in caplog.messages if "The records are out of reach" in line]
     assert len(said) == 2, said
@@ -162,23 +144,20 @@ def test_a_look_during_a_task_does_not_begin_it_again(
 
 
 def test_a_database_that_goes_during_a_task_has_it_done_again(
-    stage: ServiceStage,
-    nodes: list[str],
-    flaky: list[Flaky],
-    monkeypatch: pytest.MonkeyPatch,
+    stage: ServiceStage, outage: Outage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uuid = stage.create()
     real = stage.service.driver.spawn
 
     def spawn(*args: Any, **kwargs: Any) -> None:
         real(*args, **kwargs)
-        flaky[0].away = True
+        outage.lasts = True
 
     monkeypatch.setattr(stage.service.driver, "spawn", spawn)
     stage.service.look()
     assert stage.state(uuid) == ("building", "spawning")
     monkeypatch.setattr(stage.service.driver, "spawn", real)
-    flaky[0].away = False
+    outage.lasts = False
     stage.look(2)
     assert stage.state(uuid) == ("active", None)
     assert stage.ironic.provision_requests("active") == 1
