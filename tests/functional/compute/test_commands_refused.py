@@ -78,11 +78,7 @@ def state(db: Database) -> list[object]:
     [
         ("server", 2, "no command 'server'; did you mean server add interface or"),
         ("servers list", 2, "no command 'servers list'; did you mean server list"),
-        (
-            "server create",
-            2,
-            "the following arguments are required: <server-name>, --fl",
-        ),
+        ("server create", 2, "the following arguments are required: <server-name>, --fl"),
         (f"{NEW} {IMAGE}", 2, "the following arguments are required: <server-name>"),
         (f"{NEW} web", 2, "the following arguments are required: --image"),
         (f"server create --flavor none {IMAGE} web", 1, "There is no flavor 'none'"),
@@ -170,11 +166,7 @@ def state(db: Database) -> list[object]:
         ("console url show none --vnc --serial", 2, "not allowed with argument --vnc"),
         ("server start twin", 1, "2 servers are named 'twin': say which by uuid ("),
         ("server stop none", 1, "There is no server 'none'"),
-        (
-            "server reboot none --hard --soft",
-            2,
-            "argument --soft: not allowed with argum",
-        ),
+        ("server reboot none --hard --soft", 2, "argument --soft: not allowed with argum"),
         ("server list --all --deleted", 2, "argument --deleted: not allowed with argument --all"),
         ("server list --status asleep", 2, "argument --status: invalid choice: 'ASLEEP' (choose"),
         ("server list --limit -1", 2, "argument --limit: '-1' is not a number from 1 to"),
@@ -186,11 +178,7 @@ def state(db: Database) -> list[object]:
         ("service set one", 2, "nothing to set: say --enable, --disable, --up or --down"),
         ("service set none --disable", 1, "There is no compute service 'none'"),
         ("service set one --up --down", 2, "argument --down: not allowed with argument --up"),
-        (
-            "service set one --enable --disable-reason x",
-            2,
-            "--disable-reason: it goes with",
-        ),
+        ("service set one --enable --disable-reason x", 2, "--disable-reason: it goes with"),
         ("service delete none", 1, "There is no compute service 'none'"),
         (
             "service delete one",
@@ -202,11 +190,7 @@ def state(db: Database) -> list[object]:
         (f"{NEW} {IMAGE} web --user-data /dev/zero", 2, "this has more than 1048576 bytes"),
         ("server rescue none --password-file /dev/zero", 2, "the password has more than 128"),
         ("flavor create x --ram lots", 2, "argument --ram: 'lots' is not a number from 0 to"),
-        (
-            "flavor create x --property resources:A=b",
-            2,
-            "x: the value of resources:A must be a",
-        ),
+        ("flavor create x --property resources:A=b", 2, "x: the value of resources:A must be a"),
         ("flavor show none", 1, "There is no flavor 'none'"),
         ("flavor delete none", 1, "There is no flavor 'none'"),
         ("--config-file missing node list", 2, "--config-file missing: No such file or directory"),

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -127,98 +128,55 @@ def refused(move: Move, node: str, guard: str) -> str:
 # -- what it does -------------------------------------------------------------
 
 
-def test_a_free_node_moves(move: Move) -> None:
+@pytest.mark.parametrize("how", ["forced down", "silent and disabled"])
+def test_a_free_node_moves(move: Move, how: str) -> None:
     node = move.node()
-    move.stop_old()
+    if how == "forced down":
+        move.stop_old()
+    else:
+        move.db.services.update("old", disabled=True, disabled_reason="moving")
+        move.go_silent("old")
     assert move.move(node) == moves.Move(node, Outcome.MOVED, "new", source="old")
     assert move.owners(node) == ("new", None)
 
 
-def test_a_node_takes_its_instance_along(move: Move) -> None:
-    node = move.node()
-    instance = move.instance(node)
-    move.stop_old()
-    report = move.move(node)
-    assert (report.outcome, report.instance) == (Outcome.MOVED, instance)
-    assert move.owners(node) == ("new", "new")
-    assert [action.action for action in move.db.actions.list(instance)] == ["create", "move"]
-    assert move.db.compute_nodes.get(node).instance_uuid == instance
-
-
-def test_a_service_that_is_silent_and_disabled_gives_its_nodes(move: Move) -> None:
-    node = move.node()
-    move.db.services.update("old", disabled=True, disabled_reason="moving")
-    move.go_silent("old")
-    assert move.move(node).outcome is Outcome.MOVED
-
-
-def test_what_is_wanted_of_an_instance_goes_with_it(move: Move) -> None:
+def test_a_node_takes_its_instance_and_what_is_wanted_of_it_along(move: Move) -> None:
     node = move.node()
     instance = move.instance(node)
     move.db.instances.request(instance, TaskState.DELETING)
     move.stop_old()
-    assert move.move(node).outcome is Outcome.MOVED
+    told = moves.Move(node, Outcome.WOULD_MOVE, "new", source="old", instance=instance)
+    assert move.move(node, dry_run=True) == told
+    assert move.owners(node) == ("old", "old")
+    assert move.move(node) == dataclasses.replace(told, outcome=Outcome.MOVED)
+    there = dataclasses.replace(told, outcome=Outcome.ALREADY_THERE, source="new")
+    assert move.move(node) == there, "it is left as it is"
+    assert move.owners(node) == ("new", "new")
+    assert move.db.compute_nodes.get(node).instance_uuid == instance
+    assert [action.action for action in move.db.actions.list(instance)] == [
+        *("create", "delete", "move")
+    ]
     assert [one.uuid for one in move.db.instances.wanted("new")] == [instance]
     assert not move.db.instances.wanted("old")
-
-
-def test_a_node_that_is_there_already_is_left_as_it_is(move: Move) -> None:
-    node = move.node("new")
-    instance = move.instance(node)
-    assert move.move(node) == moves.Move(
-        node, Outcome.ALREADY_THERE, "new", source="new", instance=instance
-    )
-    assert [action.action for action in move.db.actions.list(instance)] == ["create"]
-
-
-def test_a_dry_run_checks_everything_and_changes_nothing(move: Move) -> None:
-    node = move.node()
-    instance = move.instance(node)
-    move.stop_old()
-    report = move.move(node, dry_run=True)
-    assert report == moves.Move(node, Outcome.WOULD_MOVE, "new", source="old", instance=instance)
-    assert move.owners(node) == ("old", "old")
-    assert move.move(node).outcome is Outcome.MOVED
-
-
-def test_nothing_is_ever_changed_in_ironic(move: Move) -> None:
-    node = move.node()
-    move.instance(node)
-    move.stop_old()
-    move.move(node)
-    assert {entry.method for entry in move.fake.requests} == {"GET"}
+    assert {entry.method for entry in move.fake.requests} == {"GET"}, "nothing else of Ironic"
 
 
 # -- each guard, tried --------------------------------------------------------
 
 
-def test_a_node_without_a_record_is_told(move: Move) -> None:
-    move.stop_old()
-    report = move.move(STRANGER)
-    assert report.outcome is Outcome.NO_RECORD
-    assert STRANGER in str(report.reason)
-
-
-def test_a_service_that_is_up_keeps_its_nodes(move: Move) -> None:
-    node = move.node()
-    assert "'old' is up" in refused(move, node, "source")
+def test_a_service_that_is_not_out_of_use_keeps_its_nodes(move: Move) -> None:
+    first, second = move.node(), move.node()
+    assert "'old' is up" in refused(move, first, "source")
     move.db.services.update("old", disabled=True)
-    assert "'old' is up" in refused(move, node, "source")
-
-
-def test_a_service_that_is_silent_but_enabled_keeps_its_nodes(move: Move) -> None:
-    node = move.node()
+    assert "'old' is up" in refused(move, first, "source")
+    move.db.services.update("old", disabled=False)
     move.go_silent("old")
-    assert "disable it" in refused(move, node, "source")
-
-
-def test_a_service_that_came_back_keeps_what_has_not_moved(move: Move) -> None:
-    nodes = [move.node(), move.node()]
+    assert "disable it" in refused(move, first, "source")
     move.stop_old()
-    assert move.move(nodes[0]).outcome is Outcome.MOVED
+    assert move.move(first).outcome is Outcome.MOVED
     stage.register(move.db, "old")
     move.db.services.update("old", forced_down=False)
-    refused(move, nodes[1], "source")
+    assert "'old' is up" in refused(move, second, "source"), "it came back"
 
 
 def test_a_source_without_a_record_of_its_own_is_told(move: Move) -> None:
@@ -296,46 +254,44 @@ def test_deleted_instances_do_not_count(move: Move) -> None:
 # -- what Ironic says ---------------------------------------------------------
 
 
-def test_a_node_that_ironic_does_not_have_stays(move: Move) -> None:
+def test_a_node_that_ironic_does_not_have_moves_only_by_the_records_alone(move: Move) -> None:
     node = move.node()
     move.stop_old()
     move.fake.remove_node(node)
     report = move.move(node)
     assert (report.outcome, report.guard) == (Outcome.REFUSED, "ironic-node")
     assert move.owners(node) == ("old", None)
+    ((report,),) = Mover(move.db, None, "new").move([node])
+    assert report.outcome is Outcome.MOVED
 
 
-def test_a_node_outside_the_destinations_shard_stays(move: Move) -> None:
+@pytest.mark.parametrize(
+    ("node_has", "service_has", "says"),
+    [
+        ({"shard": "b"}, {"shard_key": "b"}, "shard is 'a'"),
+        ({"conductor_group": "west"}, {"conductor_group": "West"}, "conductor group"),
+    ],
+    ids=["shard", "conductor group"],
+)
+def test_a_node_that_the_destination_does_not_serve_stays(
+    move: Move, node_has: dict[str, str], service_has: dict[str, str], says: str
+) -> None:
     node = move.node(shard="a")
-    stage.register(move.db, "new", shard_key="b")
+    stage.register(move.db, "new", **service_has)
     move.stop_old()
-    assert "shard is 'a'" in refused(move, node, "ironic-target")
-    move.fake.set_node(node, shard="b")
+    assert says in refused(move, node, "ironic-target")
+    move.fake.set_node(node, **node_has)
     assert move.move(node).outcome is Outcome.MOVED
 
 
-def test_a_node_outside_the_destinations_conductor_group_stays(move: Move) -> None:
-    node = move.node()
-    stage.register(move.db, "new", conductor_group="West")
+def test_a_node_stays_of_whose_instance_ironic_knows_otherwise(move: Move) -> None:
+    free, used = move.node(), move.node()
+    instance = move.instance(used)
     move.stop_old()
-    assert "conductor group" in refused(move, node, "ironic-target")
-    move.fake.set_node(node, conductor_group="west")
-    assert move.move(node).outcome is Outcome.MOVED
-
-
-def test_a_foreign_instance_keeps_a_node_where_it_is(move: Move) -> None:
-    node = move.node()
-    move.stop_old()
-    move.fake.set_node(node, instance_uuid=STRANGER)
-    assert STRANGER in refused(move, node, "ironic-server")
-
-
-def test_an_instance_that_ironic_has_not_keeps_a_node_where_it_is(move: Move) -> None:
-    node = move.node()
-    instance = move.instance(node)
-    move.stop_old()
-    move.fake.set_node(node, instance_uuid=None)
-    assert instance in refused(move, node, "ironic-server")
+    move.fake.set_node(free, instance_uuid=STRANGER)
+    assert STRANGER in refused(move, free, "ironic-server")
+    move.fake.set_node(used, instance_uuid=None)
+    assert instance in refused(move, used, "ironic-server")
 
 
 @pytest.mark.parametrize("state", [VmState.BUILDING, VmState.ERROR])
@@ -348,21 +304,17 @@ def test_an_instance_on_its_way_need_not_be_in_ironic_yet(move: Move, state: VmS
     assert move.owners(node) == ("new", "new")
 
 
-def test_an_ironic_that_refuses_costs_that_node_only(move: Move) -> None:
+def test_an_ironic_that_refuses_costs_that_node_only_and_one_that_is_gone_all(move: Move) -> None:
     node = move.node()
     move.stop_old()
     move.fake.faults.status(500, "GET", f"/v1/nodes/{node}", count=1)
-    report = move.move(node)
-    assert report.outcome is Outcome.FAILED
+    assert move.move(node).outcome is Outcome.FAILED
+    move.fake.faults.reset()
+    with pytest.raises(exceptions.IronicUnreachable):
+        move.move(node)
+    assert move.owners(node) == ("old", None)
+    move.fake.faults.clear()
     assert move.move(node).outcome is Outcome.MOVED
-
-
-def test_without_ironic_the_records_alone_decide(move: Move) -> None:
-    node = move.node()
-    move.stop_old()
-    move.fake.remove_node(node)
-    ((report,),) = Mover(move.db, None, "new").move([node])
-    assert report.outcome is Outcome.MOVED
 
 
 # -- whole shards -------------------------------------------------------------
@@ -504,12 +456,3 @@ def test_a_run_that_dies_while_asking_ironic_is_done_again(move: Move, after: bo
     move.client = sound
     assert move.move(node).outcome is Outcome.MOVED
     assert move.owners(node) == ("new", "new")
-
-
-def test_an_ironic_that_is_gone_is_not_one_nodes_matter(move: Move) -> None:
-    node = move.node()
-    move.stop_old()
-    move.fake.faults.reset()
-    with pytest.raises(exceptions.IronicUnreachable):
-        move.move(node)
-    assert move.owners(node) == ("old", None)
