@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ironic_virt.conf import database as database_options
 from ironic_virt.testing.fake_ironic import Conductor, Durations, FakeIronic, FakeIronicServer
 from tests import databases
 from tests.clock import StoppableClock
-from tests.functional.compute.processes import Compute, ComputeProcess
+from tests.functional.compute.processes import GOLD, Compute, ComputeProcess, wait_for_nodes
 from tests.functional.compute.reused import Reused
 from tests.functional.compute.stage import Clock
 
@@ -144,3 +144,21 @@ def compute(
     yield make
     for one in made:
         one.kill()
+
+
+Serve = Callable[..., tuple[ComputeProcess, list[str]]]
+
+
+@pytest.fixture
+def serve(compute: Compute, db: Database, server: FakeIronicServer) -> Serve:
+    """Start a compute service that has new nodes; returns it and them."""
+
+    def serve(
+        count: int = 1, *, fields: dict[str, Any] | None = None, **sections: Any
+    ) -> tuple[ComputeProcess, list[str]]:
+        nodes = server.fake.add_nodes(count, **GOLD, **(fields or {}))
+        service = compute(**sections).started()
+        wait_for_nodes(db, service.host, nodes)
+        return service, nodes
+
+    return serve

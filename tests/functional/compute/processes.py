@@ -143,6 +143,8 @@ class ComputeProcess:
 
 Compute = Callable[..., ComputeProcess]
 FLAVOR = virt.Flavor("bm", extra_specs={"resources:CUSTOM_GOLD": "1"})
+GOLD: dict[str, Any] = {"resource_class": "gold", "ports": 1}
+"""A node that does for it."""
 IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
 
 
@@ -173,3 +175,10 @@ def wait_until(db: Database, uuid: str, vm_state: str) -> None:
         f"instance {uuid} to be {vm_state}",
         lambda: db.instances.get(uuid, deleted=True).vm_state == vm_state,
     )
+
+
+def built(db: Database, node: str, **fields: Any) -> str:
+    """Want an instance, as :func:`create` does, and wait until it is active."""
+    uuid = create(db, node, **fields)
+    wait_until(db, uuid, "active")
+    return uuid

@@ -10,14 +10,8 @@ from ironic_virt.compute.db import Database
 from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
 from tests import killed
 from tests.functional.compute.commands import Commands
-from tests.functional.compute.processes import (
-    Compute,
-    ComputeProcess,
-    create,
-    wait_for,
-    wait_for_nodes,
-    wait_until,
-)
+from tests.functional.compute.conftest import Serve
+from tests.functional.compute.processes import ComputeProcess, built, wait_for
 
 AT = "PUT /nodes/UUID/management/inject_nmi"
 
@@ -29,18 +23,11 @@ def durations() -> Durations:
 
 
 @pytest.fixture
-def node(server: FakeIronicServer) -> str:
-    """A node that takes an NMI."""
-    return server.fake.add_node(resource_class="gold", ports=1, driver_info={"takes_nmi": True})
-
-
-@pytest.fixture
-def service(compute: Compute, db: Database, node: str) -> ComputeProcess:
-    """A compute service that runs, and has a server ``web`` on the node."""
-    started = compute().started()
-    wait_for_nodes(db, "compute1", [node])
-    wait_until(db, create(db, node, display_name="web"), "active")
-    return started
+def service(serve: Serve, db: Database) -> ComputeProcess:
+    """A compute service that runs, and has a server ``web`` on a node that takes an NMI."""
+    service, (node,) = serve(fields={"driver_info": {"takes_nmi": True}})
+    built(db, node, display_name="web")
+    return service
 
 
 @pytest.fixture

@@ -18,9 +18,12 @@ from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
 from tests import log_watch
 from tests.clock import StoppableClock
 from tests.functional.compute.commands import Commands
+from tests.functional.compute.conftest import Serve
 from tests.functional.compute.processes import (
+    GOLD,
     Compute,
     ComputeProcess,
+    built,
     create,
     wait_for,
     wait_for_nodes,
@@ -29,7 +32,6 @@ from tests.functional.compute.processes import (
 from tests.ports import reserved_port
 
 PASSWORD = log_watch.secret("rescue-password")
-GOLD = {"resource_class": "gold", "ports": 1}
 
 
 def deployments(server: FakeIronicServer, verb: str = "active") -> list[str]:
@@ -55,11 +57,10 @@ def metrics_port() -> Iterator[int]:
 
 
 def test_sigterm_leaves_what_waits_for_ironic_to_the_next_process(
-    compute: Compute, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
+    serve: Serve, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
 ) -> None:
-    first, second = nodes = server.fake.add_nodes(2, **GOLD)
-    service = compute(DEFAULT={"graceful_shutdown_timeout": 3600}).started()
-    wait_for_nodes(db, "compute1", nodes)
+    service, nodes = serve(2, DEFAULT={"graceful_shutdown_timeout": 3600})
+    first, second = nodes
     ironic_clock.stop()
     waiting = create(db, first)
     wait_for_deployment(server, first)
@@ -78,11 +79,9 @@ def test_sigterm_leaves_what_waits_for_ironic_to_the_next_process(
 
 
 def test_a_second_sigterm_ends_what_a_request_holds_up(
-    compute: Compute, db: Database, server: FakeIronicServer
+    serve: Serve, db: Database, server: FakeIronicServer
 ) -> None:
-    nodes = server.fake.add_nodes(1, **GOLD)
-    service = compute(DEFAULT={"graceful_shutdown_timeout": 3600}).started()
-    wait_for_nodes(db, "compute1", nodes)
+    service, nodes = serve(DEFAULT={"graceful_shutdown_timeout": 3600})
     hanging = server.fake.faults.hang("PATCH", "/nodes/")
     uuid = create(db, nodes[0])
     wait_for("the request", lambda: hanging.hits)
@@ -104,38 +103,18 @@ def test_sigterm_ends_a_start_that_waits_for_ironic(
     assert db.services.list() == [], "it never was a service"
 
 
-def test_a_power_cut_in_mid_delete_costs_nothing_but_time(
-    compute: Compute, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
+@pytest.mark.parametrize(
+    "durations", [Durations(deploy=0.1, rescue=0.1, unrescue=0.1, undeploy=0.1, clean=0.2)]
+)
+def test_a_power_cut_in_mid_rescue_unrescue_or_delete_costs_nothing_but_time(
+    serve: Serve, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
 ) -> None:
-    nodes = server.fake.add_nodes(1, **GOLD)
-    service = compute().started()
-    wait_for_nodes(db, "compute1", nodes)
-    uuid = create(db, nodes[0])
-    wait_until(db, uuid, "active")
-    ironic_clock.stop()
-    db.instances.request(uuid, TaskState.DELETING)
-    wait_for("the tear down", lambda: deployments(server, "deleted"))
-    service.kill()
-    assert db.instances.get(uuid).task_state == "deleting"
-    service.started()
-    ironic_clock.go_on()
-    wait_until(db, uuid, "deleted")
-    assert deployments(server, "deleted") == nodes
-    wait_for("the node to be free", lambda: db.compute_nodes.get(nodes[0]).available)
-
-
-@pytest.mark.parametrize("durations", [Durations(deploy=0.1, rescue=0.1, unrescue=0.1)])
-def test_a_power_cut_in_mid_rescue_costs_nothing_but_time(
-    compute: Compute, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
-) -> None:
-    nodes = server.fake.add_nodes(1, **GOLD)
-    service = compute(DEFAULT={"debug": True}).started()
-    wait_for_nodes(db, "compute1", nodes)
-    uuid = create(db, nodes[0])
-    wait_until(db, uuid, "active")
+    service, nodes = serve(DEFAULT={"debug": True})
+    uuid = built(db, nodes[0])
     for task, verb, becomes in (
         (TaskState.RESCUING, "rescue", "rescued"),
         (TaskState.UNRESCUING, "unrescue", "active"),
+        (TaskState.DELETING, "deleted", "deleted"),
     ):
         arguments = {"password": PASSWORD} if task is TaskState.RESCUING else None
         ironic_clock.stop()
@@ -146,57 +125,34 @@ def test_a_power_cut_in_mid_rescue_costs_nothing_but_time(
         service.started()
         ironic_clock.go_on()
         wait_until(db, uuid, becomes)
-        assert db.instances.get(uuid).arguments == {}
+        assert db.instances.get(uuid, deleted=True).arguments == {}
+        if verb != "rescue":
+            assert deployments(server, verb) == nodes
     assert {
         entry.body.get("rescue_password")
         for entry in server.fake.requests.matching("PUT", "/states/provision$")
         if entry.body["target"] == "rescue"
     } == {PASSWORD}
-    assert deployments(server, "unrescue") == nodes
     assert db.faults.latest(uuid) is None
     assert PASSWORD not in service.text()
+    wait_for("the node to be free", lambda: db.compute_nodes.get(nodes[0]).available)
 
 
-def test_a_console_is_switched_on_while_the_service_is_down(
-    compute: Compute,
+def test_diagnostics_are_shown_and_a_console_even_while_the_service_is_down(
+    serve: Serve,
     db: Database,
     server: FakeIronicServer,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    line = {"ipmi_address": "192.0.2.7", "ipmi_terminal_port": 10023}
-    fields = {"console_interface": "ipmitool-socat", "driver_info": line, "shard": "a"}
-    nodes = server.fake.add_nodes(1, **GOLD, **fields)
-    service = compute(ironic={"shard_key": "a"}).started()
-    wait_for_nodes(db, "compute1", nodes)
-    uuid = create(db, nodes[0])
-    wait_until(db, uuid, "active")
-    service.kill()
-    # The file of another service serves, too.
-    service.configure(ironic={"shard_key": "b"})
-    run = Commands(service.config, capsys, monkeypatch)
-    told = run.json("server", "console", "url", "show", uuid)
-    assert told["url"] == "tcp://127.0.0.1:10023"
-    assert server.fake.node(nodes[0])["console_enabled"]
-    result = run("server", "console", "url", "show", "--vnc", uuid)
-    assert (result.code, result.out) == (1, "")
-    assert "is of type 'socat', and 'vnc' is wanted" in result.err
-    assert uuid in result.err
-
-
-def test_diagnostics_are_shown(
-    compute: Compute,
-    db: Database,
-    server: FakeIronicServer,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    hardware = {"cpus": 8, "memory_mb": 16384, "local_gb": 100, "cpu_arch": "x86_64"}
-    node = server.fake.add_node(**GOLD, properties=hardware)
-    service = compute().started()
-    wait_for_nodes(db, "compute1", [node])
-    uuid = create(db, node, display_name="web")
-    wait_until(db, uuid, "active")
+    fields = {
+        "properties": {"cpus": 8, "memory_mb": 16384, "local_gb": 100, "cpu_arch": "x86_64"},
+        "console_interface": "ipmitool-socat",
+        "driver_info": {"ipmi_address": "192.0.2.7", "ipmi_terminal_port": 10023},
+        "shard": "a",
+    }
+    service, (node,) = serve(fields=fields, ironic={"shard_key": "a"})
+    uuid = built(db, node, display_name="web")
     run = Commands(service.config, capsys, monkeypatch)
     told = run.json("server", "diagnostics", "show", "web")
     (nic,) = told.pop("nic_details")
@@ -220,6 +176,17 @@ def test_diagnostics_are_shown(
     assert (result.code, result.out) == (1, "")
     assert node in result.err
     assert "not for you" in result.err
+    server.fake.faults.clear()
+    service.kill()
+    # The file of another service serves, too.
+    service.configure(ironic={"shard_key": "b"})
+    told = run.json("server", "console", "url", "show", uuid)
+    assert told["url"] == "tcp://127.0.0.1:10023"
+    assert server.fake.node(node)["console_enabled"]
+    result = run("server", "console", "url", "show", "--vnc", uuid)
+    assert (result.code, result.out) == (1, "")
+    assert "is of type 'socat', and 'vnc' is wanted" in result.err
+    assert uuid in result.err
 
 
 # -- what happens meanwhile -------------------------------------------------------
@@ -227,11 +194,9 @@ def test_diagnostics_are_shown(
 
 @pytest.mark.parametrize("durations", [Durations(deploy=3600, undeploy=0.1, clean=0.2)])
 def test_a_delete_during_the_build_ends_the_build(
-    compute: Compute, db: Database, server: FakeIronicServer
+    serve: Serve, db: Database, server: FakeIronicServer
 ) -> None:
-    nodes = server.fake.add_nodes(1, **GOLD)
-    compute().started()
-    wait_for_nodes(db, "compute1", nodes)
+    _, nodes = serve()
     uuid = create(db, nodes[0])
     wait_for_deployment(server, nodes[0])
     # Waiting for its agent it isn't locked; how long that takes is the hardware's affair.
@@ -255,39 +220,33 @@ def test_sighup_changes_the_conductor_group_without_a_restart(
     wait_for_nodes(db, "compute1", [one, two])
     wait_for("the former node to be withdrawn", lambda: not db.compute_nodes.get(one).available)
     assert db.compute_nodes.get(two).available
-    uuid = create(db, two)
-    wait_until(db, uuid, "active")
+    built(db, two)
     wait_for("the report", lambda: db.services.get("compute1").conductor_group == "two")
     assert service.running
     assert service.text().count(" is up") == 1
 
 
 def test_sighup_with_a_file_that_cannot_be_used_changes_nothing(
-    compute: Compute, db: Database, server: FakeIronicServer
+    serve: Serve, db: Database
 ) -> None:
-    nodes = server.fake.add_nodes(1, **GOLD)
-    service = compute().started()
-    wait_for_nodes(db, "compute1", nodes)
+    service, nodes = serve()
     good = service.config.read_text()
     service.config.write_text("[ironic\n")
     service.signal(signal.SIGHUP)
     service.wait_for_text("can't all be used")
     service.config.write_text(good)
-    wait_until(db, create(db, nodes[0]), "active")
+    built(db, nodes[0])
 
 
 def test_a_node_that_another_service_has_is_left_alone_with_one_warning(
-    compute: Compute, db: Database, server: FakeIronicServer
+    serve: Serve, compute: Compute, db: Database, server: FakeIronicServer
 ) -> None:
-    nodes = server.fake.add_nodes(2, **GOLD)
-    first = compute("compute1").started()
-    wait_for_nodes(db, "compute1", nodes)
+    first, nodes = serve(2)
     second = compute("compute2").started()
     second.wait_for_text("the records give them to host compute1")
     mine = server.fake.add_node(**GOLD)
     wait_for("a further node", lambda: len(_owners(db, [*nodes, mine])) == 3)
-    uuid = create(db, nodes[0])
-    wait_until(db, uuid, "active")
+    built(db, nodes[0])
     assert _owners(db, nodes) == dict.fromkeys(nodes, "compute1")
     assert second.text().count(" to host compute1; ") <= 2
     assert all(one.running for one in (first, second))
@@ -298,16 +257,14 @@ def _owners(db: Database, nodes: list[str]) -> dict[str, str]:
 
 
 def test_a_second_process_of_the_same_name_ends_the_first(
-    compute: Compute,
+    serve: Serve,
     db: Database,
     server: FakeIronicServer,
     ironic_clock: StoppableClock,
     tmp_path: Path,
     database_url: str,
 ) -> None:
-    nodes = server.fake.add_nodes(1, **GOLD)
-    first = compute().started()
-    wait_for_nodes(db, "compute1", nodes)
+    first, nodes = serve()
     ironic_clock.stop()
     uuid = create(db, nodes[0])
     wait_for_deployment(server, nodes[0])
@@ -327,11 +284,9 @@ def test_a_second_process_of_the_same_name_ends_the_first(
 
 
 def test_an_ironic_that_goes_away_is_said_once_and_again_when_it_is_back(
-    compute: Compute, db: Database, server: FakeIronicServer
+    serve: Serve, db: Database, server: FakeIronicServer
 ) -> None:
-    nodes = server.fake.add_nodes(2, **GOLD)
-    service = compute(ironic={"api_max_retries": 1, "api_retry_interval": 0}).started()
-    wait_for_nodes(db, "compute1", nodes)
+    service, nodes = serve(2, ironic={"api_max_retries": 1, "api_retry_interval": 0})
     server.fake.faults.status(503, count=None)
     service.wait_for_text("The nodes could not be listed;")
     uuid = create(db, nodes[0])
@@ -344,13 +299,10 @@ def test_an_ironic_that_goes_away_is_said_once_and_again_when_it_is_back(
 
 
 def test_metrics_are_offered(
-    compute: Compute, db: Database, server: FakeIronicServer, metrics_port: int
+    serve: Serve, db: Database, server: FakeIronicServer, metrics_port: int
 ) -> None:
-    nodes = server.fake.add_nodes(3, **GOLD)
-    options = {"api_max_retries": 1, "metrics_port": metrics_port}
-    service = compute(ironic=options).started()
-    wait_for_nodes(db, "compute1", nodes)
-    wait_until(db, create(db, nodes[0]), "active")
+    service, nodes = serve(3, ironic={"api_max_retries": 1, "metrics_port": metrics_port})
+    built(db, nodes[0])
     gold = 'ironic_virt_pool_nodes{pool="",resource_class="gold",traits="",use="'
 
     def shown() -> str:
@@ -384,12 +336,9 @@ def test_metrics_are_offered(
     assert service.wait() == 0
 
 
-def test_log_lines_can_be_json(compute: Compute, db: Database, server: FakeIronicServer) -> None:
-    nodes = server.fake.add_nodes(1, **GOLD)
-    service = compute(DEFAULT={"use_json": True}).started()
-    wait_for_nodes(db, "compute1", nodes)
-    uuid = create(db, nodes[0], request_id="req-1")
-    wait_until(db, uuid, "active")
+def test_log_lines_can_be_json(serve: Serve, db: Database) -> None:
+    service, nodes = serve(DEFAULT={"use_json": True})
+    uuid = built(db, nodes[0], request_id="req-1")
     # Only then is its last line whole.
     service.signal(signal.SIGTERM)
     assert service.wait() == 0

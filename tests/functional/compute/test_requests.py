@@ -53,8 +53,8 @@ def nodes(db: Database) -> Sequence[str]:
 class Pauses:
     """The pauses of who waits: in each of them, the next thing happens."""
 
-    def __init__(self, *happenings: Callable[[], object]) -> None:
-        self.happenings = list(happenings)
+    def __init__(self) -> None:
+        self.happenings: list[Callable[[], object]] = []
         self.now = 0.0
 
     def clock(self) -> float:
@@ -65,14 +65,23 @@ class Pauses:
         self.happenings.pop(0)()
 
 
-def requests(conf: cfg.ConfigOpts, db: Database, pauses: Pauses | None = None) -> Requests:
-    pauses = pauses or Pauses()
-    return Requests(conf, db, clock=pauses.clock, sleep=pauses.sleep)
+@pytest.fixture
+def pauses() -> Pauses:
+    return Pauses()
 
 
 @pytest.fixture
-def asking(database_conf: cfg.ConfigOpts, db: Database) -> Requests:
-    return requests(database_conf, db)
+def asking(
+    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str], pauses: Pauses
+) -> Requests:
+    return Requests(database_conf, db, clock=pauses.clock, sleep=pauses.sleep)
+
+
+@pytest.fixture
+def request_(asking: Requests) -> Request:
+    """A server ``web`` that is wanted."""
+    (request,) = asking.create(wanted(display_name="web"))
+    return request
 
 
 def claimed(db: Database) -> set[str]:
@@ -101,27 +110,18 @@ def test_whoever_serves_in_this_process_is_told(
     assert told == [1, 1]
 
 
-def test_several_are_numbered_and_have_a_node_each(
-    asking: Requests, db: Database, nodes: Sequence[str]
+@pytest.mark.parametrize(("least", "most"), [(3, 3), (2, 9)])
+def test_several_are_numbered_and_have_a_node_each_as_far_as_there_are_any(
+    asking: Requests, db: Database, nodes: Sequence[str], least: int, most: int
 ) -> None:
-    asked = asking.create(wanted(display_name="web"), least=3)
+    asked = asking.create(wanted(display_name="web"), least=least, most=most)
     assert [one.instance.display_name for one in asked] == ["web-1", "web-2", "web-3"]
-    assert {one.instance.node for one in asked} == set(nodes)
-    assert len({one.request_id for one in asked}) == 3
-
-
-def test_as_many_as_there_are_nodes_if_that_is_enough(
-    asking: Requests, db: Database, nodes: Sequence[str]
-) -> None:
-    asked = asking.create(wanted(), least=2, most=9)
-    assert len(asked) == len(db.instances.list()) == 3
-    assert claimed(db) == set(nodes)
+    assert {one.instance.node for one in asked} == claimed(db) == set(nodes)
+    assert len({one.request_id for one in asked}) == len(db.instances.list()) == 3
 
 
 @pytest.mark.parametrize(("least", "most"), [(4, 4), (4, 9)])
-def test_rather_none_than_too_few(
-    asking: Requests, db: Database, nodes: Sequence[str], least: int, most: int
-) -> None:
+def test_rather_none_than_too_few(asking: Requests, db: Database, least: int, most: int) -> None:
     with pytest.raises(NoValidHost, match=rf"a node was found for 3 of {least} servers"):
         asking.create(wanted(), least=least, most=most)
     assert db.instances.list(deleted=None) == []
@@ -164,14 +164,12 @@ def test_two_at_once_who_want_more_than_there_is_do_not_get_a_part_each(
 
 
 def test_places_of_a_pool_are_given_to_all_of_least_or_none(
-    asking: Requests, db: Database
+    database_conf: cfg.ConfigOpts, db: Database
 ) -> None:
     register(db, "one")
-    offer(
-        db,
-        "one",
-        records.NodePool("gold~one", "one", "gold", 3, memory_mb=16384, vcpus=8, local_gb=100),
-    )
+    sizes = {"memory_mb": 16384, "vcpus": 8, "local_gb": 100}
+    offer(db, "one", records.NodePool("gold~one", "one", "gold", 3, **sizes))
+    asking = Requests(database_conf, db)
     with pytest.raises(NoValidHost):
         asking.create(wanted(), least=4)
     asked = asking.create(wanted(), least=2, most=9)
@@ -201,33 +199,23 @@ def test_without_a_node_it_is_in_error_and_says_filter_by_filter_why(
 def test_a_node_that_was_taken_meanwhile_costs_another_try(
     database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
 ) -> None:
-    source = RecordList(db.compute_nodes.list())
+    asking = Requests(database_conf, db, source=RecordList(db.compute_nodes.list()))
     for node in nodes[:2]:
         assert claim(db, node, "one", new_uuid())
-    asking = Requests(database_conf, db, source=source)
     (request,) = asking.create(wanted())
     assert request.instance.node == nodes[2]
-
-
-def test_if_all_were_taken_meanwhile_that_is_said(
-    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
-) -> None:
-    source = RecordList(db.compute_nodes.list())
-    for node in nodes:
-        assert claim(db, node, "one", new_uuid())
-    asking = Requests(database_conf, db, source=source)
     (lost,) = asking.create(wanted())
     fault = db.faults.latest(lost.instance.uuid)
     assert fault is not None
     assert "were taken meanwhile" in fault.message
     with pytest.raises(NoValidHost):
         asking.create(wanted(), least=2)
-    assert len(db.instances.list()) == 1
+    assert len(db.instances.list()) == 2
 
 
 @pytest.mark.parametrize("service", [{"disabled": True}, {"forced_down": True}])
 def test_a_service_that_is_not_to_get_any_gets_none(
-    asking: Requests, db: Database, nodes: Sequence[str], service: dict[str, bool]
+    asking: Requests, db: Database, service: dict[str, bool]
 ) -> None:
     db.services.update("one", **service)  # type: ignore[arg-type]
     (request,) = asking.create(wanted())
@@ -272,7 +260,6 @@ def test_clients_at_once_never_get_a_node_twice(
 def test_what_can_not_be_is_refused_and_nothing_written(
     asking: Requests,
     db: Database,
-    nodes: Sequence[str],
     values: dict[str, object],
     count: tuple[int, int],
     complaint: str,
@@ -285,158 +272,120 @@ def test_what_can_not_be_is_refused_and_nothing_written(
 
 @pytest.mark.parametrize("spec", ["resources:X", "ironic:deploy_steps"])
 def test_a_flavor_of_unknown_form_is_refused_and_nothing_written(
-    asking: Requests, db: Database, nodes: Sequence[str], spec: str
+    asking: Requests, db: Database, spec: str
 ) -> None:
     with pytest.raises(InvalidExtraSpec):
         asking.create(wanted(flavor=virt.Flavor("bad", extra_specs={spec: "many"})))
     assert db.instances.list(deleted=None) == []
 
 
-# -- asking for more ----------------------------------------------------------
-
-
 # -- waiting ------------------------------------------------------------------
 
 
 def test_whoever_waits_is_told_each_step_and_the_end(
-    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+    asking: Requests, pauses: Pauses, db: Database, request_: Request
 ) -> None:
-    (request,) = requests(database_conf, db).create(wanted())
-    uuid = request.instance.uuid
-    pauses = Pauses(
+    uuid = request_.instance.uuid
+    pauses.happenings = [
         lambda: db.instances.progress_of_all({uuid: ("deploying", "wait call-back")}),
         lambda: None,
-        lambda: finish(db, request),
-    )
+        lambda: finish(db, request_),
+    ]
     steps: list[str | None] = []
-    (outcome,) = requests(database_conf, db, pauses).wait(
-        [request], lambda instance: steps.append(instance.progress_step)
-    )
-    assert outcome.error is None
-    assert outcome.instance.vm_state == "active"
+    (outcome,) = asking.wait([request_], lambda instance: steps.append(instance.progress_step))
+    assert (outcome.error, outcome.instance.vm_state) == (None, "active")
     assert steps == [None, "deploying", None]
 
 
-def test_a_build_that_fails_says_why(
-    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
-) -> None:
-    asked = requests(database_conf, db).create(wanted(), least=2)
-    first, second = asked
-    pauses = Pauses(
+def test_a_build_that_fails_says_why(asking: Requests, pauses: Pauses, db: Database) -> None:
+    asked = first, second = asking.create(wanted(), least=2)
+    pauses.happenings = [
         lambda: db.instances.fail(first.instance.uuid, TaskState.SPAWNING, FAULT),
         lambda: finish(db, second),
-    )
+    ]
     ended: list[str] = []
-    outcomes = requests(database_conf, db, pauses).wait(
-        asked, ended=lambda outcome: ended.append(outcome.instance.uuid)
-    )
+    outcomes = asking.wait(asked, ended=lambda outcome: ended.append(outcome.instance.uuid))
     assert [outcome.error for outcome in outcomes] == [FAULT.message, None]
     assert ended == [first.instance.uuid, second.instance.uuid]
 
 
 def test_a_build_on_another_node_is_still_going_on(
-    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+    asking: Requests, pauses: Pauses, db: Database, nodes: Sequence[str], request_: Request
 ) -> None:
-    (request,) = requests(database_conf, db).create(wanted())
-    other = next(node for node in nodes if node != request.instance.node)
-    pauses = Pauses(
+    other = next(node for node in nodes if node != request_.instance.node)
+    pauses.happenings = [
         lambda: db.instances.reschedule(
-            request.instance.uuid, TaskState.SPAWNING, db.compute_nodes.get(other), FAULT
+            request_.instance.uuid, TaskState.SPAWNING, db.compute_nodes.get(other), FAULT
         ),
-        lambda: finish(db, request),
-    )
+        lambda: finish(db, request_),
+    ]
     seen: list[str | None] = []
-    (outcome,) = requests(database_conf, db, pauses).wait(
-        [request], lambda instance: seen.append(instance.node)
-    )
+    (outcome,) = asking.wait([request_], lambda instance: seen.append(instance.node))
     assert outcome.error is None
     assert seen[-1] == outcome.instance.node == other
 
 
-def test_a_build_that_somebody_deletes_is_superseded(
-    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
-) -> None:
-    asking = requests(database_conf, db)
-    (request,) = asking.create(wanted())
-    pauses = Pauses(lambda: asking.ask("delete", request.instance.uuid))
-    (outcome,) = requests(database_conf, db, pauses).wait([request])
-    assert outcome.error == "superseded by a delete"
-
-
 def test_what_takes_several_tasks_goes_on_until_its_action_has_ended(
-    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+    asking: Requests, pauses: Pauses, db: Database, request_: Request
 ) -> None:
-    (request,) = requests(database_conf, db).create(wanted())
-
     def next_task() -> None:
         change = sa.update(models.instances).values(task_state="powering-on")
         db.instances._transactions.write(lambda connection: connection.execute(change))
 
-    pauses = Pauses(
+    pauses.happenings = [
         next_task,
-        lambda: db.instances.fail(request.instance.uuid, TaskState.POWERING_ON, FAULT),
-    )
-    (outcome,) = requests(database_conf, db, pauses).wait([request])
+        lambda: db.instances.fail(request_.instance.uuid, TaskState.POWERING_ON, FAULT),
+    ]
+    (outcome,) = asking.wait([request_])
     assert outcome.error == FAULT.message
 
 
 def test_what_others_ask_for_later_is_not_taken_for_ones_own(
-    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+    asking: Requests, pauses: Pauses, db: Database, request_: Request
 ) -> None:
-    asking = requests(database_conf, db)
-    (request,) = asking.create(wanted(display_name="web"))
-    finish(db, request)
+    finish(db, request_)
     first = asking.ask("reboot", "web")
 
     def done_and_asked_for_again_in_vain() -> None:
         finish(db, first)
         asking.ask("hard_reboot", "web")
-        db.instances.fail(request.instance.uuid, TaskState.REBOOTING_HARD, FAULT)
+        db.instances.fail(request_.instance.uuid, TaskState.REBOOTING_HARD, FAULT)
 
-    pauses = Pauses(done_and_asked_for_again_in_vain)
-    (outcome,) = requests(database_conf, db, pauses).wait([first])
+    pauses.happenings = [done_and_asked_for_again_in_vain]
+    (outcome,) = asking.wait([first])
     assert outcome.error is None
 
 
-def test_two_who_delete_both_see_the_end(
-    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+def test_two_who_delete_both_see_how_it_ends_and_a_build_is_superseded(
+    asking: Requests, pauses: Pauses, db: Database, request_: Request
 ) -> None:
-    asking = requests(database_conf, db)
-    (request,) = asking.create(wanted(display_name="web"))
+    uuid = request_.instance.uuid
+    deletes: list[Request] = []
+    pauses.happenings = [lambda: deletes.append(asking.ask("delete", "web"))]
+    (outcome,) = asking.wait([request_])
+    assert outcome.error == "superseded by a delete"
+    deletes.append(asking.ask("delete", "web"))
+    pauses.happenings = [lambda: db.instances.fail(uuid, TaskState.DELETING, FAULT)]
+    assert [one.error for one in asking.wait(deletes)] == [FAULT.message] * 2
     deletes = [asking.ask("delete", "web"), asking.ask("delete", "web")]
-    pauses = Pauses(lambda: db.instances.deleted(request.instance.uuid))
-    outcomes = requests(database_conf, db, pauses).wait(deletes)
+    pauses.happenings = [lambda: db.instances.deleted(uuid)]
+    outcomes = asking.wait(deletes)
     assert [(one.instance.vm_state, one.error) for one in outcomes] == [("deleted", None)] * 2
 
 
-def test_two_who_delete_both_see_that_it_failed(
-    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
-) -> None:
-    asking = requests(database_conf, db)
-    (request,) = asking.create(wanted(display_name="web"))
-    deletes = [asking.ask("delete", "web"), asking.ask("delete", "web")]
-    pauses = Pauses(
-        lambda: db.instances.fail(request.instance.uuid, TaskState.DELETING, FAULT),
-    )
-    outcomes = requests(database_conf, db, pauses).wait(deletes)
-    assert [one.error for one in outcomes] == [FAULT.message] * 2
-
-
 def test_what_is_too_late_is_named_and_still_holds(
-    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
+    asking: Requests, pauses: Pauses, db: Database
 ) -> None:
-    first, second = requests(database_conf, db).create(wanted(), least=2)
-    pauses = Pauses(lambda: finish(db, first), lambda: None, lambda: None)
+    first, second = asking.create(wanted(), least=2)
+    pauses.happenings = [lambda: finish(db, first), lambda: None, lambda: None]
     with pytest.raises(errors.RequestTimeout) as late:
-        requests(database_conf, db, pauses).wait([first, second], timeout=0.3)
+        asking.wait([first, second], timeout=0.3)
     assert late.value.instances == (second.instance.uuid,)
     assert pauses.now == pytest.approx(0.3)
     assert db.instances.get(second.instance.uuid).task_state == "spawning"
 
 
-def test_a_service_that_is_down_is_known(
-    asking: Requests, db: Database, nodes: Sequence[str]
-) -> None:
+def test_a_service_that_is_down_is_known(asking: Requests, db: Database) -> None:
     asked = asking.create(wanted(), least=2)
     assert asking.down(asked) == []
     db.services.update("one", forced_down=True)
@@ -446,7 +395,7 @@ def test_a_service_that_is_down_is_known(
 
 
 def test_a_port_that_another_instance_has_is_refused_and_nothing_written(
-    asking: Requests, db: Database, nodes: Sequence[str]
+    asking: Requests, db: Database
 ) -> None:
     port = (virt.Vif("a"),)
     (first,) = asking.create(wanted(ports=port))

@@ -24,6 +24,21 @@ def server(fake_ironic_server: FakeIronicServer) -> FakeIronicServer:
     return fake_ironic_server
 
 
+@pytest.fixture
+def service(database_url: str, server: FakeIronicServer, tmp_path: Path) -> ComputeProcess:
+    """A service; of its database a test says with ``db`` that there are tables in it."""
+    return ComputeProcess(tmp_path, "compute1", database_url, server.url)
+
+
+def refused(service: ComputeProcess, code: int, **sections: Any) -> str:
+    """Run one to its end, which is this; returns the only line that says what is wrong."""
+    service.configure(**sections)
+    result = run("--config-file", str(service.config))
+    (line,) = errors(result)
+    assert result.returncode == code, line
+    return line
+
+
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
     return preloaded.run(preloaded.COMPUTE, *argv)
@@ -86,34 +101,18 @@ def test_a_wrong_command_line_is_refused() -> None:
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
 def test_what_keeps_it_from_starting_is_said_in_one_line(
-    db: Database,
-    database_url: str,
-    server: FakeIronicServer,
-    tmp_path: Path,
-    sections: dict[str, Any],
-    code: int,
-    said: str,
+    db: Database, service: ComputeProcess, sections: dict[str, Any], code: int, said: str
 ) -> None:
-    service = ComputeProcess(tmp_path, "compute1", database_url, server.url, **sections)
-    result = run("--config-file", str(service.config))
-    (line,) = errors(result)
-    assert said in line
-    assert result.returncode == code
+    assert said in refused(service, code, **sections)
 
 
 def test_what_has_no_effect_is_said_in_the_log(
-    db: Database, database_url: str, server: FakeIronicServer, tmp_path: Path
+    db: Database, service: ComputeProcess, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    service = ComputeProcess(
-        tmp_path,
-        "compute1",
-        database_url,
-        server.url,
-        DEFAULT={"log_file": str(log)},
-        # It ends by itself.
-        ironic={"deploy_timeot": "7", "conductor_group": "g", "peer_list": "other"},
-    )
+    # It ends by itself.
+    wrong = {"deploy_timeot": "7", "conductor_group": "g", "peer_list": "other"}
+    service.configure(DEFAULT={"log_file": log}, ironic=wrong)
     run("--config-file", str(service.config))
     (line,) = (line for line in log.read_text().splitlines() if " WARNING " in line)
     assert "[ironic] deploy_timeot" in line
@@ -128,13 +127,13 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def test_a_database_without_tables_is_refused_with_what_to_do(
-    database_url: str, server: FakeIronicServer, tmp_path: Path
+    service: ComputeProcess, tmp_path: Path
 ) -> None:
-    service = ComputeProcess(tmp_path, "compute1", database_url, server.url)
-    result = run("--config-file", str(service.config))
-    (line,) = errors(result)
-    assert "ironic-virt-manage db sync" in line
-    assert result.returncode == 1
+    assert "ironic-virt-manage db sync" in refused(service, 1)
+    # With a log file the reason is on standard error as well.
+    log = tmp_path / "compute.log"
+    assert refused(service, 1, DEFAULT={"log_file": log}).count("db sync") == 1
+    assert log.read_text().count("db sync") == 1
 
 
 @pytest.mark.parametrize("comes", [True, False])
@@ -161,34 +160,15 @@ def test_a_database_that_is_down_is_waited_for(
         service.kill()
 
 
-def test_a_port_that_is_taken_is_said(
-    db: Database, database_url: str, server: FakeIronicServer, tmp_path: Path
-) -> None:
+def test_a_port_that_is_taken_is_said(db: Database, service: ComputeProcess) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        service = ComputeProcess(
-            tmp_path, "compute1", database_url, server.url, ironic={"metrics_port": port}
-        )
-        result = run("--config-file", str(service.config))
-    (line,) = errors(result)
+        line = refused(service, 2, ironic={"metrics_port": port})
     assert "[ironic] metrics_port" in line
     assert str(port) in line
-    assert result.returncode == 2
     assert db.services.list() == [], "it never was a service"
-
-
-def test_with_a_log_file_the_reason_is_on_standard_error_as_well(
-    database_url: str, server: FakeIronicServer, tmp_path: Path
-) -> None:
-    log = tmp_path / "compute.log"
-    service = ComputeProcess(
-        tmp_path, "compute1", database_url, server.url, DEFAULT={"log_file": log}
-    )
-    result = run("--config-file", str(service.config))
-    assert [line.count("db sync") for line in errors(result)] == [1]
-    assert log.read_text().count("db sync") == 1
 
 
 def test_an_embedded_database_needs_nothing(server: FakeIronicServer, tmp_path: Path) -> None:
