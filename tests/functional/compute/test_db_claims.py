@@ -34,12 +34,14 @@ RACING = "tests.functional.compute.racing"
 
 def test_a_claim_is_a_compare_and_swap(db: Database) -> None:
     register(db, "one")
-    node = free_node(db, "one")
+    node, other = free_node(db, "one"), free_node(db, "one")
     first, second = new_uuid(), new_uuid()
     assert claim(db, node.uuid, "one", first)
     assert claim(db, node.uuid, "one", first)
     assert not claim(db, node.uuid, "one", second)
+    assert not claim(db, other.uuid, "one", first), "it gets one node"
     assert db.compute_nodes.get(node.uuid).instance_uuid == first
+    assert db.compute_nodes.get(other.uuid).instance_uuid is None
     for _ in range(2):
         release(db, first)
         assert db.compute_nodes.get(node.uuid).instance_uuid is None
@@ -53,15 +55,6 @@ def test_what_is_not_free_or_not_there_is_not_claimed(db: Database) -> None:
     assert not claim(db, new_uuid(), "one", new_uuid())
     assert not claim(db, free_node(db, "one", available=False).uuid, "one", new_uuid())
     assert not claim(db, free_node(db, "one", in_use=True).uuid, "one", new_uuid())
-
-
-def test_an_instance_gets_one_node(db: Database) -> None:
-    register(db, "one")
-    first, second = free_node(db, "one"), free_node(db, "one")
-    instance = new_uuid()
-    assert claim(db, first.uuid, "one", instance)
-    assert not claim(db, second.uuid, "one", instance)
-    assert db.compute_nodes.get(second.uuid).instance_uuid is None
 
 
 def test_a_claim_and_its_end_are_dated_and_touch_no_other_node(db: Database, clock: Clock) -> None:

@@ -79,18 +79,13 @@ def test_only_what_differs_is_written_and_equal_changes_go_together(
     assert {node.available for node in written} == {False}
 
 
-def test_a_refresh_never_touches_a_claim(db: Database) -> None:
-    node = free_node(db, "one")
-    instance = new_uuid()
+def test_a_refresh_touches_neither_a_claim_nor_another_service_s_record(db: Database) -> None:
+    node, instance = free_node(db, "one"), new_uuid()
+    assert db.compute_nodes.save("two", [report(uuid=node.uuid, vcpus=99)]) == {node.uuid: "one"}
+    assert db.compute_nodes.get(node.uuid) == node
     assert claim(db, node.uuid, "one", instance)
     db.compute_nodes.save("one", [report(uuid=node.uuid, available=False, in_use=True)])
     assert db.compute_nodes.get(node.uuid).instance_uuid == instance
-
-
-def test_another_service_s_record_is_left_alone_and_reported(db: Database) -> None:
-    node = free_node(db, "one")
-    assert db.compute_nodes.save("two", [report(uuid=node.uuid, vcpus=99)]) == {node.uuid: "one"}
-    assert db.compute_nodes.get(node.uuid) == node
 
 
 def test_a_free_record_is_taken_over_only_when_told(db: Database) -> None:
@@ -105,24 +100,21 @@ def test_a_free_record_is_taken_over_only_when_told(db: Database) -> None:
     assert db.compute_nodes.get(free.uuid).host == "two"
 
 
-def test_a_record_in_use_is_not_deleted(db: Database) -> None:
-    node = free_node(db, "one")
-    made = db.instances.create_building(new_instance(), node)
+def test_a_record_is_deleted_for_its_owner_only_and_not_while_it_is_in_use(db: Database) -> None:
+    used, free = free_node(db, "one"), free_node(db, "one")
+    made = db.instances.create_building(new_instance(), used)
     with pytest.raises(errors.ComputeNodeInUse) as raised:
-        db.compute_nodes.delete(node.uuid)
+        db.compute_nodes.delete(used.uuid)
     assert raised.value.instance == made.uuid
     release(db, made.uuid)
     with pytest.raises(errors.ComputeNodeInUse):
-        db.compute_nodes.delete(node.uuid)
-
-
-def test_a_record_is_deleted_for_its_owner_only(db: Database) -> None:
-    node = free_node(db, "one")
+        db.compute_nodes.delete(used.uuid)
     with pytest.raises(errors.ComputeNodeNotFound):
-        db.compute_nodes.delete(node.uuid, host="two")
-    db.compute_nodes.delete(node.uuid, host="one")
-    with pytest.raises(errors.ComputeNodeNotFound):
-        db.compute_nodes.get(node.uuid)
+        db.compute_nodes.delete(free.uuid, host="two")
+    db.compute_nodes.delete(free.uuid, host="one")
+    for method in (db.compute_nodes.get, db.compute_nodes.delete):
+        with pytest.raises(errors.ComputeNodeNotFound, match=free.uuid):
+            method(free.uuid)
 
 
 def test_a_node_that_comes_back_has_a_new_record_and_the_old_one_stays(db: Database) -> None:
@@ -160,10 +152,3 @@ def test_equal_traits_and_capabilities_are_shared(db: Database) -> None:
     first, second = db.compute_nodes.list()
     assert first.traits is second.traits
     assert first.stats is second.stats
-
-
-def test_an_unknown_node_is_named(db: Database) -> None:
-    with pytest.raises(errors.ComputeNodeNotFound, match="nowhere"):
-        db.compute_nodes.get("nowhere")
-    with pytest.raises(errors.ComputeNodeNotFound, match="nowhere"):
-        db.compute_nodes.delete("nowhere")

@@ -158,25 +158,18 @@ def reader(file: pathlib.Path) -> Iterator[sqlite3.Connection]:
     connection.close()
 
 
-def test_a_file_that_another_process_has_is_waited_for(
+def test_a_file_that_another_process_has_is_waited_for_and_not_for_ever(
     in_file: Database, reader: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "_BUSY_SECONDS", 0.01)
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "_LOCK_SECONDS", 0.2)
+        with pytest.raises(errors.DatabaseFailed, match="locked"):
+            in_file.sync()
     timer = threading.Timer(0.3, lambda: reader.execute("COMMIT"))
     timer.start()
     assert in_file.sync() == (None, in_file.needed_version)
     timer.join(SECONDS)
-
-
-def test_a_file_that_another_process_keeps_is_an_error_that_says_so(
-    in_file: Database, reader: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "_BUSY_SECONDS", 0.01)
-    monkeypatch.setattr(schema, "_LOCK_SECONDS", 0.2)
-    with pytest.raises(errors.DatabaseFailed, match="locked"):
-        in_file.sync()
-    reader.execute("COMMIT")
-    assert in_file.sync() == (None, in_file.needed_version)
 
 
 def test_who_gets_the_lock_next_sees_that_the_tables_are_there(

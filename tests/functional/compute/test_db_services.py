@@ -8,6 +8,8 @@ import pytest
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database
+from ironic_virt.compute.db.records import FaultReport
+from ironic_virt.compute.states import TaskState
 from tests.functional.compute.stage import Clock, free_node, new_instance, new_uuid, register
 
 
@@ -70,18 +72,14 @@ def test_a_service_that_is_up_or_owns_something_is_not_deleted(db: Database, clo
     clock.advance(61)
     with pytest.raises(errors.ServiceInUse, match="1 compute nodes"):
         db.services.delete("one")
+    made = db.instances.create_building(new_instance(), node)
+    with pytest.raises(errors.ServiceInUse):
+        db.services.delete("one")
+    db.instances.fail(made.uuid, TaskState.SPAWNING, FaultReport("no"), release=True)
     db.compute_nodes.delete(node.uuid)
     db.services.delete("one")
     assert db.services.list() == []
     with pytest.raises(errors.ServiceNotFound):
-        db.services.delete("one")
-
-
-def test_a_service_with_an_instance_is_not_deleted(db: Database) -> None:
-    register(db, "one")
-    db.instances.create_building(new_instance(), free_node(db, "one"))
-    db.services.update("one", forced_down=True)
-    with pytest.raises(errors.ServiceInUse):
         db.services.delete("one")
 
 
