@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import itertools
 import random
 import types
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
+import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from ironic_virt import virt
@@ -107,6 +110,21 @@ def find(
     """The first candidates of a query."""
     batches = db.candidates.batches(query, limit, rng or random.Random())
     return list(itertools.islice(itertools.chain.from_iterable(batches), limit))
+
+
+@contextlib.contextmanager
+def statements(db: Database) -> Iterator[list[tuple[str, Any]]]:
+    """What is sent to the database meanwhile, transactions' own words left out."""
+    seen: list[tuple[str, Any]] = []
+
+    def note(_c: object, _k: object, statement: str, parameters: Any, *_: object) -> None:
+        if statement.split()[0] in {"INSERT", "UPDATE", "DELETE", "SELECT"}:
+            seen.append((statement, parameters))
+
+    engine = db._transactions.engine
+    sa.event.listen(engine, "before_cursor_execute", note)
+    yield seen
+    sa.event.remove(engine, "before_cursor_execute", note)
 
 
 def count(db: Database, query: CandidateQuery) -> int:

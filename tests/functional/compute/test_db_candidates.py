@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from oslo_config import cfg
 
 from ironic_virt.compute.db import Database, records
@@ -28,6 +27,7 @@ from tests.functional.compute.stage import (
     new_uuid,
     register,
     report,
+    statements,
 )
 
 GOLD = frozenset({"CUSTOM_GOLD"})
@@ -171,52 +171,27 @@ def test_services_take_turns_however_many_nodes_each_has(
     assert Counter(host.host for host in picked) == {"large": 35, "small": 35, "little": 35}
 
 
-_EXPLAIN = "EXPLAIN QUERY PLAN"
-
-
-class Statements:
-    """What is asked of compute nodes meanwhile, and how SQLite would find it."""
-
-    def __init__(self, db: Database) -> None:
-        self._engine = db._transactions.engine
-        self._seen: list[tuple[str, Any]] = []
-
-    def __enter__(self) -> Statements:
-        sa.event.listen(self._engine, "before_cursor_execute", self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sa.event.remove(self._engine, "before_cursor_execute", self._note)
-
-    def _note(self, _c: object, _k: object, statement: str, parameters: Any, *_: object) -> None:
-        if "compute_nodes" in statement:
-            self._seen.append((statement, parameters))
-
-    def plans(self) -> list[str]:
-        assert self._seen
-        with self._engine.connect() as connection:
-            return [
-                row[3]
-                for statement, parameters in self._seen
-                for row in connection.exec_driver_sql(
-                    f"EXPLAIN QUERY PLAN {statement}", parameters
-                )
-                if "compute_nodes" in row[3]
-            ]
-
-
 @pytest.mark.parametrize("name", ["any", "exact", "least-and-class", "traits", "no-trait"])
 def test_no_search_looks_at_more_nodes_than_it_finds(db: Database, name: str) -> None:
     if db._transactions.engine.dialect.name != "sqlite":
         pytest.skip("reads the plan as SQLite tells it")
     register(db, "one")
     db.compute_nodes.save("one", [report(memory_mb=size) for size in (8192, 16384, 32768) * 4])
-    with Statements(db) as seen:
+    with statements(db) as seen:
         list(db.candidates.batches(QUERIES[name], 4, random.Random(1)))
+    searched = [one for one in seen if "compute_nodes" in one[0]]
+    assert searched
+    with db._transactions.engine.connect() as connection:
+        plans = [
+            row[3]
+            for statement, parameters in searched
+            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            if "compute_nodes" in row[3]
+        ]
     searches = {
         f"INDEX {FREE_INDEX} (deleted=? AND available=? AND instance_uuid=? AND kind=? AND host=?",
         "USING INTEGER PRIMARY KEY (rowid=?)",
     }
-    for plan in seen.plans():
+    for plan in plans:
         assert plan.startswith("SEARCH"), plan
         assert any(search in plan for search in searches), plan

@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 import sqlalchemy as sa
@@ -22,6 +20,7 @@ from tests.functional.compute.stage import (
     register,
     release,
     report,
+    statements,
 )
 
 
@@ -29,21 +28,6 @@ from tests.functional.compute.stage import (
 def services(db: Database) -> None:
     register(db, "one")
     register(db, "two")
-
-
-@contextmanager
-def statements(db: Database) -> Iterator[list[str]]:
-    """What is sent to the database meanwhile, transactions' own words left out."""
-    seen: list[str] = []
-
-    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if statement.split()[0] in {"INSERT", "UPDATE", "DELETE", "SELECT"}:
-            seen.append(statement)
-
-    engine = db._transactions.engine
-    sa.event.listen(engine, "before_cursor_execute", note)
-    yield seen
-    sa.event.remove(engine, "before_cursor_execute", note)
 
 
 def test_a_record_says_what_was_reported(db: Database) -> None:
@@ -63,15 +47,14 @@ def test_only_what_differs_is_written_and_equal_changes_go_together(
     clock.advance(60)
     with statements(db) as seen:
         db.compute_nodes.save("one", nodes)
-    assert [each for each in seen if not each.startswith("SELECT")] == []
-    assert len(seen) == 1
+    assert [each.split()[0] for each, _ in seen] == ["SELECT"]
     changed = [
         dataclasses.replace(node, available=False) if number % 100 == 0 else node
         for number, node in enumerate(nodes)
     ]
     with statements(db) as seen:
         db.compute_nodes.save("one", changed)
-    assert len([each for each in seen if each.startswith("UPDATE")]) == 1
+    assert len([each for each, _ in seen if each.startswith("UPDATE")]) == 1
     written = [node for node in db.compute_nodes.list() if node.updated_at is not None]
     assert {node.uuid for node in written} == {
         nodes[number].uuid for number in range(0, 1200, 100)

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import pytest
-import sqlalchemy as sa
 
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.db.moves import Outcome
@@ -16,6 +15,7 @@ from tests.functional.compute.stage import (
     new_instance,
     new_uuid,
     register,
+    statements,
 )
 
 
@@ -76,15 +76,8 @@ def test_many_nodes_move_by_few_statements(db: Database, node: records.ComputeNo
     nodes = [free_node(db, "one") for _ in range(60)]
     for one in nodes[::2]:
         db.instances.create_building(new_instance(), one)
-    seen: list[str] = []
-
-    def note(_c: object, _cursor: object, statement: str, *_: object) -> None:
-        seen.append(statement)
-
-    engine = db._transactions.engine
-    sa.event.listen(engine, "before_cursor_execute", note)
-    done = db.moves.move(db.moves.nodes_of("one"), "two")
-    sa.event.remove(engine, "before_cursor_execute", note)
+    with statements(db) as seen:
+        done = db.moves.move(db.moves.nodes_of("one"), "two")
     assert len(seen) < 15
     assert [one.node for one in done] == sorted([node.uuid, *(one.uuid for one in nodes)])
     assert {one.host for one in [*db.compute_nodes.list(), *db.instances.list()]} == {"two"}

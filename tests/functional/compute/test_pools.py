@@ -7,7 +7,6 @@ from __future__ import annotations
 import concurrent.futures
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from oslo_config import cfg
@@ -21,6 +20,7 @@ from tests import depth
 from tests.clock import StoppableClock
 from tests.functional.compute.processes import (
     IMAGE,
+    Compute,
     ComputeProcess,
     new_uuid,
     wait_for,
@@ -64,13 +64,11 @@ def server(kinds: dict[str, set[str]], ironic_clock: StoppableClock) -> Iterator
 
 
 @pytest.fixture
-def services(
-    tmp_path: Path, db: Database, database_url: str, server: FakeIronicServer
-) -> Iterator[list[ComputeProcess]]:
+def services(compute: Compute) -> list[ComputeProcess]:
     """Three services for the same nodes."""
     made = [
-        ComputeProcess(
-            *(tmp_path, host, database_url, server.url),
+        compute(
+            host,
             compute={"max_concurrent_builds": 20},
             ironic={"node_selection": "ironic", "capacity": "total"},
             scheduler={"max_attempts": 5},
@@ -81,9 +79,7 @@ def services(
         one.start()
     for one in made:
         one.wait_for_text(" is up")
-    yield made
-    for one in made:
-        one.kill()
+    return made
 
 
 def new(kind: str) -> records.NewInstance:

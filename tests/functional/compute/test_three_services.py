@@ -7,7 +7,6 @@ from __future__ import annotations
 import concurrent.futures
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from oslo_config import cfg
@@ -21,6 +20,7 @@ from tests.clock import StoppableClock
 from tests.functional.compute.processes import (
     FLAVOR,
     IMAGE,
+    Compute,
     ComputeProcess,
     new_uuid,
     wait_for,
@@ -60,13 +60,11 @@ def server(ironic_clock: StoppableClock, field: str) -> Iterator[FakeIronicServe
 
 
 @pytest.fixture
-def services(
-    tmp_path: Path, db: Database, database_url: str, server: FakeIronicServer, field: str
-) -> Iterator[list[ComputeProcess]]:
+def services(compute: Compute, field: str) -> list[ComputeProcess]:
     """Three services, one for each shard or conductor group."""
     made = [
-        ComputeProcess(
-            *(tmp_path, host, database_url, server.url),
+        compute(
+            host,
             DEFAULT={"graceful_shutdown_timeout": 60},
             compute={"max_concurrent_builds": 20},
             ironic={FIELDS[field]: group},
@@ -77,9 +75,7 @@ def services(
         one.start()
     for one in made:
         one.wait_for_text(" is up")
-    yield made
-    for one in made:
-        one.kill()
+    return made
 
 
 def create(db: Database, conf: cfg.ConfigOpts) -> str:

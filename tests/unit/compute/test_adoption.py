@@ -11,19 +11,13 @@ from ironic_virt.compute import errors
 from ironic_virt.compute.adoption import adopt
 from ironic_virt.compute.db.records import Instance
 from ironic_virt.compute.states import TaskState
-from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.service_stage import FLAVOR, IMAGE, ServiceStage
 
 VIF = virt.Vif("9d1c54a0-0000-4000-8000-000000000001")
 
 
 @pytest.fixture
-def nodes(fake: FakeIronic) -> list[str]:
-    return fake.add_nodes(2, resource_class="gold", ports=1)
-
-
-@pytest.fixture
-def uuid(stage: ServiceStage, nodes: list[str]) -> str:
+def uuid(stage: ServiceStage) -> str:
     """An instance that is active, of which a backup from before knows nothing."""
     uuid = stage.build(ports=(VIF,))
     assert stage.state(uuid) == ("active", None)
@@ -61,11 +55,6 @@ def test_one_is_as_before_and_can_be_deleted(
     stage.nobody_has(nodes)
 
 
-def test_one_that_is_off_is_stopped(stage: ServiceStage, nodes: list[str], uuid: str) -> None:
-    stage.fake.set_node(nodes[0], power_state="power off")
-    assert adopted(stage, nodes[0]).vm_state == "stopped"
-
-
 def test_what_can_not_be_adopted_is_left_alone(
     stage: ServiceStage, nodes: list[str], uuid: str
 ) -> None:
@@ -74,7 +63,8 @@ def test_what_can_not_be_adopted_is_left_alone(
     unknown = stage.fake.add_node(provision_state="active", instance_uuid=VIF.id)
     with pytest.raises(errors.ComputeNodeNotFound):
         adopted(stage, unknown)
-    adopted(stage, nodes[0])
+    stage.fake.set_node(nodes[0], power_state="power off")
+    assert adopted(stage, nodes[0]).vm_state == "stopped"
     with pytest.raises(errors.ComputeNodeInUse):
         adopted(stage, nodes[0])
     assert [one.uuid for one in stage.db.instances.list()] == [uuid]

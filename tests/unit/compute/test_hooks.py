@@ -12,7 +12,7 @@ from ironic_virt.driver import hooks
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests import entry_points
 from tests.unit.compute.conftest import SetStage
-from tests.unit.compute.service_stage import ServiceStage
+from tests.unit.compute.service_stage import GOLD, ServiceStage
 
 
 class Choosy(hooks.Hook):
@@ -28,7 +28,7 @@ class Choosy(hooks.Hook):
 
 @pytest.fixture
 def nodes(fake: FakeIronic) -> list[str]:
-    found = fake.add_nodes(2, resource_class="gold", ports=1)
+    found = fake.add_nodes(2, **GOLD)
     for number, node in enumerate(found, 1):
         fake.set_node(node, extra={"rack": f"r{number}"})
     return found

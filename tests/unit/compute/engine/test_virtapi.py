@@ -8,7 +8,7 @@ from ironic_virt import virt
 from ironic_virt.compute.db import compute_nodes
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
-from tests.unit.compute.service_stage import GOLD
+from tests.unit.compute.service_stage import GOLD, ServiceStage
 
 
 @pytest.mark.parametrize("few", [0, 500])
@@ -41,10 +41,7 @@ def test_hosts_that_are_up_are_live_and_this_one_always_is(
     assert set(one.virtapi.live_hosts()) == {"compute1"}
 
 
-def test_a_driver_knows_the_instances_of_its_nodes(set_stage: SetStage, fake: FakeIronic) -> None:
-    fake.add_nodes(2, **GOLD)
-    stage = set_stage().begin()
-    uuid = stage.build()
+def test_a_driver_knows_the_instances_of_its_nodes(stage: ServiceStage, uuid: str) -> None:
     assert stage.service.driver.list_instance_uuids() == [uuid]
     assert set(stage.virtapi.owned_instance_uuids()) == {uuid}
 
@@ -61,11 +58,9 @@ def test_a_driver_knows_the_instances_of_its_nodes(set_stage: SetStage, fake: Fa
     ],
 )
 def test_the_hostname_on_the_config_drive_is_a_label_of_dns(
-    set_stage: SetStage, fake: FakeIronic, name: str | None, label: str | None
+    stage: ServiceStage, name: str | None, label: str | None
 ) -> None:
-    (node,) = fake.add_nodes(1, **GOLD)
-    stage = set_stage().begin()
-    uuid = stage.create(node, display_name=name, user_data=b"\xff\x00")
+    uuid = stage.create(display_name=name, user_data=b"\xff\x00")
     instance = stage.instance(uuid)
     drive = stage.virtapi.config_drive(
         virt.DeployRequest(instance, instance.image, instance.ports)
