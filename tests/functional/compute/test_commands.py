@@ -201,8 +201,13 @@ def test_a_server_is_asked_for_with_all_that_belongs_to_it(
     assert run.json("server", "show", "web") == shown
 
 
-def test_several_servers_are_one_list(run: Commands, db: Database, nodes: list[str]) -> None:
-    rows = run.json(*CREATE, "--min", "2", "--max", "2000000000", "web")
+def test_several_servers_are_one_list(
+    run: Commands, db: Database, nodes: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    more = ("--min", "2", "--max", "2000000000", "--user-data", str(tmp_path / "binary"))
+    rows = run.json(*CREATE, *more, "web")
+    assert db.instances.get("web-1").user_data == b"\xff\xfe\x00", "it need not be text"
     assert [row["Name"] for row in rows] == ["web-1", "web-2", "web-3"]
     assert sorted(row["Node"] for row in rows) == nodes
     refused = run(*CREATE, "--min", "2", "none", "-c", "Name", "-c", "Status")
@@ -263,14 +268,6 @@ def test_servers_are_listed_newest_first_and_by_what_is_asked(
     assert run.json("server", "list", "--status", "active") == []
 
 
-def test_user_data_needs_not_be_text(
-    run: Commands, db: Database, nodes: list[str], tmp_path: Path
-) -> None:
-    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    run.ok(*CREATE, "web", "--user-data", str(tmp_path / "binary"))
-    assert db.instances.get("web").user_data == b"\xff\xfe\x00"
-
-
 def test_every_format_is_there(run: Commands, db: Database, nodes: list[str]) -> None:
     run.ok(*CREATE, "web")
     uuid = db.instances.get("web").uuid
@@ -298,14 +295,8 @@ def test_a_request_is_in_the_records_when_the_command_ends(
         if state is not None:
             assert db.instances.finish(web, task, vm_state=state)
     rows = run.json("server", "event", "list", web)
-    assert [row["Action"] for row in rows] == [
-        "delete",
-        "start",
-        "stop",
-        "reboot",
-        "reboot",
-        "create",
-    ]
+    asked = ("delete", "start", "stop", "reboot", "reboot", "create")
+    assert tuple(row["Action"] for row in rows) == asked
     assert [row["Result"] for row in rows] == [None, *["Success"] * 5]
     shown = run.json("server", "event", "show", web, rows[1]["Request ID"])
     assert (shown["action"], shown["result"], shown["server_id"]) == ("start", "Success", web)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import pathlib
 import sqlite3
 import threading
@@ -193,24 +194,16 @@ def test_who_gets_the_lock_next_sees_that_the_tables_are_there(
 
 
 def test_several_who_make_the_tables_at_once_get_along(database_conf: cfg.ConfigOpts) -> None:
-    failures: list[BaseException] = []
     barrier = threading.Barrier(4)
 
-    def run() -> None:
+    def run(_number: int) -> None:
         db = Database(database_conf)
         try:
             barrier.wait(SECONDS)
             db.sync()
             db.open()
-        except BaseException as error:
-            failures.append(error)
         finally:
             db.close()
 
-    threads = [threading.Thread(target=run, daemon=True) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(SECONDS)
-    assert failures == []
-    assert not any(thread.is_alive() for thread in threads)
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        list(threads.map(run, range(4), timeout=SECONDS))

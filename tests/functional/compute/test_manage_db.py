@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 from pathlib import Path
 
 import pytest
@@ -16,65 +15,48 @@ from ironic_virt.cmd import manage
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import FaultReport
 from ironic_virt.compute.states import TaskState
-from tests import root_logger
+from tests.functional.compute.commands import Commands
 from tests.functional.compute.stage import Clock, free_node, new_instance, register
 
 
 @pytest.fixture
-def config(database_conf: cfg.ConfigOpts) -> str:
-    """The file that names the database."""
-    return str(Path(database_conf.config_file[0]))
+def run(
+    database_conf: cfg.ConfigOpts,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Commands:
+    """The command, with the file that names the database."""
+    return Commands(Path(database_conf.config_file[0]), capsys, monkeypatch, manage.main)
 
 
-def run(*argv: str) -> int:
-    with root_logger.kept():
-        try:
-            return manage.main(argv)
-        except SystemExit as end:
-            return int(end.code or 0)
-
-
-def test_the_tables_are_made_and_their_version_is_told(
-    config: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told = []
-    for command in ("version", "sync", "sync", "version"):
-        assert run("--config-file", config, "db", command, "-f", "json") == 0
-        out, err = capsys.readouterr()
-        assert err == ""
-        told.append(json.loads(out))
+def test_the_tables_are_made_and_their_version_is_told(run: Commands) -> None:
+    told = [run.json("db", command) for command in ("version", "sync", "sync", "version")]
     needed = told[0]["needed"]
     assert [each["version"] for each in told] == ["none", needed, needed, needed]
     assert [each["before"] for each in told[1:3]] == ["none", needed]
 
 
+@pytest.mark.parametrize("command", ["sync", "version"])
 def test_a_server_that_is_down_is_one_line_without_the_password(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Commands, tmp_path: Path, command: str
 ) -> None:
     config = tmp_path / "x.conf"
     # Nothing listens on port 1.
     config.write_text("[database]\nconnection = mysql+pymysql://u:secret@127.0.0.1:1/x\n")
-    for command in ("sync", "version"):
-        assert run("--config-file", str(config), "db", command) == 1
-        out, err = capsys.readouterr()
-        assert out == ""
-        assert err.count("\n") == 1
-        assert "mysql+pymysql://u:***@127.0.0.1:1/x can't be used" in err
-        assert "secret" not in err
+    result = run("--config-file", str(config), "db", command)
+    assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
+    assert "mysql+pymysql://u:***@127.0.0.1:1/x can't be used" in result.err
+    assert "secret" not in result.err
 
 
-def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--help") == 0
-    out = capsys.readouterr().out
+def test_help_lists_the_commands_and_a_wrong_one_is_2(run: Commands) -> None:
+    out = run.ok("--help")
     assert out.startswith("usage: ironic-virt-manage ")
-    for command in ("db purge", "db sync", "db version"):
-        assert command in out
+    assert [word for word in ("db purge", "db sync", "db version") if word not in out] == []
     assert "server create" not in out
-
-
-def test_a_wrong_command_is_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("db", "snyc") == 2
-    assert "did you mean db" in capsys.readouterr().err
+    wrong = run("db", "snyc")
+    assert wrong.code == 2
+    assert "did you mean db" in wrong.err
 
 
 @pytest.mark.parametrize("size", [1, 500])
@@ -108,13 +90,11 @@ def test_what_was_deleted_long_ago_is_purged_in_chunks(
     assert len(db.actions.list(young.uuid)) == 3
 
 
-def test_a_purge_is_a_table(config: str, db: Database, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ("--config-file", config, "db", "purge")
-    assert run(*command, "--before", "2026-01-31", "-f", "json") == 0
-    rows = json.loads(capsys.readouterr().out)
+def test_a_purge_is_a_table(run: Commands, db: Database) -> None:
+    rows = run.json("db", "purge", "--before", "2026-01-31")
     assert {row["Kind"] for row in rows} > {"servers", "actions", "faults"}
     for wrong in ((), ("--before", "soon")):
-        assert run(*command, *wrong) == 2
+        assert run("db", "purge", *wrong).code == 2
 
 
 def test_of_a_deleted_instance_no_secret_is_kept(db: Database) -> None:

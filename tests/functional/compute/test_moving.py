@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -337,56 +338,24 @@ def test_a_shard_goes_to_no_service_of_another_one(move: Move) -> None:
 # -- cut off at any point -----------------------------------------------------
 
 
-class _Cut:
-    """Lets the process die before a statement, or before a commit, of its database."""
+@contextlib.contextmanager
+def cut(db: Database, at: int) -> Iterator[list[str]]:
+    """Let the process die before a statement, or before a commit; returns those that came."""
+    seen: list[str] = []
 
-    def __init__(self, db: Database, at: int) -> None:
-        self._db = db
-        self._transactions = db.moves._transactions
-        self._at = at
-        self.seen = 0
+    def step(*what: Any) -> None:
+        seen.append(what[2] if len(what) > 2 else "COMMIT")
+        if len(seen) == at:
+            raise Crash(seen[-1])
 
-    def __enter__(self) -> _Cut:
-        self._db.moves._transactions = self  # type: ignore[assignment]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._db.moves._transactions = self._transactions
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transactions, name)
-
-    def read(self, work: Callable[[Any], Any]) -> Any:
-        return self._transactions.read(lambda connection: self._whole(connection, work))
-
-    def write(self, work: Callable[[Any], Any]) -> Any:
-        return self._transactions.write(lambda connection: self._whole(connection, work))
-
-    def _whole(self, connection: sa.Connection, work: Callable[[Any], Any]) -> Any:
-        found = work(_Statements(connection, self.step))
-        self.step()
-        return found
-
-    def step(self) -> None:
-        self.seen += 1
-        if self.seen == self._at:
-            raise Crash(f"step {self.seen}")
-
-
-class _Statements:
-    """A connection that tells of each statement before it is executed."""
-
-    def __init__(self, connection: sa.Connection, step: Callable[[], None]) -> None:
-        self._connection = connection
-        self._step = step
-
-    def execute(self, *args: Any) -> Any:
-        self._step()
-        return self._connection.execute(*args)
-
-    def scalar(self, *args: Any) -> Any:
-        self._step()
-        return self._connection.scalar(*args)
+    engine = db._transactions.engine
+    for name in ("before_cursor_execute", "commit"):
+        sa.event.listen(engine, name, step)
+    try:
+        yield seen
+    finally:
+        for name in ("before_cursor_execute", "commit"):
+            sa.event.remove(engine, name, step)
 
 
 def test_a_run_that_dies_at_any_statement_leaves_one_owner_and_is_done_again(move: Move) -> None:
@@ -395,15 +364,16 @@ def test_a_run_that_dies_at_any_statement_leaves_one_owner_and_is_done_again(mov
     for at in range(1, 200):
         node = move.node()
         move.instance(node)
-        with _Cut(move.db, at) as cut:
-            try:
+        try:
+            with cut(move.db, at) as seen:
                 report = move.move(node)
-            except Crash:
-                deaths += 1
-            else:
-                assert cut.seen < at
-                assert report.outcome is Outcome.MOVED
-                break
+        except Crash:
+            deaths += 1
+        else:
+            assert len(seen) < at
+            assert report.outcome is Outcome.MOVED
+            assert {word.split()[0] for word in seen} >= {"SELECT", "UPDATE", "INSERT", "COMMIT"}
+            break
         node_owner, instance_owner = move.owners(node)
         assert node_owner == instance_owner
         again = move.move(node)

@@ -110,9 +110,8 @@ def test_networks_need_as_many_ports(stage: ServiceStage) -> None:
 
 
 def test_progress_is_written_down_on_the_way(
-    set_stage: SetStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
+    stage: ServiceStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = set_stage().begin()
     steps: list[str] = []
     real = stage.virtapi.report_progress
 

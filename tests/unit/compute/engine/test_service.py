@@ -271,21 +271,17 @@ def test_no_more_builds_than_allowed_run_at_once(
     assert [stage.state(uuid)[0] for uuid in uuids] == ["active"] * 3
 
 
-def test_a_service_that_drains_begins_nothing(
-    set_stage: SetStage, nodes: list[str], fake: FakeIronic
-) -> None:
-    stage = set_stage().begin()
+def test_a_service_that_drains_begins_nothing(stage: ServiceStage) -> None:
     uuid = stage.create()
     stage.service.stop(0)
     stage.service.look()
     assert stage.state(uuid) == ("building", "spawning")
-    assert fake.requests.mutating() == []
+    assert stage.fake.requests.mutating() == []
 
 
 def test_what_only_a_newer_version_can_do_blocks_nothing(
-    set_stage: SetStage, nodes: list[str], caplog: pytest.LogCaptureFixture
+    stage: ServiceStage, nodes: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    stage = set_stage().begin()
     strange, plain = stage.create(), stage.create(nodes[1])
     with stage.db._transactions.engine.begin() as connection:
         connection.exec_driver_sql(
