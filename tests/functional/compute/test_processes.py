@@ -229,24 +229,6 @@ def test_sighup_changes_the_conductor_group_without_a_restart_once_the_file_can_
     assert service.text().count(" is up") == 1
 
 
-def test_a_node_that_another_service_has_is_left_alone_with_one_warning(
-    serve: Serve, compute: Compute, db: Database, server: FakeIronicServer
-) -> None:
-    first, nodes = serve(2)
-    second = compute("compute2").started()
-    second.wait_for_text("the records give them to host compute1")
-    mine = server.fake.add_node(**GOLD)
-    wait_for("a further node", lambda: len(_owners(db, [*nodes, mine])) == 3)
-    built(db, nodes[0])
-    assert _owners(db, nodes) == dict.fromkeys(nodes, "compute1")
-    assert second.text().count(" to host compute1; ") <= 2
-    assert all(one.running for one in (first, second))
-
-
-def _owners(db: Database, nodes: list[str]) -> dict[str, str]:
-    return dict(db.compute_nodes.owners(nodes))
-
-
 def test_a_second_process_of_the_same_name_ends_the_first(
     serve: Serve,
     db: Database,
