@@ -93,3 +93,10 @@ def test_what_was_done_while_the_power_state_was_read_is_not_overwritten(
     monkeypatch.setattr(driver, "get_info", rescued_meanwhile)
     sync.sync()
     assert stage.state(uuid) == ("rescued", None)
+
+
+def test_a_rescued_instance_stays_so_whatever_its_power(stage: ServiceStage, uuid: str) -> None:
+    stage.do(uuid, TaskState.RESCUING, {"password": "correct horse"})
+    synced(stage, power_state="power off")
+    assert stage.state(uuid) == ("rescued", None)
+    assert stage.instance(uuid).power_state == OFF
