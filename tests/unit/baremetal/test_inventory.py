@@ -8,10 +8,11 @@ import copy
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ironic_virt import exceptions
@@ -94,23 +95,6 @@ def test_each_refresh_is_observed_with_its_time_and_whether_it_worked(
     assert observed == [(3.0, True), (0.0, False)]
 
 
-def test_a_snapshot_can_not_be_changed(clock: VirtualClock) -> None:
-    snapshot = Inventory(Script([A]), clock=clock).refresh()
-    with pytest.raises(TypeError):
-        snapshot.nodes["b"] = B  # type: ignore[index]
-    with pytest.raises(AttributeError):
-        snapshot.stale = True  # type: ignore[misc]
-
-
-def test_a_node_that_left_the_list_is_gone_with_its_instance() -> None:
-    inventory = Inventory(Script([A, B], [A]))
-    former = inventory.refresh()
-    inventory.refresh()
-    assert list(inventory.snapshot.nodes) == ["a"]
-    assert inventory.snapshot.by_instance("instance-b") is None
-    assert list(former.nodes) == ["a", "b"], "readers keep what they hold"
-
-
 @pytest.mark.parametrize("error", [DOWN, ValueError("a bug")])
 def test_a_failed_list_changes_no_node(error: Exception, clock: VirtualClock) -> None:
     inventory = Inventory(Script([A, B], error, [A]), clock=clock)
@@ -190,17 +174,6 @@ def test_ensure_lists_only_when_the_snapshot_is_too_old(clock: VirtualClock) -> 
     assert script.calls == 4
 
 
-def test_put_replaces_a_node_and_its_instance() -> None:
-    inventory = Inventory(Script([A, B]))
-    former = inventory.refresh()
-    inventory.put(with_instance(A, "instance-a"))
-    inventory.put(with_instance(B, None))
-    assert sorted(inventory.snapshot.instance_uuids) == ["instance-a"]
-    assert inventory.snapshot.by_instance("instance-a") == with_instance(A, "instance-a")
-    assert list(inventory.snapshot.nodes) == ["a", "b"]
-    assert former.by_instance("instance-b") is B
-
-
 def test_an_instance_that_moved_is_found_in_whatever_order_its_nodes_are_put() -> None:
     for order in (("a", "b"), ("b", "a")):
         inventory = Inventory(Script([A, B]))
@@ -213,25 +186,14 @@ def test_an_instance_that_moved_is_found_in_whatever_order_its_nodes_are_put() -
         assert found.uuid == "a"
 
 
-def test_put_never_adds_a_node_that_the_list_lacks() -> None:
-    inventory = Inventory(Script([A], [A]))
-    inventory.refresh()
-    inventory.put(B)
-    assert list(inventory.snapshot.nodes) == ["a"]
-    assert list(inventory.refresh().nodes) == ["a"]
-
-
-def test_put_keeps_no_deployment_parameters() -> None:
+@pytest.mark.parametrize(
+    "more",
+    [{"instance_info": {"image_source": "x" * 1000}}, {"provision_updated_at": "2026-01-01"}],
+)
+def test_what_a_list_does_not_show_is_not_kept_and_no_difference_from_it(more: Any) -> None:
     inventory = Inventory(Script([A]))
     inventory.refresh()
-    inventory.put(msgspec.structs.replace(A, instance_info={"image_source": "x" * 1000}))
-    assert inventory.snapshot.nodes["a"].instance_info is None
-
-
-def test_what_a_list_does_not_show_is_no_difference_from_it() -> None:
-    inventory = Inventory(Script([A], [A]))
-    inventory.refresh()
-    inventory.put(msgspec.structs.replace(A, provision_updated_at="2026-01-01T00:00:00"))
+    inventory.put(msgspec.structs.replace(A, **more))
     assert inventory.snapshot.nodes["a"] == A
 
 
@@ -274,46 +236,6 @@ def test_changes_are_merged_into_what_is_known(clock: VirtualClock) -> None:
     assert snapshot.nodes["b"] == taken, "what was read meanwhile is newer"
     assert snapshot.nodes["c"].name == "node-c", "what can't be read is as it was"
     assert (snapshot.taken_at, snapshot.stale, snapshot.error) == (1010.0, False, None)
-
-
-def test_discard_removes_a_node_and_its_instance() -> None:
-    inventory = Inventory(Script([A, B]))
-    inventory.refresh()
-    inventory.discard("b")
-    inventory.discard("never heard of")
-    assert list(inventory.snapshot.nodes) == ["a"]
-    assert inventory.snapshot.instance_uuids == []
-
-
-def test_a_list_that_began_earlier_does_not_undo_a_put() -> None:
-    taken = with_instance(A, "instance-a")
-    inventory = Inventory(Script([A], lambda: (inventory.put(taken), [A, B])[1], [A, B]))
-    inventory.refresh()
-    assert inventory.refresh().nodes == {"a": taken, "b": B}
-    assert inventory.snapshot.by_instance("instance-a") == taken
-    assert inventory.refresh().nodes == {"a": A, "b": B}, "a later list is the truth"
-
-
-def test_a_list_that_began_earlier_does_not_bring_a_discarded_node_back() -> None:
-    inventory = Inventory(Script([A, B], lambda: (inventory.discard("b"), [A, B])[1], [A, B]))
-    inventory.refresh()
-    assert list(inventory.refresh().nodes) == ["a"]
-    assert list(inventory.refresh().nodes) == ["a", "b"]
-
-
-def test_a_put_during_a_list_that_fails_stands() -> None:
-    taken = with_instance(A, "instance-a")
-
-    def put_and_fail() -> Sequence[Node]:
-        inventory.put(taken)
-        raise DOWN
-
-    inventory = Inventory(Script([A], put_and_fail, [A]))
-    inventory.refresh()
-    with pytest.raises(exceptions.IronicUnreachable):
-        inventory.refresh()
-    assert inventory.snapshot.nodes == {"a": taken}
-    assert inventory.refresh().nodes == {"a": A}
 
 
 class SlowList:
@@ -421,8 +343,19 @@ ROUNDS = st.tuples(
     CHANGES,  # and afterwards
 )
 Round = tuple[list[Node], bool, list[Node | str], list[Node | str]]
+TAKEN = with_instance(A, "instance-a")
 
 
+# A node leaves the list with its instance, and then all do.
+@example([([A, B], False, [], []), ([A], False, [], []), ([], False, [], [])])
+# A put replaces a node and its instance, and adds none.
+@example([([A, B], False, [], [TAKEN, with_instance(B, None), Node(uuid="c")])])
+# What is discarded goes with its instance, if there is any.
+@example([([A, B], False, [], ["b", "never heard of"])])
+# A list that began earlier doesn't undo a put, and brings nothing back: a later one does.
+@example([([A, B], False, [], []), ([A, B], False, [TAKEN, "b"], []), ([A, B], False, [], [])])
+# What is put while a list fails stands, until the next one.
+@example([([A], False, [], []), ([], True, [TAKEN], []), ([A], False, [], [])])
 @given(st.lists(ROUNDS, max_size=5))
 def test_any_history_ends_with_what_was_known_last(history: list[Round]) -> None:
     model: dict[str, Node] = {}
@@ -455,6 +388,7 @@ def test_any_history_ends_with_what_was_known_last(history: list[Round]) -> None
     upcoming: list[Node | str] = []
     inventory = Inventory(list_nodes)
     for _, fails, _, _ in history:
+        former, held = inventory.snapshot, dict(model)
         upcoming.clear()
         if fails:
             with pytest.raises(exceptions.IronicUnreachable):
@@ -468,3 +402,4 @@ def test_any_history_ends_with_what_was_known_last(history: list[Round]) -> None
         assert snapshot.stale is fails
         taken = {node.instance_uuid: node for node in model.values() if node.instance_uuid}
         assert {uuid: snapshot.by_instance(uuid) for uuid in snapshot.instance_uuids} == taken
+        assert dict(former.nodes) == held, "readers keep what they hold"

@@ -25,49 +25,36 @@ def next_link(marker: str, host: str = "http://ironic.invalid:6385") -> str:
     return f"{host}/v1/nodes?{query}"
 
 
+FIRST = page(node_json(A), next=next_link(A))
+SECOND = page(node_json(B), next=next_link(B))
+
+
 def test_a_list_is_the_nodes_of_all_pages_in_order() -> None:
-    channel = ScriptedChannel(
-        page(node_json(A), next=next_link(A)),
-        page(node_json(B), next=next_link(B)),
-        page(node_json(C)),
-    )
+    channel = ScriptedChannel(FIRST, SECOND, page(node_json(C)))
     nodes = client_of(channel).list_nodes()
     assert [node.uuid for node in nodes] == [A, B, C]
     assert [request.params.get("marker") for request in channel.requests] == [None, A, B]
+    assert "limit" not in channel.requests[0].params
+    assert "limit" not in channel.requests[1].params, "the link had one"
 
 
 def test_filters_are_sent_with_every_page() -> None:
     # Ironic leaves them out of the link to the next page.
-    where = NodeFilter(
-        conductor_group="rack1",
-        shard="blue",
-        provision_state="active",
-        instance_uuid=scripted.INSTANCE,
-    )
-    held = {
-        "conductor_group": "Rack1",
+    where = {
+        "conductor_group": "rack1",
         "shard": "blue",
         "provision_state": "active",
         "instance_uuid": scripted.INSTANCE,
     }
-    channel = ScriptedChannel(
-        page(node_json(A, **held), next=next_link(A)), page(node_json(B, **held))
-    )
-    client_of(channel).list_nodes(where)
-    for request in channel.requests:
-        assert request.params["conductor_group"] == "rack1"
-        assert request.params["shard"] == "blue"
-        assert request.params["provision_state"] == "active"
-        assert request.params["instance_uuid"] == scripted.INSTANCE
-        assert request.params["fields"] == ",".join((*LIST_FIELDS, "conductor_group", "shard"))
-
-
-def test_a_link_can_not_widen_the_filter() -> None:
+    held = where | {"conductor_group": "Rack1"}
+    # A link that has others can't widen them.
     link = next_link(A) + "&shard=green&fields=uuid"
-    blue = [node_json(uuid, shard="blue") for uuid in (A, B)]
-    channel = ScriptedChannel(page(blue[0], next=link), page(blue[1]))
-    client_of(channel).list_nodes(NodeFilter(shard="blue"))
-    assert channel.requests[1].params == channel.requests[0].params | {"marker": A}
+    channel = ScriptedChannel(page(node_json(A, **held), next=link), page(node_json(B, **held)))
+    client_of(channel).list_nodes(NodeFilter(**where), page_size=1)
+    fields = ",".join((*LIST_FIELDS, "conductor_group", "shard"))
+    first, second = (request.params for request in channel.requests)
+    assert first == where | {"fields": fields, "limit": "1"}
+    assert second == first | {"marker": A}
 
 
 def test_the_line_of_a_request_has_the_query(caplog: pytest.LogCaptureFixture) -> None:
@@ -90,12 +77,6 @@ def test_without_a_filter_nothing_is_filtered() -> None:
     assert channel.requests[0].params == {"fields": ",".join(LIST_FIELDS)}
 
 
-def test_the_page_size_is_sent_and_kept() -> None:
-    channel = ScriptedChannel(page(node_json(A), next=next_link(A)), page(node_json(B)))
-    client_of(channel).list_nodes(page_size=1)
-    assert [request.params["limit"] for request in channel.requests] == ["1", "1"]
-
-
 def test_a_link_with_a_host_that_only_a_proxy_knows_is_followed_on_our_own() -> None:
     channel = ScriptedChannel(
         page(node_json(A), next=next_link(A, host="http://10.0.0.9:6385/behind/proxy")),
@@ -110,10 +91,10 @@ def test_a_link_with_a_host_that_only_a_proxy_knows_is_followed_on_our_own() -> 
 @pytest.mark.parametrize(
     "pages",
     [
-        [page(node_json(A), next=next_link(A))] * 2,
-        [page(node_json(A), next=next_link(A)), page(node_json(B), next=next_link(B))] * 2,
-        [page(node_json(A), next=next_link(A)), page(node_json(B), node_json(A))],
-        [page(node_json(A), next=next_link(A)), page(next=next_link(B))],
+        [FIRST] * 2,
+        [FIRST, SECOND] * 2,
+        [FIRST, page(node_json(B), node_json(A))],
+        [FIRST, page(next=next_link(B))],
     ],
     ids=["the marker is dropped", "links alternate", "one comes twice", "an empty page goes on"],
 )
@@ -165,50 +146,38 @@ def test_a_list_is_filtered_as_ironic_compares() -> None:
     assert [row.uuid for row in swept] == [A, B]
 
 
-@pytest.mark.parametrize("status", [400, 500, 403])
-def test_a_failure_on_page_two_is_an_error_and_no_shorter_list(status: int) -> None:
-    channel = ScriptedChannel(
-        page(node_json(A), next=next_link(A)), fault(status, "no page two today")
-    )
-    with pytest.raises(exceptions.IronicError, match="no page two today") as caught:
-        client_of(channel).list_nodes()
+@pytest.mark.parametrize(
+    ("answers", "status"),
+    [
+        *(([fault(status, "no page two today")], status) for status in (400, 500, 403)),
+        ([scripted.lost()] * 2, None),
+    ],
+    ids=["400", "500", "403", "it stays away"],
+)
+def test_a_failure_on_page_two_is_an_error_and_no_shorter_list(
+    answers: list[Any], status: int | None
+) -> None:
+    channel = ScriptedChannel(FIRST, *answers)
+    with pytest.raises(exceptions.IronicError, match=r"no page two today|reset by peer") as caught:
+        client_of(channel, retries=1).list_nodes()
     assert caught.value.status == status
+    assert channel.script == []
 
 
 def test_page_two_is_asked_for_again_while_the_server_is_busy() -> None:
-    channel = ScriptedChannel(
-        page(node_json(A), next=next_link(A)),
-        fault(503, "busy"),
-        scripted.lost(),
-        page(node_json(B)),
-    )
+    channel = ScriptedChannel(FIRST, fault(503, "busy"), scripted.lost(), page(node_json(B)))
     assert [node.uuid for node in client_of(channel).list_nodes()] == [A, B]
     assert [request.params.get("marker") for request in channel.requests] == [None, A, A, A]
 
 
-def test_a_server_that_stays_away_on_page_two_is_an_error() -> None:
-    channel = ScriptedChannel(
-        page(node_json(A), next=next_link(A)), scripted.lost(), scripted.lost()
-    )
-    with pytest.raises(exceptions.IronicUnreachable):
-        client_of(channel, retries=1).list_nodes()
-
-
 def test_when_the_marker_is_deleted_between_two_pages_the_list_begins_anew() -> None:
-    channel = ScriptedChannel(
-        page(node_json(A), next=next_link(A)),
-        scripted.no_such_node(A),
-        page(node_json(B), next=next_link(B)),
-        page(node_json(C)),
-    )
+    channel = ScriptedChannel(FIRST, scripted.no_such_node(A), SECOND, page(node_json(C)))
     nodes = client_of(channel).list_nodes()
     assert [node.uuid for node in nodes] == [B, C], "nothing twice, nothing of the void list"
 
 
 def test_a_list_that_never_comes_to_its_end_is_given_up() -> None:
-    channel = ScriptedChannel(
-        *[page(node_json(A), next=next_link(A)), scripted.no_such_node(A)] * 3
-    )
+    channel = ScriptedChannel(*[FIRST, scripted.no_such_node(A)] * 3)
     with pytest.raises(exceptions.NotFound):
         client_of(channel).list_nodes()
     assert channel.script == []
@@ -261,7 +230,7 @@ def test_a_list_is_asked_for_with_the_lowest_version_that_will_do(
 
 
 def test_pages_can_be_had_one_at_a_time() -> None:
-    channel = ScriptedChannel(page(node_json(A), next=next_link(A)), page(node_json(B)))
+    channel = ScriptedChannel(FIRST, page(node_json(B)))
     pages = client_of(channel).lists.pages(NodeFilter())
     assert [node.uuid for node in next(pages)] == [A]
     assert len(channel.requests) == 1, "page two is not asked for before it is wanted"
@@ -270,49 +239,34 @@ def test_pages_can_be_had_one_at_a_time() -> None:
 
 
 def test_the_node_of_an_instance_is_looked_for_in_every_shard_and_group() -> None:
-    channel = ScriptedChannel(page(scripted.whole_json(A, instance_uuid=scripted.INSTANCE)))
-    node = client_of(channel).node_of_instance(scripted.INSTANCE)
+    mine = scripted.whole_json(A, instance_uuid=scripted.INSTANCE)
+    channel = ScriptedChannel(page(mine), page(), page(node_json(A), node_json(B)))
+    client = client_of(channel)
+    node = client.node_of_instance(scripted.INSTANCE)
     assert node is not None
     assert node.uuid == A
     assert set(channel.requests[0].params) == {"instance_uuid", "fields"}
-
-
-def test_an_instance_without_a_node_has_none() -> None:
-    assert client_of(ScriptedChannel(page())).node_of_instance(scripted.INSTANCE) is None
-
-
-def test_an_instance_on_two_nodes_is_an_error_that_names_both() -> None:
-    channel = ScriptedChannel(page(node_json(A), node_json(B)))
+    assert client.node_of_instance(scripted.INSTANCE) is None
     with pytest.raises(exceptions.UnexpectedAnswer, match=f"{A}, {B}"):
-        client_of(channel).node_of_instance(scripted.INSTANCE)
+        client.node_of_instance(scripted.INSTANCE)
 
 
-def test_one_node_is_asked_for_with_all_fields_that_the_server_knows() -> None:
-    channel = ScriptedChannel(
-        scripted.node_answer(
-            shard="blue",
-            conductor_group="rack1",
-            retired=True,
-            instance_info={"image_source": "x"},
-        )
-    )
+@pytest.mark.parametrize(
+    ("newest", "version", "lacks"),
+    [("1.115", "1.104", set()), ("1.50", "1.50", {"shard", "retired"})],
+)
+def test_one_node_is_asked_for_with_all_fields_that_the_server_knows(
+    newest: str, version: str, lacks: set[str]
+) -> None:
+    held = {"conductor_group": "rack1", "protected": True, "instance_info": {"image_source": "x"}}
+    held |= {"shard": "blue", "retired": True}
+    channel = ScriptedChannel(scripted.node_answer(**held), versions=("1.1", newest))
     node = client_of(channel).get_node(scripted.NODE)
-    assert (node.shard, node.conductor_group, node.retired) == ("blue", "rack1", True)
-    assert node.instance_info == {"image_source": "x"}
-    request = channel.requests[0]
+    assert {name: getattr(node, name) for name in held} == held
+    [request] = channel.requests
     assert str(request) == f"GET /nodes/{scripted.NODE}"
-    assert request.version == "1.104"
-    asked = request.params["fields"].split(",")
-    assert {"shard", "conductor_group", "retired", "protected", "instance_info"} <= set(asked)
-
-
-def test_one_node_is_not_asked_for_fields_that_the_server_lacks() -> None:
-    channel = ScriptedChannel(scripted.node_answer(), versions=("1.1", "1.50"))
-    client_of(channel).get_node(scripted.NODE)
-    asked = channel.requests[0].params["fields"].split(",")
-    assert "conductor_group" in asked
-    assert not {"shard", "retired"} & set(asked)
-    assert channel.requests[0].version == "1.50"
+    assert request.version == version
+    assert held.keys() - request.params["fields"].split(",") == lacks
 
 
 def test_a_node_name_with_a_slash_stays_one_part_of_the_path() -> None:
@@ -321,15 +275,14 @@ def test_a_node_name_with_a_slash_stays_one_part_of_the_path() -> None:
     assert channel.lines == ["GET /nodes/..%2Fports%3Fx%3D1"]
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"nodes": 1}', b"\xff", b"17"])
-def test_what_is_no_page_of_nodes_is_an_error_and_no_empty_list(body: bytes) -> None:
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b"[]", b"{}", b'{"nodes": 1, "uuid": 1}', b"\xff", b"17"]
+)
+def test_what_is_no_node_or_page_of_nodes_is_an_error_and_no_empty_list(body: bytes) -> None:
+    client = client_of(ScriptedChannel(*[scripted.answer(200, body)] * 2))
     with pytest.raises(exceptions.UnexpectedAnswer, match="GET /nodes") as caught:
-        client_of(ScriptedChannel(scripted.answer(200, body))).list_nodes()
+        client.list_nodes()
     assert caught.value.request_id == scripted.REQUEST_ID
-
-
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"uuid": 1}', b"\xff", b"17"])
-def test_what_is_no_node_is_an_error_that_names_the_node(body: bytes) -> None:
     with pytest.raises(exceptions.UnexpectedAnswer) as caught:
-        client_of(ScriptedChannel(scripted.answer(200, body))).get_node(scripted.NODE)
+        client.get_node(scripted.NODE)
     assert caught.value.node == scripted.NODE

@@ -25,7 +25,9 @@ from tests.unit.baremetal.ironic import Request, ScriptedIronic
 
 INTERVAL = 8.0
 
-PassTime = Callable[[Callable[[], bool]], None]
+
+def until_active(node: Node | None) -> str | None:
+    return "done" if node is not None and node.provision_state == "active" else None
 
 
 class Wait(threading.Thread):
@@ -64,72 +66,77 @@ def wait_for_pollers_to_end() -> None:
         assert not thread.is_alive(), "the poller outlives its watcher"
 
 
-def until_active(node: Node | None) -> str | None:
-    return "done" if node is not None and node.provision_state == "active" else None
+class Stage:
+    """Two nodes that are deployed, and a watcher for those who wait."""
+
+    def __init__(self) -> None:
+        self.ironic = ScriptedIronic({"a": "deploying", "b": "deploying"})
+        self.clock = VirtualClock()
+        self.watcher = self.new_watcher()
+
+    def new_watcher(self, **options: Any) -> Watcher:
+        return Watcher(
+            self.ironic,
+            node_filter=NodeFilter,
+            interval=INTERVAL,
+            clock=self.clock,
+            rng=random.Random(0),
+            pause=self.clock.pause,
+            **options,
+        )
+
+    def wait(self, node: str = "a", until: Callable[..., Any] = until_active, **how: Any) -> Wait:
+        return Wait(self.watcher, node, until, **how)
+
+    def pass_time(self, until: Callable[[], bool]) -> None:
+        """Let time pass, a little at a time, until something is the case."""
+
+        def threads() -> list[threading.Thread]:
+            waiting = [thread for thread in threading.enumerate() if isinstance(thread, Wait)]
+            return [*waiting, *pollers()]
+
+        self.clock.pass_by(INTERVAL / 20, until, threads)
+
+    def end_of(self, wait: Wait) -> Any:
+        """Let time pass until it has ended; what it ended with."""
+        self.pass_time(lambda: not wait.is_alive())
+        return wait.outcome()
+
+    def ends_as_ever(self) -> bool:
+        """Whether a wait for a node that is as wanted ends well."""
+        self.ironic.move("a", "active")
+        return self.end_of(self.wait()) == "done"
 
 
 @pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture
-def ironic() -> ScriptedIronic:
-    return ScriptedIronic({"a": "deploying", "b": "deploying"})
-
-
-@pytest.fixture
-def watcher(ironic: ScriptedIronic, clock: VirtualClock) -> Iterator[Watcher]:
+def stage() -> Iterator[Stage]:
     wait_for_pollers_to_end()  # of tests before, which may not wait for theirs
-    watcher = Watcher(
-        ironic,
-        node_filter=NodeFilter,
-        interval=INTERVAL,
-        clock=clock,
-        rng=random.Random(0),
-        pause=clock.pause,
-    )
-    yield watcher
-    watcher.stop()
+    stage = Stage()
+    yield stage
+    stage.watcher.stop()
     wait_for_pollers_to_end()
 
 
-@pytest.fixture
-def pass_time(clock: VirtualClock) -> PassTime:
-    """Let time pass, a little at a time, until something is the case."""
-
-    def waiting() -> list[threading.Thread]:
-        return [thread for thread in threading.enumerate() if isinstance(thread, Wait)]
-
-    def pass_time(until: Callable[[], bool]) -> None:
-        clock.pass_by(INTERVAL / 20, until, lambda: [*waiting(), *pollers()])
-
-    return pass_time
-
-
-def test_a_wait_returns_what_until_returns(
-    watcher: Watcher, ironic: ScriptedIronic, pass_time: PassTime
-) -> None:
-    wait = Wait(watcher, "a", until_active)
-    pass_time(lambda: len(ironic.requests) >= 3)
+def test_a_wait_returns_what_until_returns(stage: Stage) -> None:
+    wait = stage.wait()
+    stage.pass_time(lambda: len(stage.ironic.requests) >= 3)
     assert wait.is_alive()
-    ironic.move("a", "active")
-    pass_time(lambda: not wait.is_alive())
-    assert wait.outcome() == "done"
+    stage.ironic.move("a", "active")
+    assert stage.end_of(wait) == "done"
+    stage.ironic.move("a", None)
+    for result in ("gone", False, 0, ""):
+        told = lambda node, result=result: result if node is None else None  # noqa: E731
+        assert stage.end_of(stage.wait("a", told)) == result
 
 
-def test_the_state_that_the_caller_knows_saves_a_request(
-    watcher: Watcher, ironic: ScriptedIronic, pass_time: PassTime
-) -> None:
+def test_the_state_that_the_caller_knows_saves_a_request(stage: Stage) -> None:
     for node in ("a", "b"):
-        Wait(watcher, node, until_active, state="deploying")
-    pass_time(lambda: len(ironic.requests) >= 1)
-    assert ironic.requests[0] == ("list", "deploying")
+        stage.wait(node, state="deploying")
+    stage.pass_time(lambda: len(stage.ironic.requests) >= 1)
+    assert stage.ironic.requests[0] == ("list", "deploying")
 
 
-def test_a_wait_takes_place_in_a_block_of_its_instance(
-    ironic: ScriptedIronic, clock: VirtualClock, pass_time: PassTime
-) -> None:
+def test_a_wait_takes_place_in_a_block_of_its_instance(stage: Stage) -> None:
     blocks: list[str | None] = []
 
     @contextlib.contextmanager
@@ -138,101 +145,49 @@ def test_a_wait_takes_place_in_a_block_of_its_instance(
         yield
         blocks.append("ended")
 
-    watcher = Watcher(
-        ironic,
-        node_filter=NodeFilter,
-        interval=INTERVAL,
-        clock=clock,
-        pause=clock.pause,
-        while_waiting=block,
-    )
-    ironic.move("a", "active")
-    wait = Wait(watcher, "a", until_active, instance="i-1")
-    pass_time(lambda: not wait.is_alive())
-    assert wait.outcome() == "done"
+    stage.watcher = stage.new_watcher(while_waiting=block)
+    stage.ironic.move("a", "active")
+    assert stage.end_of(stage.wait(instance="i-1")) == "done"
     assert blocks == ["i-1", "ended"]
-    watcher.stop()
-    wait_for_pollers_to_end()
 
 
-def test_false_and_0_are_results_too(watcher: Watcher, pass_time: PassTime) -> None:
-    for result in (False, 0, ""):
-        wait = Wait(watcher, "a", lambda node, result=result: result)
-        pass_time(lambda wait=wait: not wait.is_alive())
-        assert wait.outcome() == result
-
-
-def test_until_is_told_that_the_node_is_gone(
-    watcher: Watcher, ironic: ScriptedIronic, pass_time: PassTime
-) -> None:
-    ironic.move("a", None)
-    wait = Wait(watcher, "a", lambda node: "gone" if node is None else None)
-    pass_time(lambda: not wait.is_alive())
-    assert wait.outcome() == "gone"
-
-
-def test_an_error_of_until_ends_that_wait_only(
-    watcher: Watcher, ironic: ScriptedIronic, pass_time: PassTime
-) -> None:
+def test_an_error_of_until_ends_that_wait_only(stage: Stage) -> None:
     failed = exceptions.DeployFailed("a", "i", "no image")
 
     def judge(node: Node | None) -> None:
         raise failed
 
-    other = Wait(watcher, "b", until_active)
-    wait = Wait(watcher, "a", judge)
-    pass_time(lambda: not wait.is_alive())
+    other = stage.wait("b")
     with pytest.raises(exceptions.DeployFailed) as raised:
-        wait.outcome()
+        stage.end_of(stage.wait("a", judge))
     assert raised.value is failed
     assert other.is_alive()
-    ironic.move("b", "active")
-    pass_time(lambda: not other.is_alive())
-    assert other.outcome() == "done"
+    stage.ironic.move("b", "active")
+    assert stage.end_of(other) == "done"
 
 
-def test_until_and_abort_run_in_the_callers_thread_with_no_lock_held(
-    watcher: Watcher, pass_time: PassTime
-) -> None:
+def test_until_and_abort_run_in_the_callers_thread_with_no_lock_held(stage: Stage) -> None:
     seen: dict[str, threading.Thread] = {}
 
     def until(node: Node | None) -> str:
         seen["until"] = threading.current_thread()
         # A lock held here would make this wait for itself for ever.
         with pytest.raises(exceptions.BuildAborted):
-            watcher.wait("b", lambda node: None, what="", timeout=0, abort=lambda: "inner")
+            stage.watcher.wait("b", lambda node: None, what="", timeout=0, abort=lambda: "inner")
         return "done"
 
     def abort() -> None:
         seen["abort"] = threading.current_thread()
 
-    wait = Wait(watcher, "a", until, abort=abort)
-    pass_time(lambda: not wait.is_alive())
-    assert wait.outcome() == "done"
+    wait = stage.wait("a", until, abort=abort)
+    assert stage.end_of(wait) == "done"
     assert seen == {"until": wait, "abort": wait}
-
-
-def test_the_deadline_is_an_error_that_tells_all(
-    watcher: Watcher, ironic: ScriptedIronic, pass_time: PassTime
-) -> None:
-    ironic.move("a", "wait call-back")
-    wait = Wait(watcher, "a", until_active, timeout=60, instance="i-1", what="be deployed")
-    pass_time(lambda: not wait.is_alive())
-    with pytest.raises(exceptions.WaitTimeout) as raised:
-        wait.outcome()
-    error = raised.value
-    assert (error.node, error.instance, error.what) == ("a", "i-1", "be deployed")
-    assert 60 <= error.seconds < 61
-    assert error.last_seen == "provision state 'wait call-back', power state not known"
-    assert str(error) == (
-        "Node a, server i-1: timed out after 60 s waiting to be deployed; "
-        "provision state 'wait call-back', power state not known"
-    )
 
 
 @pytest.mark.parametrize(
     ("state", "trouble", "last_seen"),
     [
+        ("wait call-back", None, "provision state 'wait call-back', power state not known"),
         (None, None, "Ironic had no such node"),
         (
             "deploying",
@@ -242,67 +197,62 @@ def test_the_deadline_is_an_error_that_tells_all(
         ),
     ],
 )
-def test_the_deadline_says_what_was_seen(
-    watcher: Watcher,
-    ironic: ScriptedIronic,
-    pass_time: PassTime,
-    state: str | None,
-    trouble: Exception | None,
-    last_seen: str,
+def test_the_deadline_is_an_error_that_says_what_was_seen(
+    stage: Stage, state: str | None, trouble: Exception | None, last_seen: str
 ) -> None:
-    ironic.move("a", state)
-    ironic.trouble = lambda request: trouble
-    wait = Wait(watcher, "a", until_active, timeout=30)
-    pass_time(lambda: not wait.is_alive())
+    stage.ironic.move("a", state)
+    stage.ironic.trouble = lambda request: trouble
     with pytest.raises(exceptions.WaitTimeout) as raised:
-        wait.outcome()
-    assert raised.value.last_seen == last_seen
+        stage.end_of(stage.wait(timeout=60, instance="i-1", what="be deployed"))
+    error = raised.value
+    assert (error.node, error.instance, error.what) == ("a", "i-1", "be deployed")
+    assert 60 <= error.seconds < 61
+    assert error.last_seen == last_seen
+    text = "Node a, server i-1: timed out after 60 s waiting to be deployed; "
+    assert str(error) == text + last_seen
 
 
 class Hanging:
     """An Ironic that doesn't answer until it is told to."""
 
-    def __init__(self, ironic: ScriptedIronic) -> None:
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
         self._answer = threading.Event()
         self._asked = threading.Event()
-        ironic.trouble = self
+        stage.ironic.trouble = self
 
     def __call__(self, request: Request) -> None:
         self._asked.set()
         assert self._answer.wait(PATIENCE)
 
     def wait_until_asked(self) -> None:
-        assert self._asked.wait(PATIENCE)
+        self._stage.pass_time(self._asked.is_set)
 
     def answer(self) -> None:
         self._answer.set()
 
 
 @pytest.fixture
-def hanging(ironic: ScriptedIronic) -> Iterator[Hanging]:
-    hanging = Hanging(ironic)
+def hanging(stage: Stage) -> Iterator[Hanging]:
+    hanging = Hanging(stage)
     yield hanging
     hanging.answer()
 
 
-def test_a_deadline_is_kept_while_ironic_hangs(
-    watcher: Watcher, clock: VirtualClock, hanging: Hanging, pass_time: PassTime
-) -> None:
-    began = clock.now
-    wait = Wait(watcher, "a", until_active, timeout=100)
-    pass_time(lambda: hanging._asked.is_set())
-    clock.wait_for_sleepers(1)
-    clock.advance(began + 99.9 - clock.now)
-    clock.wait_for_sleepers(1)
+def test_a_deadline_is_kept_while_ironic_hangs(stage: Stage, hanging: Hanging) -> None:
+    began = stage.clock.now
+    wait = stage.wait(timeout=100)
+    hanging.wait_until_asked()
+    stage.clock.wait_for_sleepers(1)
+    stage.clock.advance(began + 99.9 - stage.clock.now)
+    stage.clock.wait_for_sleepers(1)
     assert wait.is_alive()
-    clock.advance(0.2)
+    stage.clock.advance(0.2)
     with pytest.raises(exceptions.WaitTimeout, match=r"after 100 s .* not seen yet"):
         wait.outcome()
 
 
-def test_looks_that_hang_hold_up_nobody_else(
-    watcher: Watcher, ironic: ScriptedIronic, clock: VirtualClock, pass_time: PassTime
-) -> None:
+def test_looks_that_hang_hold_up_nobody_else(stage: Stage) -> None:
     """A few nodes' requests hang for a minute each; the others are looked at as ever."""
     most = 0
 
@@ -313,94 +263,77 @@ def test_looks_that_hang_hold_up_nobody_else(
             return None
         condition = threading.Condition()
         with condition:
-            clock.pause(condition, 60.0)
+            stage.clock.pause(condition, 60.0)
         return exceptions.IronicUnreachable("timed out")
 
-    ironic.trouble = hang
+    stage.ironic.trouble = hang
     names = [f"sick-{number}" for number in range(5)] + [f"node-{number}" for number in range(5)]
     for name in names:
-        ironic.move(name, "available")
-    waits = {name: Wait(watcher, name, until_active) for name in names}
-    pass_time(lambda: len(ironic.requests) >= 30)
+        stage.ironic.move(name, "available")
+    waits = {name: stage.wait(name) for name in names}
+    stage.pass_time(lambda: len(stage.ironic.requests) >= 30)
     for name in names:
-        ironic.move(name, "active")
-    before = clock.now
+        stage.ironic.move(name, "active")
+    before = stage.clock.now
     well = [waits[name] for name in names if name.startswith("node")]
-    pass_time(lambda: not any(wait.is_alive() for wait in well))
-    assert clock.now - before <= 2 * INTERVAL + 1
+    stage.pass_time(lambda: not any(wait.is_alive() for wait in well))
+    assert stage.clock.now - before <= 2 * INTERVAL + 1
     assert 5 < most <= MOST_REQUESTS
     assert all(waits[name].is_alive() for name in names if name.startswith("sick"))
-    ironic.trouble = lambda request: None
-    pass_time(lambda: not any(wait.is_alive() for wait in waits.values()))
+    stage.ironic.trouble = lambda request: None
+    stage.pass_time(lambda: not any(wait.is_alive() for wait in waits.values()))
 
 
-def test_an_abort_is_heard_while_ironic_hangs(
-    watcher: Watcher, clock: VirtualClock, hanging: Hanging, pass_time: PassTime
-) -> None:
+def test_an_abort_is_heard_while_ironic_hangs(stage: Stage, hanging: Hanging) -> None:
     reasons: list[str] = []
-    wait = Wait(
-        watcher, "a", until_active, instance="i-1", abort=lambda: reasons[0] if reasons else None
-    )
-    pass_time(lambda: hanging._asked.is_set())
-    clock.wait_for_sleepers(1)
+    wait = stage.wait(instance="i-1", abort=lambda: reasons[0] if reasons else None)
+    hanging.wait_until_asked()
+    stage.clock.wait_for_sleepers(1)
     reasons.append("the instance is being deleted")
-    clock.advance(INTERVAL)
+    stage.clock.advance(INTERVAL)
     with pytest.raises(exceptions.BuildAborted, match="the instance is being deleted") as raised:
         wait.outcome()
     assert (raised.value.node, raised.value.instance) == ("a", "i-1")
 
 
-def test_a_stop_is_heard_while_ironic_hangs(
-    watcher: Watcher, hanging: Hanging, pass_time: PassTime
-) -> None:
-    waits = [Wait(watcher, "a", until_active, instance="i-1") for _ in range(3)]
-    pass_time(lambda: hanging._asked.is_set())
-    watcher.stop()
+def test_a_stop_is_heard_while_ironic_hangs(stage: Stage, hanging: Hanging) -> None:
+    waits = [stage.wait(instance="i-1") for _ in range(3)]
+    hanging.wait_until_asked()
+    stage.watcher.stop()
     for wait in waits:
         with pytest.raises(exceptions.WaitCancelled, match="the service stops"):
             wait.outcome()
 
 
-def test_an_abort_is_asked_before_anything_is_waited_for(
-    watcher: Watcher, ironic: ScriptedIronic
-) -> None:
-    wait = Wait(watcher, "a", until_active, abort=lambda: "not wanted")
+def test_an_abort_is_asked_before_anything_is_waited_for(stage: Stage) -> None:
+    def fail() -> str | None:
+        raise LookupError("no such instance")
+
     with pytest.raises(exceptions.BuildAborted):
-        wait.outcome()
-    assert ironic.requests == []
+        stage.wait(abort=lambda: "not wanted").outcome()
+    with pytest.raises(LookupError):
+        stage.wait(abort=fail).outcome()
+    assert stage.ironic.requests == []
 
 
-def test_what_has_come_true_counts_more_than_a_late_abort(
-    watcher: Watcher, ironic: ScriptedIronic, pass_time: PassTime
-) -> None:
-    ironic.move("a", "active")
+def test_what_has_come_true_counts_more_than_a_late_abort(stage: Stage) -> None:
+    stage.ironic.move("a", "active")
     judged = threading.Event()
 
     def until(node: Node | None) -> str | None:
         judged.set()
         return until_active(node)
 
-    wait = Wait(watcher, "a", until, abort=lambda: "late" if judged.is_set() else None)
-    pass_time(lambda: not wait.is_alive())
-    assert wait.outcome() == "done"
+    wait = stage.wait("a", until, abort=lambda: "late" if judged.is_set() else None)
+    assert stage.end_of(wait) == "done"
 
 
-def test_an_error_of_abort_ends_the_wait(watcher: Watcher) -> None:
-    def abort() -> str | None:
-        raise LookupError("no such instance")
-
-    with pytest.raises(LookupError):
-        Wait(watcher, "a", until_active, abort=abort).outcome()
-
-
-def test_after_a_stop_every_wait_is_cancelled_at_once(
-    watcher: Watcher, ironic: ScriptedIronic
-) -> None:
-    watcher.stop()
-    watcher.stop()
+def test_after_a_stop_every_wait_is_cancelled_at_once(stage: Stage) -> None:
+    stage.watcher.stop()
+    stage.watcher.stop()
     with pytest.raises(exceptions.WaitCancelled):
-        Wait(watcher, "a", until_active).outcome()
-    assert ironic.requests == []
+        stage.wait().outcome()
+    assert stage.ironic.requests == []
     assert pollers() == []
 
 
@@ -413,74 +346,29 @@ def test_after_a_stop_every_wait_is_cancelled_at_once(
     ],
 )
 def test_what_no_time_will_mend_ends_the_wait_with_that_error(
-    watcher: Watcher, ironic: ScriptedIronic, pass_time: PassTime, error: Exception
+    stage: Stage, error: Exception
 ) -> None:
-    ironic.trouble = lambda request: error
-    waits = [Wait(watcher, uuid, until_active, state="deploying") for uuid in ("a", "b")]
-    pass_time(lambda: not any(wait.is_alive() for wait in waits))
-    for wait in waits:
+    stage.ironic.trouble = lambda request: error
+    for wait in [stage.wait(uuid, state="deploying") for uuid in ("a", "b")]:
         with pytest.raises(type(error)):
-            wait.outcome()
+            stage.end_of(wait)
 
 
 def test_a_fault_of_the_poller_ends_the_waits_and_not_the_watcher(
-    watcher: Watcher,
-    ironic: ScriptedIronic,
-    pass_time: PassTime,
-    monkeypatch: pytest.MonkeyPatch,
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:
         raise RuntimeError("a bug of the poller")
 
     with monkeypatch.context() as patch:
-        patch.setattr(watcher._poll, "ask", lambda look: fail())
-        wait = Wait(watcher, "a", until_active)
-        pass_time(lambda: not wait.is_alive())
+        patch.setattr(stage.watcher._poll, "ask", lambda look: fail())
         with pytest.raises(RuntimeError, match="a bug of the poller"):
-            wait.outcome()
-    ironic.move("a", "active")
-    wait = Wait(watcher, "a", until_active)
-    pass_time(lambda: not wait.is_alive())
-    assert wait.outcome() == "done"
-
-
-def test_the_poller_lives_only_while_somebody_waits(
-    watcher: Watcher, ironic: ScriptedIronic, clock: VirtualClock, pass_time: PassTime
-) -> None:
-    assert pollers() == []
-    ironic.move("a", "active")
-    for _ in range(3):
-        other = Wait(watcher, "b", until_active, timeout=0)
-        wait = Wait(watcher, "a", until_active)
-        pass_time(lambda wait=wait: not wait.is_alive())
-        assert wait.outcome() == "done"
-        clock.wait_until_asleep("ironic-virt-watcher")
-        [poller] = pollers()
-        assert poller.daemon, "no process waits for Ironic to end"
-        ironic.move("b", "active")
-        pass_time(lambda other=other: not other.is_alive())
-        poller.join(PATIENCE)
-        assert pollers() == []
-        ironic.move("b", "deploying")
-
-
-def test_a_newcomer_wakes_a_poller_that_sleeps_for_others(
-    watcher: Watcher, ironic: ScriptedIronic, clock: VirtualClock, pass_time: PassTime
-) -> None:
-    Wait(watcher, "b", until_active)
-    pass_time(lambda: len(ironic.requests) >= 10)
-    ironic.move("a", "active")
-    clock.wait_until_asleep("ironic-virt-watcher")
-    before = clock.now
-    wait = Wait(watcher, "a", until_active)
-    pass_time(lambda: not wait.is_alive())
-    assert wait.outcome() == "done"
-    assert clock.now - before <= INTERVAL / 2
-    clock.wait_until_asleep("ironic-virt-watcher")
+            stage.end_of(stage.wait())
+    assert stage.ends_as_ever()
 
 
 def test_a_thread_that_can_not_be_started_is_the_waits_error(
-    watcher: Watcher, monkeypatch: pytest.MonkeyPatch, pass_time: PassTime, ironic: ScriptedIronic
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -488,17 +376,37 @@ def test_a_thread_that_can_not_be_started_is_the_waits_error(
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
         with pytest.raises(RuntimeError):
-            watcher.wait("a", until_active, what="", timeout=1)
-    ironic.move("a", "active")
-    wait = Wait(watcher, "a", until_active)
-    pass_time(lambda: not wait.is_alive())
-    assert wait.outcome() == "done"
+            stage.watcher.wait("a", until_active, what="", timeout=1)
+    assert stage.ends_as_ever()
+
+
+def test_the_poller_lives_only_while_somebody_waits(stage: Stage) -> None:
+    assert pollers() == []
+    for _ in range(3):
+        other = stage.wait("b")
+        assert stage.ends_as_ever()
+        stage.clock.wait_until_asleep("ironic-virt-watcher")
+        [poller] = pollers()
+        assert poller.daemon, "no process waits for Ironic to end"
+        stage.ironic.move("b", "active")
+        stage.end_of(other)
+        poller.join(PATIENCE)
+        assert pollers() == []
+        stage.ironic.move("b", "deploying")
+
+
+def test_a_newcomer_wakes_a_poller_that_sleeps_for_others(stage: Stage) -> None:
+    stage.wait("b")
+    stage.pass_time(lambda: len(stage.ironic.requests) >= 10)
+    stage.clock.wait_until_asleep("ironic-virt-watcher")
+    before = stage.clock.now
+    assert stage.ends_as_ever()
+    assert stage.clock.now - before <= INTERVAL / 2
+    stage.clock.wait_until_asleep("ironic-virt-watcher")
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_200_who_wait_all_end_as_their_nodes_did(
-    watcher: Watcher, ironic: ScriptedIronic, pass_time: PassTime, seed: int
-) -> None:
+def test_200_who_wait_all_end_as_their_nodes_did(stage: Stage, seed: int) -> None:
     rng = random.Random(seed)
     names = [f"node-{number}" for number in range(200)]
     ends = {name: rng.choice(["active", "deploy failed", None]) for name in names}
@@ -514,18 +422,18 @@ def test_200_who_wait_all_end_as_their_nodes_did(
         return judge
 
     for name in names:
-        ironic.move(name, "deploying")
-    waits = {name: Wait(watcher, name, until(name), state="deploying") for name in names}
+        stage.ironic.move(name, "deploying")
+    waits = {name: stage.wait(name, until(name), state="deploying") for name in names}
     unfinished = list(names)
     rng.shuffle(unfinished)
     while unfinished:
         for _ in range(rng.randint(1, 40)):
             if unfinished:
                 name = unfinished.pop()
-                ironic.move(name, ends[name], last_error=f"{name} broke")
-        asked = len(ironic.requests)
-        pass_time(lambda asked=asked: len(ironic.requests) > asked)
-    pass_time(lambda: not any(wait.is_alive() for wait in waits.values()))
+                stage.ironic.move(name, ends[name], last_error=f"{name} broke")
+        asked = len(stage.ironic.requests)
+        stage.pass_time(lambda asked=asked: len(stage.ironic.requests) > asked)
+    stage.pass_time(lambda: not any(wait.is_alive() for wait in waits.values()))
     for name, wait in waits.items():
         if ends[name] is None:
             with pytest.raises(exceptions.InstanceNotFound):
@@ -535,28 +443,23 @@ def test_200_who_wait_all_end_as_their_nodes_did(
                 wait.outcome()
         else:
             assert wait.outcome() == name
-    gets = [uuid for kind, uuid in ironic.requests if kind == "get"]
+    gets = [uuid for kind, uuid in stage.ironic.requests if kind == "get"]
     assert len(gets) <= 2 * len(names), "a look for each that left, and no more to speak of"
 
 
-def test_waits_that_come_and_go_in_many_threads_never_hang(ironic: ScriptedIronic) -> None:
+def test_waits_that_come_and_go_in_many_threads_never_hang() -> None:
     """The poller ends and begins again all the time; real time, and little of it."""
-    watcher = Watcher(ironic, node_filter=NodeFilter, interval=0)
-    ironic.move("a", "active")
+    watcher = Watcher(ScriptedIronic({"a": "active"}), node_filter=NodeFilter, interval=0)
+    results: list[str] = []
 
-    class Visitor(threading.Thread):
-        results: list[str] = []  # noqa: RUF012 - shared on purpose
+    def visit() -> None:
+        for _ in range(5):
+            results.append(watcher.wait("a", until_active, what="", timeout=PATIENCE))
 
-        def run(self) -> None:
-            for _ in range(5):
-                self.results.append(
-                    watcher.wait("a", until_active, what="be active", timeout=PATIENCE)
-                )
-
-    visitors = [Visitor(daemon=True) for _ in range(4)]
+    visitors = [threading.Thread(target=visit, daemon=True) for _ in range(4)]
     for visitor in visitors:
         visitor.start()
     for visitor in visitors:
         visitor.join(PATIENCE)
-    assert Visitor.results == ["done"] * 20
+    assert results == ["done"] * 20
     watcher.stop()

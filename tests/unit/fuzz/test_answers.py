@@ -215,15 +215,3 @@ def test_properties_of_any_kind_cost_no_node() -> None:
                 assert DEEP in body
                 continue
             assert [one.uuid for one in nodes] == [NODE, OTHER_NODE]
-
-
-def test_what_is_remembered_of_answers_has_a_bound() -> None:
-    decoder = NodeDecoder()
-    for number in range(decoder._TABLE_LIMIT + 100):
-        text = f"text-{number}"
-        row = scripted.node_json(
-            resource_class=text, name=text, traits=[text], properties={"cpu_arch": text}
-        )
-        decoder.page(malformed.encoded({"nodes": [row]}))
-    tables = (decoder._texts, decoder._traits, decoder._properties)
-    assert [len(table) for table in tables] == [decoder._TABLE_LIMIT] * 3
