@@ -9,14 +9,13 @@ doesn't foresee fails the test.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json as jsonlib
 import random
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
-from typing import Any
+from typing import Any, NoReturn
 from unittest import mock
 
 from ironic_virt import exceptions
@@ -113,18 +112,39 @@ def client_of(channel: ScriptedChannel, *, retries: int = 3, **more: Any) -> Iro
     return IronicClient(channel, policy, **more)
 
 
-@contextlib.contextmanager
-def joined() -> Iterator[threading.Semaphore]:
-    """Counts the threads that begin to wait for another one's answer."""
-    semaphore = threading.Semaphore(0)
-    wait = futures.Future.result
+class HeldUp:
+    """What holds up whoever asks, until all who want the same answer wait for it."""
 
-    def result(future: futures.Future[Any], timeout: float | None = None) -> Any:
-        semaphore.release()
-        return wait(future, timeout)
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        self._asked = threading.Event()
+        self._joined = threading.Semaphore(0)
+        self._all_wait = threading.Event()
 
-    with mock.patch.object(futures.Future, "result", result):
-        yield semaphore
+    def __call__(self, *args: Any, **more: Any) -> NoReturn:
+        self._asked.set()
+        assert self._all_wait.wait(60)
+        raise self.error
+
+    def errors_of(self, calls: Sequence[Callable[[], object]]) -> list[BaseException | None]:
+        """Make all calls at the same time, each in a thread."""
+        wait = futures.Future.result
+
+        def result(future: futures.Future[Any], timeout: float | None = None) -> Any:
+            self._joined.release()
+            return wait(future, timeout)
+
+        with (
+            futures.ThreadPoolExecutor(len(calls)) as pool,
+            mock.patch.object(futures.Future, "result", result),
+        ):
+            made = [pool.submit(call) for call in calls]
+            try:
+                assert self._asked.wait(60)
+                assert all(self._joined.acquire(timeout=60) for _ in calls[1:])
+            finally:
+                self._all_wait.set()
+            return [future.exception(60) for future in made]
 
 
 # -- replies --------------------------------------------------------------------

@@ -78,17 +78,13 @@ def test_it_is_asked_for_under_the_instances_uuid_and_among_candidates() -> None
     }
 
 
-def test_without_candidates_nothing_is_asked_for() -> None:
-    channel = ScriptedChannel()
-    with pytest.raises(ValueError, match="any node"):
-        client_of(channel).allocations.create(INSTANCE, resource_class="gold", candidate_nodes=[])
-    assert channel.lines == []
-
-
-def test_a_server_without_allocations_is_asked_nothing() -> None:
+def test_without_candidates_or_allocations_nothing_is_asked_for() -> None:
     channel = ScriptedChannel(versions=("1.1", "1.51"))
+    client = client_of(channel)
+    with pytest.raises(ValueError, match="any node"):
+        client.allocations.create(INSTANCE, resource_class="gold", candidate_nodes=[])
     with pytest.raises(exceptions.MicroversionNotSupported, match=r"allocation needs .*1\.52"):
-        create(client_of(channel))
+        create(client)
     assert channel.lines == []
 
 
@@ -97,12 +93,9 @@ def test_one_that_exists_is_found_and_not_made_again() -> None:
     channel = ScriptedChannel(exists(), answer(200, active))
     assert create(client_of(channel)).node_uuid == NODE
     assert channel.lines == ["POST /allocations", f"GET {PATH}"]
-
-
-def test_a_conflict_about_something_else_is_that_conflict() -> None:
-    channel = ScriptedChannel(fault(409, "An allocation with name x already exists."), absent())
+    other = fault(409, "An allocation with name x already exists.")
     with pytest.raises(exceptions.Conflict, match="name x"):
-        create(client_of(channel))
+        create(client_of(ScriptedChannel(other, absent())))
 
 
 @pytest.mark.parametrize("loss", [lost(), fault(502, "bad gateway"), fault(504, "timeout")])
@@ -139,20 +132,13 @@ def test_a_proxys_404_says_nothing_about_an_allocation() -> None:
         client_of(ScriptedChannel(absent(OTHER_INSTANCE))).allocations.get(INSTANCE)
 
 
-def test_all_are_listed_page_by_page() -> None:
+def test_all_are_listed_page_by_page_or_none() -> None:
     link = f"http://elsewhere/v1/allocations?marker={INSTANCE}"
-    channel = ScriptedChannel(
-        answer(200, {"allocations": [allocation()], "next": link}),
-        answer(200, {"allocations": [allocation(OTHER_INSTANCE)]}),
-    )
+    first = answer(200, {"allocations": [allocation()], "next": link})
+    channel = ScriptedChannel(first, answer(200, {"allocations": [allocation(OTHER_INSTANCE)]}))
     found = client_of(channel).allocations.listed()
     assert [one.uuid for one in found] == [INSTANCE, OTHER_INSTANCE]
     assert [request.params for request in channel.requests] == [{}, {"marker": INSTANCE}]
-
-
-def test_a_list_of_which_a_page_fails_is_no_list() -> None:
-    link = f"http://elsewhere/v1/allocations?marker={INSTANCE}"
-    first = answer(200, {"allocations": [allocation()], "next": link})
     with pytest.raises(exceptions.IronicError):
         client_of(ScriptedChannel(first, fault(500, "broken"))).allocations.listed()
     with pytest.raises(exceptions.UnexpectedAnswer, match="on one before"):

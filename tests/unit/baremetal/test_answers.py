@@ -7,7 +7,6 @@ The texts are those of Ironic 39.0.0.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from typing import Any
@@ -23,12 +22,12 @@ from tests.unit.baremetal.scripted import INSTANCE, NODE, VIF, answer, fault
 LOCKED = (
     f"Node {NODE} is locked by host conductor-1, please retry after the current operation is "
     "completed.",
-    f"Node {NODE} parent_node a5c63c1f-0e6c-4d57-9d8c-4c2f3e0a6d1b is presently locked and we are "
-    "unable to perform any action on it at this time. Please retry after the current operation "
-    "is completed.",
-    f"Node {NODE} child_node a5c63c1f-0e6c-4d57-9d8c-4c2f3e0a6d1b is presently locked and we are "
-    "unable to perform any action on it at this time. Please retry after the current operation "
-    "is completed.",
+    *(
+        f"Node {NODE} {which}_node a5c63c1f-0e6c-4d57-9d8c-4c2f3e0a6d1b is presently locked and "
+        "we are unable to perform any action on it at this time. Please retry after the current "
+        "operation is completed."
+        for which in ("parent", "child")
+    ),
 )
 OTHER_CONFLICTS = (
     f"Node {NODE} is associated with instance {INSTANCE}.",
@@ -52,29 +51,31 @@ def error_of(
     return answers.error_of(reply, method="PATCH", path=path, node=node)
 
 
+KINDS: dict[type[exceptions.IronicError], tuple[int, ...]] = {
+    exceptions.BadRequest: (400, 405, 413),
+    exceptions.IronicUnauthorized: (401, 403),
+    exceptions.NotFound: (404,),
+    exceptions.Conflict: (409,),
+    exceptions.IronicUnavailable: (406, 429, 502, 503, 504),
+    exceptions.IronicError: (500, 501),
+}
+
+
 @pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (400, exceptions.BadRequest),
-        (401, exceptions.IronicUnauthorized),
-        (403, exceptions.IronicUnauthorized),
-        (404, exceptions.NotFound),
-        (405, exceptions.BadRequest),
-        (406, exceptions.IronicUnavailable),
-        (409, exceptions.Conflict),
-        (413, exceptions.BadRequest),
-        (429, exceptions.IronicUnavailable),
-        (500, exceptions.IronicError),
-        (501, exceptions.IronicError),
-        (502, exceptions.IronicUnavailable),
-        (503, exceptions.IronicUnavailable),
-        (504, exceptions.IronicUnavailable),
-    ],
+    ("kind", "status"), [(kind, status) for kind, some in KINDS.items() for status in some]
 )
-def test_each_status_is_one_kind_of_error(status: int, kind: type[exceptions.IronicError]) -> None:
+def test_each_status_is_one_kind_of_error(kind: type[exceptions.IronicError], status: int) -> None:
+    """Some are worth another try, and some say nothing of what was done."""
     error = error_of(fault(status, "the reason"))
     assert type(error) is kind
     assert error.status == status
+    assert answers.is_transient(error) is (kind is exceptions.IronicUnavailable)
+    assert answers.may_have_been_applied(error) is (status in (502, 504))
+
+
+def test_a_request_without_an_answer_may_have_been_applied_and_is_worth_another_try() -> None:
+    assert answers.is_transient(scripted.lost())
+    assert answers.may_have_been_applied(scripted.lost())
 
 
 @pytest.mark.parametrize("as_text", [True, False], ids=["JSON in a text", "an object"])
@@ -284,32 +285,3 @@ def test_no_other_404_makes_a_node_gone(reply: answers.Answer) -> None:
     assert type(error_of(reply)) is exceptions.NotFound
     about_all = error_of(scripted.no_such_node(), path="/nodes", node=None)
     assert type(about_all) is exceptions.NotFound
-
-
-# -- transient, lost -------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("status", "is_transient", "perhaps_applied"),
-    [
-        *((status, False, False) for status in (400, 401, 403, 404, 409, 500, 501)),
-        (429, True, False),
-        (503, True, False),
-        (502, True, True),
-        (504, True, True),
-    ],
-)
-def test_which_answers_are_worth_another_try_and_which_say_nothing_of_what_was_done(
-    status: int, is_transient: bool, perhaps_applied: bool
-) -> None:
-    error = error_of(fault(status, "sorry"))
-    assert answers.is_transient(error) is is_transient
-    assert answers.may_have_been_applied(error) is perhaps_applied
-    assert answers.is_transient(scripted.lost())
-    assert answers.may_have_been_applied(scripted.lost())
-
-
-def test_the_scripted_fault_has_both_forms() -> None:
-    # The forms that these tests rest on really differ.
-    assert isinstance(json.loads(fault(400, "x").body)["error_message"], str)
-    assert isinstance(json.loads(fault(400, "x", as_text=False).body)["error_message"], dict)

@@ -38,37 +38,31 @@ def test_a_patch_is_sent_as_it_is_and_the_node_comes_back() -> None:
     assert channel.requests[0].json == patch
 
 
+STEP = {"interface": "bios", "step": "reset", "args": {}, "priority": 1}
+
+
 @pytest.mark.parametrize(
-    ("configdrive", "features", "version"),
+    ("more", "version"),
     [
-        (None, (), "1.38"),
-        ("H4sIAAAA", (), "1.38"),
-        ({"meta_data": {}}, (), "1.56"),
-        ({"meta_data": {}, "vendor_data": {}}, (), "1.59"),
-        (None, (Feature.HOLD,), "1.85"),
+        ({}, "1.38"),
+        ({"configdrive": "H4sIAAAA"}, "1.38"),
+        ({"configdrive": {"meta_data": {}}}, "1.56"),
+        ({"configdrive": {"meta_data": {}, "vendor_data": {}}}, "1.59"),
+        ({"deploy_steps": [STEP]}, "1.69"),
+        ({"features": (Feature.HOLD,)}, "1.85"),
     ],
+    ids=str,
 )
-def test_a_provision_state_is_asked_for(
-    configdrive: Any, features: tuple[Feature, ...], version: str
+def test_a_provision_state_is_asked_for_with_the_lowest_version_that_will_do(
+    more: dict[str, Any], version: str
 ) -> None:
-    channel = ScriptedChannel(answer(202))
-    client_of(channel).set_provision_state(
-        NODE, "active", applied=never, configdrive=configdrive, features=features
-    )
-    request = channel.requests[0]
+    channel = ScriptedChannel(answer(202), versions=("1.1", version))
+    client_of(channel).set_provision_state(NODE, "active", applied=never, **more)
+    [request] = channel.requests
     assert str(request) == f"PUT /nodes/{NODE}/states/provision"
-    wanted = {"target": "active"}
-    assert request.json == wanted | ({"configdrive": configdrive} if configdrive else {})
+    sent = {name: value for name, value in more.items() if name != "features"}
+    assert request.json == {"target": "active"} | sent
     assert request.version == version
-
-
-def test_deploy_steps_go_with_it_to_a_server_that_knows_them() -> None:
-    channel = ScriptedChannel(answer(202))
-    step = {"interface": "bios", "step": "reset", "args": {}, "priority": 1}
-    client_of(channel).set_provision_state(NODE, "active", applied=never, deploy_steps=[step])
-    request = channel.requests[0]
-    assert request.json == {"target": "active", "deploy_steps": [step]}
-    assert request.version == "1.69"
 
 
 @pytest.mark.parametrize(
@@ -76,35 +70,25 @@ def test_deploy_steps_go_with_it_to_a_server_that_knows_them() -> None:
     [
         ({"meta_data": {}}, "1.55", "config drive as JSON"),
         ({"meta_data": {}, "vendor_data": {"a": 1}}, "1.58", "vendor data"),
-        ("H4sIAAAA", "1.38", None),
-        ({"meta_data": {}}, "1.56", None),
     ],
 )
 def test_a_config_drive_that_the_server_can_not_make_is_not_sent(
-    configdrive: Any, newest: str, refused: str | None
+    configdrive: Any, newest: str, refused: str
 ) -> None:
-    channel = ScriptedChannel(answer(202), versions=("1.1", newest))
-    client = client_of(channel)
-    if refused is None:
-        client.set_provision_state(NODE, "active", applied=never, configdrive=configdrive)
-        return
+    channel = ScriptedChannel(versions=("1.1", newest))
     with pytest.raises(exceptions.MicroversionNotSupported, match=refused):
-        client.set_provision_state(NODE, "active", applied=never, configdrive=configdrive)
+        client_of(channel).set_provision_state(
+            NODE, "active", applied=never, configdrive=configdrive
+        )
     assert channel.requests == []
 
 
-@pytest.mark.parametrize(
-    ("timeout", "body"),
-    [
-        (None, {"target": "soft power off"}),
-        (30, {"target": "soft power off", "timeout": 30}),
-    ],
-)
-def test_a_power_state_is_asked_for(timeout: int | None, body: dict[str, Any]) -> None:
+@pytest.mark.parametrize("more", [{}, {"timeout": 30}])
+def test_a_power_state_is_asked_for(more: dict[str, int]) -> None:
     channel = ScriptedChannel(answer(202))
-    client_of(channel).set_power_state(NODE, "soft power off", applied=never, timeout=timeout)
+    client_of(channel).set_power_state(NODE, "soft power off", applied=never, **more)
     assert channel.lines == [f"PUT /nodes/{NODE}/states/power"]
-    assert channel.requests[0].json == body
+    assert channel.requests[0].json == {"target": "soft power off"} | more
 
 
 def test_vifs_are_listed_attached_and_detached() -> None:
@@ -121,15 +105,6 @@ def test_vifs_are_listed_attached_and_detached() -> None:
         f"DELETE /nodes/{NODE}/vifs/{VIF}",
     ]
     assert channel.requests[1].json == {"id": VIF}
-
-
-@pytest.mark.parametrize(
-    "body", [b"", b"[]", b"null", b"{}", b'{"vifs": null}', b'{"vifs": [1]}', b'{"vifs": [{}]}']
-)
-def test_what_is_no_list_of_vifs_is_an_error_that_names_the_node(body: bytes) -> None:
-    with pytest.raises(exceptions.UnexpectedAnswer) as caught:
-        client_of(ScriptedChannel(answer(200, body))).ports.vifs(NODE)
-    assert caught.value.node == NODE
 
 
 def test_a_validation_says_of_each_interface_what_ironic_says() -> None:
@@ -151,12 +126,18 @@ def test_a_validation_says_of_each_interface_what_ironic_says() -> None:
     assert channel.lines == [f"GET /nodes/{NODE}/validate"]
 
 
+NO_VIFS = (b"", b"[]", b"null", b"{}", b'{"vifs": null}', b'{"vifs": [1]}', b'{"vifs": [{}]}')
+NO_VALIDATION = (b"", b"[]", b'{"power": true}', b"<html>", b'{"a": {"reason": "\xff"}}')
+
+
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b'{"power": true}', b"<html>", b'{"a": {"reason": "\xff"}}']
+    ("what", "body"),
+    [*(("vifs", body) for body in NO_VIFS), *(("validation", body) for body in NO_VALIDATION)],
 )
-def test_what_is_no_validation_is_an_error_that_names_the_node(body: bytes) -> None:
+def test_what_is_none_is_an_error_that_names_the_node(what: str, body: bytes) -> None:
+    client = client_of(ScriptedChannel(answer(200, body)))
     with pytest.raises(exceptions.UnexpectedAnswer) as caught:
-        client_of(ScriptedChannel(answer(200, body))).validate_node(NODE)
+        client.ports.vifs(NODE) if what == "vifs" else client.validate_node(NODE)
     assert caught.value.node == NODE
 
 

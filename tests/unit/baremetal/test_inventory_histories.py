@@ -10,8 +10,10 @@ fails changes nothing.
 from __future__ import annotations
 
 import datetime
+import itertools
 import os
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -46,6 +48,18 @@ PICK = st.integers(min_value=0, max_value=1000)
 def client_of(fake: FakeIronic) -> IronicClient:
     retry = RetryPolicy(0, 0.0, clock=fake.clock.now, sleep=fake.advance, rng=random.Random(0))
     return IronicClient(InProcessChannel(fake, URL), retry)
+
+
+def before_request(fake: FakeIronic, nth: int, act: Callable[[], None]) -> None:
+    """Let something happen just before the nth request from now about nodes."""
+    requests = itertools.count(1)
+
+    def strike(method: str, path: str, body: Any) -> bool:
+        if next(requests) == nth:
+            act()
+        return False
+
+    fake.faults.status(500, "GET", "/nodes", when=strike)
 
 
 @seed(SEED)
@@ -167,16 +181,10 @@ class Histories(RuleBasedStateMachine):
             faults.status(500, "GET", path, nth=nth)
         else:
             getattr(faults, kind)("GET", path, nth=nth)
-        try:
-            self.inventory.refresh()
-        except exceptions.IronicError:
-            assert self.inventory.snapshot.stale
+        if self._refreshed_in_spite_of_it():
+            self._compare()
+        else:
             assert dict(self.inventory.snapshot.nodes) == before
-            return
-        finally:
-            faults.clear()
-        shown, truth = self.inventory.snapshot, self._truth()
-        assert {uuid: shown.get(uuid) for uuid in truth} == truth
 
     @rule(
         pick=PICK,
@@ -190,35 +198,25 @@ class Histories(RuleBasedStateMachine):
         uuid = self._node(pick)
         if uuid is None:
             return
-        requests_left = [nth]
 
-        def strike(method: str, path: str, body: Any) -> bool:
-            requests_left[0] -= 1
-            if requests_left[0] == 0:
-                if what == "delete":
-                    self.fake.remove_node(uuid)
-                elif what == "leave":
-                    self.fake.set_node(uuid, shard="b")
-                elif what == "come":
-                    self.fake.set_node(uuid, shard="a", conductor_group="rack")
-                else:
-                    self.fake.set_node(uuid, resource_class=f"during-{pick}")
-                self.fake.advance(60)
-                # Whatever has come to be the newest must not hide what was before it.
-                if (other := self._node(pick + 1)) is not None:
-                    self.fake.set_node(other, resource_class=f"after-{pick}")
-            return False
+        def act() -> None:
+            if what == "delete":
+                self.fake.remove_node(uuid)
+            elif what == "leave":
+                self.fake.set_node(uuid, shard="b")
+            elif what == "come":
+                self.fake.set_node(uuid, shard="a", conductor_group="rack")
+            else:
+                self.fake.set_node(uuid, resource_class=f"during-{pick}")
+            self.fake.advance(60)
+            # Whatever has come to be the newest must not hide what was before it.
+            if (other := self._node(pick + 1)) is not None:
+                self.fake.set_node(other, resource_class=f"after-{pick}")
 
-        self.fake.faults.status(500, "GET", "/nodes", when=strike)
-        try:
-            self.inventory.refresh()
-        except exceptions.IronicError:
-            assert self.inventory.snapshot.stale
-            return
-        finally:
-            self.fake.faults.clear()
-        # A moment later all of it is known.
-        self._refresh_and_compare()
+        before_request(self.fake, nth, act)
+        if self._refreshed_in_spite_of_it():
+            # A moment later all of it is known.
+            self._refresh_and_compare()
 
     @rule()
     def all_are_touched(self) -> None:
@@ -263,32 +261,25 @@ class Histories(RuleBasedStateMachine):
         for uuid in changed:
             self.fake.advance(9)
             self.fake.set_node(uuid, resource_class=f"early-{pick}")
-        requests_left = [nth]
 
-        def strike(method: str, path: str, body: Any) -> bool:
-            requests_left[0] -= 1
-            if requests_left[0] == 0 and (marker := self._last_marker()) is not None:
-                if what == "delete marker":
-                    self.fake.remove_node(marker)
-                elif what == "marker leaves":
-                    self.fake.set_node(marker, shard="b")
-                elif what == "marker is late":
-                    stamp = stamp_of(self.fake.clock.now() - MOST_SKEW)
-                    self.fake.set_node(marker, resource_class="late", updated_at=stamp)
-                else:
-                    self.fake.set_node(marker, resource_class=f"during-{pick}")
-                if again and changed and changed[0] in self._uuids():
-                    # It moves from what is still to be read to what has been read.
-                    self.fake.set_node(changed[0], resource_class=f"again-{pick}")
-            return False
+        def act() -> None:
+            if (marker := self._last_marker()) is None:
+                return
+            if what == "delete marker":
+                self.fake.remove_node(marker)
+            elif what == "marker leaves":
+                self.fake.set_node(marker, shard="b")
+            elif what == "marker is late":
+                stamp = stamp_of(self.fake.clock.now() - MOST_SKEW)
+                self.fake.set_node(marker, resource_class="late", updated_at=stamp)
+            else:
+                self.fake.set_node(marker, resource_class=f"during-{pick}")
+            if again and changed and changed[0] in self._uuids():
+                # It moves from what is still to be read to what has been read.
+                self.fake.set_node(changed[0], resource_class=f"again-{pick}")
 
-        self.fake.faults.status(500, "GET", "/nodes", when=strike)
-        try:
-            self.inventory.refresh()
-        except exceptions.IronicError:
-            assert self.inventory.snapshot.stale
-        finally:
-            self.fake.faults.clear()
+        before_request(self.fake, nth, act)
+        self._refreshed_in_spite_of_it()
         self._refresh_and_compare()
 
     @rule(place=PLACES)
@@ -329,6 +320,20 @@ class Histories(RuleBasedStateMachine):
         """Every node that is ours is seen as it is; one that went may still be there."""
         self.fake.advance(1)
         self.inventory.refresh()
+        self._compare()
+
+    def _refreshed_in_spite_of_it(self) -> bool:
+        """Whether a refresh has succeeded; if not, the snapshot says so."""
+        try:
+            self.inventory.refresh()
+        except exceptions.IronicError:
+            assert self.inventory.snapshot.stale
+            return False
+        finally:
+            self.fake.faults.clear()
+        return True
+
+    def _compare(self) -> None:
         shown, truth = self.inventory.snapshot, self._truth()
         assert {uuid: shown.get(uuid) for uuid in truth} == truth
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -15,9 +14,10 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.inventory import resync
 from ironic_virt.baremetal.inventory.cache import Inventory
 from ironic_virt.baremetal.inventory.resync import Resync
+from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.baremetal.test_inventory_histories import OURS, client_of
+from tests.unit.baremetal.test_inventory_histories import OURS, before_request, client_of
 
 COUNT = 40
 
@@ -56,6 +56,16 @@ class Fleet:
         )
         self.inventory.refresh()
 
+    def shown(self, index: int = 0) -> Node:
+        """A node as the inventory knows it."""
+        return self.inventory.snapshot.nodes[self.nodes[index]]
+
+    def change(self, *indices: int, **fields: object) -> None:
+        """Change nodes, five seconds after each other."""
+        for index in indices:
+            self.fake.advance(5)
+            self.fake.set_node(self.nodes[index], **fields)
+
     def kinds(self) -> list[str]:
         """Refresh; what was asked for, in short."""
         self.fake.requests.clear()
@@ -70,15 +80,7 @@ class Fleet:
 
     def during(self, nth: int, act: Callable[[], None]) -> None:
         """Let something happen just before the nth request from now."""
-        requests_left = [nth]
-
-        def strike(method: str, path: str, body: Any) -> bool:
-            requests_left[0] -= 1
-            if requests_left[0] == 0:
-                act()
-            return False
-
-        self.fake.faults.status(500, "GET", "/nodes", when=strike)
+        before_request(self.fake, nth, act)
 
 
 def _kind(path: str, query: str) -> str:
@@ -105,13 +107,10 @@ SHORT = ["head", "created"]
 
 def test_between_full_lists_only_the_ends_of_lists_are_read(fleet: Fleet) -> None:
     fleet.fake.set_node(fleet.nodes[0], resource_class="gold")
-    assert fleet.kinds() == SHORT
-    assert fleet.inventory.snapshot.nodes[fleet.nodes[0]].resource_class == "gold"
-
-
-def test_a_new_node_is_seen_at_once_although_it_has_no_time_of_change(fleet: Fleet) -> None:
+    # It has no time of change.
     new = fleet.fake.add_node(shard="a", conductor_group="rack")
     assert fleet.kinds() == SHORT
+    assert fleet.shown().resource_class == "gold"
     assert new in fleet.inventory.snapshot
 
 
@@ -154,15 +153,13 @@ def test_all_nodes_on_one_page_are_all_that_changed(fleet: Fleet) -> None:
 def test_what_changes_while_a_refresh_is_under_way_is_seen_by_the_next(fleet: Fleet) -> None:
     def change() -> None:
         fleet.fake.set_node(fleet.nodes[0], resource_class="gold")
-        for uuid in fleet.nodes[1:30]:
-            fleet.fake.advance(5)
-            fleet.fake.set_node(uuid)
+        fleet.change(*range(1, 30))
 
     fleet.during(2, change)
     fleet.inventory.refresh()
-    assert fleet.inventory.snapshot.nodes[fleet.nodes[0]].resource_class != "gold"
+    assert fleet.shown().resource_class != "gold"
     fleet.inventory.refresh()
-    assert fleet.inventory.snapshot.nodes[fleet.nodes[0]].resource_class == "gold"
+    assert fleet.shown().resource_class == "gold"
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3])
@@ -170,29 +167,24 @@ def test_what_a_failed_refresh_would_have_brought_the_next_one_brings(
     fleet: Fleet, nth: int
 ) -> None:
     fleet.fake.set_node(fleet.nodes[0], resource_class="gold")
-    for uuid in fleet.nodes[1:30]:
-        fleet.fake.advance(5)
-        fleet.fake.set_node(uuid)
+    fleet.change(*range(1, 30))
     fleet.fake.faults.reset("GET", "/nodes", nth=nth)
     with pytest.raises(exceptions.IronicUnreachable):
         fleet.inventory.refresh()
     fleet.inventory.refresh()
-    assert fleet.inventory.snapshot.nodes[fleet.nodes[0]].resource_class == "gold"
+    assert fleet.shown().resource_class == "gold"
 
 
-def test_after_a_refusal_of_the_short_lists_all_are_listed(fleet: Fleet) -> None:
-    fleet.fake.faults.status(500, "GET", "/nodes$", nth=2)
-    with pytest.raises(exceptions.IronicError):
+@pytest.mark.parametrize(("status", "then"), [(500, ["newest", "full"]), (401, SHORT)])
+def test_after_a_refusal_of_the_short_lists_all_are_listed_unless_it_may_pass(
+    fleet: Fleet, status: int, then: list[str]
+) -> None:
+    fleet.fake.faults.status(status, "GET", "/nodes$", nth=2)
+    with pytest.raises(exceptions.IronicError) as caught:
         fleet.inventory.refresh()
+    assert caught.value.status == status
     assert len(fleet.inventory.snapshot) == COUNT
-    assert fleet.kinds() == ["newest", "full"]
-
-
-def test_a_refusal_that_passes_changes_nothing(fleet: Fleet) -> None:
-    fleet.fake.faults.status(401, "GET", "/nodes$", nth=2)
-    with pytest.raises(exceptions.IronicUnauthorized):
-        fleet.inventory.refresh()
-    assert fleet.kinds() == SHORT
+    assert fleet.kinds() == then
 
 
 def test_times_that_can_not_be_asked_for_just_now_are_no_reason_for_full_lists(
@@ -303,7 +295,7 @@ def test_a_page_of_many_nodes_takes_ironic_longer_than_two_short_lists() -> None
     )
     fleet.fake.set_node(fleet.nodes[1], resource_class="gold")
     assert fleet.kinds() == SHORT
-    assert fleet.inventory.snapshot.nodes[fleet.nodes[1]].resource_class == "gold"
+    assert fleet.shown(1).resource_class == "gold"
     fleet.fake.remove_node(fleet.nodes.pop())
     fleet.fake.advance(600)
     assert fleet.kinds() == ["full"], "instead of a sweep"
@@ -323,14 +315,12 @@ def test_a_fleet_of_few_pages_never_costs_more_than_its_pages(pages: int) -> Non
     assert fleet.kinds() == SHORT
     fleet.fake.set_node(fleet.nodes[1], resource_class="gold")
     assert fleet.kinds() == SHORT
-    assert fleet.inventory.snapshot.nodes[fleet.nodes[1]].resource_class == "gold"
+    assert fleet.shown(1).resource_class == "gold"
 
 
 def test_many_changes_in_a_fleet_of_few_pages_cost_one_request_more_than_a_list() -> None:
     fleet = paged(2)
-    for uuid in fleet.nodes[:39]:
-        fleet.fake.advance(5)
-        fleet.fake.set_node(uuid, resource_class="gold")
+    fleet.change(*range(39), resource_class="gold")
     assert fleet.kinds() == ["head", "full", "full"]
     assert fleet.kinds() == SHORT
 
@@ -357,9 +347,7 @@ def test_a_sweep_is_worth_it_from_four_pages_on() -> None:
 def test_a_fleet_that_grows_beyond_a_page_is_asked_for_what_changed() -> None:
     fleet = paged(1)
     fleet.nodes += fleet.fake.add_nodes(COUNT, shard="a", conductor_group="rack")
-    for uuid in fleet.nodes[COUNT:]:
-        fleet.fake.set_node(uuid)
-        fleet.fake.advance(5)
+    fleet.change(*range(COUNT, 2 * COUNT))
     assert fleet.kinds() == ["full"] * 2
     assert fleet.kinds() == ["head", *["full"] * 2], "what changed since the first list is a lot"
     assert fleet.kinds() == SHORT

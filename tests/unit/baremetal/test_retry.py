@@ -200,11 +200,6 @@ def test_what_will_not_pass_is_raised_at_once(error: Exception) -> None:
     assert clock.slept == [2.0]
 
 
-def test_the_policy_is_that_of_the_options(tmp_path: pathlib.Path) -> None:
-    rule = configured(tmp_path, "api_max_retries = 7\napi_retry_interval = 3", Clock())
-    assert (rule.max_retries, rule.interval, rule.budget) == (7, 3.0, 21.0)
-
-
 def busy(clock: Clock, *errors: Exception) -> tuple[Callable[[], str], list[float]]:
     """An attempt that fails so, one after the other, and then succeeds."""
     left, begun = list(errors), []
@@ -235,14 +230,11 @@ def test_who_says_when_does_not_stretch_the_budget() -> None:
     with pytest.raises(exceptions.IronicUnavailable):
         policy(clock).run(attempt)
     assert begun == [0, 120], "a last try at the end"
-    clock = Clock()
-    attempt, begun = busy(clock, unavailable(retry_after=86400))
-    policy(clock, max_retries=1, interval=0.5).run(attempt)
-    assert begun == [0, 0.5]
-    clock = Clock()
-    attempt, begun = busy(clock, unavailable(retry_after=86400))
-    policy(clock, interval=0).run(attempt)
-    assert begun == [0, 67.5], "a minute, and an eighth"
+    for rules, last in (({"max_retries": 1, "interval": 0.5}, 0.5), ({"interval": 0}, 67.5)):
+        clock = Clock()
+        attempt, begun = busy(clock, unavailable(retry_after=86400))
+        policy(clock, **rules).run(attempt)
+        assert begun == [0, last], "without a budget it is a minute, and an eighth"
 
 
 @pytest.mark.parametrize(
@@ -273,8 +265,10 @@ def test_novas_limits_of_retries_are_kept(
     assert len(clock.slept) == slept
 
 
-def test_novas_delays_of_retries_are_kept(tmp_path: pathlib.Path) -> None:
+def test_the_policy_is_that_of_the_options_with_novas_delays(tmp_path: pathlib.Path) -> None:
     clock = Clock()
+    rule = configured(tmp_path, "api_max_retries = 7\napi_retry_interval = 3", clock)
+    assert (rule.max_retries, rule.interval, rule.budget) == (7, 3.0, 21.0)
     attempt, begun = busy(clock, exceptions.IronicUnreachable("no"), unavailable(), unavailable())
     lines = "connect_retry_delay = 0.5\nstatus_code_retry_delay = 7"
     assert configured(tmp_path, lines, clock).run(attempt) == "done"
@@ -297,7 +291,5 @@ def configured(tmp_path: pathlib.Path, lines: str, clock: Clock) -> RetryPolicy:
     ],
 )
 def test_what_is_not_done_is_refused(tmp_path: pathlib.Path, line: str, says: str) -> None:
-    path = tmp_path / "ironic-virt.conf"
-    path.write_text(f"{NONE}{line}\n")
     with pytest.raises(exceptions.InvalidConfiguration, match=f"{line.split()[0]}.*{says}"):
-        conf.load([str(path)])
+        configured(tmp_path, line, Clock())

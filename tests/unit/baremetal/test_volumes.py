@@ -19,32 +19,24 @@ TARGET = "0a8d2c4e-0000-4000-8000-000000000001"
 SECRET = "correct horse battery staple"
 
 
+GIVEN: dict[str, Any] = {
+    "volume_type": "iscsi",
+    "volume_id": "v1",
+    "boot_index": 0,
+    "properties": {"target_iqn": "iqn.x", "auth_password": SECRET},
+    "extra": {"instance_uuid": "i1"},
+}
+
+
 def target(uuid: str = TARGET, **fields: Any) -> dict[str, Any]:
     """A target as Ironic sends it."""
-    return {
-        "uuid": uuid,
-        "node_uuid": NODE,
-        "volume_type": "iscsi",
-        "volume_id": "v1",
-        "boot_index": 0,
-        "properties": {"target_iqn": "iqn.x", "auth_password": "******"},
-        "extra": {"instance_uuid": "i1"},
-        "links": [],
-        "created_at": "2026-01-01T00:00:00+00:00",
-        "updated_at": None,
-    } | fields
+    rest = {"links": [], "created_at": "2026-01-01T00:00:00+00:00", "updated_at": None}
+    properties = {"target_iqn": "iqn.x", "auth_password": "******"}
+    return GIVEN | rest | {"uuid": uuid, "node_uuid": NODE, "properties": properties} | fields
 
 
 def create(client: IronicClient) -> VolumeTarget:
-    return client.volumes.create_target(
-        NODE,
-        volume_type="iscsi",
-        volume_id="v1",
-        boot_index=0,
-        properties={"target_iqn": "iqn.x", "auth_password": SECRET},
-        extra={"instance_uuid": "i1"},
-        uuid=TARGET,
-    )
+    return client.volumes.create_target(NODE, **GIVEN, uuid=TARGET)
 
 
 def absent(uuid: str = TARGET) -> Answer:
@@ -52,33 +44,19 @@ def absent(uuid: str = TARGET) -> Answer:
     return fault(404, f"Volume target {uuid} could not be found.")
 
 
-def test_every_target_has_another_uuid() -> None:
-    channel = ScriptedChannel(answer(201, target()), answer(201, target()))
-    volumes = client_of(channel).volumes
-    for index in (0, 1):
-        volumes.create_target(
-            NODE, volume_type="iscsi", volume_id="v", boot_index=index, properties={}, extra={}
-        )
-    first, second = channel.requests
-    assert len(first.json["uuid"]) == len(TARGET)
-    assert first.json["uuid"] != second.json["uuid"]
-
-
-def test_a_target_is_made_with_a_uuid_of_our_choice() -> None:
-    channel = ScriptedChannel(answer(201, target()))
-    made = create(client_of(channel))
+def test_a_target_is_made_with_a_uuid_of_our_choice_or_any() -> None:
+    channel = ScriptedChannel(*[answer(201, target())] * 3)
+    client = client_of(channel)
+    made = create(client)
     assert (made.uuid, made.volume_id, made.boot_index) == (TARGET, "v1", 0)
     [request] = channel.requests
     assert (request.method, request.path) == ("POST", "/volume/targets")
-    assert request.json == {
-        "uuid": TARGET,
-        "node_uuid": NODE,
-        "volume_type": "iscsi",
-        "volume_id": "v1",
-        "boot_index": 0,
-        "properties": {"target_iqn": "iqn.x", "auth_password": SECRET},
-        "extra": {"instance_uuid": "i1"},
-    }
+    assert request.json == {"uuid": TARGET, "node_uuid": NODE, **GIVEN}
+    for _ in range(2):
+        client.volumes.create_target(NODE, **GIVEN)
+    _, first, second = (request.json["uuid"] for request in channel.requests)
+    assert len(first) == len(TARGET)
+    assert first != second
 
 
 def test_one_whose_reply_was_lost_is_looked_for_and_not_made_twice() -> None:
@@ -99,21 +77,14 @@ def test_what_is_secret_in_a_target_is_in_no_text_of_it() -> None:
     assert SECRET not in repr(create(client_of(channel)))
 
 
-def test_a_target_is_deleted_once() -> None:
-    channel = ScriptedChannel(lost(), absent())
-    assert client_of(channel).volumes.delete_target(TARGET, NODE)
+def test_a_target_is_deleted_once_and_one_that_is_gone_is_no_error() -> None:
+    channel = ScriptedChannel(lost(), absent(), absent(), answer(404, {"message": "no route"}))
+    volumes = client_of(channel).volumes
+    assert volumes.delete_target(TARGET, NODE)
     assert [request.method for request in channel.requests] == ["DELETE", "GET"]
-
-
-def test_a_target_that_is_gone_is_no_error() -> None:
-    channel = ScriptedChannel(absent())
-    assert not client_of(channel).volumes.delete_target(TARGET, NODE)
-
-
-def test_somebody_elses_404_does_not_make_a_target_gone() -> None:
-    channel = ScriptedChannel(answer(404, {"message": "no route"}))
+    assert not volumes.delete_target(TARGET, NODE)
     with pytest.raises(exceptions.NotFound, match="no route"):
-        client_of(channel).volumes.delete_target(TARGET, NODE)
+        volumes.delete_target(TARGET, NODE)
 
 
 def test_lists_are_a_nodes_with_all_fields_and_all_pages() -> None:
@@ -130,17 +101,13 @@ def test_lists_are_a_nodes_with_all_fields_and_all_pages() -> None:
 
 
 def test_a_list_that_never_ends_is_an_error() -> None:
-    channel = ScriptedChannel(answer(200, {"connectors": [], "next": "http://x/v1/..."}))
+    empty = answer(200, {"connectors": [], "next": "http://x/v1/..."})
+    page = answer(200, {"targets": [target()], "next": "http://inside/v1/volume/targets?marker=x"})
+    volumes = client_of(ScriptedChannel(empty, page, page)).volumes
     with pytest.raises(exceptions.UnexpectedAnswer, match="empty page"):
-        client_of(channel).volumes.connectors(NODE)
-
-
-def test_a_list_whose_pages_repeat_is_an_error() -> None:
-    page = {"targets": [target()], "next": "http://inside/v1/volume/targets?marker=x"}
-    channel = ScriptedChannel(answer(200, page), answer(200, page))
+        volumes.connectors(NODE)
     with pytest.raises(exceptions.UnexpectedAnswer, match="drop the query 'marker'"):
-        client_of(channel).volumes.targets(NODE)
-    assert len(channel.requests) == 2
+        volumes.targets(NODE)
 
 
 def test_connectors_have_a_type_and_an_id() -> None:
