@@ -50,95 +50,87 @@ def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "fault-proxy"]
 
 
-@pytest.fixture
-def proxy(fake_ironic_server: FakeIronicServer) -> Iterator[FaultProxy]:
-    with FaultProxy(fake_ironic_server.url) as proxy:
-        yield proxy
-    assert threads() == []
-
-
 def whole(answer: requests.Response, **_: Any) -> None:
     """Have a body that is cut off be an error, as it is with urllib3 2."""
     answer.raw.enforce_content_length = True
 
 
-class Client:
-    """A session at the proxy, with JSON for answers."""
+RACK = [{"op": "add", "path": "/extra/rack", "value": "12"}]
 
-    def __init__(self, proxy: FaultProxy) -> None:
-        self._url = proxy.url
+
+class Stage:
+    """A fake Ironic with a node, the proxy before it, and a session at the proxy."""
+
+    def __init__(self, fake: FakeIronic, proxy: FaultProxy) -> None:
+        self.fake = fake
+        self.proxy = proxy
+        self.node = fake.add_node(name="it")
+        self.path = f"/v1/nodes/{self.node}"
         self.session = requests.Session()
         self.session.headers[VERSION] = "1.82"
         self.session.hooks["response"].append(whole)
 
-    def ask(self, method: str, path: str, **options: Any) -> requests.Response:
+    def ask(self, method: str, path: str = "/v1/nodes", **options: Any) -> requests.Response:
         options.setdefault("timeout", SECONDS)
-        return self.session.request(method, self._url + path, **options)
+        return self.session.request(method, self.proxy.url + path, **options)
 
-    def get(self, path: str, **options: Any) -> Any:
-        answer = self.ask("GET", path, **options)
+    def get(self, path: str = "/v1/nodes") -> Any:
+        answer = self.ask("GET", path)
         answer.raise_for_status()
         return answer.json()
 
+    def patch(self, **options: Any) -> requests.Response:
+        """Give the node its rack."""
+        return self.ask("PATCH", self.path, json=RACK, **options)
+
+    @property
+    def rack(self) -> Any:
+        return self.fake.node(self.node)["extra"].get("rack")
+
+    def passed(self) -> list[tuple[str, str, int, str | None]]:
+        return [(row.method, row.path, row.status, row.fault) for row in self.proxy.requests]
+
 
 @pytest.fixture
-def client(proxy: FaultProxy) -> Iterator[Client]:
-    client = Client(proxy)
-    with client.session:
-        yield client
+def stage(fake_ironic_server: FakeIronicServer) -> Iterator[Stage]:
+    with FaultProxy(fake_ironic_server.url) as proxy:
+        stage = Stage(fake_ironic_server.fake, proxy)
+        with stage.session:
+            yield stage
+    assert threads() == []
 
 
-@pytest.fixture
-def node(fake_ironic_server: FakeIronicServer) -> str:
-    return fake_ironic_server.fake.add_node(name="it")
-
-
-def passed(proxy: FaultProxy) -> list[tuple[str, str, int, str | None]]:
-    return [(row.method, row.path, row.status, row.fault) for row in proxy.requests]
-
-
-RACK = [{"op": "add", "path": "/extra/rack", "value": "12"}]
-
-
-def rack(server: FakeIronicServer) -> Any:
-    return server.fake.node("it")["extra"].get("rack")
-
-
-def test_requests_pass_and_are_recorded(proxy: FaultProxy, client: Client, node: str) -> None:
-    assert client.get("/v1/nodes?fields=uuid,name")["nodes"][0]["uuid"] == node
-    patched = client.ask("PATCH", f"/v1/nodes/{node}", json=RACK)
+def test_requests_pass_and_are_recorded(stage: Stage) -> None:
+    assert stage.get("/v1/nodes?fields=uuid,name")["nodes"][0]["uuid"] == stage.node
+    patched = stage.patch()
     assert patched.json()["extra"] == {"rack": "12"}
     assert patched.headers["x-openstack-request-id"].startswith("req-")
-    assert client.ask("PUT", f"/v1/nodes/{node}/maintenance").status_code == 202
-    assert client.ask("DELETE", f"/v1/nodes/{node}/maintenance").content == b""
-    assert client.ask("GET", "/v1/nodes/none").status_code == 404
-    assert client.ask("HEAD", "/v1/nodes").content == b""
-    assert [row.status for row in proxy.requests][:5] == [200, 200, 202, 202, 404]
-    first, second = list(proxy.requests)[:2]
+    assert stage.ask("PUT", f"{stage.path}/maintenance").status_code == 202
+    assert stage.ask("DELETE", f"{stage.path}/maintenance").content == b""
+    assert stage.ask("GET", "/v1/nodes/none").status_code == 404
+    assert stage.ask("HEAD").content == b""
+    assert [row.status for row in stage.proxy.requests][:5] == [200, 200, 202, 202, 404]
+    first, second = list(stage.proxy.requests)[:2]
     assert (first.path, first.query, first.version) == ("/v1/nodes", "fields=uuid,name", "1.82")
     assert second.body == RACK
 
 
-def test_links_lead_back_to_the_proxy(
-    fake_ironic_server: FakeIronicServer, proxy: FaultProxy, client: Client
-) -> None:
-    uuids = fake_ironic_server.fake.add_nodes(3)
-    page = client.get("/v1/nodes?limit=2")
-    assert page["next"].startswith(f"{proxy.url}/v1/nodes?")
-    rest = client.session.get(page["next"], timeout=SECONDS).json()["nodes"]
-    assert {row["uuid"] for row in [*page["nodes"], *rest]} == set(uuids)
-    assert len(proxy.requests) == 2
-    made = client.ask("POST", "/v1/nodes", json={"driver": "fake-hardware"})
-    assert made.headers["Location"].startswith(f"{proxy.url}/v1/nodes/")
+def test_links_lead_back_to_the_proxy(stage: Stage) -> None:
+    uuids = {stage.node, *stage.fake.add_nodes(2)}
+    page = stage.get("/v1/nodes?limit=2")
+    assert page["next"].startswith(f"{stage.proxy.url}/v1/nodes?")
+    rest = stage.session.get(page["next"], timeout=SECONDS).json()["nodes"]
+    assert {row["uuid"] for row in [*page["nodes"], *rest]} == uuids
+    assert len(stage.proxy.requests) == 2
+    made = stage.ask("POST", json={"driver": "fake-hardware"})
+    assert made.headers["Location"].startswith(f"{stage.proxy.url}/v1/nodes/")
 
 
-def test_a_large_body_passes_both_ways(
-    fake_ironic_server: FakeIronicServer, client: Client, node: str
-) -> None:
+def test_a_large_body_passes_both_ways(stage: Stage) -> None:
     large = "x" * 1_000_000
     patch = [{"op": "add", "path": "/extra/large", "value": large}]
-    assert client.ask("PATCH", f"/v1/nodes/{node}", json=patch).json()["extra"]["large"] == large
-    assert fake_ironic_server.fake.node(node)["extra"]["large"] == large
+    assert stage.ask("PATCH", stage.path, json=patch).json()["extra"]["large"] == large
+    assert stage.fake.node(stage.node)["extra"]["large"] == large
 
 
 def test_a_target_that_is_not_there_is_a_bad_gateway() -> None:
@@ -150,44 +142,38 @@ def test_a_target_that_is_not_there_is_a_bad_gateway() -> None:
     assert "got no answer from http://127.0.0.1:" in answer.text
 
 
-def test_a_reset_before_has_no_effect(
-    fake_ironic_server: FakeIronicServer, proxy: FaultProxy, client: Client, node: str
+@pytest.mark.parametrize(
+    ("fault", "row", "rack"),
+    [(ResetBefore(), (0, "reset-before"), None), (ResetAfter(), (200, "reset-after"), "12")],
+    ids=["before", "after"],
+)
+def test_a_reset_before_has_no_effect_and_one_after_leaves_it(
+    stage: Stage, fault: Fault, row: tuple[int, str], rack: str | None
 ) -> None:
-    proxy.add(ResetBefore(), "PATCH", times=1)
+    stage.proxy.add(fault, "PATCH", times=1)
     with pytest.raises(requests.ConnectionError, match="reset by peer"):
-        client.ask("PATCH", f"/v1/nodes/{node}", json=RACK)
-    assert rack(fake_ironic_server) is None
-    client.ask("PATCH", f"/v1/nodes/{node}", json=RACK)
-    assert rack(fake_ironic_server) == "12"
-    path = f"/v1/nodes/{node}"
-    assert passed(proxy) == [("PATCH", path, 0, "reset-before"), ("PATCH", path, 200, None)]
-
-
-def test_a_reset_after_leaves_the_effect(
-    fake_ironic_server: FakeIronicServer, proxy: FaultProxy, client: Client, node: str
-) -> None:
-    proxy.add(ResetAfter(), "PATCH")
-    with pytest.raises(requests.ConnectionError, match="reset by peer"):
-        client.ask("PATCH", f"/v1/nodes/{node}", json=RACK)
-    assert rack(fake_ironic_server) == "12"
-    assert passed(proxy) == [("PATCH", f"/v1/nodes/{node}", 200, "reset-after")]
+        stage.patch()
+    assert stage.rack == rack
+    stage.patch()
+    assert stage.rack == "12"
+    assert stage.passed() == [("PATCH", stage.path, *row), ("PATCH", stage.path, 200, None)]
 
 
 @pytest.mark.parametrize("sent", [None, 5])
-def test_a_truncated_body_breaks_off(proxy: FaultProxy, client: Client, sent: int | None) -> None:
-    rule = proxy.add(Truncate(sent), path="/v1/nodes")
+def test_a_truncated_body_breaks_off(stage: Stage, sent: int | None) -> None:
+    rule = stage.proxy.add(Truncate(sent), path="/v1/nodes")
     got = "5" if sent else r"\d+"
     with pytest.raises(
         requests.exceptions.ChunkedEncodingError, match=rf"IncompleteRead\({got} bytes read"
     ):
-        client.get("/v1/nodes")
-    proxy.rules.remove(rule)
-    assert client.get("/v1/nodes")["nodes"] == []
+        stage.get()
+    stage.proxy.rules.remove(rule)
+    assert len(stage.get()["nodes"]) == 1
 
 
-def test_a_dripping_body_comes_byte_by_byte(proxy: FaultProxy, client: Client) -> None:
-    proxy.add(Drip(3600), times=1)
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=SECONDS) as raw:
+def test_a_dripping_body_comes_byte_by_byte(stage: Stage) -> None:
+    stage.proxy.add(Drip(3600), times=1)
+    with socket.create_connection(("127.0.0.1", stage.proxy.port), timeout=SECONDS) as raw:
         raw.sendall(b"GET /v1/nodes HTTP/1.1\r\nHost: x\r\n\r\n")
         got = b""
         while not got.endswith(b"\r\n\r\n"):
@@ -196,106 +182,88 @@ def test_a_dripping_body_comes_byte_by_byte(proxy: FaultProxy, client: Client) -
         raw.settimeout(0.05)
         with pytest.raises(TimeoutError):
             raw.recv(100)
-    proxy.add(Drip(0))
-    assert client.get("/v1/nodes") == {"nodes": []}
+    stage.proxy.add(Drip(0))
+    assert len(stage.get()["nodes"]) == 1
 
 
-def test_a_delayed_request_is_passed_on_later(
-    fake_ironic_server: FakeIronicServer, proxy: FaultProxy, client: Client, node: str
-) -> None:
-    proxy.add(Delay(3600), "PATCH")
+def test_a_delayed_request_is_passed_on_later(stage: Stage) -> None:
+    stage.proxy.add(Delay(3600), "PATCH")
     with pytest.raises(requests.ReadTimeout):
-        client.ask("PATCH", f"/v1/nodes/{node}", json=RACK, timeout=(SECONDS, 0.05))
-    assert rack(fake_ironic_server) is None
-    proxy.rules.clear()
-    proxy.add(Delay(0.001), "PATCH")
-    client.ask("PATCH", f"/v1/nodes/{node}", json=RACK)
-    assert rack(fake_ironic_server) == "12"
+        stage.patch(timeout=(SECONDS, 0.05))
+    assert stage.rack is None
+    stage.proxy.rules.clear()
+    stage.proxy.add(Delay(0.001), "PATCH")
+    stage.patch()
+    assert stage.rack == "12"
 
 
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize("cleared", [False, True])
 def test_a_hanging_request_holds_up_nobody_until_it_is_released(
-    fake_ironic_server: FakeIronicServer,
-    proxy: FaultProxy,
-    client: Client,
-    node: str,
-    applied: bool,
-    cleared: bool,
+    stage: Stage, applied: bool, cleared: bool
 ) -> None:
     hang = Hang(applied=applied)
-    rule = proxy.add(hang, "PATCH")
+    rule = stage.proxy.add(hang, "PATCH")
     arrived = threading.Event()
-    fake = fake_ironic_server.fake
+    fake = stage.fake
     fake.requests.listener = lambda entry: arrived.set() if entry.method == "PATCH" else None
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(
-            requests.patch, f"{proxy.url}/v1/nodes/{node}", json=RACK, timeout=SECONDS
-        )
+        url = stage.proxy.url + stage.path
+        waiting = pool.submit(requests.patch, url, json=RACK, timeout=SECONDS)
         assert (arrived.wait(SECONDS) if applied else rule.wait(timeout=SECONDS)) is True
-        assert client.get("/v1/nodes")["nodes"][0]["uuid"] == node
+        assert stage.get()["nodes"][0]["uuid"] == stage.node
         assert not waiting.done()
-        assert ("PATCH", f"/v1/nodes/{node}", 0, "hang") in passed(proxy)
+        assert ("PATCH", stage.path, 0, "hang") in stage.passed()
         assert arrived.is_set() == applied
         if cleared:
-            proxy.rules.clear()
+            stage.proxy.rules.clear()
         else:
             hang.release()
         assert waiting.result(SECONDS).status_code == 200
-    assert rack(fake_ironic_server) == "12"
+    assert stage.rack == "12"
     assert len(fake.requests.matching("PATCH")) == 1
 
 
 @pytest.mark.parametrize("fault", [Hang(), Delay(3600)], ids=lambda fault: fault.kind)
-def test_closing_ends_what_waits_and_passes_nothing_on(
-    fake_ironic_server: FakeIronicServer, fault: Fault
-) -> None:
-    with FaultProxy(fake_ironic_server.url) as proxy, ThreadPoolExecutor(1) as pool:
-        rule = proxy.add(fault)
-        waiting = pool.submit(requests.get, f"{proxy.url}/v1/nodes", timeout=SECONDS)
+def test_closing_ends_what_waits_and_passes_nothing_on(stage: Stage, fault: Fault) -> None:
+    rule = stage.proxy.add(fault)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(requests.get, f"{stage.proxy.url}/v1/nodes", timeout=SECONDS)
         assert rule.wait(timeout=SECONDS)
-        proxy.stop()
+        stage.proxy.stop()
         with pytest.raises(requests.ConnectionError):
             waiting.result(SECONDS)
-    assert threads() == []
-    assert len(fake_ironic_server.fake.requests) == 0
-    assert passed(proxy) == [("GET", "/v1/nodes", 0, fault.kind)]
+    assert len(stage.fake.requests) == 0
+    assert stage.passed() == [("GET", "/v1/nodes", 0, fault.kind)]
 
 
-def test_closing_ends_a_dripping_body(fake_ironic_server: FakeIronicServer) -> None:
-    with FaultProxy(fake_ironic_server.url) as proxy:
-        proxy.add(Drip(3600))
-        answer = requests.get(f"{proxy.url}/v1/nodes", stream=True, timeout=SECONDS)
-        whole(answer)
-        proxy.stop()
-        with answer, pytest.raises(requests.exceptions.ChunkedEncodingError):
-            _ = answer.content
-    assert threads() == []
+def test_closing_ends_a_dripping_body(stage: Stage) -> None:
+    stage.proxy.add(Drip(3600))
+    answer = stage.ask("GET", stream=True)
+    stage.proxy.stop()
+    with answer, pytest.raises(requests.exceptions.ChunkedEncodingError):
+        _ = answer.content
 
 
-def test_closing_ends_requests_that_the_target_does_not_answer(
-    fake_ironic_server: FakeIronicServer,
-) -> None:
+def test_closing_ends_requests_that_the_target_does_not_answer(stage: Stage) -> None:
     struck = threading.Event()
-    fake_ironic_server.fake.faults.hang()
-    fake_ironic_server.fake.requests.listener = lambda entry: struck.set()
-    with FaultProxy(fake_ironic_server.url) as proxy, ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(requests.get, f"{proxy.url}/v1/nodes", timeout=SECONDS)
+    stage.fake.faults.hang()
+    stage.fake.requests.listener = lambda entry: struck.set()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(requests.get, f"{stage.proxy.url}/v1/nodes", timeout=SECONDS)
         assert struck.wait(SECONDS)
-        proxy.stop()
+        stage.proxy.stop()
         with pytest.raises(requests.ConnectionError):
             waiting.result(SECONDS)
 
 
-def test_away_it_refuses_connections_and_comes_back_where_it_was(
-    proxy: FaultProxy, client: Client
-) -> None:
-    url = proxy.url
-    assert client.get("/v1/nodes") == {"nodes": []}
-    with proxy.away(), pytest.raises(requests.ConnectionError, match="refused"):
-        client.get("/v1/nodes")
-    assert proxy.url == url
-    assert client.get("/v1/nodes") == {"nodes": []}
+def test_away_it_refuses_connections_and_comes_back_where_it_was(stage: Stage) -> None:
+    url = stage.proxy.url
+    before = stage.get()
+    with stage.proxy.away(), pytest.raises(requests.ConnectionError, match="refused"):
+        stage.get()
+    assert stage.proxy.url == url
+    assert stage.get()["nodes"][0]["uuid"] == before["nodes"][0]["uuid"]
 
 
 @pytest.mark.parametrize(
@@ -306,45 +274,39 @@ def test_away_it_refuses_connections_and_comes_back_where_it_was(
         ({"keep_path": False, "status": 301}, "http://elsewhere.invalid"),
     ],
 )
-def test_a_redirect_leads_elsewhere(
-    proxy: FaultProxy, client: Client, options: Any, location: str
-) -> None:
-    proxy.add(Redirect("http://elsewhere.invalid", **options))
-    answer = client.ask("GET", "/v1/nodes?shard=a", allow_redirects=False)
+def test_a_redirect_leads_elsewhere(stage: Stage, options: Any, location: str) -> None:
+    stage.proxy.add(Redirect("http://elsewhere.invalid", **options))
+    answer = stage.ask("GET", "/v1/nodes?shard=a", allow_redirects=False)
     assert answer.status_code == options.get("status", 307)
     assert answer.headers["Location"] == location
 
 
-def test_a_status_has_headers_and_an_error_of_ironics_shape(
-    fake_ironic_server: FakeIronicServer, proxy: FaultProxy, client: Client
-) -> None:
-    proxy.add(Status(503, "no conductor", {"Retry-After": "5"}), times=1)
-    proxy.add(Status(401, {"error": "who?"}), times=1)
-    proxy.add(Status(502, b"<html>"), times=1)
-    answer = client.ask("GET", "/v1/nodes")
+def test_a_status_has_headers_and_an_error_of_ironics_shape(stage: Stage) -> None:
+    stage.proxy.add(Status(503, "no conductor", {"Retry-After": "5"}), times=1)
+    stage.proxy.add(Status(401, {"error": "who?"}), times=1)
+    stage.proxy.add(Status(502, b"<html>"), times=1)
+    answer = stage.ask("GET")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
     assert json.loads(answer.json()["error_message"])["faultstring"] == "no conductor"
-    assert client.ask("GET", "/v1/nodes").json() == {"error": "who?"}
-    assert client.ask("GET", "/v1/nodes").content == b"<html>"
-    assert [row.fault for row in proxy.requests] == ["status"] * 3
-    assert len(fake_ironic_server.fake.requests) == 0
+    assert stage.ask("GET").json() == {"error": "who?"}
+    assert stage.ask("GET").content == b"<html>"
+    assert [row.fault for row in stage.proxy.requests] == ["status"] * 3
+    assert len(stage.fake.requests) == 0
 
 
-def test_an_older_api_server(
-    fake_ironic_server: FakeIronicServer, proxy: FaultProxy, client: Client, node: str
-) -> None:
-    proxy.add(MaxVersion("1.72"))
-    refused = client.ask("GET", "/v1/nodes")
+def test_an_older_api_server(stage: Stage) -> None:
+    stage.proxy.add(MaxVersion("1.72"))
+    refused = stage.ask("GET")
     assert (refused.status_code, refused.headers[MAX_VERSION]) == (406, "1.72")
     assert "[1.1, 1.72]" in refused.text
-    assert len(fake_ironic_server.fake.requests) == 0
+    assert len(stage.fake.requests) == 0
     for header in ({VERSION: "latest"}, {"OpenStack-API-Version": "baremetal latest"}):
-        latest = client.ask("GET", f"/v1/nodes/{node}", headers=header)
+        latest = stage.ask("GET", stage.path, headers=header)
         assert latest.headers[VERSION] == latest.headers[MAX_VERSION] == "1.72"
         assert "shard" not in latest.json()
     for path in ("/", "/v1", "/v1/"):
-        client.session.headers[VERSION] = "1.72"
-        document = client.get(path)
+        stage.session.headers[VERSION] = "1.72"
+        document = stage.get(path)
         found = document["version"] if path != "/" else document["default_version"]
         assert (found["min_version"], found["version"]) == ("1.1", "1.72")
     assert document["id"] == "v1"
@@ -364,23 +326,21 @@ def doubled(document: Any) -> Any:
     ],
     ids=lambda value: getattr(value, "kind", ""),
 )
-def test_what_ironic_says_is_changed(
-    proxy: FaultProxy, client: Client, node: str, fault: Fault, expected: Any
-) -> None:
-    proxy.add(fault)
-    rows = client.get("/v1/nodes?fields=uuid,name")["nodes"]
+def test_what_ironic_says_is_changed(stage: Stage, fault: Fault, expected: Any) -> None:
+    stage.proxy.add(fault)
+    rows = stage.get("/v1/nodes?fields=uuid,name")["nodes"]
     for row in rows:
         row.pop("links", None)
-    assert rows == json.loads(json.dumps(expected).replace("UUID", node))
+    assert rows == json.loads(json.dumps(expected).replace("UUID", stage.node))
 
 
 def test_a_field_of_a_single_resource_is_changed_and_a_body_need_not_be_json(
-    proxy: FaultProxy, client: Client, node: str
+    stage: Stage,
 ) -> None:
-    proxy.add(Omit("instance_uuid"))
-    assert "instance_uuid" not in client.get(f"/v1/nodes/{node}")
-    proxy.add(Body(b"no JSON"))
-    assert client.ask("GET", "/v1/nodes").content == b"no JSON"
+    stage.proxy.add(Omit("instance_uuid"))
+    assert "instance_uuid" not in stage.get(stage.path)
+    stage.proxy.add(Body(b"no JSON"))
+    assert stage.ask("GET").content == b"no JSON"
 
 
 @pytest.mark.parametrize(
@@ -393,14 +353,12 @@ def test_a_field_of_a_single_resource_is_changed_and_a_body_need_not_be_json(
         ({"rate": 0}, []),
     ],
 )
-def test_a_rule_counts(
-    proxy: FaultProxy, client: Client, conditions: Any, struck: list[int]
-) -> None:
-    rule = proxy.add(Status(503), "GET", r"/nodes\?marker=", **conditions)
+def test_a_rule_counts(stage: Stage, conditions: Any, struck: list[int]) -> None:
+    rule = stage.proxy.add(Status(503), "GET", r"/nodes\?marker=", **conditions)
     answers = []
     for _ in range(9):
-        answers.append(client.ask("GET", "/v1/nodes?marker=a").status_code)
-        assert client.ask("GET", "/v1/nodes").status_code == 200
+        answers.append(stage.ask("GET", "/v1/nodes?marker=a").status_code)
+        assert stage.ask("GET").status_code == 200
     assert [number for number, status in enumerate(answers, 1) if status == 503] == struck
     assert (rule.matches, rule.hits) == (9, len(struck))
 
@@ -416,18 +374,16 @@ def test_a_rate_strikes_the_same_requests_with_the_same_seed() -> None:
     assert 40 < len(run(7)) < 80
 
 
-def test_faults_add_up_and_a_rule_is_asked_when_the_request_gets_to_it(
-    proxy: FaultProxy, client: Client, node: str
-) -> None:
-    proxy.add(MaxVersion("1.82"))
-    once = proxy.add(Status(503), times=1)
-    lost = proxy.add(ResetAfter(), when=lambda request: request.method == "PATCH")
-    assert client.ask("PATCH", f"/v1/nodes/{node}", json=RACK).status_code == 503
+def test_faults_add_up_and_a_rule_is_asked_when_the_request_gets_to_it(stage: Stage) -> None:
+    stage.proxy.add(MaxVersion("1.82"))
+    once = stage.proxy.add(Status(503), times=1)
+    lost = stage.proxy.add(ResetAfter(), when=lambda request: request.method == "PATCH")
+    assert stage.patch().status_code == 503
     assert (once.hits, lost.matches) == (1, 0)
     with pytest.raises(requests.ConnectionError):
-        client.ask("PATCH", f"/v1/nodes/{node}", json=RACK)
-    assert client.ask("GET", "/v1/nodes").headers[MAX_VERSION] == "1.82"
-    assert [row.fault for row in proxy.requests] == [
+        stage.patch()
+    assert stage.ask("GET").headers[MAX_VERSION] == "1.82"
+    assert [row.fault for row in stage.proxy.requests] == [
         "max-version+status",
         "max-version+reset-after",
         "max-version",
@@ -457,16 +413,16 @@ def test_rules_need_no_sockets() -> None:
     assert len(fake.nodes()) == 2
 
 
-def test_many_clients_at_once(proxy: FaultProxy, client: Client, node: str) -> None:
-    rule = proxy.add(Status(503), every=2)
+def test_many_clients_at_once(stage: Stage) -> None:
+    rule = stage.proxy.add(Status(503), every=2)
 
     def ask(_: int) -> int:
-        return requests.get(f"{proxy.url}/v1/nodes/{node}", timeout=SECONDS).status_code
+        return requests.get(stage.proxy.url + stage.path, timeout=SECONDS).status_code
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(ask, range(40)))
     assert (answers.count(200), answers.count(503), rule.hits) == (20, 20, 20)
-    assert len(proxy.requests) == 40
+    assert len(stage.proxy.requests) == 40
 
 
 def test_the_command_serves_until_it_is_told_to_stop(

@@ -22,6 +22,7 @@ from tests.ports import reserved_port
 
 MIB = 1 << 20
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+EMPTY = OK + b"Content-Length: 2\r\n\r\n{}"
 Act = Callable[[socket.socket], None]
 
 
@@ -36,7 +37,6 @@ class Server:
         self._act = act
         self.requests: list[bytes] = []
         self.broken_off = threading.Event()
-        self.stopping = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -54,14 +54,17 @@ class Server:
                         self.broken_off.set()
 
     def stop(self) -> None:
-        self.stopping.set()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join(30)
 
 
+Serve = Callable[[Act], Server]
+Channel = Callable[..., KeystoneChannel]
+
+
 @pytest.fixture
-def serve() -> Iterator[Callable[[Act], Server]]:
+def serve() -> Iterator[Serve]:
     servers: list[Server] = []
 
     def start(act: Act) -> Server:
@@ -74,14 +77,13 @@ def serve() -> Iterator[Callable[[Act], Server]]:
 
 
 @pytest.fixture
-def channel(tmp_path: Path) -> Callable[..., KeystoneChannel]:
+def channel(tmp_path: Path) -> Channel:
     def of(
-        url: str, lines: str = "", *, discovers: bool = False, seconds: float | None = None
+        url: str, lines: str = "", *guard: Callable[[], float], seconds: float | None = None
     ) -> KeystoneChannel:
         path = tmp_path / "service.conf"
-        endpoint = url if discovers else f"{url}/v1"
-        path.write_text(f"[ironic]\nauth_type = none\nendpoint_override = {endpoint}\n{lines}\n")
-        made = KeystoneChannel.from_conf(conf.load([str(path)]))
+        path.write_text(f"[ironic]\nauth_type = none\nendpoint_override = {url}\n{lines}\n")
+        made = KeystoneChannel.from_conf(conf.load([str(path)]), *guard)
         if seconds is not None:
             # Not by the option: with older keystoneauth1 that takes whole seconds only.
             made._timeout = made._adapter.session.timeout = seconds
@@ -90,78 +92,55 @@ def channel(tmp_path: Path) -> Callable[..., KeystoneChannel]:
     return of
 
 
-def drip(server: list[Server], head: bytes, body: bytes) -> Act:
-    """Send a part at once, and the rest byte by byte: each comes soon, the whole late."""
-
-    def act(peer: socket.socket) -> None:
-        peer.sendall(head)
-        for index in range(len(body)):
-            server[0].stopping.wait(0.1)
-            peer.sendall(body[index : index + 1])
-
-    return act
-
-
 @pytest.mark.parametrize(
-    ("head", "dripping"),
+    ("where", "head", "dripping"),
     [
-        (b"", OK + b"Content-Length: 2\r\n\r\n{}"),
-        (OK + b"Content-Length: 100\r\n\r\n", b"{" + b" " * 98 + b"}"),
-        (OK + b"Transfer-Encoding: chunked\r\n\r\n", b"2\r\n{}\r\n" * 12 + b"0\r\n\r\n"),
-        (OK + b"\r\n", b" " * 100),
+        ("/v1", b"", EMPTY),
+        ("/v1", OK + b"Content-Length: 100\r\n\r\n", b"{" + b" " * 98 + b"}"),
+        ("/v1", OK + b"Transfer-Encoding: chunked\r\n\r\n", b"2\r\n{}\r\n" * 12 + b"0\r\n\r\n"),
+        ("/v1", OK + b"\r\n", b" " * 100),
+        ("", OK + b"Content-Length: 100\r\n\r\n", b" " * 100),
     ],
-    ids=["headers", "body", "chunks", "until the end"],
+    ids=["headers", "body", "chunks", "until the end", "a discovery"],
 )
 def test_an_answer_that_drips_is_given_up_at_the_timeout(
-    serve: Callable[[Act], Server],
-    channel: Callable[..., KeystoneChannel],
-    head: bytes,
-    dripping: bytes,
+    serve: Serve, channel: Channel, where: str, head: bytes, dripping: bytes
 ) -> None:
-    servers: list[Server] = []
-    servers.append(serve(drip(servers, head, dripping)))
-    with pytest.raises(
-        exceptions.IronicUnreachable, match=r"no whole answer from http.*/nodes within 0\.4 s"
-    ):
-        channel(servers[0].url, seconds=0.4).send("GET", "/nodes")
-    assert servers[0].broken_off.wait(30), "the connection is closed, not left to itself"
+    def drip(peer: socket.socket) -> None:
+        """Send a part at once, and the rest byte by byte: each comes soon, the whole late."""
+        peer.sendall(head)
+        for index in range(len(dripping)):
+            threading.Event().wait(0.1)
+            peer.sendall(dripping[index : index + 1])
 
-
-def test_a_discovery_that_drips_is_given_up_at_the_timeout(
-    serve: Callable[[Act], Server], channel: Callable[..., KeystoneChannel]
-) -> None:
-    servers: list[Server] = []
-    servers.append(serve(drip(servers, OK + b"Content-Length: 100\r\n\r\n", b" " * 100)))
+    server = serve(drip)
+    whose = "http://[^/]+/v1/nodes" if where else "http://[^/]+"
     with pytest.raises(
-        exceptions.IronicUnreachable, match=r"no whole answer from http://[^/]+ within 0\.4 s"
+        exceptions.IronicUnreachable, match=rf"no whole answer from {whose} within 0\.4 s"
     ):
-        channel(servers[0].url, discovers=True, seconds=0.4).send("PATCH", "/nodes/n")
-    assert servers[0].broken_off.wait(30)
-    assert len(servers[0].requests) == 1
+        channel(server.url + where, seconds=0.4).send("GET", "/nodes")
+    assert server.broken_off.wait(30), "the connection is closed, not left to itself"
+    assert len(server.requests) == 1
 
 
 def test_each_request_on_a_kept_connection_has_the_whole_timeout(
-    serve: Callable[[Act], Server], channel: Callable[..., KeystoneChannel]
+    serve: Serve, channel: Channel
 ) -> None:
-    whole = OK + b"Content-Length: 2\r\n\r\n{}"
-
     def act(peer: socket.socket) -> None:
-        peer.sendall(whole)
+        peer.sendall(EMPTY)
         for _ in range(4):
             assert peer.recv(65536)
             threading.Event().wait(0.15)
-            peer.sendall(whole)
+            peer.sendall(EMPTY)
 
-    sender = channel(serve(act).url, seconds=0.4)
+    sender = channel(f"{serve(act).url}/v1", seconds=0.4)
     assert [sender.send("GET", "/nodes").body for _ in range(5)] == [b"{}"] * 5
 
 
 def test_the_addresses_of_a_name_share_the_timeout(
-    serve: Callable[[Act], Server],
-    channel: Callable[..., KeystoneChannel],
-    monkeypatch: pytest.MonkeyPatch,
+    serve: Serve, channel: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = serve(lambda peer: peer.sendall(OK + b"Content-Length: 2\r\n\r\n{}"))
+    server = serve(lambda peer: peer.sendall(EMPTY))
     port = int(server.url.rpartition(":")[2])
     # Nobody takes what comes to the first address: its queue is full.
     with socket.create_server(("127.0.0.2", port), backlog=0), contextlib.ExitStack() as stack:
@@ -176,7 +155,7 @@ def test_the_addresses_of_a_name_share_the_timeout(
             return [row for address in found for row in real(address, *args)]  # type: ignore[arg-type]
 
         monkeypatch.setattr(socket, "getaddrinfo", two)
-        sender = channel(f"http://ironic.invalid:{port}", "timeout = 2")
+        sender = channel(f"http://ironic.invalid:{port}/v1", "timeout = 2")
         assert sender.send("GET", "/nodes").body == b"{}"
 
 
@@ -208,12 +187,9 @@ def bomb(size: int) -> bytes:
     ids=["endless", "announced", "compressed", "another coding", "compressed twice"],
 )
 def test_an_answer_that_is_too_large_is_not_read(
-    serve: Callable[[Act], Server],
-    channel: Callable[..., KeystoneChannel],
-    act: Act,
-    says: str,
+    serve: Serve, channel: Channel, act: Act, says: str
 ) -> None:
-    sender = channel(serve(act).url, "answer_size_limit = 2")
+    sender = channel(f"{serve(act).url}/v1", "answer_size_limit = 2")
     tracemalloc.start()
     try:
         with pytest.raises(exceptions.UnexpectedAnswer, match=says):
@@ -223,19 +199,17 @@ def test_an_answer_that_is_too_large_is_not_read(
         tracemalloc.stop()
 
 
-def test_what_is_compressed_and_small_enough_is_read(
-    serve: Callable[[Act], Server], channel: Callable[..., KeystoneChannel]
-) -> None:
+def test_what_is_compressed_and_small_enough_is_read(serve: Serve, channel: Channel) -> None:
     server = serve(lambda peer: peer.sendall(bomb(2 * MIB)))
-    answer = channel(server.url, "answer_size_limit = 2").send("GET", "/nodes")
+    answer = channel(f"{server.url}/v1", "answer_size_limit = 2").send("GET", "/nodes")
     assert answer.body == bytes(2 * MIB)
     assert b"Accept-Encoding: gzip, deflate\r\n" in server.requests[0]
 
 
 def test_the_proxies_of_the_environment_are_read_once_for_a_server(
-    serve: Callable[[Act], Server], monkeypatch: pytest.MonkeyPatch
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proxy = serve(lambda peer: peer.sendall(OK + b"Content-Length: 2\r\n\r\n{}"))
+    proxy = serve(lambda peer: peer.sendall(EMPTY))
     direct = serve(lambda peer: peer.sendall(OK + b"Content-Length: 2\r\n\r\n[]"))
     monkeypatch.setenv("http_proxy", proxy.url)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -249,33 +223,29 @@ def test_the_proxies_of_the_environment_are_read_once_for_a_server(
 
 @pytest.mark.parametrize("method", ["GET", "PATCH"])
 def test_nothing_is_sent_to_where_an_answer_redirects(
-    serve: Callable[[Act], Server], channel: Callable[..., KeystoneChannel], method: str
+    serve: Serve, channel: Channel, method: str
 ) -> None:
-    other = serve(lambda peer: peer.sendall(OK + b"Content-Length: 2\r\n\r\n{}"))
+    other = serve(lambda peer: peer.sendall(EMPTY))
     where = f"Location: {other.url}/v1/nodes\r\nContent-Length: 0\r\n\r\n".encode()
     server = serve(lambda peer: peer.sendall(b"HTTP/1.1 307 Elsewhere\r\n" + where))
     with pytest.raises(exceptions.UnexpectedAnswer, match=f"{server.url}.*{other.url}"):
-        channel(server.url).send(method, "/nodes", params={"shard": "blue"})
+        channel(f"{server.url}/v1").send(method, "/nodes", params={"shard": "blue"})
     assert other.requests == []
 
 
-def test_an_error_names_its_cause_once(channel: Callable[..., KeystoneChannel]) -> None:
+def test_an_error_names_its_cause_once(channel: Channel) -> None:
     with reserved_port() as port, pytest.raises(exceptions.IronicUnreachable) as caught:
-        channel(f"http://127.0.0.1:{port}").send("GET", "/nodes", params={"shard": "blue"})
+        channel(f"http://127.0.0.1:{port}/v1").send("GET", "/nodes", params={"shard": "blue"})
     assert str(caught.value) == (
         f"Ironic: GET /nodes: no answer from http://127.0.0.1:{port}/v1/nodes: "
         "[Errno 111] Connection refused"
     )
 
 
-def test_a_guard_is_asked_when_a_change_is_about_to_leave(
-    serve: Callable[[Act], Server], tmp_path: Path
-) -> None:
+def test_a_guard_is_asked_when_a_change_is_about_to_leave(serve: Serve, channel: Channel) -> None:
     # The next request must not go out on a connection that is about to be closed.
     answer = OK + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"
     server = serve(lambda peer: peer.sendall(answer))
-    path = tmp_path / "service.conf"
-    path.write_text(f"[ironic]\nauth_type = none\nendpoint_override = {server.url}/v1\n")
     allowed = True
     # As if getting a token and connecting had taken longer than the guard allows.
     timeouts: list[int] = []
@@ -290,13 +260,13 @@ def test_a_guard_is_asked_when_a_change_is_about_to_leave(
             timeouts.append(option[2])
         socket.socket.__base__.setsockopt(inner, *option)  # type: ignore[union-attr]
 
-    channel = KeystoneChannel.from_conf(conf.load([str(path)]), guard)
+    guarded = channel(f"{server.url}/v1", "", guard)
     with mock.patch.object(socket.socket, "setsockopt", set_option):
-        channel.send("PATCH", "/nodes/n", json=[])
+        guarded.send("PATCH", "/nodes/n", json=[])
     assert set(timeouts) == {7500}
     allowed = False
-    assert channel.send("GET", "/nodes").status == 200
+    assert guarded.send("GET", "/nodes").status == 200
     with pytest.raises(exceptions.LeaseLost):
-        channel.send("PATCH", "/nodes/n", json=[])
+        guarded.send("PATCH", "/nodes/n", json=[])
     methods = [request.split()[0] for request in server.requests if request]
     assert methods == [b"PATCH", b"GET"]

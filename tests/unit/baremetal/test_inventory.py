@@ -398,7 +398,7 @@ def test_any_history_ends_with_what_was_known_last(history: list[Round]) -> None
         for what in upcoming:
             change(what)
         snapshot = inventory.snapshot
-        assert dict(snapshot.nodes) == model
+        assert snapshot.nodes == model
         assert snapshot.stale is fails
         taken = {node.instance_uuid: node for node in model.values() if node.instance_uuid}
         assert {uuid: snapshot.by_instance(uuid) for uuid in snapshot.instance_uuids} == taken

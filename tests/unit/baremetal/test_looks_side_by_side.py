@@ -136,33 +136,27 @@ def test_an_ironic_that_has_become_slow_is_heard() -> None:
     assert simulation.seen.keys() == {"a", "b", "c"}
 
 
-def test_nodes_that_leave_two_states_cost_one_list_each_and_no_look() -> None:
+FORTH, BACK = ("deploying", "wait call-back"), ("wait call-back", "deploying")
+
+
+@pytest.mark.parametrize(("count", "ways", "looks"), [(500, [FORTH], 1), (20, [FORTH, BACK], 0)])
+def test_nodes_that_go_on_together_cost_lists_and_one_look_at_most(
+    count: int, ways: list[tuple[str, str]], looks: int
+) -> None:
     """Lists are under way together; a node that one lacks may be in the other."""
     simulation = Simulation({})
-    for number in range(20):
-        state = "deploying" if number % 2 else "wait call-back"
-        simulation.ironic.move(f"node-{number}", state)
-        simulation.wait(f"node-{number}", state)
+    nodes = {f"node-{number}": ways[number % len(ways)] for number in range(count)}
+    for node, (before, _) in nodes.items():
+        simulation.ironic.move(node, before)
+        simulation.wait(node, before)
     simulation.run(20, is_available)
     simulation.ironic.take_requests()
-    for number in range(20):
-        state = "wait call-back" if number % 2 else "deploying"
-        simulation.ironic.move(f"node-{number}", state)
+    for node, (_, after) in nodes.items():
+        simulation.ironic.move(node, after)
     simulation.run(40, is_available)
-    assert {kind for kind, _ in simulation.ironic.requests} == {"list"}
-
-
-def test_nodes_that_go_on_together_cost_one_look_and_one_list() -> None:
-    names = [f"node-{number}" for number in range(500)]
-    simulation = Simulation(dict.fromkeys(names, "deploying"))
-    for name in names:
-        simulation.wait(name, "deploying")
-    simulation.run(20, is_available)
-    simulation.ironic.take_requests()
-    for name in names:
-        simulation.ironic.move(name, "wait call-back")
-    simulation.run(30, is_available)
-    assert [kind for kind, _ in simulation.ironic.requests].count("get") == 1
+    kinds = [kind for kind, _ in simulation.ironic.requests]
+    assert kinds.count("get") == looks
+    assert "list" in kinds
 
 
 @pytest.mark.parametrize("seed", range(3))

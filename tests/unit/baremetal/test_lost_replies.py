@@ -121,6 +121,9 @@ SUCCEEDS = {
     "while looking fails it is not sent again": "change:lost look:lost look:503 look:after",
     # It may come in late: a node that our own lost request has locked.
     "it is looked for before each further try": "change:lost look:before change:locked look:after",
+    "a failure that may pass is looked into once": (
+        "change:lost look:before change:503 look:before change:done"
+    ),
     "refused as it had come in late": "change:lost look:before change:refused look:after",
     "a locked node surely did nothing": "change:locked change:done",
     "a busy server surely did nothing": "change:503 change:done",

@@ -221,25 +221,14 @@ def test_a_list_serves_those_in_that_state_too_who_are_not_due_yet() -> None:
     assert all(waiter.due <= bench.clock.now + INTERVAL for waiter in waiters)
 
 
-def test_a_node_outside_the_filter_is_asked_for_by_itself() -> None:
-    bench = Bench(deploying(2))
-    bench.wait("n0", "deploying")
-    elsewhere = bench.wait("elsewhere", "deploying")
-    bench.ironic.move("elsewhere", "deploying")
-    listed = dict(bench.ironic.nodes)
-    del listed["elsewhere"]
-    bench.ironic.list_nodes = lambda where, *, fields: list(listed.values())  # type: ignore[method-assign]
-    assert bench.tick() == [("get", "elsewhere")]
-    assert elsewhere.seen is not None
-
-
-def test_a_state_is_never_listed_twice_in_a_tick() -> None:
-    """A node may come back into a state between the list and the single look."""
-    bench = Bench(deploying(3))
-    bench.wait_for_all()
+def test_nodes_that_a_list_lacks_are_asked_for_and_the_state_is_not_listed_twice() -> None:
+    """Outside of the filter, or back in the state between the list and the single look."""
+    bench = Bench(deploying(4))
+    waiters = bench.wait_for_all()
     answered = bench.ironic.list_nodes
-    bench.ironic.list_nodes = lambda *asked, **how: answered(*asked, **how)[:0]  # type: ignore[method-assign]
-    assert [kind for kind, _ in bench.tick()] == ["list", "get", "get", "get"]
+    bench.ironic.list_nodes = lambda *asked, **how: answered(*asked, **how)[:1]  # type: ignore[method-assign]
+    assert bench.tick() == [("list", "deploying"), *(("get", f"n{n}") for n in (1, 2, 3))]
+    assert all(waiter.seen is not None for waiter in waiters)
 
 
 def test_the_state_last_seen_decides_what_is_asked_next() -> None:

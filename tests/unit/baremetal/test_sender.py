@@ -20,7 +20,6 @@ from tests.unit.baremetal.scripted import (
     Clock,
     ScriptedChannel,
     answer,
-    fault,
     locked,
     lost,
     no_such_node,
@@ -138,16 +137,3 @@ def test_who_looks_again_can_end_a_change() -> None:
     with pytest.raises(exceptions.NodeTaken):
         change(sender_of(channel), again=again)
     assert channel.lines == ["PUT /thing"]
-
-
-def test_after_a_lost_reply_a_failure_that_may_pass_is_looked_into_once() -> None:
-    busy, unchanged = fault(503, "busy"), answer(200)
-    channel = ScriptedChannel(lost(), unchanged, busy, unchanged, answer(202))
-    assert change(sender_of(channel)) == 202
-    assert channel.lines == ["PUT /thing", "GET /look"] * 2 + ["PUT /thing"]
-
-
-def test_an_ironic_that_names_no_versions_is_no_ironic() -> None:
-    channel = ScriptedChannel(answer(200, {}), versions=None)
-    with pytest.raises(exceptions.UnexpectedAnswer, match="endpoint_override"):
-        sender_of(channel).read("/nodes")

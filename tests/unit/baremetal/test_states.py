@@ -45,12 +45,9 @@ def test_an_unknown_state_is_never_taken_as_torn_down(state: str) -> None:
     assert tear_down_step(state) is TearDownStep.REQUEST
 
 
-def test_the_sets_are_of_known_states() -> None:
+def test_the_sets_are_of_known_states_and_nothing_at_rest_is_transitional() -> None:
     for some in (states.TRANSITIONAL, states.DEPLOY_IN_PROGRESS, states.DEPLOYED):
         assert some <= states.ALL
-
-
-def test_nothing_at_rest_counts_as_transitional() -> None:
     at_rest = {states.AVAILABLE, states.ACTIVE, states.ENROLL, states.MANAGEABLE, states.RESCUE}
     assert not at_rest & states.TRANSITIONAL
     assert not any("failed" in state for state in states.TRANSITIONAL)

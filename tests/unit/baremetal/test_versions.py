@@ -125,7 +125,7 @@ def test_a_busy_server_is_asked_again_for_its_versions_and_a_broken_one_later() 
 )
 def test_an_answer_that_is_not_ironic_s_is_called_so(body: bytes) -> None:
     client = client_of(ScriptedChannel(answer(200, body), versions=None))
-    with pytest.raises(exceptions.UnexpectedAnswer, match="names no API versions"):
+    with pytest.raises(exceptions.UnexpectedAnswer, match=r"names no API versions.*endpoint"):
         _ = client.versions
 
 

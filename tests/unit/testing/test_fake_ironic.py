@@ -81,21 +81,18 @@ def states(fake: FakeIronic, node: str) -> tuple[str, str | None]:
 # -- time ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("boots_from", [None, "image", "volume"])
 def test_a_node_whose_image_is_written_is_not_deployed_without_one(
-    fake: FakeIronic, api: Client, boots_from: str | None
+    fake: FakeIronic, api: Client
 ) -> None:
-    node = fake.add_node(deploy_interface="direct")
-    if boots_from == "image":
-        fake.set_node(node, instance_info={"image_source": "https://images.example.test/a.raw"})
-    if boots_from == "volume":
-        target = {"node_uuid": node, "volume_type": "iscsi", "boot_index": 0, "volume_id": "v"}
-        assert api.send("POST", "/volume/targets", target).status_code == 201
-    if boots_from is None:
-        status, said = api.refused("PUT", f"/nodes/{node}/states/provision", {"target": "active"})
-        assert (status, "'instance_info.image_source'" in said) == (400, True)
-    else:
-        api.provision(node, "active")
+    imaged, booting, without = (fake.add_node(deploy_interface="direct") for _ in range(3))
+    fake.set_node(imaged, instance_info={"image_source": "https://images.example.test/a.raw"})
+    api.provision(imaged, "active")
+    target = {"node_uuid": booting, "volume_type": "iscsi", "boot_index": 0, "volume_id": "v"}
+    assert api.send("POST", "/volume/targets", target).status_code == 201
+    api.provision(booting, "active")
+    path = f"/nodes/{without}/states/provision"
+    status, said = api.refused("PUT", path, {"target": "active"})
+    assert (status, "'instance_info.image_source'" in said) == (400, True)
 
 
 def test_a_deployment_locks_the_node_until_its_time_is_over(fake: FakeIronic, api: Client) -> None:
@@ -318,35 +315,23 @@ def test_a_status_fault_keeps_the_request_from_having_an_effect(
     api.power(node, "power on")
 
 
-def test_a_lost_reply_leaves_the_effect(fake: FakeIronic, api: Client) -> None:
-    fake.faults.lose_reply("POST", "/nodes$")
-    with pytest.raises(requests.ConnectionError):
-        api.send("POST", "/nodes", {"driver": "fake-hardware", "name": "it"})
-    assert fake.node("it")["provision_state"] == "enroll"
-    assert [(entry.status, entry.fault) for entry in fake.requests] == [(201, "lost")]
-
-
 @pytest.mark.parametrize(
-    ("kind", "error"),
+    ("kind", "error", "seen"),
     [
-        ("reset", requests.ConnectionError),
-        ("hang", requests.ReadTimeout),
+        ("reset", requests.ConnectionError, (0, "reset")),
+        ("hang", requests.ReadTimeout, (0, "hang")),
+        ("lose_reply", requests.ConnectionError, (201, "lost")),
+        ("truncate", requests.exceptions.ChunkedEncodingError, (201, "truncate")),
     ],
 )
-def test_reset_and_hang_come_before_the_effect(
-    fake: FakeIronic, api: Client, kind: str, error: type[Exception]
+def test_no_whole_answer_comes_before_the_effect_or_after_it(
+    fake: FakeIronic, api: Client, kind: str, error: type[Exception], seen: tuple[int, str]
 ) -> None:
-    getattr(fake.faults, kind)("POST")
+    getattr(fake.faults, kind)("POST", "/nodes$")
     with pytest.raises(error):
-        api.send("POST", "/nodes", {"driver": "fake-hardware"})
-    assert fake.nodes() == []
-    assert fake.requests[0].status == 0
-
-
-def test_a_truncated_body_is_an_error(fake: FakeIronic, api: Client) -> None:
-    fake.faults.truncate("GET", "/nodes")
-    with pytest.raises(requests.exceptions.ChunkedEncodingError):
-        api.send("GET", "/nodes")
+        api.send("POST", "/nodes", {"driver": "fake-hardware", "name": "it"})
+    assert (fake.requests[0].status, fake.requests[0].fault) == seen
+    assert [node["name"] for node in fake.nodes()] == ([] if seen[0] == 0 else ["it"])
 
 
 def test_a_delay_moves_the_virtual_clock_and_sleeps_where_time_is_real(
@@ -363,15 +348,12 @@ def test_a_delay_moves_the_virtual_clock_and_sleeps_where_time_is_real(
     assert slept == [2.5]
 
 
-def test_a_fault_strikes_from_the_nth_match_on_so_many_times(
+def test_a_fault_strikes_from_the_nth_match_on_and_can_look_at_the_body(
     fake: FakeIronic, api: Client
 ) -> None:
     fake.faults.status(500, "GET", "/nodes", nth=2, count=2)
     found = [api.send("GET", "/nodes").status_code for _ in range(5)]
     assert found == [200, 500, 500, 200, 200]
-
-
-def test_a_fault_can_look_at_the_body(fake: FakeIronic, api: Client) -> None:
     node = fake.add_node()
     fake.faults.status(
         409, "PUT", count=None, when=lambda method, path, body: body["target"] == "power on"
