@@ -24,32 +24,29 @@ FORBIDDEN = exceptions.IronicUnauthorized("not for you", status=403)
 BROKEN = exceptions.IronicError("broken", status=500)
 
 
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
+class Bench:
+    """A breaker with its clock."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.breaker = CircuitBreaker(PollIntervals(INTERVAL, random.Random(0)), self.clock)
+
+    def fail(
+        self, error: Exception, *waiters: Waiter, took: float = 0.0, timeout: float = 2.0
+    ) -> bool:
+        """Have a poll fail that took so many seconds."""
+        request = PollRequest(node="a", began=self.clock.now, timeout=timeout)
+        self.clock.now += took
+        return self.breaker.failed(request, waiters, error)
 
 
 @pytest.fixture
-def breaker(clock: VirtualClock) -> CircuitBreaker:
-    return CircuitBreaker(PollIntervals(INTERVAL, random.Random(0)), clock)
+def bench() -> Bench:
+    return Bench()
 
 
 def waiter() -> Waiter:
     return Waiter("a", threading.Condition())
-
-
-def failed(
-    breaker: CircuitBreaker,
-    clock: VirtualClock,
-    error: Exception,
-    *waiters: Waiter,
-    took: float = 0.0,
-    timeout: float = 2.0,
-) -> bool:
-    """Have a poll fail that took so many seconds."""
-    request = PollRequest(node="a", began=clock.now, timeout=timeout)
-    clock.now += took
-    return breaker.failed(request, waiters, error)
 
 
 @pytest.mark.parametrize(
@@ -57,29 +54,27 @@ def failed(
     [(DOWN, True), (BUSY, True), (REFUSED, True), (FORBIDDEN, False), (BROKEN, False)],
 )
 def test_three_failures_in_a_row_of_what_any_request_meets_mean_down(
-    breaker: CircuitBreaker, clock: VirtualClock, error: Exception, down: bool
+    bench: Bench, error: Exception, down: bool
 ) -> None:
-    breaker.answered()
-    told = [failed(breaker, clock, error) for _ in range(4)]
+    bench.breaker.answered()
+    told = [bench.fail(error) for _ in range(4)]
     assert told == [False, False, down, False], "and polls are held off once, for a while"
-    assert breaker.lasts is down
-    assert (breaker.held_until > clock.now) is down
-    breaker.answered()
-    assert breaker.held_until < 0
-    assert not breaker.lasts
-    assert failed(breaker, clock, error) is False, "an answer begins the row anew"
+    assert bench.breaker.lasts is down
+    assert (bench.breaker.held_until > bench.clock.now) is down
+    bench.breaker.answered()
+    assert bench.breaker.held_until < 0
+    assert not bench.breaker.lasts
+    assert bench.fail(error) is False, "an answer begins the row anew"
 
 
-def test_while_it_is_down_each_failure_holds_polls_off_for_longer(
-    breaker: CircuitBreaker, clock: VirtualClock
-) -> None:
+def test_while_it_is_down_each_failure_holds_polls_off_for_longer(bench: Bench) -> None:
     pauses = []
     for _ in range(3):
-        failed(breaker, clock, DOWN)
+        bench.fail(DOWN)
     for _ in range(5):
-        pauses.append(breaker.held_until - clock.now)
-        clock.now = breaker.held_until
-        assert failed(breaker, clock, DOWN)
+        pauses.append(bench.breaker.held_until - bench.clock.now)
+        bench.clock.now = bench.breaker.held_until
+        assert bench.fail(DOWN)
     assert INTERVAL * 0.8 <= pauses[0] <= INTERVAL
     assert INTERVAL * 4 <= pauses[4] <= INTERVAL * 5
 
@@ -95,87 +90,76 @@ def test_while_it_is_down_each_failure_holds_polls_off_for_longer(
     ],
 )
 def test_a_poll_that_hangs_soon_after_an_answer_says_nothing_of_others(
-    breaker: CircuitBreaker, clock: VirtualClock, took: float, after: float, counts: bool
+    bench: Bench, took: float, after: float, counts: bool
 ) -> None:
     for _ in range(3):
         # As if all had been sent at the same time.
-        began = clock.now
-        breaker.answered()
-        clock.now += after
-        failed(breaker, clock, DOWN, took=took)
-        breaker_counts = breaker._in_a_row
-        clock.now = began
+        began = bench.clock.now
+        bench.breaker.answered()
+        bench.clock.now += after
+        bench.fail(DOWN, took=took)
+        breaker_counts = bench.breaker._in_a_row
+        bench.clock.now = began
         assert breaker_counts == int(counts)
 
 
-def test_a_poll_that_began_before_the_last_answer_says_nothing(
-    breaker: CircuitBreaker, clock: VirtualClock
-) -> None:
-    request = PollRequest(node="a", began=clock.now, timeout=60)
-    clock.now += 5
-    breaker.answered()
+def test_a_poll_that_began_before_the_last_answer_says_nothing(bench: Bench) -> None:
+    request = PollRequest(node="a", began=bench.clock.now, timeout=60)
+    bench.clock.now += 5
+    bench.breaker.answered()
     for _ in range(5):
-        assert breaker.failed(request, (), BUSY) is False
-    assert not breaker.lasts
+        assert bench.breaker.failed(request, (), BUSY) is False
+    assert not bench.breaker.lasts
 
 
-def test_one_failure_among_answers_is_repeated_as_soon_as_a_first_poll(
-    clock: VirtualClock,
-) -> None:
-    breaker = CircuitBreaker(PollIntervals(INTERVAL, random.Random(0)), clock)
+def test_one_failure_among_answers_is_repeated_as_soon_as_a_first_poll(bench: Bench) -> None:
     same = PollIntervals(INTERVAL, random.Random(0))
-    breaker.answered()
-    request = PollRequest(node="a", began=clock.now, timeout=2)
-    clock.now += 0.5
-    assert breaker.pause(request, 1, DOWN) == pytest.approx(same.pause(0, 1.0) - 0.5)
-    assert breaker.pause(request, 4, DOWN) == pytest.approx(same.backoff(1) - 0.5)
-    assert breaker.pause(request, 1, BROKEN) == pytest.approx(same.backoff(1) - 0.5)
-    clock.now += 60
-    assert 0 < breaker.pause(request, 1, DOWN) < 0.1, "it has taken its time already"
+    bench.breaker.answered()
+    request = PollRequest(node="a", began=bench.clock.now, timeout=2)
+    bench.clock.now += 0.5
+    assert bench.breaker.pause(request, 1, DOWN) == pytest.approx(same.pause(0, 1.0) - 0.5)
+    assert bench.breaker.pause(request, 4, DOWN) == pytest.approx(same.backoff(1) - 0.5)
+    assert bench.breaker.pause(request, 1, BROKEN) == pytest.approx(same.backoff(1) - 0.5)
+    bench.clock.now += 60
+    assert 0 < bench.breaker.pause(request, 1, DOWN) < 0.1, "it has taken its time already"
 
 
-def test_waits_end_when_ironic_has_refused_for_a_minute(
-    breaker: CircuitBreaker, clock: VirtualClock
-) -> None:
+def test_waits_end_when_ironic_has_refused_for_a_minute(bench: Bench) -> None:
     one, other = waiter(), waiter()
     for _ in range(3):
-        failed(breaker, clock, FORBIDDEN, one)
-    assert breaker.given_up([one], [one, other], FORBIDDEN) == []
-    clock.now += REFUSED_FOR
-    assert breaker.given_up([one], [one, other], FORBIDDEN) == [one]
-    assert breaker.given_up([one], [one, other], BROKEN) == []
+        bench.fail(FORBIDDEN, one)
+    assert bench.breaker.given_up([one], [one, other], FORBIDDEN) == []
+    bench.clock.now += REFUSED_FOR
+    assert bench.breaker.given_up([one], [one, other], FORBIDDEN) == [one]
+    assert bench.breaker.given_up([one], [one, other], BROKEN) == []
     bug = ValueError("a bug")
-    assert breaker.given_up([one], [one, other], bug) == [one]
-    failed(breaker, clock, BROKEN, one)
-    assert breaker.given_up([one], [one, other], FORBIDDEN) == [], "not refused any more"
+    assert bench.breaker.given_up([one], [one, other], bug) == [one]
+    bench.fail(BROKEN, one)
+    assert bench.breaker.given_up([one], [one, other], FORBIDDEN) == [], "not refused any more"
 
 
-def test_all_waits_end_when_ironic_has_refused_everything_for_a_minute(
-    breaker: CircuitBreaker, clock: VirtualClock
-) -> None:
+def test_all_waits_end_when_ironic_has_refused_everything_for_a_minute(bench: Bench) -> None:
     one, other = waiter(), waiter()
     for _ in range(3):
-        failed(breaker, clock, REFUSED, one)
-    clock.now += REFUSED_FOR
-    assert breaker.given_up([one], [one, other], REFUSED) == [one, other]
-    failed(breaker, clock, DOWN, other)
-    failed(breaker, clock, REFUSED, other)
-    assert breaker.given_up([other], [one, other], REFUSED) == [], "refused anew"
+        bench.fail(REFUSED, one)
+    bench.clock.now += REFUSED_FOR
+    assert bench.breaker.given_up([one], [one, other], REFUSED) == [one, other]
+    bench.fail(DOWN, other)
+    bench.fail(REFUSED, other)
+    assert bench.breaker.given_up([other], [one, other], REFUSED) == [], "refused anew"
 
 
-def test_each_kind_of_failure_is_told_once(
-    breaker: CircuitBreaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_each_kind_of_failure_is_told_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    request = PollRequest(node="a", began=clock.now)
+    request = PollRequest(node="a", began=bench.clock.now)
     gateway = exceptions.IronicUnavailable("bad gateway", status=502)
     for _ in range(2):
         for error in (DOWN, BUSY, gateway, REFUSED):
-            breaker.log_failure(request, 3, 1.5, error)
+            bench.breaker.log_failure(request, 3, 1.5, error)
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 3 + ["ERROR"]
     assert "is repeated in 1.5 s" in caplog.messages[0]
-    assert breaker.has_logged
-    clock.now += 7
-    breaker.log_recovery()
+    assert bench.breaker.has_logged
+    bench.clock.now += 7
+    bench.breaker.log_recovery()
     assert caplog.messages[-1].endswith("again, after 7 s")
-    assert not breaker.has_logged
+    assert not bench.breaker.has_logged

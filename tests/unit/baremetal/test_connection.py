@@ -227,11 +227,7 @@ def test_an_ironic_that_shows_no_versions_is_asked_below_v1(
     ids=lambda value: type(value).__name__,
 )
 def test_an_ironic_that_is_away_while_it_is_discovered_is_unreachable(
-    connect: Connect,
-    http: Mocker,
-    lines: str,
-    broken: Exception,
-    said: str,
+    connect: Connect, http: Mocker, lines: str, broken: Exception, said: str
 ) -> None:
     http.get(IRONIC, exc=broken)
     channel = connect(lines)
@@ -267,11 +263,7 @@ def test_an_answer_that_may_pass_is_that_of_the_request(
     ],
 )
 def test_requests_are_retried_as_often_as_the_options_say(
-    client: MakeClient,
-    http: Mocker,
-    lines: str,
-    statuses: list[int | None],
-    tried: int,
+    client: MakeClient, http: Mocker, lines: str, statuses: list[int | None], tried: int
 ) -> None:
     quick = "connect_retry_delay = 0\nstatus_code_retry_delay = 0\napi_retry_interval = 0"
     http.get(f"{IRONIC}/v1", json={"version": {"min_version": "1.1", "version": "1.115"}})
@@ -603,11 +595,7 @@ def everything_logged() -> Iterator[io.StringIO]:
 @pytest.mark.parametrize("status", [202, 400, 401, 500])
 @pytest.mark.parametrize("auth", [PASSWORD, DISCOVERS["basic"]])
 def test_neither_bodies_nor_credentials_are_logged(
-    connect: Connect,
-    http: Mocker,
-    everything_logged: io.StringIO,
-    auth: str,
-    status: int,
+    connect: Connect, http: Mocker, everything_logged: io.StringIO, auth: str, status: int
 ) -> None:
     http.get(f"{IRONIC}/v1", json={"version": {"min_version": "1.1", "version": "1.115"}})
     http.put(ANY, status_code=status, json={"private": SECRET, "error_message": "e"})

@@ -8,6 +8,7 @@ import copy
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -256,35 +257,23 @@ class SlowList:
         return self.answer
 
 
-class Caller(threading.Thread):
-    """Refreshes in a thread of its own and keeps what came of it."""
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(6) as pool:
+        yield pool
 
-    def __init__(self, inventory: Inventory) -> None:
-        super().__init__(daemon=True)
-        self._inventory = inventory
-        self.result: Snapshot | None = None
-        self.error: BaseException | None = None
-        self.start()
 
-    def run(self) -> None:
-        try:
-            self.result = self._inventory.refresh()
-        except BaseException as exc:
-            self.error = exc
-
-    def outcome(self) -> Snapshot | BaseException | None:
-        self.join(PATIENCE)
-        assert not self.is_alive()
-        return self.result or self.error
+def outcome(caller: Future[Snapshot]) -> Snapshot | BaseException:
+    return caller.exception(PATIENCE) or caller.result()
 
 
 @pytest.mark.parametrize("error", [None, DOWN, KeyboardInterrupt()])
 def test_callers_that_come_meanwhile_share_one_list(
-    error: BaseException | None, monkeypatch: pytest.MonkeyPatch
+    error: BaseException | None, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = SlowList()
     inventory = Inventory(slow)
-    leader = Caller(inventory)
+    leader = pool.submit(inventory.refresh)
     assert slow.begun.acquire(timeout=PATIENCE)
     arrived = threading.Semaphore(0)
     refresh = inventory._under_way
@@ -297,35 +286,37 @@ def test_callers_that_come_meanwhile_share_one_list(
         return wait(PATIENCE)
 
     monkeypatch.setattr(refresh.ended, "wait", wait_and_tell)
-    others = [Caller(inventory) for _ in range(5)]
+    others = [pool.submit(inventory.refresh) for _ in range(5)]
     for _ in others:
         assert arrived.acquire(timeout=PATIENCE)
     if error is not None:
         slow.answer = error
     slow.may_answer.release()
-    first = leader.outcome()
-    rest = [other.outcome() for other in others]
+    first = outcome(leader)
+    rest = [outcome(other) for other in others]
     assert slow.calls == 1
     if isinstance(error, KeyboardInterrupt):
         assert first is error
-        assert all(isinstance(outcome, exceptions.IronicError) for outcome in rest)
+        assert all(isinstance(one, exceptions.IronicError) for one in rest)
     else:
-        assert all(outcome is first for outcome in rest)
+        assert all(one is first for one in rest)
         assert first is (inventory.snapshot if error is None else error)
     slow.may_answer.release()
     slow.answer = [A, B]
     assert len(inventory.refresh()) == 2, "the next caller lists anew"
 
 
-def test_a_list_that_does_not_end_keeps_only_its_own_caller_waiting() -> None:
+def test_a_list_that_does_not_end_keeps_only_its_own_caller_waiting(
+    pool: ThreadPoolExecutor,
+) -> None:
     slow = SlowList()
     inventory = Inventory(slow, patience=0.0)
-    leader = Caller(inventory)
+    leader = pool.submit(inventory.refresh)
     assert slow.begun.acquire(timeout=PATIENCE)
     with pytest.raises(exceptions.IronicError, match="has not ended in 0 s"):
         inventory.refresh()
     slow.may_answer.release()
-    assert leader.outcome() is inventory.snapshot
+    assert outcome(leader) is inventory.snapshot
     assert not inventory.snapshot.stale
 
 

@@ -181,19 +181,17 @@ class TestOnPostgresql:
         fleet.fake.set_node(new)
         assert fleet.kinds() == SHORT
 
-    def test_nodes_that_come_between_two_requests_hide_no_change(self, fleet: Fleet) -> None:
-        fleet.fake.set_node(fleet.nodes[0], resource_class="gold")
-        fleet.during(2, lambda: come(fleet))
-        fleet.inventory.refresh()
-        assert classes(fleet)[0] == "gold"
-        assert len(fleet.inventory.snapshot) == COUNT + 100
-
-    def test_nodes_that_come_before_a_larger_page_hide_no_change(self, fleet: Fleet) -> None:
-        for uuid in fleet.nodes[:30]:
+    # Of 30 a larger page is asked for next.
+    @pytest.mark.parametrize("count", [1, 30])
+    def test_nodes_that_come_between_two_requests_hide_no_change(
+        self, fleet: Fleet, count: int
+    ) -> None:
+        for uuid in fleet.nodes[:count]:
             fleet.fake.set_node(uuid, resource_class="gold")
         fleet.during(2, lambda: come(fleet))
         fleet.inventory.refresh()
-        assert classes(fleet).count("gold") == 30
+        assert gold(fleet, count)
+        assert len(fleet.inventory.snapshot) == COUNT + 100
 
     def test_where_none_was_ever_updated_short_lists_are_enough(self) -> None:
         fleet = Fleet(FakeIronic(nulls_sort_last=True), count=0)
