@@ -188,6 +188,24 @@ class IronicUnderTest:
     def patch(self, path: str, *operations: Mapping[str, Any], **options: Any) -> Answer:
         return self.request("PATCH", path, list(operations), **options)
 
+    # The same of several things, each in a request of its own
+
+    def get_each(self, path: str, *ends: str, **options: Any) -> None:
+        for end in ends:
+            self.get(f"{path}{end}", **options)
+
+    def post_each(self, path: str, *bodies: Any, **options: Any) -> None:
+        for body in bodies:
+            self.post(path, body, **options)
+
+    def put_each(self, path: str, *bodies: Any, **options: Any) -> None:
+        for body in bodies:
+            self.put(path, body, **options)
+
+    def patch_each(self, path: str, *operations: Mapping[str, Any], **options: Any) -> None:
+        for operation in operations:
+            self.patch(path, operation, **options)
+
     @contextlib.contextmanager
     def unrecorded(self) -> Iterator[None]:
         """Prepare something: the requests in this block are not compared."""
@@ -229,6 +247,12 @@ class IronicUnderTest:
     def set_node(self, node: str, **values: Any) -> None:
         """Change a node behind the API's back."""
         self._subject.set_node(node, values)
+
+    def node_with(self, **values: Any) -> str:
+        """Make a node, and change it behind the API's back; return its UUID."""
+        node = self.node()
+        self.set_node(node, **values)
+        return node
 
     def fail(self, node: str, operation: str, error: str) -> None:
         """Let the node's hardware fail: ``deploy``, ``undeploy``, ``rescue``, ..."""

@@ -4,6 +4,7 @@
 
 from typing import Any
 
+from tests.conformance.checks.nodes_patch import add, remove, replace
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
 
@@ -28,24 +29,15 @@ def _(ironic: IronicUnderTest) -> None:
     assert (allocation["state"], allocation["node_uuid"]) == ("active", node)
     body = ironic.get(f"/v1/nodes/{node}").body
     assert body["instance_uuid"] == body["allocation_uuid"] == allocation["uuid"]
-    ironic.get(f"/v1/nodes/{node}/allocation")
-    ironic.get("/v1/allocations")
+    ironic.get_each("/v1/", f"nodes/{node}/allocation", "allocations")
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """an allocation has what it was made with"""
     ironic.node(resource_class="gold", traits=["CUSTOM_A"])
-    allocation = allocate(
-        ironic,
-        {
-            **GOLD,
-            "uuid": ironic.uuid(),
-            "name": "mine",
-            "traits": ["CUSTOM_A"],
-            "extra": {"flavor": "f"},
-        },
-    )
+    wanted = {"name": "mine", "traits": ["CUSTOM_A"], "extra": {"flavor": "f"}}
+    allocation = allocate(ironic, {**GOLD, "uuid": ironic.uuid(), **wanted})
     assert allocation["extra"] == {"flavor": "f"}
     ironic.get("/v1/allocations/mine")
 
@@ -56,8 +48,7 @@ def _(ironic: IronicUnderTest, minor: int) -> None:
     ironic.node(resource_class="gold")
     with ironic.unrecorded():
         allocation = allocate(ironic, GOLD)["uuid"]
-    ironic.get(f"/v1/allocations/{allocation}", version=f"1.{minor}")
-    ironic.get("/v1/allocations", version=f"1.{minor}")
+    ironic.get_each("/v1/", f"allocations/{allocation}", "allocations", version=f"1.{minor}")
 
 
 @check
@@ -65,8 +56,7 @@ def _(ironic: IronicUnderTest) -> None:
     """no node of the resource class is an error that says so"""
     ironic.node(resource_class="silver")
     allocation = allocate(ironic, GOLD)
-    assert allocation["state"] == "error"
-    assert allocation["node_uuid"] is None
+    assert (allocation["state"], allocation["node_uuid"]) == ("error", None)
 
 
 @check
@@ -83,29 +73,20 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """only candidates are taken, by uuid or by name"""
-    ironic.node(resource_class="gold")
-    second, third = (
-        ironic.node(resource_class="gold"),
-        ironic.node(resource_class="gold", name="n"),
-    )
-    allocation = allocate(ironic, {**GOLD, "candidate_nodes": [second]})
-    assert allocation["node_uuid"] == second
-    allocation = allocate(ironic, {**GOLD, "candidate_nodes": ["n"]})
-    assert allocation["node_uuid"] == third
-    allocation = allocate(ironic, {**GOLD, "candidate_nodes": [second]})
-    assert allocation["state"] == "error"
+    _, second = ironic.node(resource_class="gold"), ironic.node(resource_class="gold")
+    third = ironic.node(resource_class="gold", name="n")
+    for candidate, taken in ((second, second), ("n", third), (second, None)):
+        allocation = allocate(ironic, {**GOLD, "candidate_nodes": [candidate]})
+        assert allocation["node_uuid"] == taken
+        assert (allocation["state"] == "error") == (taken is None)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a candidate that does not exist is refused at once"""
     ironic.node(resource_class="gold")
-    body = {**GOLD, "candidate_nodes": [ironic.uuid()]}
-    ironic.post("/v1/allocations", body, expect=400)
-    ironic.post("/v1/allocations", {**GOLD, "candidate_nodes": ["nothing"]}, expect=400)
-    ironic.post("/v1/allocations", {**GOLD, "candidate_nodes": "n"}, expect=400)
-    ironic.post("/v1/allocations", {**GOLD, "candidate_nodes": [5]}, expect=400)
-    ironic.post("/v1/allocations", {**GOLD, "candidate_nodes": ["a b"]}, expect=400)
+    for candidates in ([ironic.uuid()], ["nothing"], "n", [5], ["a b"]):
+        ironic.post("/v1/allocations", {**GOLD, "candidate_nodes": candidates}, expect=400)
     ironic.node(resource_class="gold")
     allocate(ironic, {**GOLD, "candidate_nodes": []})
     assert len(ironic.get("/v1/allocations").body["allocations"]) == 1
@@ -161,21 +142,14 @@ def _(ironic: IronicUnderTest, _: str, fields: dict[str, Any]) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """an allocation can't be made of nothing, or of something wrong"""
-    for body in (
-        {},
-        {"resource_class": None},
-        {"resource_class": 5},
-        {"resource_class": "a" * 81},
-        {**GOLD, "traits": "CUSTOM_A"},
-        {**GOLD, "traits": ["gpu"]},
-        {**GOLD, "name": "a b"},
-        {**GOLD, "name": 5},
-        {**GOLD, "extra": []},
-        {**GOLD, "state": "active"},
-        {**GOLD, "node_uuid": "x"},
-        {**GOLD, "colour": "red"},
-    ):
-        ironic.post("/v1/allocations", body, expect=400)
+    ironic.post_each(
+        "/v1/allocations",
+        *({}, {"resource_class": None}, {"resource_class": 5}, {"resource_class": "a" * 81}),
+        *({**GOLD, "traits": "CUSTOM_A"}, {**GOLD, "traits": ["gpu"]}, {**GOLD, "name": "a b"}),
+        *({**GOLD, "name": 5}, {**GOLD, "extra": []}, {**GOLD, "state": "active"}),
+        *({**GOLD, "node_uuid": "x"}, {**GOLD, "colour": "red"}),
+        expect=400,
+    )
     assert ironic.get("/v1/allocations").body == {"allocations": []}
 
 
@@ -224,15 +198,9 @@ def _(ironic: IronicUnderTest) -> None:
 
 
 @check_each(
-    ("active", 409),
-    ("deploying", 409),
-    ("deploy failed", 409),
-    ("rescue", 409),
-    ("available", 204),
-    ("manageable", 204),
-    ("error", 409),
+    *("active", "deploying", "deploy failed", "rescue", "available", "manageable", "error")
 )
-def _(ironic: IronicUnderTest, state: str, _: int) -> None:
+def _(ironic: IronicUnderTest, state: str) -> None:
     """whether the allocation of a node in state {} can be deleted"""
     node = ironic.node(resource_class="gold")
     with ironic.unrecorded():
@@ -263,9 +231,9 @@ def _(ironic: IronicUnderTest) -> None:
     node = ironic.node(resource_class="gold")
     allocation = allocate(ironic, GOLD)["uuid"]
     path = f"/v1/nodes/{node}"
-    change = {"op": "replace", "path": "/instance_uuid", "value": ironic.uuid()}
+    change = replace("/instance_uuid", ironic.uuid())
     ironic.patch(path, change, expect=409)
-    ironic.patch(path, {"op": "remove", "path": "/instance_uuid"}, expect=ANY)
+    ironic.patch(path, remove("/instance_uuid"), expect=ANY)
     ironic.get(path)
     ironic.get(f"/v1/allocations/{allocation}", expect=ANY)
 
@@ -286,8 +254,7 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.post("/v1/allocations", {"node": node}, version="1.57", expect=ANY)
     ironic.post("/v1/allocations", {"node": node, **GOLD, "uuid": ironic.uuid()}, expect=ANY)
     made = ironic.post("/v1/allocations", {"node": node, "name": "late"}, expect=ANY)
-    ironic.get(f"/v1/nodes/{node}")
-    ironic.get("/v1/allocations")
+    ironic.get_each("/v1/", f"nodes/{node}", "allocations")
     assert made.status == 201
     ironic.post("/v1/allocations", {"node": node}, expect=ANY)
 
@@ -296,11 +263,13 @@ def _(ironic: IronicUnderTest) -> None:
 def _(ironic: IronicUnderTest) -> None:
     """an allocation can't be made afterwards for a node that is free, or not there"""
     node = ironic.node(resource_class="gold")
-    ironic.post("/v1/allocations", {"node": node}, expect=ANY)
-    ironic.post("/v1/allocations", {"node": ironic.uuid()}, expect=ANY)
-    ironic.post("/v1/allocations", {"node": node, "candidate_nodes": [node]}, expect=ANY)
-    ironic.get("/v1/allocations")
-    ironic.get(f"/v1/nodes/{node}")
+    for body in (
+        {"node": node},
+        {"node": ironic.uuid()},
+        {"node": node, "candidate_nodes": [node]},
+    ):
+        ironic.post("/v1/allocations", body, expect=ANY)
+    ironic.get_each("/v1/", "allocations", f"nodes/{node}")
 
 
 @check
@@ -309,26 +278,19 @@ def _(ironic: IronicUnderTest) -> None:
     node = ironic.node(resource_class="gold", name="n")
     taken = allocate(ironic, GOLD)["uuid"]
     failed = allocate(ironic, {"resource_class": "silver"})["uuid"]
+    path = "/v1/allocations?"
     for query, found in (
-        ("resource_class=gold", [taken]),
-        ("resource_class=silver", [failed]),
-        ("state=active", [taken]),
-        ("state=error", [failed]),
-        (f"node={node}", [taken]),
-        ("node=n", [taken]),
+        *(("resource_class=gold", taken), ("resource_class=silver", failed)),
+        *(("state=active", taken), ("state=error", failed)),
+        *((f"node={node}", taken), ("node=n", taken)),
     ):
-        body = ironic.get(f"/v1/allocations?{query}").body
-        assert [row["uuid"] for row in body["allocations"]] == found
-    ironic.get("/v1/allocations?state=colourful", expect=ANY)
-    ironic.get(f"/v1/allocations?node={ironic.uuid()}", expect=ANY)
-    ironic.get("/v1/allocations?owner=me", expect=ANY)
-    ironic.get("/v1/allocations?owner=me", version="1.59", expect=ANY)
-    ironic.get("/v1/allocations?fields=uuid,state")
-    ironic.get("/v1/allocations?fields=colour", expect=ANY)
-    ironic.get("/v1/allocations?limit=1")
-    ironic.get(f"/v1/allocations?marker={taken}")
-    ironic.get("/v1/allocations?sort_key=resource_class&sort_dir=desc")
-    ironic.get("/v1/allocations?sort_key=extra", expect=ANY)
+        body = ironic.get(f"{path}{query}").body
+        assert [row["uuid"] for row in body["allocations"]] == [found]
+    ironic.get_each(path, "state=colourful", f"node={ironic.uuid()}", "owner=me", expect=ANY)
+    ironic.get(f"{path}owner=me", version="1.59", expect=ANY)
+    ironic.get_each(path, "fields=colour", "sort_key=extra", expect=ANY)
+    ironic.get_each(path, "fields=uuid,state", "limit=1", f"marker={taken}")
+    ironic.get(f"{path}sort_key=resource_class&sort_dir=desc")
     ironic.get(f"/v1/allocations/{taken}?fields=node_uuid,last_error")
 
 
@@ -337,32 +299,30 @@ def _(ironic: IronicUnderTest) -> None:
     """name and extra of an allocation can be changed, nothing else"""
     ironic.node(resource_class="gold")
     path = f"/v1/allocations/{allocate(ironic, GOLD)['uuid']}"
-    ironic.patch(path, {"op": "add", "path": "/name", "value": "new"})
-    ironic.patch(path, {"op": "add", "path": "/extra/a", "value": 1})
-    ironic.patch(path, {"op": "remove", "path": "/name"})
-    ironic.patch(path, {"op": "add", "path": "/name", "value": "a b"}, expect=400)
-    ironic.patch(path, {"op": "replace", "path": "/state", "value": "error"}, expect=400)
-    ironic.patch(path, {"op": "replace", "path": "/node_uuid", "value": None}, expect=400)
-    ironic.patch(path, {"op": "replace", "path": "/resource_class", "value": "a"}, expect=400)
-    ironic.patch(path, {"op": "add", "path": "/name", "value": "x"}, version="1.56", expect=ANY)
+    ironic.patch_each(path, add("/name", "new"), add("/extra/a", 1), remove("/name"))
+    ironic.patch_each(
+        path,
+        *(add("/name", "a b"), replace("/state", "error")),
+        *(replace("/node_uuid", None), replace("/resource_class", "a")),
+        expect=400,
+    )
+    ironic.patch(path, add("/name", "x"), version="1.56", expect=ANY)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """there are no allocations before version 1.52"""
-    node = ironic.node()
-    ironic.get("/v1/allocations", version="1.51", expect=404)
-    ironic.get(f"/v1/allocations/{ironic.uuid()}", version="1.51", expect=404)
-    ironic.get(f"/v1/nodes/{node}/allocation", version="1.51", expect=404)
-    ironic.post("/v1/allocations", GOLD, version="1.51", expect=405)
-    ironic.delete(f"/v1/allocations/{ironic.uuid()}", version="1.51", expect=ANY)
+    before: dict[str, Any] = {"version": "1.51"}
+    pages = (f"nodes/{ironic.node()}/allocation", f"allocations/{ironic.uuid()}", "allocations")
+    ironic.get_each("/v1/", *pages, **before, expect=404)
+    ironic.post("/v1/allocations", GOLD, **before, expect=405)
+    ironic.delete(f"/v1/allocations/{ironic.uuid()}", **before, expect=ANY)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """an allocation that is not there"""
-    ironic.get(f"/v1/allocations/{ironic.uuid()}", expect=404)
-    ironic.get("/v1/allocations/nothing", expect=404)
+    ironic.get_each("/v1/allocations/", f"{ironic.uuid()}", "nothing", expect=404)
     ironic.get("/v1/allocations/a%20b", expect=ANY)
     ironic.delete(f"/v1/allocations/{ironic.uuid()}", expect=404)
     ironic.get(f"/v1/nodes/{ironic.node()}/allocation", expect=404)

@@ -4,47 +4,38 @@
 
 from typing import Any
 
+from tests.conformance.checks.nodes_patch import add, remove, replace
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IronicUnderTest
 
 MAC = "02:00:00:00:00:01"
+VIF = "11111111-2222-4333-8444-555555555555"
 
-# Method, path, body.
+# The pages of a node that are asked for; then method, path, body.
+PAGES = (
+    *("", "/states", "/states/console", "/vifs", "/traits", "/validate", "/history", "/inventory"),
+    *("/children", "/ports", "/portgroups", "/volume", "/volume/targets", "/allocation", "/bios"),
+    *("/firmware", "/management/boot_device", "/management/boot_device/supported"),
+)
+GOT = (
+    *("/", "/v1", *(f"/v1/nodes/{{node}}{page}" for page in PAGES), "/v1/ports/{port}"),
+    *("/v1/portgroups", "/v1/volume", "/v1/volume/connectors", "/v1/conductors/conductor-1"),
+    *("/v1/drivers", "/v1/drivers/fake-hardware"),
+)
+DELETED = (
+    *("nodes/{node}/maintenance", "nodes/{node}/traits", "nodes/{node}/traits/CUSTOM_B"),
+    *(f"nodes/{{node}}/vifs/{VIF}", "ports/{port}", "portgroups/{group}", "allocations/{node}"),
+    *("volume/targets/{node}", "nodes/{node}"),
+)
 ASKED: tuple[tuple[str, str, Any], ...] = (
-    ("GET", "/", None),
-    ("GET", "/v1", None),
-    ("GET", "/v1/nodes/{node}", None),
-    ("GET", "/v1/nodes/{node}/states", None),
-    ("GET", "/v1/nodes/{node}/states/console", None),
-    ("GET", "/v1/nodes/{node}/vifs", None),
-    ("GET", "/v1/nodes/{node}/traits", None),
-    ("GET", "/v1/nodes/{node}/validate", None),
-    ("GET", "/v1/nodes/{node}/history", None),
-    ("GET", "/v1/nodes/{node}/inventory", None),
-    ("GET", "/v1/nodes/{node}/children", None),
-    ("GET", "/v1/nodes/{node}/ports", None),
-    ("GET", "/v1/nodes/{node}/portgroups", None),
-    ("GET", "/v1/nodes/{node}/volume", None),
-    ("GET", "/v1/nodes/{node}/volume/targets", None),
-    ("GET", "/v1/nodes/{node}/allocation", None),
-    ("GET", "/v1/nodes/{node}/bios", None),
-    ("GET", "/v1/nodes/{node}/firmware", None),
-    ("GET", "/v1/nodes/{node}/management/boot_device", None),
-    ("GET", "/v1/nodes/{node}/management/boot_device/supported", None),
-    ("GET", "/v1/ports/{port}", None),
-    ("GET", "/v1/portgroups", None),
-    ("GET", "/v1/volume", None),
-    ("GET", "/v1/volume/connectors", None),
-    ("GET", "/v1/conductors/conductor-1", None),
-    ("GET", "/v1/drivers", None),
-    ("GET", "/v1/drivers/fake-hardware", None),
+    *(("GET", path, None) for path in GOT),
     ("POST", "/v1/nodes", {"driver": "fake-hardware"}),
     ("POST", "/v1/ports", {"node_uuid": "{node}", "address": "02:00:00:00:00:02"}),
     ("POST", "/v1/portgroups", {"node_uuid": "{node}"}),
     ("POST", "/v1/allocations", {"resource_class": "x"}),
-    ("POST", "/v1/nodes/{node}/vifs", {"id": "11111111-2222-4333-8444-555555555555"}),
-    ("PATCH", "/v1/nodes/{node}", [{"op": "add", "path": "/extra/a", "value": 1}]),
-    ("PATCH", "/v1/ports/{port}", [{"op": "add", "path": "/extra/a", "value": 1}]),
+    ("POST", "/v1/nodes/{node}/vifs", {"id": VIF}),
+    ("PATCH", "/v1/nodes/{node}", [add("/extra/a", 1)]),
+    ("PATCH", "/v1/ports/{port}", [add("/extra/a", 1)]),
     ("PUT", "/v1/nodes/{node}/states/power", {"target": "power on"}),
     ("PUT", "/v1/nodes/{node}/states/provision", {"target": "manage"}),
     ("PUT", "/v1/nodes/{node}/states/console", {"enabled": False}),
@@ -54,15 +45,7 @@ ASKED: tuple[tuple[str, str, Any], ...] = (
     ("PUT", "/v1/nodes/{node}/traits/CUSTOM_A", None),
     ("PUT", "/v1/nodes/{node}/maintenance", {"reason": "x"}),
     ("PUT", "/v1/nodes/{node}/management/boot_device", {"boot_device": "pxe"}),
-    ("DELETE", "/v1/nodes/{node}/maintenance", None),
-    ("DELETE", "/v1/nodes/{node}/traits", None),
-    ("DELETE", "/v1/nodes/{node}/traits/CUSTOM_B", None),
-    ("DELETE", "/v1/nodes/{node}/vifs/11111111-2222-4333-8444-555555555555", None),
-    ("DELETE", "/v1/ports/{port}", None),
-    ("DELETE", "/v1/portgroups/{group}", None),
-    ("DELETE", "/v1/allocations/{node}", None),
-    ("DELETE", "/v1/volume/targets/{node}", None),
-    ("DELETE", "/v1/nodes/{node}", None),
+    *(("DELETE", f"/v1/{path}", None) for path in DELETED),
 )
 
 
@@ -73,15 +56,11 @@ def _(ironic: IronicUnderTest, what: str, method: str, path: str, body: Any) -> 
     port = ironic.port(node, MAC)
     with ironic.unrecorded():
         group = ironic.post("/v1/portgroups", {"node_uuid": node, "name": "g"}).body["uuid"]
-    names = {"node": node, "port": port, "group": group}
-    if isinstance(body, dict):
-        body = {
-            key: value.format(**names) if isinstance(value, str) else value
-            for key, value in body.items()
-        }
-    ironic.request(method, f"{path.format(**names)}?colour=red", body, expect=ANY)
-    ironic.get(f"/v1/nodes/{node}", expect=ANY)
-    ironic.get("/v1/ports", expect=ANY)
+    if isinstance(body, dict) and "node_uuid" in body:
+        body = body | {"node_uuid": node}
+    path = path.format(node=node, port=port, group=group)
+    ironic.request(method, f"{path}?colour=red", body, expect=ANY)
+    ironic.get_each("/v1/", f"nodes/{node}", "ports", expect=ANY)
 
 
 NODE_FIELDS = (
@@ -98,8 +77,7 @@ def _(ironic: IronicUnderTest, field: str) -> None:
     """a node whose {} is null or empty"""
     node = ironic.node()
     for value in (None, "", {}, " "):
-        change = {"op": "replace", "path": f"/{field}", "value": value}
-        ironic.patch(f"/v1/nodes/{node}", change, expect=ANY)
+        ironic.patch(f"/v1/nodes/{node}", replace(f"/{field}", value), expect=ANY)
         values = {"uuid": ironic.uuid(), "driver": "fake-hardware", field: value}
         ironic.post("/v1/nodes", values, expect=ANY)
 
@@ -113,8 +91,7 @@ def _(ironic: IronicUnderTest, field: str) -> None:
 def _(ironic: IronicUnderTest, name: str) -> None:
     """a list of nodes whose argument {} is empty"""
     ironic.node(owner="o", shard="s")
-    ironic.get(f"/v1/nodes?{name}=", expect=ANY)
-    ironic.get(f"/v1/nodes?{name}=&{name}=", expect=ANY)
+    ironic.get_each(f"/v1/nodes?{name}=", "", f"&{name}=", expect=ANY)
 
 
 @check_each("node", "node_uuid", "address", "portgroup", "shard", "marker", "sort_key", "fields")
@@ -147,9 +124,8 @@ def _(ironic: IronicUnderTest, interface: str) -> None:
 def _(ironic: IronicUnderTest) -> None:
     """a port is not patched by its MAC address"""
     ironic.port(ironic.node(), MAC)
-    change = {"op": "add", "path": "/extra/a", "value": 1}
     for name in (MAC, "malformed:uuid", "unknown"):
-        ironic.patch(f"/v1/ports/{name}", change, expect=ANY)
+        ironic.patch(f"/v1/ports/{name}", add("/extra/a", 1), expect=ANY)
         ironic.get(f"/v1/ports/{name}", expect=ANY)
         ironic.delete(f"/v1/ports/{name}", expect=ANY)
 
@@ -162,24 +138,14 @@ def _(ironic: IronicUnderTest) -> None:
         group = ironic.post("/v1/portgroups", {"node_uuid": node, "name": "g"}).body["uuid"]
     port = ironic.port(node, MAC, portgroup_uuid=group, physical_network="a")
     new = {"node_uuid": node, "address": "02:00:00:00:00:02", "portgroup_uuid": group}
-    ironic.post("/v1/ports", {**new, "physical_network": "b"}, expect=ANY)
-    ironic.post("/v1/ports", new, expect=ANY)
+    ironic.post_each("/v1/ports", {**new, "physical_network": "b"}, new, expect=ANY)
     second = ironic.port(node, "02:00:00:00:00:03", physical_network="b")
-    ironic.patch(
-        f"/v1/ports/{second}",
-        {"op": "add", "path": "/portgroup_uuid", "value": group},
-        expect=ANY,
-    )
-    ironic.set_node(node, provision_state="manageable")
-    ironic.patch(
-        f"/v1/ports/{second}",
-        {"op": "add", "path": "/portgroup_uuid", "value": group},
-        expect=ANY,
-    )
+    for state in ("available", "manageable"):
+        ironic.set_node(node, provision_state=state)
+        ironic.patch(f"/v1/ports/{second}", add("/portgroup_uuid", group), expect=ANY)
     third = ironic.port(node, "02:00:00:00:00:04", physical_network="a", portgroup_uuid=group)
-    other = {"op": "replace", "path": "/physical_network", "value": "b"}
-    ironic.patch(f"/v1/ports/{third}", other, expect=ANY)
-    ironic.patch(f"/v1/ports/{third}", {"op": "remove", "path": "/physical_network"}, expect=ANY)
+    other, none = replace("/physical_network", "b"), remove("/physical_network")
+    ironic.patch_each(f"/v1/ports/{third}", other, none, expect=ANY)
     ironic.delete(f"/v1/ports/{third}")
     ironic.patch(f"/v1/ports/{port}", other, expect=ANY)
 

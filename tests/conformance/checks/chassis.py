@@ -2,6 +2,7 @@
 
 """Chassis, and the nodes in them."""
 
+from tests.conformance.checks.nodes_patch import add, remove
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import IronicUnderTest
 
@@ -18,16 +19,14 @@ def _chassis(ironic: IronicUnderTest, **fields: object) -> str:
 def _(ironic: IronicUnderTest) -> None:
     """a chassis is created, shown, changed and deleted"""
     uuid = _chassis(ironic, description="rack", extra={"row": 1})
-    ironic.get(f"/v1/chassis/{uuid}")
-    ironic.get(f"/v1/chassis/{uuid}?fields=uuid,extra,links")
-    ironic.patch(f"/v1/chassis/{uuid}", {"op": "add", "path": "/extra/row", "value": 2})
-    ironic.patch(f"/v1/chassis/{uuid}", {"op": "remove", "path": "/extra"})
-    ironic.patch(f"/v1/chassis/{uuid}", {"op": "remove", "path": "/description"})
+    path = f"/v1/chassis/{uuid}"
+    ironic.get_each(path, "", "?fields=uuid,extra,links")
+    ironic.patch_each(path, add("/extra/row", 2), remove("/extra"), remove("/description"))
     ironic.post("/v1/chassis", {"uuid": uuid}, expect=409)
-    ironic.delete(f"/v1/chassis/{uuid}")
-    ironic.get(f"/v1/chassis/{uuid}", expect=404)
-    ironic.delete(f"/v1/chassis/{uuid}", expect=404)
-    ironic.patch(f"/v1/chassis/{uuid}", {"op": "remove", "path": "/extra"}, expect=404)
+    ironic.delete(path)
+    ironic.get(path, expect=404)
+    ironic.delete(path, expect=404)
+    ironic.patch(path, remove("/extra"), expect=404)
 
 
 @check
@@ -35,11 +34,11 @@ def _(ironic: IronicUnderTest) -> None:
     """chassis are listed page by page, sorted and in detail"""
     first = _chassis(ironic, description="b")
     _chassis(ironic, description="a", extra={"row": 1})
-    for query in (
+    ironic.get_each(
+        "/v1/chassis",
         *("", "/detail", "?detail=true", "?fields=description,nodes", "?limit=1"),
         *("?sort_key=description&sort_dir=desc", f"?marker={first}"),
-    ):
-        ironic.get(f"/v1/chassis{query}")
+    )
     ironic.get("/v1/chassis?detail=true", version="1.42", expect=400)
     ironic.get("/v1/chassis?fields=uuid", version="1.7", expect=406)
 
@@ -66,13 +65,11 @@ def _(ironic: IronicUnderTest, what: str, values: dict[str, object]) -> None:
 def _(ironic: IronicUnderTest) -> None:
     """a node goes into a chassis and out of it, and keeps it from being deleted"""
     uuid = _chassis(ironic)
-    node = ironic.node(chassis_uuid=uuid)
+    node, removal = ironic.node(chassis_uuid=uuid), remove("/chassis_uuid")
     ironic.node()
     ironic.get(f"/v1/nodes/{node}?fields=chassis_uuid")
-    for path in (f"nodes?chassis_uuid={uuid}", f"chassis/{uuid}/nodes"):
-        ironic.get(f"/v1/{path}")
+    ironic.get_each("/v1/", f"nodes?chassis_uuid={uuid}", f"chassis/{uuid}/nodes")
     ironic.delete(f"/v1/chassis/{uuid}", expect=400)
-    removal = {"op": "remove", "path": "/chassis_uuid"}
     ironic.patch(f"/v1/nodes/{node}", removal, version="1.24", expect=406)
     ironic.patch(f"/v1/nodes/{node}", removal)
     ironic.delete(f"/v1/chassis/{uuid}")
@@ -81,9 +78,9 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """nodes of an unknown chassis are not found, and none goes into one"""
-    node = ironic.node()
-    ironic.get(f"/v1/nodes?chassis_uuid={UNKNOWN}", expect=404)
-    ironic.get(f"/v1/chassis/{UNKNOWN}/nodes", expect=404)
-    new = {"op": "add", "path": "/chassis_uuid", "value": UNKNOWN}
-    ironic.patch(f"/v1/nodes/{node}", new, expect=400)
+    path = f"/v1/nodes/{ironic.node()}"
+    ironic.get_each(
+        "/v1/", f"nodes?chassis_uuid={UNKNOWN}", f"chassis/{UNKNOWN}/nodes", expect=404
+    )
+    ironic.patch(path, add("/chassis_uuid", UNKNOWN), expect=400)
     ironic.post("/v1/nodes", {"driver": "fake-hardware", "chassis_uuid": UNKNOWN}, expect=400)

@@ -22,30 +22,24 @@ def _(ironic: IronicUnderTest) -> None:
 def _(ironic: IronicUnderTest) -> None:
     """a config drive as JSON is refused before version 1.56"""
     node = ironic.node(instance_info=IMAGE)
-    path = f"/v1/nodes/{node}/states/provision"
-    body = {"target": "active", "configdrive": {"meta_data": {}}}
-    ironic.put(path, body, version="1.55", expect=400)
-    body = {"target": "active", "configdrive": {"vendor_data": {}}}
-    ironic.put(path, body, version="1.58", expect=400)
-    ironic.put(path, {"target": "active", "configdrive": "x"}, version="1.1", expect=ANY)
-    ironic.settle(node)
+    for drive, version, status in (
+        *(({"meta_data": {}}, "1.55", 400), ({"vendor_data": {}}, "1.58", 400)),
+        ("x", "1.1", ANY),
+    ):
+        ironic.provision(node, "active", configdrive=drive, version=version, expect=status)
 
 
 @check_each(
-    ("an unknown member", {"colour": "red"}),
-    ("a wrong type of meta data", {"meta_data": "text"}),
-    ("a wrong type of network data", {"network_data": []}),
-    ("a number", 5),
-    ("a list", []),
+    *(
+        ("an unknown member", {"colour": "red"}),
+        ("a wrong type of meta data", {"meta_data": "text"}),
+    ),
+    *(("a wrong type of network data", {"network_data": []}), ("a number", 5), ("a list", [])),
 )
 def _(ironic: IronicUnderTest, _: str, drive: Any) -> None:
     """a config drive with {} is refused"""
     node = ironic.node(instance_info=IMAGE)
-    ironic.put(
-        f"/v1/nodes/{node}/states/provision",
-        {"target": "active", "configdrive": drive},
-        expect=400,
-    )
+    ironic.provision(node, "active", configdrive=drive, expect=400)
 
 
 @check
@@ -53,6 +47,5 @@ def _(ironic: IronicUnderTest) -> None:
     """a config drive is for deployments only"""
     node = ironic.active_node()
     for target in ("deleted", "manage", "provide"):
-        body = {"target": target, "configdrive": {"meta_data": {}}}
-        ironic.put(f"/v1/nodes/{node}/states/provision", body, expect=400)
+        ironic.provision(node, target, configdrive={"meta_data": {}}, expect=400)
     ironic.provision(node, "rebuild", configdrive={"meta_data": {}})

@@ -4,10 +4,12 @@
 
 import functools
 import shutil
+from typing import Any
 
 import pytest
 
 from real_ironic.ports import free_port
+from tests.conformance.checks.nodes_patch import add
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
 
@@ -18,16 +20,22 @@ def _port() -> int:
     return free_port()
 
 
+def switch(ironic: IronicUnderTest, node: str, enabled: object) -> dict[str, Any]:
+    """Switch a console; return what is said of it then."""
+    path = f"/v1/nodes/{node}/states/console"
+    assert ironic.put(path, {"enabled": enabled}).status == 202
+    ironic.settle(node)
+    body: dict[str, Any] = ironic.get(path).body
+    return body
+
+
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a console is switched on and off"""
     node = ironic.node()
-    path = f"/v1/nodes/{node}/states/console"
-    ironic.get(path)
+    ironic.get(f"/v1/nodes/{node}/states/console")
     for enabled in (True, True, False, False, "true", "off"):
-        assert ironic.put(path, {"enabled": enabled}).status == 202
-        ironic.settle(node)
-        ironic.get(path)
+        switch(ironic, node, enabled)
         ironic.get(f"/v1/nodes/{node}?fields=console_enabled,last_error")
 
 
@@ -47,16 +55,12 @@ def _(ironic: IronicUnderTest) -> None:
 def _(ironic: IronicUnderTest) -> None:
     """a graphical console is at the page of Ironic's own proxy"""
     node = ironic.node(console_interface="fake-graphical")
-    path = f"/v1/nodes/{node}/states/console"
     for enabled in (True, False, True):
-        ironic.put(path, {"enabled": enabled})
-        ironic.settle(node)
-        ironic.get(path)
+        switch(ironic, node, enabled)
         notes = ironic.get(f"/v1/nodes/{node}?fields=driver_internal_info").body
         found = notes["driver_internal_info"]
-        assert (found.get("vnc_host"), found.get("vnc_port")) == (
-            ("192.0.2.1", 5900) if enabled else (None, None)
-        )
+        place = ("192.0.2.1", 5900) if enabled else (None, None)
+        assert (found.get("vnc_host"), found.get("vnc_port")) == place
 
 
 @check
@@ -65,16 +69,11 @@ def _(ironic: IronicUnderTest) -> None:
     if ironic.runs_programs and shutil.which("socat") is None:
         pytest.skip("socat is not installed")
     port = _port()
-    node = ironic.node(
-        console_interface="ipmitool-socat",
-        driver_info={"ipmi_address": "127.0.0.1", "ipmi_terminal_port": port},
-    )
-    path = f"/v1/nodes/{node}/states/console"
-    for enabled in (True, False):
-        ironic.put(path, {"enabled": enabled})
-        ironic.settle(node)
-        info = ironic.get(path).body["console_info"]
-        assert info == ({"type": "socat", "url": f"tcp://127.0.0.1:{port}"} if enabled else None)
+    info = {"ipmi_address": "127.0.0.1", "ipmi_terminal_port": port}
+    node = ironic.node(console_interface="ipmitool-socat", driver_info=info)
+    place = {"type": "socat", "url": f"tcp://127.0.0.1:{port}"}
+    assert switch(ironic, node, True)["console_info"] == place
+    assert switch(ironic, node, False)["console_info"] is None
 
 
 @check
@@ -86,8 +85,7 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.set_node(node, console_enabled=True)
     ironic.get(path, expect=400)
     ironic.set_node(node, console_enabled=False)
-    address = {"op": "add", "path": "/driver_info/ipmi_address", "value": "127.0.0.1"}
-    ironic.patch(f"/v1/nodes/{node}", address)
+    ironic.patch(f"/v1/nodes/{node}", add("/driver_info/ipmi_address", "127.0.0.1"))
     ironic.put(path, {"enabled": True}, expect=400)
 
 
@@ -95,21 +93,16 @@ def _(ironic: IronicUnderTest) -> None:
 def _(ironic: IronicUnderTest, interface: str) -> None:
     """what a teardown leaves of a console of interface {}"""
     node = ironic.node(console_interface=interface, instance_info=IMAGE)
-    path = f"/v1/nodes/{node}/states/console"
-    ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "active"})
-    ironic.settle(node)
-    ironic.put(path, {"enabled": True})
-    ironic.settle(node)
-    ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "deleted"})
-    ironic.settle(node)
-    ironic.get(path)
+    ironic.provision(node, "active")
+    switch(ironic, node, True)
+    ironic.provision(node, "deleted")
+    ironic.get(f"/v1/nodes/{node}/states/console")
     ironic.get(f"/v1/nodes/{node}?fields=console_enabled,last_error")
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a node without a console says so"""
-    node = ironic.node(console_interface="no-console")
-    path = f"/v1/nodes/{node}/states/console"
+    path = f"/v1/nodes/{ironic.node(console_interface='no-console')}/states/console"
     ironic.get(path)
     ironic.put(path, {"enabled": True}, expect=400)

@@ -9,6 +9,8 @@ from tests.conformance.subject import IMAGE, IronicUnderTest
 
 CORE = {"interface": "deploy", "step": "deploy", "args": {}}
 LACKED = {"interface": "bios", "step": "apply_configuration", "args": {"a": [1]}, "priority": 150}
+INSTALLATION = {"image_type": "partition", "ks_template": "http://a/ks.cfg"}
+INSTALLATION |= {part: f"http://a/{part[0]}" for part in ("kernel", "ramdisk", "stage2")}
 
 
 @check
@@ -16,32 +18,21 @@ def _(ironic: IronicUnderTest) -> None:
     """a deployment passes over steps that the node lacks, and so does a rebuild"""
     node = ironic.node(instance_info=IMAGE)
     for target in ("active", "rebuild"):
-        answer = ironic.provision(node, target, deploy_steps=[LACKED])
-        assert answer.status == 202
+        assert ironic.provision(node, target, deploy_steps=[LACKED]).status == 202
         body = ironic.get(f"/v1/nodes/{node}?fields={AFTERWARDS}").body
         assert body["provision_state"] == "active"
 
 
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """the core step of a deployment is not to be changed"""
+@check_each(
+    ("of a deployment is not to be changed", 77, 400, "available"),
+    ("may be left out, and then there is none", 0, None, "deploy failed"),
+)
+def _(ironic: IronicUnderTest, _: str, priority: int, status: int | None, afterwards: str) -> None:
+    """the core step {}"""
     node = ironic.node(instance_info=IMAGE)
-    path = f"/v1/nodes/{node}/states/provision"
-    step = CORE | {"priority": 77}
-    ironic.put(path, {"target": "active", "deploy_steps": [step]}, expect=400)
-    ironic.settle(node)
-    assert ironic.get(f"/v1/nodes/{node}?fields={AFTERWARDS}").body["provision_state"] == (
-        "available"
-    )
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """the core step may be left out, and then there is none"""
-    node = ironic.node(instance_info=IMAGE)
-    ironic.provision(node, "active", deploy_steps=[CORE | {"priority": 0}])
+    ironic.provision(node, "active", deploy_steps=[CORE | {"priority": priority}], expect=status)
     body = ironic.get(f"/v1/nodes/{node}?fields={AFTERWARDS}").body
-    assert body["provision_state"] == "deploy failed"
+    assert body["provision_state"] == afterwards
 
 
 @check_each(
@@ -54,8 +45,7 @@ def _(ironic: IronicUnderTest) -> None:
 def _(ironic: IronicUnderTest, _: str, step: object) -> None:
     """a deploy step with {} is refused"""
     node = ironic.node(instance_info=IMAGE)
-    path = f"/v1/nodes/{node}/states/provision"
-    ironic.put(path, {"target": "active", "deploy_steps": [step]}, expect=400)
+    ironic.provision(node, "active", deploy_steps=[step], expect=400)
 
 
 @check
@@ -68,9 +58,7 @@ def _(ironic: IronicUnderTest) -> None:
         path,
         add("/instance_uuid", ironic.uuid()),
         add("/instance_info", {**IMAGE, "project_id": "p2"}),
-        add("/lessee", "p1"),
-        add("/owner", "p1"),
-        add("/extra/a_mark", mark),
+        *(add("/lessee", "p1"), add("/owner", "p1"), add("/extra/a_mark", mark)),
     )
     ironic.provision(node, "active")
     body = ironic.get(f"{path}?fields=lessee,owner,extra").body
@@ -115,21 +103,10 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check_each(
     ("an ISO image", {"boot_iso": "http://a/b.iso", "ironic_ramdisk_deploy": "True"}),
-    (
-        "the parts of an installation",
-        {
-            **IMAGE,
-            "image_type": "partition",
-            "kernel": "http://a/k",
-            "ramdisk": "http://a/r",
-            "stage2": "http://a/s",
-            "ks_template": "http://a/ks.cfg",
-        },
-    ),
+    ("the parts of an installation", IMAGE | INSTALLATION),
 )
 def _(ironic: IronicUnderTest, _: str, info: dict[str, str]) -> None:
     """a node of fake hardware is deployed with {}"""
     node = ironic.node(instance_info=info)
     ironic.provision(node, "active")
-    body = ironic.get(f"/v1/nodes/{node}").body
-    assert body["provision_state"] == "active"
+    assert ironic.get(f"/v1/nodes/{node}").body["provision_state"] == "active"

@@ -9,10 +9,10 @@ from tests.conformance.subject import IMAGE, IronicUnderTest
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a node to which nothing has happened has no history"""
-    node = ironic.node()
-    assert ironic.get(f"/v1/nodes/{node}/history").body == {"history": []}
-    ironic.get(f"/v1/nodes/{node}/history", version="1.77", expect=404)
-    ironic.get(f"/v1/nodes/{node}/history/{ironic.uuid()}", expect=404)
+    path = f"/v1/nodes/{ironic.node()}/history"
+    assert ironic.get(path).body == {"history": []}
+    ironic.get(path, version="1.77", expect=404)
+    ironic.get(f"{path}/{ironic.uuid()}", expect=404)
 
 
 @check
@@ -22,10 +22,9 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.set_node(node, provision_state="manageable")
     step = {"interface": "deploy", "step": "nothing", "args": {}}
     ironic.provision(node, "clean", clean_steps=[step])
-    body = ironic.get(f"/v1/nodes/{node}/history").body
-    ironic.get(f"/v1/nodes/{node}/history?detail=true")
-    ironic.get(f"/v1/nodes/{node}/history/{body['history'][0]['uuid']}")
-    ironic.get(f"/v1/nodes/{node}/history?limit=1")
+    path = f"/v1/nodes/{node}/history"
+    (event,) = ironic.get(path).body["history"]
+    ironic.get_each(path, "?detail=true", f"/{event['uuid']}", "?limit=1")
 
 
 _STATES = "provision_state,target_provision_state,last_error,power_state,reservation,maintenance"
@@ -66,5 +65,4 @@ def _(ironic: IronicUnderTest, target: str) -> None:
     ironic.fail(node, "power", "the BMC is on fire")
     ironic.put(f"/v1/nodes/{node}/states/power", {"target": target})
     ironic.settle(node)
-    ironic.get(f"/v1/nodes/{node}?fields={_STATES}")
-    ironic.get(f"/v1/nodes/{node}/history?detail=true")
+    ironic.get_each("/v1/nodes/", f"{node}?fields={_STATES}", f"{node}/history?detail=true")

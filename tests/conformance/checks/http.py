@@ -2,13 +2,11 @@
 
 """What lies below the API: methods, headers, paths, bodies and their limits."""
 
-from collections.abc import Iterator
-
+from tests.conformance.checks.nodes_patch import add
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IronicUnderTest
 
-MAC = "02:00:00:00:00:01"
-JSON = {"Content-Type": "application/json"}
+NEW_NODE = b'{"driver": "fake-hardware", "uuid": "11111111-2222-4333-8444-555555555555"}'
 
 
 @check_each("/", "/v1", "/v1/nodes", "/v1/nodes/{node}", "/v1/nodes/nothing", "/v1/nothing")
@@ -47,7 +45,7 @@ def _(ironic: IronicUnderTest, version: str | None) -> None:
         f"/nodes/{node}/states",
     ):
         ironic.get(f"/v1{path}.json", version=version, expect=ANY)
-    new = {"op": "add", "path": "/extra/a", "value": 1}
+    new = add("/extra/a", 1)
     ironic.patch(f"/v1/nodes/{node}.json", new, version=version, expect=ANY)
     ironic.delete(f"/v1/nodes/{node}.json", version=version, expect=ANY)
 
@@ -87,26 +85,20 @@ def _(ironic: IronicUnderTest) -> None:
 @check_each("text/plain", "application/xml", "text/json", "application/json; charset=utf-8", "")
 def _(ironic: IronicUnderTest, content_type: str) -> None:
     """what a body of type '{}' is taken for"""
-    node = ironic.node()
-    headers = {"Content-Type": content_type}
-    body = b'{"driver": "fake-hardware", "uuid": "11111111-2222-4333-8444-555555555555"}'
-    ironic.request("POST", "/v1/nodes", raw=body, headers=headers, expect=ANY)
-    body = b'[{"op": "add", "path": "/extra/a", "value": 1}]'
-    ironic.request("PATCH", f"/v1/nodes/{node}", raw=body, headers=headers, expect=ANY)
-    path = f"/v1/nodes/{node}/states"
-    ironic.request("PUT", f"{path}/power", raw=b'{"target": "x"}', headers=headers, expect=ANY)
-    ironic.request("PUT", f"{path}/provision", raw=b'{"target": "x"}', headers=headers, expect=ANY)
+    node = f"nodes/{ironic.node()}"
+    for method, path, body in (
+        ("POST", "nodes", NEW_NODE),
+        ("PATCH", node, b'[{"op": "add", "path": "/extra/a", "value": 1}]'),
+        *(("PUT", f"{node}/states/{one}", b'{"target": "x"}') for one in ("power", "provision")),
+    ):
+        headers = {"Content-Type": content_type}
+        ironic.request(method, f"/v1/{path}", raw=body, headers=headers, expect=ANY)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a body that comes in chunks is read"""
-
-    def chunks() -> Iterator[bytes]:
-        yield b'{"driver": "fake-hardware",'
-        yield b' "uuid": "11111111-2222-4333-8444-555555555555"}'
-
-    ironic.request("POST", "/v1/nodes", raw=chunks(), expect=ANY)
+    ironic.request("POST", "/v1/nodes", raw=iter((NEW_NODE[:27], NEW_NODE[27:])), expect=ANY)
     ironic.get("/v1/nodes")
 
 
@@ -126,6 +118,4 @@ def _(ironic: IronicUnderTest) -> None:
 @check_each("%ff", "%00", "%F0%9F%92%A9", "..", "%2e%2e", "a%0ab")
 def _(ironic: IronicUnderTest, name: str) -> None:
     """what is found at a path with {}"""
-    ironic.get(f"/v1/nodes/{name}", expect=ANY)
-    ironic.get(f"/v1/{name}", expect=ANY)
-    ironic.get(f"/v1/nodes?instance_uuid={name}", expect=ANY)
+    ironic.get_each("/v1/", f"nodes/{name}", name, f"nodes?instance_uuid={name}", expect=ANY)

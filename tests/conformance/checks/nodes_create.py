@@ -24,12 +24,9 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """up to version 1.10 a new node is available"""
-    answer = ironic.post("/v1/nodes", DRIVER, version="1.10")
-    assert answer.body["provision_state"] == "available"
-    answer = ironic.post("/v1/nodes", DRIVER, version="1.1")
-    assert answer.body["provision_state"] is None
-    answer = ironic.post("/v1/nodes", DRIVER, version="1.11")
-    assert answer.body["provision_state"] == "enroll"
+    for version, state in (("1.10", "available"), ("1.1", None), ("1.11", "enroll")):
+        answer = ironic.post("/v1/nodes", DRIVER, version=version)
+        assert answer.body["provision_state"] == state
 
 
 @check
@@ -58,23 +55,15 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a node needs a driver that a conductor has"""
-    ironic.post("/v1/nodes", {"name": "a"}, expect=400)
-    ironic.post("/v1/nodes", {"driver": None}, expect=400)
-    ironic.post("/v1/nodes", {"driver": "steam"}, expect=400)
+    ironic.post_each("/v1/nodes", {"name": "a"}, {"driver": None}, {"driver": "steam"}, expect=400)
 
 
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a uuid can be used once"""
-    node = ironic.node()
-    ironic.post("/v1/nodes", {**DRIVER, "uuid": node}, expect=409)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a name can be used once"""
-    ironic.node(name="taken")
-    ironic.post("/v1/nodes", {**DRIVER, "name": "taken"}, expect=409)
+@check_each("uuid", "name")
+def _(ironic: IronicUnderTest, field: str) -> None:
+    """a {} can be used once"""
+    node = ironic.node(name="taken")
+    values = {"uuid": node, "name": "taken"}
+    ironic.post("/v1/nodes", {**DRIVER, field: values[field]}, expect=409)
 
 
 @check_each("with space", "a/b", "ü", "a" * 256, "", "x:y", 5)
@@ -93,10 +82,11 @@ def _(ironic: IronicUnderTest, name: str) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """before version 1.10 a name has to be a host name"""
-    ironic.post("/v1/nodes", {**DRIVER, "name": "a_b~c"}, version="1.9", expect=400)
-    ironic.post("/v1/nodes", {**DRIVER, "name": "a_b~c"}, version="1.10")
-    ironic.post("/v1/nodes", {**DRIVER, "name": "n"}, version="1.4", expect=406)
-    ironic.post("/v1/nodes", {**DRIVER, "name": "n"}, version="1.5")
+    for name, version, status in (
+        *(("a_b~c", "1.9", 400), ("a_b~c", "1.10", None)),
+        *(("n", "1.4", 406), ("n", "1.5", None)),
+    ):
+        ironic.post("/v1/nodes", {**DRIVER, "name": name}, version=version, expect=status)
 
 
 @check_each("nonsense", "1234", 5, "")
@@ -106,18 +96,11 @@ def _(ironic: IronicUnderTest, uuid: Any) -> None:
 
 
 @check_each(
-    ("resource_class", "gold", 21),
-    ("network_interface", "noop", 20),
-    ("storage_interface", "noop", 33),
-    ("rescue_interface", "fake", 38),
-    ("automated_clean", True, 47),
-    ("description", "text", 51),
-    ("retired", True, 61),
-    ("lessee", "me", 65),
-    ("network_data", {}, 66),
-    ("shard", "s", 82),
-    ("firmware_interface", "fake", 86),
-    ("disable_power_off", True, 95),
+    *(("resource_class", "gold", 21), ("network_interface", "noop", 20)),
+    *(("storage_interface", "noop", 33), ("rescue_interface", "fake", 38)),
+    *(("automated_clean", True, 47), ("description", "text", 51), ("retired", True, 61)),
+    *(("lessee", "me", 65), ("network_data", {}, 66), ("shard", "s", 82)),
+    *(("firmware_interface", "fake", 86), ("disable_power_off", True, 95)),
     ("instance_name", "vm", 104),
 )
 def _(ironic: IronicUnderTest, field: str, value: Any, minor: int) -> None:
@@ -134,28 +117,22 @@ def _(ironic: IronicUnderTest, field: str) -> None:
     ironic.post("/v1/nodes", {**DRIVER, field: "on"}, expect=400)
 
 
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a node of a conductor group that nobody serves is refused"""
-    ironic.post("/v1/nodes", {**DRIVER, "conductor_group": "far-away"}, expect=400)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """an interface that is not enabled is refused"""
-    ironic.post("/v1/nodes", {**DRIVER, "deploy_interface": "direct"}, expect=400)
-    ironic.post("/v1/nodes", {**DRIVER, "power_interface": "steam"}, expect=400)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """fields of a wrong type are refused"""
-    ironic.post("/v1/nodes", {**DRIVER, "properties": "many"}, expect=400)
-    ironic.post("/v1/nodes", {**DRIVER, "extra": []}, expect=400)
-    ironic.post("/v1/nodes", {**DRIVER, "maintenance": "perhaps"}, expect=400)
-    ironic.post("/v1/nodes", {**DRIVER, "resource_class": 5}, expect=400)
-    ironic.post("/v1/nodes", {**DRIVER, "resource_class": "a" * 81}, expect=400)
-    ironic.post("/v1/nodes", {**DRIVER, "description": "a" * 4097}, expect=400)
+@check_each(
+    ("a node of a conductor group that nobody serves is", {"conductor_group": "far-away"}),
+    (
+        "an interface that is not enabled is",
+        {"deploy_interface": "direct"},
+        {"power_interface": "steam"},
+    ),
+    (
+        "fields of a wrong type are",
+        *({"properties": "many"}, {"extra": []}, {"maintenance": "perhaps"}),
+        *({"resource_class": 5}, {"resource_class": "a" * 81}, {"description": "a" * 4097}),
+    ),
+)
+def _(ironic: IronicUnderTest, _: str, *bodies: dict[str, Any]) -> None:
+    """{} refused"""
+    ironic.post_each("/v1/nodes", *(DRIVER | body for body in bodies), expect=400)
 
 
 @check
@@ -172,9 +149,7 @@ def _(ironic: IronicUnderTest) -> None:
     port = ironic.port(node)
     answer = ironic.delete(f"/v1/nodes/{node}")
     assert answer.status == 204
-    ironic.get(f"/v1/nodes/{node}", expect=404)
-    ironic.get("/v1/nodes/n", expect=404)
-    ironic.get(f"/v1/ports/{port}", expect=404)
+    ironic.get_each("/v1/", f"nodes/{node}", "nodes/n", f"ports/{port}", expect=404)
     ironic.delete(f"/v1/nodes/{node}", expect=404)
 
 
@@ -197,40 +172,30 @@ def _(ironic: IronicUnderTest) -> None:
 
 
 @check_each(
-    ("available", 204),
-    ("manageable", 204),
-    ("enroll", 204),
-    ("adopt failed", 204),
-    ("active", 409),
-    ("deploying", 409),
-    ("deploy failed", 409),
-    ("cleaning", 409),
-    ("clean wait", 409),
-    ("clean failed", 409),
-    ("inspecting", 409),
-    ("rescue", 409),
-    ("error", 409),
+    *((state, 204) for state in ("available", "manageable", "enroll", "adopt failed")),
+    *(
+        (state, 409)
+        for state in ("active", "deploying", "deploy failed", "cleaning", "clean wait")
+    ),
+    *((state, 409) for state in ("clean failed", "inspecting", "rescue", "error")),
 )
 def _(ironic: IronicUnderTest, state: str, status: int) -> None:
     """whether a node can be deleted in state {}"""
-    node = ironic.node()
-    ironic.set_node(node, provision_state=state)
+    node = ironic.node_with(provision_state=state)
     ironic.delete(f"/v1/nodes/{node}", expect=status)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a protected node is not deleted"""
-    node = ironic.node()
-    ironic.set_node(node, provision_state="active", protected=True)
+    node = ironic.node_with(provision_state="active", protected=True)
     ironic.delete(f"/v1/nodes/{node}", expect=403)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a node that somebody works on is not deleted"""
-    node = ironic.node()
-    ironic.set_node(node, reservation="conductor-1")
+    node = ironic.node_with(reservation="conductor-1")
     ironic.delete(f"/v1/nodes/{node}", expect=409)
     ironic.set_node(node, reservation=None)
     ironic.delete(f"/v1/nodes/{node}")

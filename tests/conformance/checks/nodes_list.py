@@ -5,6 +5,7 @@
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.conformance.checks.nodes_patch import add
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
 
@@ -22,8 +23,7 @@ def next_path(body: dict[str, Any]) -> str:
 def _(ironic: IronicUnderTest) -> None:
     """an Ironic without nodes has an empty list"""
     assert ironic.get("/v1/nodes").body == {"nodes": []}
-    ironic.get("/v1/nodes/detail")
-    ironic.get("/v1/nodes?detail=true")
+    ironic.get_each("/v1/nodes", "/detail", "?detail=true")
 
 
 @check
@@ -84,8 +84,7 @@ def _(ironic: IronicUnderTest) -> None:
     """a marker that is no node is refused"""
     ironic.node(name="n")
     ironic.get(f"/v1/nodes?marker={ironic.uuid()}", expect=404)
-    ironic.get("/v1/nodes?marker=n", expect=400)
-    ironic.get("/v1/nodes?marker=nonsense", expect=400)
+    ironic.get_each("/v1/nodes?marker=", "n", "nonsense", expect=400)
 
 
 @check
@@ -102,9 +101,7 @@ def _(ironic: IronicUnderTest, key: str) -> None:
     """nodes can be sorted by {}"""
     for name, resource_class in (("c", "x"), ("a", "y"), ("b", "z")):
         ironic.node(name=name, resource_class=resource_class, shard=f"s{name}")
-    ironic.get(f"/v1/nodes?sort_key={key}")
-    ironic.get(f"/v1/nodes?sort_key={key}&sort_dir=asc")
-    ironic.get(f"/v1/nodes?sort_key={key}&sort_dir=desc")
+    ironic.get_each("/v1/nodes?sort_key=", key, f"{key}&sort_dir=asc", f"{key}&sort_dir=desc")
 
 
 @check
@@ -124,7 +121,7 @@ def _(ironic: IronicUnderTest) -> None:
     quiet = ironic.node(powered=False)
     changed = ironic.node(powered=False)
     with ironic.unrecorded():
-        ironic.patch(f"/v1/nodes/{changed}", {"op": "add", "path": "/extra/a", "value": 1})
+        ironic.patch(f"/v1/nodes/{changed}", add("/extra/a", 1))
     body = ironic.get("/v1/nodes?sort_key=updated_at&sort_dir=desc&detail=true").body
     assert uuids(body) == [changed, quiet]
     ironic.get("/v1/nodes?sort_key=updated_at&sort_dir=asc")
@@ -170,27 +167,31 @@ def _(ironic: IronicUnderTest, key: str) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a direction is up or down"""
-    ironic.get("/v1/nodes?sort_dir=sideways", expect=400)
-    ironic.get("/v1/nodes?sort_dir=ASC", expect=400)
+    ironic.get_each("/v1/nodes?sort_dir=", "sideways", "ASC", expect=400)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a field can be sorted by only from its version on"""
-    ironic.get("/v1/nodes?sort_key=resource_class", version="1.20", expect=406)
-    ironic.get("/v1/nodes?sort_key=shard", version="1.81", expect=406)
-    ironic.get("/v1/nodes?sort_key=conductor_group", version="1.45", expect=406)
+    for key, version in (
+        ("resource_class", "1.20"),
+        ("shard", "1.81"),
+        ("conductor_group", "1.45"),
+    ):
+        ironic.get(f"/v1/nodes?sort_key={key}", version=version, expect=406)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a list shows the fields that are asked for"""
     ironic.node(resource_class="gold", traits=["CUSTOM_B", "CUSTOM_A"])
-    ironic.get("/v1/nodes?fields=uuid")
-    ironic.get("/v1/nodes?fields=uuid,traits,properties,resource_class")
-    ironic.get("/v1/nodes?fields=instance_info,driver_internal_info,extra")
-    ironic.get("/v1/nodes?fields=conductor_group,shard,reservation,maintenance,last_error")
-    ironic.get("/v1/nodes?fields=target_provision_state,target_power_state,retired,protected")
+    ironic.get_each(
+        "/v1/nodes?fields=",
+        *("uuid", "uuid,traits,properties,resource_class"),
+        "instance_info,driver_internal_info,extra",
+        "conductor_group,shard,reservation,maintenance,last_error",
+        "target_provision_state,target_power_state,retired,protected",
+    )
 
 
 @check_each("updated_at", "created_at", "id")
@@ -210,39 +211,35 @@ def _(ironic: IronicUnderTest, field: str) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """fields and detail exclude each other"""
-    ironic.get("/v1/nodes?detail=true&fields=uuid", expect=400)
+    refused = ("?detail=true&fields=uuid", "/detail?fields=uuid", "?detail=perhaps")
+    ironic.get_each("/v1/nodes", *refused, expect=400)
     ironic.get("/v1/nodes?detail=false&fields=uuid")
-    ironic.get("/v1/nodes/detail?fields=uuid", expect=400)
-    ironic.get("/v1/nodes?detail=perhaps", expect=400)
     ironic.get("/v1/nodes?detail=true", version="1.42", expect=400)
 
 
 @check_each(
-    ("conductor_group=", 46, 406),
-    ("shard=s", 82, 406),
-    ("sharded=true", 82, 406),
-    ("resource_class=gold", 21, 406),
-    ("fault=power%20failure", 42, 406),
-    ("owner=me", 50, 406),
-    ("lessee=me", 65, 406),
-    ("conductor=conductor-1", 49, 406),
-    ("driver=fake-hardware", 16, 406),
-    ("provision_state=available", 9, 406),
-    ("instance_name=x", 104, 406),
+    *(
+        ("conductor_group=", 46),
+        ("shard=s", 82),
+        ("sharded=true", 82),
+        ("resource_class=gold", 21),
+    ),
+    *(("fault=power%20failure", 42), ("owner=me", 50), ("lessee=me", 65)),
+    *(("conductor=conductor-1", 49), ("driver=fake-hardware", 16)),
+    *(("provision_state=available", 9), ("instance_name=x", 104)),
 )
-def _(ironic: IronicUnderTest, query: str, minor: int, status: int) -> None:
+def _(ironic: IronicUnderTest, query: str, minor: int) -> None:
     """the filter {} is refused before its version"""
     ironic.node()
-    ironic.get(f"/v1/nodes?{query}", version=f"1.{minor - 1}", expect=status)
-    ironic.get(f"/v1/nodes/detail?{query}", version=f"1.{minor - 1}", expect=status)
+    for path in ("nodes", "nodes/detail"):
+        ironic.get(f"/v1/{path}?{query}", version=f"1.{minor - 1}", expect=406)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """filters by description, retirement and parent do not look at the version"""
     ironic.node(description="text")
-    ironic.get("/v1/nodes?description_contains=y", version="1.50")
-    ironic.get("/v1/nodes?description_contains=x", version="1.50")
+    ironic.get_each("/v1/nodes?description_contains=", "y", "x", version="1.50")
     ironic.get("/v1/nodes?retired=true", version="1.60")
 
 
@@ -252,10 +249,7 @@ def _(ironic: IronicUnderTest) -> None:
     first, second, none = ironic.node(shard="a"), ironic.node(shard="b"), ironic.node()
     assert uuids(ironic.get("/v1/nodes?shard=a").body) == [first]
     assert uuids(ironic.get("/v1/nodes?shard=a,b").body) == [first, second]
-    ironic.get("/v1/nodes?shard=a&shard=b")
-    ironic.get("/v1/nodes?shard=b,,b")
-    ironic.get("/v1/nodes?shard=")
-    ironic.get("/v1/nodes?shard=c")
+    ironic.get_each("/v1/nodes?shard=", "a&shard=b", "b,,b", "", "c")
     assert uuids(ironic.get("/v1/nodes?sharded=false").body) == [none]
     assert uuids(ironic.get("/v1/nodes?sharded=true").body) == [first, second]
     ironic.get("/v1/nodes?sharded=true&shard=a")
@@ -265,53 +259,47 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """nodes are found by conductor group"""
-    default = ironic.node()
-    other = ironic.node()
-    ironic.set_node(other, conductor_group="rack1")
-    assert uuids(ironic.get("/v1/nodes?conductor_group=").body) == [default]
-    assert uuids(ironic.get("/v1/nodes?conductor_group=rack1").body) == [other]
-    ironic.get("/v1/nodes?conductor_group=rack1,rack2")
-    ironic.get("/v1/nodes?conductor_group=rack2")
-    ironic.get("/v1/nodes?conductor_group=a%20b")
+    default, other = ironic.node(), ironic.node_with(conductor_group="rack1")
+    path = "/v1/nodes?conductor_group="
+    assert uuids(ironic.get(path).body) == [default]
+    assert uuids(ironic.get(f"{path}rack1").body) == [other]
+    ironic.get_each(path, "rack1,rack2", "rack2", "a%20b")
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a node that no conductor serves is shown all the same"""
-    node = ironic.node()
-    ironic.set_node(node, conductor_group="rack1")
-    body = ironic.get(f"/v1/nodes/{node}").body
-    assert body["conductor"] is None
-    ironic.put(f"/v1/nodes/{node}/states/power", {"target": "power on"}, expect=404)
-    ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "active"}, expect=404)
-    ironic.patch(f"/v1/nodes/{node}", {"op": "add", "path": "/extra/a", "value": 1}, expect=400)
-    ironic.delete(f"/v1/nodes/{node}", expect=400)
-    ironic.get(f"/v1/nodes/{node}/vifs", expect=400)
-    ironic.get(f"/v1/nodes/{node}/validate", expect=404)
+    node = ironic.node_with(conductor_group="rack1")
+    path = f"/v1/nodes/{node}"
+    assert ironic.get(path).body["conductor"] is None
+    ironic.put(f"{path}/states/power", {"target": "power on"}, expect=404)
+    ironic.put(f"{path}/states/provision", {"target": "active"}, expect=404)
+    ironic.patch(path, add("/extra/a", 1), expect=400)
+    ironic.delete(path, expect=400)
+    ironic.get(f"{path}/vifs", expect=400)
+    ironic.get(f"{path}/validate", expect=404)
     vif = {"id": "6b9dc1b3-1b7e-44a5-9d44-61bd6ec4f2f0"}
-    ironic.post(f"/v1/nodes/{node}/vifs", vif, expect=ANY)
-    ironic.delete(f"/v1/nodes/{node}/vifs/{vif['id']}", expect=ANY)
-    ironic.put(f"/v1/nodes/{node}/maintenance", expect=ANY)
-    ironic.delete(f"/v1/nodes/{node}/maintenance", expect=ANY)
-    ironic.put(f"/v1/nodes/{node}/states/console", {"enabled": True}, expect=ANY)
-    ironic.get(f"/v1/nodes/{node}/states/console", expect=ANY)
-    ironic.get(f"/v1/nodes/{node}/management/boot_device", expect=ANY)
-    ironic.put(f"/v1/nodes/{node}/management/inject_nmi", {}, expect=ANY)
-    ironic.put(f"/v1/nodes/{node}/traits", {"traits": []}, expect=ANY)
+    for method, page, body in (
+        *(("POST", "vifs", vif), ("DELETE", f"vifs/{vif['id']}", None)),
+        *(("PUT", "maintenance", None), ("DELETE", "maintenance", None)),
+        *(("PUT", "states/console", {"enabled": True}), ("GET", "states/console", None)),
+        *(("GET", "management/boot_device", None), ("PUT", "management/inject_nmi", {})),
+        ("PUT", "traits", {"traits": []}),
+    ):
+        ironic.request(method, f"{path}/{page}", body, expect=ANY)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """nodes are found by provision state, of which one can be named"""
-    available, active = ironic.node(), ironic.node()
-    ironic.set_node(active, provision_state="active")
-    assert uuids(ironic.get("/v1/nodes?provision_state=available").body) == [available]
-    assert uuids(ironic.get("/v1/nodes?provision_state=active").body) == [active]
-    ironic.get("/v1/nodes?provision_state=active,available", expect=400)
-    ironic.get("/v1/nodes?provision_state=active&provision_state=available", expect=400)
-    ironic.get("/v1/nodes?provision_state=colourful", expect=400)
-    ironic.get("/v1/nodes?provision_state=deploy%20failed")
-    ironic.get("/v1/nodes?provision_state=", expect=400)
+    available, active = ironic.node(), ironic.node_with(provision_state="active")
+    path = "/v1/nodes?provision_state="
+    assert uuids(ironic.get(f"{path}available").body) == [available]
+    assert uuids(ironic.get(f"{path}active").body) == [active]
+    several = ("active,available", "active&provision_state=available")
+    ironic.get_each(path, *several, "colourful", expect=400)
+    ironic.get(f"{path}deploy%20failed")
+    ironic.get(path, expect=400)
 
 
 @check
@@ -334,18 +322,15 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """nodes are found by maintenance, retirement and fault"""
-    ill = ironic.node()
-    old = ironic.node()
-    ironic.set_node(old, retired=True)
-    ironic.set_node(ill, maintenance=True, fault="power failure")
-    assert uuids(ironic.get("/v1/nodes?maintenance=true").body) == [ill]
-    assert uuids(ironic.get("/v1/nodes?maintenance=false").body) == [old]
-    assert uuids(ironic.get("/v1/nodes?retired=true").body) == [old]
-    assert uuids(ironic.get("/v1/nodes?fault=power%20failure").body) == [ill]
-    ironic.get("/v1/nodes?fault=none", expect=400)
-    ironic.get("/v1/nodes?fault=headache", expect=400)
-    ironic.get("/v1/nodes?maintenance=1")
-    ironic.get("/v1/nodes?maintenance=yes")
+    ill = ironic.node_with(maintenance=True, fault="power failure")
+    old = ironic.node_with(retired=True)
+    for query, found in (
+        *(("maintenance=true", ill), ("maintenance=false", old)),
+        *(("retired=true", old), ("fault=power%20failure", ill)),
+    ):
+        assert uuids(ironic.get(f"/v1/nodes?{query}").body) == [found]
+    ironic.get_each("/v1/nodes?fault=", "none", "headache", expect=400)
+    ironic.get_each("/v1/nodes?maintenance=", "1", "yes")
     ironic.get("/v1/nodes?maintenance=", expect=400)
 
 
@@ -358,21 +343,19 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.node(resource_class="silver")
     for query in ("resource_class=gold", "owner=me", "lessee=you", "description_contains=big"):
         assert uuids(ironic.get(f"/v1/nodes?{query}").body) == [node]
-    ironic.get("/v1/nodes?description_contains=%25")
-    ironic.get("/v1/nodes?resource_class=gold,silver")
-    ironic.get("/v1/nodes?driver=fake-hardware")
-    ironic.get("/v1/nodes?driver=steam")
-    ironic.get("/v1/nodes?conductor=conductor-1")
-    ironic.get("/v1/nodes?conductor=conductor-2")
-    ironic.get("/v1/nodes?resource_class=gold&owner=you")
+    ironic.get_each(
+        "/v1/nodes?",
+        *("description_contains=%25", "resource_class=gold,silver", "driver=fake-hardware"),
+        *("driver=steam", "conductor=conductor-1", "conductor=conductor-2"),
+        "resource_class=gold&owner=you",
+    )
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a list of active nodes shows their instances"""
     ironic.active_node(instance_uuid=ironic.uuid(), instance_info=IMAGE)
-    ironic.get("/v1/nodes")
-    ironic.get("/v1/nodes?detail=true")
+    ironic.get_each("/v1/nodes", "", "?detail=true")
 
 
 @check

@@ -46,38 +46,28 @@ def _(ironic: IronicUnderTest) -> None:
 @check_each("test", "move", "copy")
 def _(ironic: IronicUnderTest, operation: str) -> None:
     """a patch can't {}"""
-    node = ironic.node(extra={"a": 1})
-    ironic.patch(
-        f"/v1/nodes/{node}",
+    ironic.patch_each(
+        f"/v1/nodes/{ironic.node(extra={'a': 1})}",
         {"op": operation, "from": "/extra/a", "path": "/extra/b", "value": 1},
+        {"op": operation, "path": "/extra/a", "value": 1},
         expect=400,
-    )
-    ironic.patch(
-        f"/v1/nodes/{node}", {"op": operation, "path": "/extra/a", "value": 1}, expect=400
     )
 
 
 @check_each(
-    ("no operation", {"path": "/name", "value": "a"}),
-    ("no path", {"op": "add", "value": "a"}),
-    ("a path without a slash", {"op": "add", "path": "name", "value": "a"}),
-    ("an unknown operation", {"op": "paint", "path": "/name", "value": "a"}),
-    ("something more", {"op": "add", "path": "/name", "value": "a", "colour": "red"}),
-    ("an empty path", {"op": "add", "path": "", "value": {}}),
-    ("a path of a slash", {"op": "add", "path": "/", "value": {}}),
-    ("a path that is no text", {"op": "add", "path": 5, "value": "a"}),
+    ("with no operation is refused", {"path": "/name", "value": "a"}),
+    ("with no path is refused", {"op": "add", "value": "a"}),
+    ("with a path without a slash is refused", add("name", "a")),
+    ("with an unknown operation is refused", {"op": "paint", "path": "/name", "value": "a"}),
+    ("with something more is refused", add("/name", "a") | {"colour": "red"}),
+    ("with an empty path is refused", add("", {})),
+    ("with a path of a slash is refused", add("/", {})),
+    ("with a path that is no text is refused", {"op": "add", "path": 5, "value": "a"}),
+    ("without a value is a failure of the server", {"op": "add", "path": "/name"}, 500),
 )
-def _(ironic: IronicUnderTest, _: str, operation: dict[str, Any]) -> None:
-    """a patch with {} is refused"""
-    node = ironic.node()
-    ironic.patch(f"/v1/nodes/{node}", operation, expect=400)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a patch without a value is a failure of the server"""
-    node = ironic.node()
-    ironic.patch(f"/v1/nodes/{node}", {"op": "add", "path": "/name"}, expect=500)
+def _(ironic: IronicUnderTest, _: str, operation: dict[str, Any], status: int = 400) -> None:
+    """a patch {}"""
+    ironic.patch(f"/v1/nodes/{ironic.node()}", operation, expect=status)
 
 
 @check_each(
@@ -89,29 +79,25 @@ def _(ironic: IronicUnderTest) -> None:
 )
 def _(ironic: IronicUnderTest, field: str) -> None:
     """{} can't be patched"""
-    node = ironic.node()
-    ironic.patch(f"/v1/nodes/{node}", replace(f"/{field}", "a"), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", remove(f"/{field}"), expect=400)
+    path, field = f"/v1/nodes/{ironic.node()}", f"/{field}"
+    ironic.patch_each(path, replace(field, "a"), remove(field), expect=400)
 
 
 @check_each(
-    ("resource_class", "gold", 21),
-    ("conductor_group", "", 46),
-    ("owner", "me", 50),
-    ("description", "text", 51),
-    ("retired", True, 61),
-    ("lessee", "me", 65),
-    ("shard", "s", 82),
-    ("protected", True, 48),
-    ("automated_clean", True, 47),
-    ("instance_name", "vm", 104),
+    *(("resource_class", "gold", 21), ("conductor_group", "", 46), ("owner", "me", 50)),
+    *(
+        ("description", "text", 51),
+        ("retired", True, 61),
+        ("lessee", "me", 65),
+        ("shard", "s", 82),
+    ),
+    *(("protected", True, 48), ("automated_clean", True, 47), ("instance_name", "vm", 104)),
     ("disable_power_off", True, 95),
 )
 def _(ironic: IronicUnderTest, field: str, value: Any, minor: int) -> None:
     """{} can't be patched before its version"""
-    node = ironic.node()
-    operation = add(f"/{field}", value)
-    ironic.patch(f"/v1/nodes/{node}", operation, version=f"1.{minor - 1}", expect=406)
+    operation, version = add(f"/{field}", value), f"1.{minor - 1}"
+    ironic.patch(f"/v1/nodes/{ironic.node()}", operation, version=version, expect=406)
 
 
 @check_each(
@@ -127,15 +113,14 @@ def _(ironic: IronicUnderTest, field: str, minor: int) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """an instance is put on a free node once, and can be taken off"""
-    node, instance = ironic.node(), ironic.uuid()
+    node, instance = ironic.node(), add("/instance_uuid", ironic.uuid())
     path = f"/v1/nodes/{node}"
-    ironic.patch(path, add("/instance_uuid", instance))
+    ironic.patch(path, instance)
     ironic.patch(path, add("/instance_uuid", ironic.uuid()), expect=409)
     ironic.patch(path, replace("/instance_uuid", ironic.uuid()), expect=409)
-    ironic.patch(path, add("/instance_uuid", instance))
-    assert ironic.get(path).body["instance_uuid"] == instance
-    ironic.patch(path, remove("/instance_uuid"))
-    ironic.patch(path, add("/instance_uuid", instance))
+    ironic.patch(path, instance)
+    assert ironic.get(path).body["instance_uuid"] == instance["value"]
+    ironic.patch_each(path, remove("/instance_uuid"), instance)
 
 
 @check
@@ -149,31 +134,26 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """an instance is named by a uuid"""
-    node = ironic.node()
-    ironic.patch(f"/v1/nodes/{node}", add("/instance_uuid", "vm-1"), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", add("/instance_uuid", 5), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", add("/instance_uuid", None))
+    path = f"/v1/nodes/{ironic.node()}"
+    ironic.patch_each(path, add("/instance_uuid", "vm-1"), add("/instance_uuid", 5), expect=400)
+    ironic.patch(path, add("/instance_uuid", None))
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """the instance's uuid can be changed while the node is active"""
-    node = ironic.active_node(instance_uuid=ironic.uuid())
-    path = f"/v1/nodes/{node}"
-    ironic.patch(path, remove("/instance_uuid"))
-    ironic.patch(path, add("/instance_uuid", ironic.uuid()))
+    path = f"/v1/nodes/{ironic.active_node(instance_uuid=ironic.uuid())}"
+    ironic.patch_each(path, remove("/instance_uuid"), add("/instance_uuid", ironic.uuid()))
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a name can't be taken from another node"""
     ironic.node(name="taken")
-    node = ironic.node()
-    ironic.patch(f"/v1/nodes/{node}", add("/name", "taken"), expect=409)
-    ironic.patch(f"/v1/nodes/{node}", add("/name", "with space"), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", add("/name", ""), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", add("/name", None), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", add("/name", ironic.uuid()), expect=400)
+    path = f"/v1/nodes/{ironic.node()}"
+    ironic.patch(path, add("/name", "taken"), expect=409)
+    for name in ("with space", "", None, ironic.uuid()):
+        ironic.patch(path, add("/name", name), expect=400)
 
 
 @check
@@ -187,18 +167,16 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a node can't be moved to a conductor group that nobody serves"""
-    node = ironic.node()
-    ironic.patch(f"/v1/nodes/{node}", add("/conductor_group", "far-away"), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", add("/conductor_group", "a b"), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", add("/conductor_group", ""))
-    ironic.patch(f"/v1/nodes/{node}", remove("/conductor_group"), expect=500)
+    path, group = f"/v1/nodes/{ironic.node()}", "/conductor_group"
+    ironic.patch_each(path, add(group, "far-away"), add(group, "a b"), expect=400)
+    ironic.patch(path, add(group, ""))
+    ironic.patch(path, remove(group), expect=500)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a node that somebody works on is not patched"""
-    node = ironic.node()
-    ironic.set_node(node, reservation="conductor-1")
+    node = ironic.node_with(reservation="conductor-1")
     answer = ironic.patch(f"/v1/nodes/{node}", add("/extra/a", 1), expect=409)
     assert "locked" in answer.fault
     ironic.get(f"/v1/nodes/{node}")
@@ -208,28 +186,24 @@ def _(ironic: IronicUnderTest) -> None:
 def _(ironic: IronicUnderTest) -> None:
     """a node is not patched while it is in transition"""
     node = ironic.node()
-    ironic.set_node(node, provision_state="deploying", target_provision_state="active")
-    ironic.patch(f"/v1/nodes/{node}", add("/extra/a", 1), expect=409)
-    ironic.set_node(node, power_state="power off", target_power_state="power on")
-    ironic.patch(f"/v1/nodes/{node}", add("/extra/a", 1), expect=409)
-    ironic.set_node(node, provision_state="available", target_provision_state=None)
-    ironic.patch(f"/v1/nodes/{node}", add("/extra/a", 1), expect=ANY)
+    for values, status in (
+        ({"provision_state": "deploying", "target_provision_state": "active"}, 409),
+        ({"power_state": "power off", "target_power_state": "power on"}, 409),
+        ({"provision_state": "available", "target_provision_state": None}, ANY),
+    ):
+        ironic.set_node(node, **values)
+        ironic.patch(f"/v1/nodes/{node}", add("/extra/a", 1), expect=status)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """fields of a wrong type are refused by a patch too"""
     node = ironic.node()
-    path = f"/v1/nodes/{node}"
     for field, value in (
-        ("properties", "many"),
-        ("maintenance", "perhaps"),
-        ("resource_class", 5),
-        ("retired", "perhaps"),
-        ("shard", 5),
-        ("description", "a" * 4097),
+        *(("properties", "many"), ("maintenance", "perhaps"), ("resource_class", 5)),
+        *(("retired", "perhaps"), ("shard", 5), ("description", "a" * 4097)),
     ):
-        ironic.patch(path, add(f"/{field}", value), expect=400)
+        ironic.patch(f"/v1/nodes/{node}", add(f"/{field}", value), expect=400)
 
 
 @check_each("capabilities", "cpus", "cpu_arch", "anything")
@@ -243,33 +217,30 @@ def _(ironic: IronicUnderTest, name: str) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """maintenance can be patched too"""
-    node = ironic.node()
-    ironic.patch(f"/v1/nodes/{node}", replace("/maintenance", True))
-    ironic.patch(f"/v1/nodes/{node}", replace("/maintenance_reason", "because"), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", remove("/maintenance"), expect=500)
-    ironic.get(f"/v1/nodes/{node}")
+    path = f"/v1/nodes/{ironic.node()}"
+    ironic.patch(path, replace("/maintenance", True))
+    ironic.patch(path, replace("/maintenance_reason", "because"), expect=400)
+    ironic.patch(path, remove("/maintenance"), expect=500)
+    ironic.get(path)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """only a node that is in use can be protected"""
     node = ironic.node()
-    ironic.patch(f"/v1/nodes/{node}", replace("/protected", True), expect=409)
+    protect, reason = replace("/protected", True), replace("/protected_reason", "dear to me")
+    ironic.patch(f"/v1/nodes/{node}", protect, expect=409)
     ironic.set_node(node, provision_state="active")
-    ironic.patch(f"/v1/nodes/{node}", replace("/protected", True))
-    ironic.patch(f"/v1/nodes/{node}", replace("/protected_reason", "dear to me"))
-    ironic.patch(f"/v1/nodes/{node}", remove("/protected"))
+    ironic.patch_each(f"/v1/nodes/{node}", protect, reason, remove("/protected"))
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a reason for retirement needs retirement"""
-    node = ironic.node()
-    ironic.set_node(node, provision_state="manageable")
-    ironic.patch(f"/v1/nodes/{node}", replace("/retired_reason", "old"), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", replace("/retired", True))
-    ironic.patch(f"/v1/nodes/{node}", replace("/retired_reason", "old"))
-    ironic.patch(f"/v1/nodes/{node}", replace("/retired", False))
+    path = f"/v1/nodes/{ironic.node_with(provision_state='manageable')}"
+    reason = replace("/retired_reason", "old")
+    ironic.patch(path, reason, expect=400)
+    ironic.patch_each(path, replace("/retired", True), reason, replace("/retired", False))
 
 
 @check
@@ -304,32 +275,30 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """removing what is not there is refused"""
-    node = ironic.node()
-    ironic.patch(f"/v1/nodes/{node}", remove("/extra/nothing"), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", remove("/instance_info/a/b"), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", replace("/extra/nothing", 1), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", add("/extra/a/b", 1), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", remove("/instance_uuid"))
+    path = f"/v1/nodes/{ironic.node()}"
+    ironic.patch_each(
+        path,
+        *(remove("/extra/nothing"), remove("/instance_info/a/b")),
+        *(replace("/extra/nothing", 1), add("/extra/a/b", 1)),
+        expect=400,
+    )
+    ironic.patch(path, remove("/instance_uuid"))
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """lists in a node are changed at a place or at the end"""
-    node = ironic.node(extra={"l": [1, 2]})
-    ironic.patch(f"/v1/nodes/{node}", add("/extra/l/-", 3))
-    ironic.patch(f"/v1/nodes/{node}", add("/extra/l/0", 0))
-    ironic.patch(f"/v1/nodes/{node}", remove("/extra/l/1"))
-    ironic.patch(f"/v1/nodes/{node}", add("/extra/l/9", 3), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", add("/extra/a~1b", 1), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", add("/extra/a.b", 1), expect=400)
+    path = f"/v1/nodes/{ironic.node(extra={'l': [1, 2]})}"
+    ironic.patch_each(path, add("/extra/l/-", 3), add("/extra/l/0", 0), remove("/extra/l/1"))
+    for place, value in (("l/9", 3), ("a~1b", 1), ("a.b", 1)):
+        ironic.patch(path, add(f"/extra/{place}", value), expect=400)
 
 
 @check_each("memory_mb", "local_gb")
 def _(ironic: IronicUnderTest, name: str) -> None:
     """the property {} is a whole number of at least 0, also as text"""
-    node = ironic.node()
-    for value in (5, "5", 0, None, 1.5, True):
-        ironic.patch(f"/v1/nodes/{node}", add(f"/properties/{name}", value))
+    path, place = f"/v1/nodes/{ironic.node()}", f"/properties/{name}"
+    ironic.patch_each(path, *(add(place, value) for value in (5, "5", 0, None, 1.5, True)))
     for value in ("text", -1, "-1", "1.5", "", {"a": 1}):
-        ironic.patch(f"/v1/nodes/{node}", add(f"/properties/{name}", value), expect=400)
-    ironic.patch(f"/v1/nodes/{node}", add("/properties", {name: "x", "cpus": -1}), expect=400)
+        ironic.patch(path, add(place, value), expect=400)
+    ironic.patch(path, add("/properties", {name: "x", "cpus": -1}), expect=400)

@@ -16,9 +16,7 @@ VERSIONS = (
 def _(ironic: IronicUnderTest, minor: int) -> None:
     """a node at version 1.{} has the fields of that version"""
     node = ironic.node(resource_class="gold", traits=["CUSTOM_A"])
-    ironic.get(f"/v1/nodes/{node}", version=f"1.{minor}")
-    ironic.get("/v1/nodes", version=f"1.{minor}")
-    ironic.get("/v1/nodes/detail", version=f"1.{minor}")
+    ironic.get_each("/v1/", f"nodes/{node}", "nodes", "nodes/detail", version=f"1.{minor}")
 
 
 @check
@@ -42,40 +40,26 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """only the fields that are asked for are shown"""
-    node = ironic.node(resource_class="gold", traits=["CUSTOM_A"])
-    path = f"/v1/nodes/{node}"
-    body = ironic.get(f"{path}?fields=uuid,name,resource_class").body
+    path = f"/v1/nodes/{ironic.node(resource_class='gold', traits=['CUSTOM_A'])}?fields="
+    body = ironic.get(f"{path}uuid,name,resource_class").body
     assert set(body) == {"uuid", "name", "resource_class", "links"}
-    ironic.get(f"{path}?fields=traits,properties")
-    ironic.get(f"{path}?fields=name,name")
-    ironic.get(f"{path}?fields=name&fields=extra")
-    ironic.get(f"{path}?fields=conductor,allocation_uuid,chassis_uuid")
-    ironic.get(f"{path}?fields=created_at,updated_at", expect=400)
-    ironic.get(f"{path}?fields=")
+    ironic.get_each(path, "traits,properties", "name,name", "name&fields=extra")
+    ironic.get(f"{path}conductor,allocation_uuid,chassis_uuid")
+    ironic.get(f"{path}created_at,updated_at", expect=400)
+    ironic.get(path)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a field that no node has can't be asked for"""
-    node = ironic.node()
-    ironic.get(f"/v1/nodes/{node}?fields=colour", expect=400)
-    ironic.get(f"/v1/nodes/{node}?fields=uuid,colour", expect=400)
-    ironic.get(f"/v1/nodes/{node}?fields=links", expect=400)
-    ironic.get(f"/v1/nodes/{node}?fields=ports", expect=400)
-    ironic.get(f"/v1/nodes/{node}?fields=id", expect=400)
+    path = f"/v1/nodes/{ironic.node()}?fields="
+    ironic.get_each(path, "colour", "uuid,colour", "links", "ports", "id", expect=400)
 
 
 @check_each(
-    ("resource_class", 21),
-    ("traits", 37),
-    ("conductor_group", 46),
-    ("owner", 50),
-    ("description", 51),
-    ("allocation_uuid", 52),
-    ("retired", 61),
-    ("lessee", 65),
-    ("shard", 82),
-    ("instance_name", 104),
+    *(("resource_class", 21), ("traits", 37), ("conductor_group", 46), ("owner", 50)),
+    *(("description", 51), ("allocation_uuid", 52), ("retired", 61), ("lessee", 65)),
+    *(("shard", 82), ("instance_name", 104)),
 )
 def _(ironic: IronicUnderTest, field: str, minor: int) -> None:
     """{} can't be asked for before its version"""
@@ -117,8 +101,9 @@ def _(ironic: IronicUnderTest, minor: int) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a node that is not there has no pages"""
-    nobody = ironic.uuid()
-    for page in ("", "/states", "/ports", "/portgroups", "/traits", "/vifs", "/volume/targets"):
-        ironic.get(f"/v1/nodes/{nobody}{page}", expect=404)
-    for page in ("/validate", "/management/boot_device", "/history", "/states/console"):
-        ironic.get(f"/v1/nodes/{nobody}{page}", expect=404)
+    ironic.get_each(
+        f"/v1/nodes/{ironic.uuid()}",
+        *("", "/states", "/ports", "/portgroups", "/traits", "/vifs", "/volume/targets"),
+        *("/validate", "/management/boot_device", "/history", "/states/console"),
+        expect=404,
+    )

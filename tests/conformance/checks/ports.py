@@ -4,6 +4,7 @@
 
 from typing import Any
 
+from tests.conformance.checks.nodes_patch import add, remove, replace
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IronicUnderTest
 
@@ -23,8 +24,7 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.get("/v1/ports/detail")
     ironic.get(f"/v1/nodes/{node}/ports")
     ironic.get(f"/v1/nodes/{node}/ports/detail")
-    ironic.patch(f"/v1/ports/{port}", {"op": "replace", "path": "/address", "value": OTHER_MAC})
-    ironic.patch(f"/v1/ports/{port}", {"op": "add", "path": "/extra/a", "value": 1})
+    ironic.patch_each(f"/v1/ports/{port}", replace("/address", OTHER_MAC), add("/extra/a", 1))
     assert ironic.delete(f"/v1/ports/{port}").status == 204
     ironic.get(f"/v1/ports/{port}", expect=404)
     ironic.delete(f"/v1/ports/{port}", expect=404)
@@ -35,34 +35,17 @@ def _(ironic: IronicUnderTest, minor: int) -> None:
     """a port at version 1.{} has the fields of that version"""
     node = ironic.node()
     port = ironic.port(node)
-    ironic.get(f"/v1/ports/{port}", version=f"1.{minor}")
-    ironic.get("/v1/ports", version=f"1.{minor}")
-    ironic.get("/v1/ports/detail", version=f"1.{minor}")
+    ironic.get_each("/v1/", f"ports/{port}", "ports", "ports/detail", version=f"1.{minor}")
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a port has what it was made with"""
-    node = ironic.node()
-    body = ironic.post(
-        "/v1/ports",
-        {
-            "uuid": ironic.uuid(),
-            "node_uuid": node,
-            "address": "02:00:00:00:00:0A",
-            "extra": {"a": 1},
-            "pxe_enabled": False,
-            "local_link_connection": {
-                "switch_id": "0a:1b:2c:3d:4e:5f",
-                "port_id": "Ethernet3/1",
-                "switch_info": "switch1",
-            },
-            "physical_network": "physnet1",
-            "is_smartnic": False,
-            "name": "eth0",
-        },
-    ).body
-    assert body["address"] == "02:00:00:00:00:0a"
+    link = {"switch_id": "0a:1b:2c:3d:4e:5f", "port_id": "Ethernet3/1", "switch_info": "switch1"}
+    made = {"uuid": ironic.uuid(), "node_uuid": ironic.node(), "address": "02:00:00:00:00:0A"}
+    made |= {"extra": {"a": 1}, "pxe_enabled": False, "local_link_connection": link}
+    made |= {"physical_network": "physnet1", "is_smartnic": False, "name": "eth0"}
+    assert ironic.post("/v1/ports", made).body["address"] == "02:00:00:00:00:0a"
     ironic.get("/v1/ports/eth0")
 
 
@@ -73,9 +56,7 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.port(node)
     ironic.post("/v1/ports", {"node_uuid": other, "address": MAC}, expect=409)
     port = ironic.port(other, OTHER_MAC)
-    ironic.patch(
-        f"/v1/ports/{port}", {"op": "replace", "path": "/address", "value": MAC}, expect=409
-    )
+    ironic.patch(f"/v1/ports/{port}", replace("/address", MAC), expect=409)
 
 
 @check_each("nonsense", "02:00:00:00:00", "02-00-00-00-00-01", "", 5, None, "02:00:00:00:00:0g")
@@ -88,13 +69,13 @@ def _(ironic: IronicUnderTest, address: Any) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a port needs a node and an address"""
-    node = ironic.node()
-    ironic.post("/v1/ports", {"address": MAC}, expect=400)
-    ironic.post("/v1/ports", {"node_uuid": node}, expect=400)
-    ironic.post("/v1/ports", {"node_uuid": ironic.uuid(), "address": MAC}, expect=400)
-    ironic.post("/v1/ports", {"node_uuid": "n", "address": MAC}, expect=400)
-    ironic.post("/v1/ports", {"node_uuid": node, "address": MAC, "colour": 1}, expect=400)
-    ironic.post("/v1/ports", {"node_uuid": node, "address": MAC, "extra": "x"}, expect=400)
+    node, whole = {"node_uuid": ironic.node()}, {"address": MAC}
+    ironic.post_each(
+        "/v1/ports",
+        *(whole, node, {**whole, "node_uuid": ironic.uuid()}, {**whole, "node_uuid": "n"}),
+        *({**whole, **node, "colour": 1}, {**whole, **node, "extra": "x"}),
+        expect=400,
+    )
 
 
 @check
@@ -103,31 +84,25 @@ def _(ironic: IronicUnderTest) -> None:
     node, other = ironic.node(name="n", shard="s1"), ironic.node()
     port = ironic.port(node)
     ironic.port(other, OTHER_MAC)
+    path = "/v1/ports?"
     for query in (f"node={node}", "node=n", f"node_uuid={node}", f"address={MAC}", "shard=s1"):
-        body = ironic.get(f"/v1/ports?{query}").body
-        assert [found["uuid"] for found in body["ports"]] == [port]
-    ironic.get(f"/v1/ports?address={MAC.upper()}")
-    ironic.get("/v1/ports?address=nonsense", expect=400)
-    ironic.get(f"/v1/ports?node={ironic.uuid()}", expect=ANY)
-    ironic.get("/v1/ports?shard=s1", version="1.81", expect=ANY)
-    ironic.get("/v1/ports?fields=uuid,address")
-    ironic.get("/v1/ports?fields=colour", expect=ANY)
-    ironic.get("/v1/ports?detail=true")
-    ironic.get("/v1/ports?limit=1")
-    ironic.get("/v1/ports?sort_key=address&sort_dir=desc")
-    ironic.get("/v1/ports?sort_key=extra", expect=400)
+        assert [found["uuid"] for found in ironic.get(f"{path}{query}").body["ports"]] == [port]
+    ironic.get_each(
+        path, f"address={MAC.upper()}", "fields=uuid,address", "detail=true", "limit=1"
+    )
+    ironic.get(f"{path}sort_key=address&sort_dir=desc")
+    ironic.get_each(path, "address=nonsense", "sort_key=extra", expect=400)
+    ironic.get_each(path, f"node={ironic.uuid()}", "fields=colour", expect=ANY)
+    ironic.get(f"{path}shard=s1", version="1.81", expect=ANY)
     ironic.get(f"/v1/ports/{port}?fields=uuid,node_uuid,internal_info")
-    ironic.get(f"/v1/ports/{ironic.uuid()}", expect=404)
-    ironic.get("/v1/ports/nonsense", expect=404)
+    ironic.get_each("/v1/ports/", ironic.uuid(), "nonsense", expect=404)
 
 
-@check_each(("uuid", 1), ("node_uuid", 1), ("internal_info", 18), ("created_at", 1), ("colour", 1))
-def _(ironic: IronicUnderTest, field: str, _: int) -> None:
+@check_each("uuid", "node_uuid", "internal_info", "created_at", "colour")
+def _(ironic: IronicUnderTest, field: str) -> None:
     """whether {} of a port can be patched"""
-    port = ironic.port(ironic.node())
-    change = {"op": "replace", "path": f"/{field}", "value": ironic.uuid()}
-    ironic.patch(f"/v1/ports/{port}", change, expect=ANY)
-    ironic.patch(f"/v1/ports/{port}", {"op": "remove", "path": f"/{field}"}, expect=ANY)
+    path, field = f"/v1/ports/{ironic.port(ironic.node())}", f"/{field}"
+    ironic.patch_each(path, replace(field, ironic.uuid()), remove(field), expect=ANY)
 
 
 @check
@@ -137,63 +112,40 @@ def _(ironic: IronicUnderTest) -> None:
     port = ironic.port(node)
     ironic.set_node(node, reservation="conductor-1")
     ironic.post("/v1/ports", {"node_uuid": node, "address": OTHER_MAC}, expect=ANY)
-    ironic.patch(f"/v1/ports/{port}", {"op": "add", "path": "/extra/a", "value": 1}, expect=409)
+    ironic.patch(f"/v1/ports/{port}", add("/extra/a", 1), expect=409)
     ironic.delete(f"/v1/ports/{port}", expect=409)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a port of a node with an instance keeps its address"""
-    node = ironic.active_node(instance_uuid=ironic.uuid())
-    port = ironic.port(node)
-    ironic.patch(
-        f"/v1/ports/{port}",
-        {"op": "replace", "path": "/address", "value": OTHER_MAC},
-        expect=ANY,
-    )
-    ironic.patch(
-        f"/v1/ports/{port}",
-        {"op": "replace", "path": "/pxe_enabled", "value": False},
-        expect=ANY,
-    )
-    ironic.delete(f"/v1/ports/{port}", expect=ANY)
+    path = f"/v1/ports/{ironic.port(ironic.active_node(instance_uuid=ironic.uuid()))}"
+    changes = (replace("/address", OTHER_MAC), replace("/pxe_enabled", False))
+    ironic.patch_each(path, *changes, expect=ANY)
+    ironic.delete(path, expect=ANY)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a port group is made, shown, listed, changed and deleted"""
     node = ironic.node()
-    answer = ironic.post(
-        "/v1/portgroups",
-        {
-            "node_uuid": node,
-            "address": MAC,
-            "name": "bond0",
-            "mode": "802.3ad",
-            "properties": {"miimon": "100"},
-            "standalone_ports_supported": True,
-        },
-    )
+    made = {"node_uuid": node, "address": MAC, "name": "bond0", "mode": "802.3ad"}
+    made |= {"properties": {"miimon": "100"}, "standalone_ports_supported": True}
+    answer = ironic.post("/v1/portgroups", made)
     assert answer.status == 201
     group = answer.body["uuid"]
-    port = ironic.port(node, OTHER_MAC, portgroup_uuid=group)
-    ironic.get(f"/v1/portgroups/{group}")
-    ironic.get("/v1/portgroups/bond0")
-    ironic.get(f"/v1/portgroups/{group}/ports")
-    ironic.get("/v1/portgroups")
-    ironic.get("/v1/portgroups/detail")
-    ironic.get(f"/v1/nodes/{node}/portgroups")
-    ironic.get(f"/v1/nodes/{node}/portgroups/detail")
-    ironic.get(f"/v1/ports?portgroup={group}")
-    ironic.get(f"/v1/portgroups?node={node}")
-    ironic.get(f"/v1/portgroups?address={MAC}")
-    ironic.patch(
-        f"/v1/portgroups/{group}", {"op": "replace", "path": "/mode", "value": "balance-rr"}
+    port, path = ironic.port(node, OTHER_MAC, portgroup_uuid=group), f"/v1/portgroups/{group}"
+    ironic.get_each(
+        "/v1/",
+        *(f"portgroups/{group}", "portgroups/bond0", f"portgroups/{group}/ports", "portgroups"),
+        *("portgroups/detail", f"nodes/{node}/portgroups", f"nodes/{node}/portgroups/detail"),
+        *(f"ports?portgroup={group}", f"portgroups?node={node}", f"portgroups?address={MAC}"),
     )
-    ironic.delete(f"/v1/portgroups/{group}", expect=400)
+    ironic.patch(path, replace("/mode", "balance-rr"))
+    ironic.delete(path, expect=400)
     ironic.delete(f"/v1/ports/{port}")
-    assert ironic.delete(f"/v1/portgroups/{group}").status == 204
-    ironic.get(f"/v1/portgroups/{group}", expect=404)
+    assert ironic.delete(path).status == 204
+    ironic.get(path, expect=404)
 
 
 @check_each(23, 24, 26, 115)
@@ -202,18 +154,15 @@ def _(ironic: IronicUnderTest, minor: int) -> None:
     node = ironic.node()
     with ironic.unrecorded():
         group = ironic.post("/v1/portgroups", {"node_uuid": node}).body["uuid"]
-    ironic.get(f"/v1/portgroups/{group}", version=f"1.{minor}")
-    ironic.get("/v1/portgroups/detail", version=f"1.{minor}")
+    ironic.get_each("/v1/portgroups/", group, "detail", version=f"1.{minor}")
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a port group's name and address are used once, and it needs a node"""
-    node = ironic.node()
-    ironic.post("/v1/portgroups", {"node_uuid": node, "name": "b", "address": MAC})
-    ironic.post("/v1/portgroups", {"node_uuid": node, "name": "b"}, expect=409)
-    ironic.post("/v1/portgroups", {"node_uuid": node, "address": MAC}, expect=409)
-    ironic.post("/v1/portgroups", {"name": "c"}, expect=400)
-    ironic.post("/v1/portgroups", {"node_uuid": ironic.uuid()}, expect=400)
-    ironic.post("/v1/portgroups", {"node_uuid": node, "name": "a b"}, expect=400)
-    ironic.post("/v1/portgroups", {"node_uuid": node, "mode": "x"}, version="1.25", expect=ANY)
+    node = {"node_uuid": ironic.node()}
+    ironic.post("/v1/portgroups", {**node, "name": "b", "address": MAC})
+    ironic.post_each("/v1/portgroups", {**node, "name": "b"}, {**node, "address": MAC}, expect=409)
+    wrong = ({"name": "c"}, {"node_uuid": ironic.uuid()}, {**node, "name": "a b"})
+    ironic.post_each("/v1/portgroups", *wrong, expect=400)
+    ironic.post("/v1/portgroups", {**node, "mode": "x"}, version="1.25", expect=ANY)

@@ -2,8 +2,9 @@
 
 """Power, maintenance, boot device, NMI, validation."""
 
+from tests.conformance.checks.nodes_patch import add
 from tests.conformance.registry import check, check_each, slow_check
-from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
+from tests.conformance.subject import ANY, IMAGE, NEWEST, IronicUnderTest
 
 
 @check_each("power on", "power off", "rebooting", "soft rebooting", "soft power off")
@@ -21,23 +22,23 @@ def _(ironic: IronicUnderTest, target: str) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a power state that there is not is refused"""
-    path = f"/v1/nodes/{ironic.node()}/states/power"
-    for body in ({}, {"target": "on"}, {"target": None}, {"target": 5}, {"target": "error"}):
-        ironic.put(path, body, expect=400)
-    ironic.put(path, {"target": "power on", "colour": "red"}, expect=400)
+    ironic.put_each(
+        f"/v1/nodes/{ironic.node()}/states/power",
+        *({}, {"target": "on"}, {"target": None}, {"target": 5}, {"target": "error"}),
+        {"target": "power on", "colour": "red"},
+        expect=400,
+    )
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a power request may have a timeout from version 1.27"""
-    node = ironic.node()
+    node, on = ironic.node(), {"target": "power on", "timeout": 5}
     path = f"/v1/nodes/{node}/states/power"
-    ironic.put(path, {"target": "power on", "timeout": 5}, version="1.26", expect=406)
-    ironic.put(path, {"target": "soft power off"}, version="1.26", expect=406)
-    ironic.put(path, {"target": "soft rebooting"}, version="1.26", expect=406)
-    for timeout in (0, -1, "many"):
-        ironic.put(path, {"target": "power on", "timeout": timeout}, expect=400)
-    ironic.put(path, {"target": "power on", "timeout": 5}, version="1.27")
+    later = (on, {"target": "soft power off"}, {"target": "soft rebooting"})
+    ironic.put_each(path, *later, version="1.26", expect=406)
+    ironic.put_each(path, *(on | {"timeout": wrong} for wrong in (0, -1, "many")), expect=400)
+    ironic.put(path, on, version="1.27")
     ironic.settle(node)
     ironic.put(path, {"target": "soft power off", "timeout": "5"})
     ironic.settle(node)
@@ -47,17 +48,23 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """power is not touched while somebody works on the node"""
-    node = ironic.node()
-    ironic.set_node(node, reservation="conductor-1")
+    node = ironic.node_with(reservation="conductor-1")
     answer = ironic.put(f"/v1/nodes/{node}/states/power", {"target": "power on"}, expect=409)
     assert "locked" in answer.fault
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """maintenance can not be set while somebody works on the node"""
+    path = f"/v1/nodes/{ironic.node_with(reservation='conductor-1')}/maintenance"
+    ironic.put(path, {"reason": "a"}, expect=409)
+    ironic.delete(path, expect=409)
 
 
 @check_each("cleaning", "clean wait", "clean failed", "deploying", "active", "enroll", "rescue")
 def _(ironic: IronicUnderTest, state: str) -> None:
     """whether power can be touched in state {}"""
-    node = ironic.node()
-    ironic.set_node(node, provision_state=state)
+    node = ironic.node_with(provision_state=state)
     answer = ironic.put(f"/v1/nodes/{node}/states/power", {"target": "power on"}, expect=ANY)
     if answer.status == 202:
         ironic.settle(node)
@@ -67,8 +74,7 @@ def _(ironic: IronicUnderTest, state: str) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a node in maintenance can be switched"""
-    node = ironic.node()
-    ironic.set_node(node, maintenance=True)
+    node = ironic.node_with(maintenance=True)
     ironic.put(f"/v1/nodes/{node}/states/power", {"target": "power on"})
     ironic.settle(node)
     ironic.get(f"/v1/nodes/{node}")
@@ -78,8 +84,7 @@ def _(ironic: IronicUnderTest) -> None:
 def _(ironic: IronicUnderTest) -> None:
     """a node that must not be switched off is not"""
     for target in ("power off", "soft power off", "rebooting"):
-        node = ironic.node()
-        ironic.set_node(node, disable_power_off=True, power_state="power on")
+        node = ironic.node_with(disable_power_off=True, power_state="power on")
         ironic.put(f"/v1/nodes/{node}/states/power", {"target": target}, expect=ANY)
         ironic.settle(node)
         ironic.get(f"/v1/nodes/{node}")
@@ -89,8 +94,7 @@ def _(ironic: IronicUnderTest) -> None:
 def _(ironic: IronicUnderTest, state: str) -> None:
     """what has failed before is not said any more of a node in state {} that was switched"""
     for target in ("rebooting", "soft rebooting", "power on", "power off"):
-        node = ironic.node()
-        ironic.set_node(node, provision_state=state, last_error="it broke")
+        node = ironic.node_with(provision_state=state, last_error="it broke")
         ironic.put(f"/v1/nodes/{node}/states/power", {"target": target})
         ironic.settle(node)
         ironic.get(f"/v1/nodes/{node}?fields=power_state,target_power_state,last_error")
@@ -107,7 +111,7 @@ def _(ironic: IronicUnderTest) -> None:
         body = ironic.get(path).body
         assert (body["power_state"], body["target_power_state"]) == ("power off", "power on")
         ironic.put(f"{path}/states/power", {"target": "power off"}, expect=409)
-        ironic.patch(path, {"op": "add", "path": "/extra/a", "value": 1}, expect=409)
+        ironic.patch(path, add("/extra/a", 1), expect=409)
     ironic.settle(node)
     ironic.get(path)
 
@@ -115,14 +119,10 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """maintenance is set with a reason, and cleared"""
-    node = ironic.node()
-    path = f"/v1/nodes/{node}"
-    assert ironic.put(f"{path}/maintenance", {"reason": "ill"}).status == 202
-    assert ironic.get(path).body["maintenance_reason"] == "ill"
-    ironic.put(f"{path}/maintenance", {"reason": "worse"})
-    ironic.get(path)
-    ironic.put(f"{path}/maintenance")
-    ironic.get(path)
+    path = f"/v1/nodes/{ironic.node()}"
+    for body, reason in (({"reason": "ill"}, "ill"), ({"reason": "worse"}, "worse"), (None, None)):
+        assert ironic.put(f"{path}/maintenance", body).status == 202
+        assert ironic.get(path).body["maintenance_reason"] == reason
     assert ironic.delete(f"{path}/maintenance").status == 202
     body = ironic.get(path).body
     assert (body["maintenance"], body["maintenance_reason"]) == (False, None)
@@ -133,27 +133,16 @@ def _(ironic: IronicUnderTest) -> None:
 def _(ironic: IronicUnderTest) -> None:
     """the reason for maintenance is text"""
     path = f"/v1/nodes/{ironic.node()}/maintenance"
-    ironic.put(path, {"reason": 5}, expect=400)
-    ironic.put(path, {"colour": "red"}, expect=400)
+    ironic.put_each(path, {"reason": 5}, {"colour": "red"}, expect=400)
     ironic.get(path, expect=ANY)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """maintenance ends a fault"""
-    node = ironic.node()
-    ironic.set_node(node, maintenance=True, fault="power failure", maintenance_reason="x")
+    node = ironic.node_with(maintenance=True, fault="power failure", maintenance_reason="x")
     ironic.delete(f"/v1/nodes/{node}/maintenance")
     ironic.get(f"/v1/nodes/{node}")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """maintenance can not be set while somebody works on the node"""
-    node = ironic.node()
-    ironic.set_node(node, reservation="conductor-1")
-    ironic.put(f"/v1/nodes/{node}/maintenance", {"reason": "a"}, expect=409)
-    ironic.delete(f"/v1/nodes/{node}/maintenance", expect=409)
 
 
 @check
@@ -161,27 +150,27 @@ def _(ironic: IronicUnderTest) -> None:
     """a boot device is set, shown and one of those supported"""
     node = ironic.node()
     path = f"/v1/nodes/{node}/management/boot_device"
+    pxe = {"boot_device": "pxe"}
+    ironic.get_each(path, "", "/supported")
+    ironic.put(path, {**pxe, "persistent": True})
     ironic.get(path)
-    ironic.get(f"{path}/supported")
-    ironic.put(path, {"boot_device": "pxe", "persistent": True})
-    ironic.get(path)
-    ironic.put(path, {"boot_device": "disk"}, expect=400)
-    ironic.put(path, {"boot_device": "floppy"}, expect=400)
-    ironic.put(path, {}, expect=400)
-    ironic.put(path, {"boot_device": "pxe", "persistent": "perhaps"}, expect=400)
+    wrong = (
+        {"boot_device": "disk"},
+        {"boot_device": "floppy"},
+        {},
+        pxe | {"persistent": "perhaps"},
+    )
+    ironic.put_each(path, *wrong, expect=400)
     ironic.set_node(node, reservation="conductor-1")
-    ironic.put(path, {"boot_device": "pxe"}, expect=409)
+    ironic.put(path, pxe, expect=409)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """fake hardware can't be sent an NMI"""
-    node = ironic.node()
-    path = f"/v1/nodes/{node}/management/inject_nmi"
-    ironic.put(path, {}, expect=400)
-    ironic.put(path, expect=400)
+    path = f"/v1/nodes/{ironic.node()}/management/inject_nmi"
+    ironic.put_each(path, {}, None, {"a": 1}, expect=400)
     ironic.put(path, {}, version="1.28", expect=404)
-    ironic.put(path, {"a": 1}, expect=400)
     ironic.get(path, expect=405)
 
 
@@ -191,8 +180,8 @@ def _(ironic: IronicUnderTest, state: str) -> None:
     node = ironic.node(driver_info={"takes_nmi": True})
     ironic.set_node(node, provision_state=state)
     path = f"/v1/nodes/{node}/management/inject_nmi"
-    assert ironic.put(path, {}).status == 204
-    assert ironic.put(path, {}, version="1.38").status == 204
+    for version in (NEWEST, "1.38"):
+        assert ironic.put(path, {}, version=version).status == 204
     ironic.get(f"/v1/nodes/{node}/history?detail=true")
     ironic.set_node(node, reservation="conductor-1")
     assert "locked" in ironic.put(path, {}, expect=409).fault
@@ -204,8 +193,7 @@ def _(ironic: IronicUnderTest) -> None:
     for info in ({}, IMAGE, {**IMAGE, "traits": ["CUSTOM_A"]}, {"traits": "CUSTOM_A"}):
         node = ironic.node(instance_info=info)
         ironic.get(f"/v1/nodes/{node}/validate")
-    ironic.get(f"/v1/nodes/validate?node={node}")
-    ironic.get(f"/v1/nodes/validate?node_uuid={node}")
+    ironic.get_each("/v1/nodes/validate?", f"node={node}", f"node_uuid={node}")
     ironic.get("/v1/nodes/validate", expect=ANY)
     ironic.get(f"/v1/nodes/{node}/validate", version="1.1")
 
@@ -213,18 +201,13 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """validation says which interfaces a node does not have"""
-    node = ironic.node(
-        **{
-            f"{kind}_interface": f"no-{kind}"
-            for kind in ("rescue", "console", "bios", "raid", "inspect", "firmware")
-        }
-    )
+    kinds = ("rescue", "console", "bios", "raid", "inspect", "firmware")
+    node = ironic.node(**{f"{kind}_interface": f"no-{kind}" for kind in kinds})
     ironic.get(f"/v1/nodes/{node}/validate")
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a node can be validated while somebody works on it"""
-    node = ironic.node()
-    ironic.set_node(node, reservation="conductor-1", maintenance=True)
+    node = ironic.node_with(reservation="conductor-1", maintenance=True)
     ironic.get(f"/v1/nodes/{node}/validate")

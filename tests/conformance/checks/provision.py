@@ -4,6 +4,7 @@
 
 from typing import Any
 
+from tests.conformance.checks.nodes_patch import add, remove
 from tests.conformance.checks.verbs import AFTERWARDS, VERBS
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
@@ -52,8 +53,7 @@ def _(ironic: IronicUnderTest) -> None:
     """a deployment needs an image that can be checked"""
     for info in ({}, {"image_source": "http://images/image"}, {"image_checksum": "0" * 32}):
         node = ironic.node(instance_info=info)
-        ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "active"}, expect=ANY)
-        ironic.settle(node)
+        ironic.provision(node, "active", expect=ANY)
         ironic.get(f"/v1/nodes/{node}")
 
 
@@ -78,19 +78,17 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a node is made ready for a rebuild member by member, and keeps its notes afterwards"""
-    node = ironic.active_node(
-        instance_uuid=ironic.uuid(), instance_info={**IMAGE, "display_name": "a", "old": 1}
-    )
+    info = {**IMAGE, "display_name": "a", "old": 1}
+    node = ironic.active_node(instance_uuid=ironic.uuid(), instance_info=info)
     path = f"/v1/nodes/{node}"
     before = ironic.get(f"{path}?fields=provision_state,provision_updated_at,instance_info").body
     mark = {"wish": "req-1", "since": before["provision_updated_at"]}
     answer = ironic.patch(
         path,
-        {"op": "remove", "path": "/instance_info/old"},
-        {"op": "add", "path": "/instance_info/image_source", "value": "http://images/other"},
-        {"op": "add", "path": "/instance_info/preserve_ephemeral", "value": "True"},
-        {"op": "add", "path": "/instance_info/display_name", "value": "b"},
-        {"op": "add", "path": "/instance_info/a_mark", "value": mark},
+        remove("/instance_info/old"),
+        add("/instance_info/image_source", "http://images/other"),
+        add("/instance_info/preserve_ephemeral", "True"),
+        *(add("/instance_info/display_name", "b"), add("/instance_info/a_mark", mark)),
     )
     assert answer.body["provision_updated_at"] == before["provision_updated_at"]
     ironic.set_node(node, provision_updated_at=None)
@@ -99,8 +97,7 @@ def _(ironic: IronicUnderTest) -> None:
     assert after["provision_updated_at"] is not None
     assert after["instance_info"]["a_mark"] == mark
     for name in ("a~1b", "a.b", "a b"):
-        operation = {"op": "add", "path": f"/instance_info/{name}", "value": 1}
-        ironic.patch(path, operation, expect=400)
+        ironic.patch(path, add(f"/instance_info/{name}", 1), expect=400)
 
 
 @check_each("deploy failed", "error")
@@ -109,7 +106,7 @@ def _(ironic: IronicUnderTest, state: str) -> None:
     node = ironic.active_node(instance_uuid=ironic.uuid())
     ironic.set_node(node, provision_state=state, last_error="it broke")
     path = f"/v1/nodes/{node}"
-    ironic.patch(path, {"op": "add", "path": "/instance_info/image_type", "value": "whole-disk"})
+    ironic.patch(path, add("/instance_info/image_type", "whole-disk"))
     ironic.provision(node, "rebuild")
     body = ironic.get(path).body
     assert (body["provision_state"], body["last_error"]) == ("active", None)
@@ -120,9 +117,8 @@ def _(ironic: IronicUnderTest) -> None:
     """a rebuild of an image of unknown type is a failure of the server"""
     iso = {"boot_iso": "http://a/b.iso", "ironic_ramdisk_deploy": "True"}
     for info in ({}, {"image_source": "glance-id"}, iso):
-        node = ironic.node()
-        ironic.set_node(node, provision_state="active", instance_info=info)
-        ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "rebuild"}, expect=500)
+        node = ironic.node_with(provision_state="active", instance_info=info)
+        ironic.provision(node, "rebuild", expect=500)
         ironic.get(f"/v1/nodes/{node}")
 
 
@@ -130,13 +126,10 @@ def _(ironic: IronicUnderTest) -> None:
 def _(ironic: IronicUnderTest) -> None:
     """a node is rescued and unrescued"""
     node = ironic.active_node(instance_uuid=ironic.uuid())
-    path = f"/v1/nodes/{node}"
     ironic.provision(node, "rescue", rescue_password="secret")
-    body = ironic.get(path).body
-    assert body["provision_state"] == "rescue"
+    assert ironic.get(f"/v1/nodes/{node}").body["provision_state"] == "rescue"
     ironic.provision(node, "unrescue")
-    body = ironic.get(path).body
-    assert body["provision_state"] == "active"
+    assert ironic.get(f"/v1/nodes/{node}").body["provision_state"] == "active"
 
 
 @check
@@ -153,31 +146,23 @@ def _(ironic: IronicUnderTest) -> None:
 def _(ironic: IronicUnderTest) -> None:
     """a rescue needs a password, and nothing else does"""
     node = ironic.active_node()
-    path = f"/v1/nodes/{node}/states/provision"
-    ironic.put(path, {"target": "rescue"}, expect=400)
-    ironic.put(path, {"target": "rescue", "rescue_password": ""}, expect=400)
-    ironic.put(path, {"target": "rescue", "rescue_password": 5}, expect=400)
-    ironic.put(path, {"target": "rebuild", "rescue_password": "secret"}, expect=400)
+    ironic.provision(node, "rescue", expect=400)
+    for target, password in (("rescue", ""), ("rescue", 5), ("rebuild", "secret")):
+        ironic.provision(node, target, rescue_password=password, expect=400)
 
 
 @check_each(
-    ("adopt", {}, 17),
-    ("clean", {"clean_steps": []}, 15),
-    ("abort", {}, 13),
-    ("rescue", {"rescue_password": "secret"}, 38),
-    ("unrescue", {}, 38),
-    ("unhold", {}, 85),
-    ("service", {"service_steps": []}, 87),
-    ("inspect", {}, 6),
-    ("manage", {}, 4),
+    *(("adopt", {}, 17), ("clean", {"clean_steps": []}, 15), ("abort", {}, 13)),
+    *(("rescue", {"rescue_password": "secret"}, 38), ("unrescue", {}, 38), ("unhold", {}, 85)),
+    *(("service", {"service_steps": []}, 87), ("inspect", {}, 6), ("manage", {}, 4)),
     ("provide", {}, 4),
 )
 def _(ironic: IronicUnderTest, verb: str, arguments: dict[str, Any], minor: int) -> None:
     """the verb {} is not known before its version"""
     node = ironic.node()
-    path = f"/v1/nodes/{node}/states/provision"
-    ironic.put(path, {"target": verb, **arguments}, version=f"1.{minor - 1}", expect=ANY)
-    ironic.put(path, {"target": verb, **arguments}, version=f"1.{minor}", expect=ANY)
+    for version in (minor - 1, minor):
+        body = {"target": verb, **arguments}
+        ironic.put(f"/v1/nodes/{node}/states/provision", body, version=f"1.{version}", expect=ANY)
     ironic.settle(node)
     ironic.get(f"/v1/nodes/{node}?fields={AFTERWARDS}")
 
@@ -186,22 +171,21 @@ def _(ironic: IronicUnderTest, verb: str, arguments: dict[str, Any], minor: int)
 def _(ironic: IronicUnderTest) -> None:
     """steps belong to the verbs that run them"""
     node = ironic.node(instance_info=IMAGE)
-    path = f"/v1/nodes/{node}/states/provision"
-    ironic.put(path, {"target": "active", "clean_steps": [STEP]}, expect=400)
-    ironic.put(path, {"target": "active", "service_steps": [STEP]}, expect=400)
-    ironic.put(path, {"target": "deleted", "deploy_steps": [STEP]}, expect=400)
-    ironic.put(path, {"target": "active", "deploy_steps": "all"}, expect=400)
-    ironic.put(path, {"target": "active", "deploy_steps": [{"step": "x"}]}, expect=500)
-    ironic.put(path, {"target": "active", "deploy_steps": [STEP]}, version="1.68", expect=406)
-    ironic.put(path, {"target": "clean"}, expect=400)
-    ironic.put(path, {"target": "service"}, expect=400)
+    for target, kind, steps in (
+        *(("active", "clean", [STEP]), ("active", "service", [STEP])),
+        *(("deleted", "deploy", [STEP]), ("active", "deploy", "all")),
+    ):
+        ironic.provision(node, target, **{f"{kind}_steps": steps}, expect=400)
+    ironic.provision(node, "active", deploy_steps=[{"step": "x"}], expect=500)
+    ironic.provision(node, "active", deploy_steps=[STEP], version="1.68", expect=406)
+    ironic.provision(node, "clean", expect=400)
+    ironic.provision(node, "service", expect=400)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """manual cleaning with an unknown step fails"""
-    node = ironic.node()
-    ironic.set_node(node, provision_state="manageable")
+    node = ironic.node_with(provision_state="manageable")
     ironic.provision(node, "clean", clean_steps=[STEP])
     ironic.get(f"/v1/nodes/{node}")
 
@@ -217,14 +201,11 @@ def _(ironic: IronicUnderTest) -> None:
         (serviced, "service", "service_steps", "active"),
         (deployed, "active", "deploy_steps", "active"),
     ):
-        path = f"/v1/nodes/{node}/states/provision"
-        ironic.put(path, {"target": target, steps: [{"step": "hold"}]}, expect=500)
+        ironic.provision(node, target, **{steps: [{"step": "hold"}]}, expect=500)
         step = HOLD | ({"priority": 99} if target == "active" else {})
         ironic.provision(node, target, **{steps: [step]}, expect=ANY)
-        assert ironic.get(f"/v1/nodes/{node}?fields={AFTERWARDS}").body["provision_state"] in (
-            end,
-            "available",
-        )
+        body = ironic.get(f"/v1/nodes/{node}?fields={AFTERWARDS}").body
+        assert body["provision_state"] in (end, "available")
 
 
 @check
@@ -232,9 +213,8 @@ def _(ironic: IronicUnderTest) -> None:
     """a protected instance is neither rebuilt nor torn down"""
     node = ironic.active_node()
     ironic.set_node(node, protected=True)
-    path = f"/v1/nodes/{node}/states/provision"
-    ironic.put(path, {"target": "deleted"}, expect=403)
-    ironic.put(path, {"target": "rebuild"}, expect=403)
+    ironic.provision(node, "deleted", expect=403)
+    ironic.provision(node, "rebuild", expect=403)
 
 
 @check
@@ -243,9 +223,8 @@ def _(ironic: IronicUnderTest) -> None:
     node = ironic.active_node()
     ironic.set_node(node, retired=True)
     ironic.provision(node, "deleted")
-    body = ironic.get(f"/v1/nodes/{node}").body
-    assert body["provision_state"] == "manageable"
-    ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "provide"}, expect=400)
+    assert ironic.get(f"/v1/nodes/{node}").body["provision_state"] == "manageable"
+    ironic.provision(node, "provide", expect=400)
 
 
 @check
@@ -262,10 +241,9 @@ def _(ironic: IronicUnderTest) -> None:
 def _(ironic: IronicUnderTest) -> None:
     """the project of an instance becomes the lessee of the node, until it is gone"""
     node = ironic.node(instance_info={**IMAGE, "project_id": "p1"})
-    ironic.provision(node, "active")
-    ironic.get(f"/v1/nodes/{node}")
-    ironic.provision(node, "deleted")
-    ironic.get(f"/v1/nodes/{node}")
+    for target in ("active", "deleted"):
+        ironic.provision(node, target)
+        ironic.get(f"/v1/nodes/{node}")
 
 
 @check

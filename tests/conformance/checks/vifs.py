@@ -2,39 +2,44 @@
 
 """VIFs on ports and port groups of nodes."""
 
+from typing import Any
+
+from tests.conformance.checks.nodes_patch import replace
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
 
 VIF = "6b9dc1b3-1b7e-44a5-9d44-61bd6ec4f2f0"
 OTHER = "d2c5e6a7-9d3d-4f0a-9e0e-3f3b2f1c0a11"
 REFUSED = "0c9a44de-77f3-4a38-8b25-5be1f4a7c0d9"
+SECOND_MAC = "02:00:00:00:00:02"
+
+
+def node_and_port(ironic: IronicUnderTest, **fields: Any) -> tuple[str, str, str]:
+    """A node with one port; its UUID, the path of its VIFs, that of its port."""
+    node = ironic.node(**fields)
+    return node, f"/v1/nodes/{node}/vifs", f"/v1/ports/{ironic.port(node)}"
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a VIF is attached to a free port, listed, and detached"""
-    node = ironic.node()
-    port = ironic.port(node)
-    path = f"/v1/nodes/{node}/vifs"
+    _, path, port = node_and_port(ironic)
     assert ironic.get(path).body == {"vifs": []}
     assert ironic.post(path, {"id": VIF}).status == 204
     assert ironic.get(path).body == {"vifs": [{"id": VIF}]}
-    ironic.get(f"/v1/ports/{port}")
+    ironic.get(port)
     assert ironic.delete(f"{path}/{VIF}").status == 204
     assert ironic.get(path).body == {"vifs": []}
-    ironic.get(f"/v1/ports/{port}")
+    ironic.get(port)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a VIF is attached once"""
-    node = ironic.node()
-    ironic.port(node)
-    ironic.port(node, "02:00:00:00:00:02")
-    path = f"/v1/nodes/{node}/vifs"
+    node, path, _ = node_and_port(ironic)
+    ironic.port(node, SECOND_MAC)
     ironic.post(path, {"id": VIF})
-    answer = ironic.post(path, {"id": VIF}, expect=409)
-    assert VIF in answer.fault
+    assert VIF in ironic.post(path, {"id": VIF}, expect=409).fault
 
 
 @check
@@ -52,40 +57,32 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """what is not attached can't be detached"""
-    node = ironic.node()
-    ironic.port(node)
-    ironic.delete(f"/v1/nodes/{node}/vifs/{VIF}", expect=400)
-    ironic.delete(f"/v1/nodes/{node}/vifs", expect=ANY)
+    _, path, _ = node_and_port(ironic)
+    ironic.delete(f"{path}/{VIF}", expect=400)
+    ironic.delete(path, expect=ANY)
 
 
 @check_each(
-    ("no id", {}),
-    ("an id that is a number", {"id": 5}),
-    ("an id that is null", {"id": None}),
-    ("a list", []),
+    *(("no id", {}), ("an id that is a number", {"id": 5})),
+    *(("an id that is null", {"id": None}), ("a list", [])),
 )
 def _(ironic: IronicUnderTest, _: str, body: object) -> None:
     """a VIF with {} is refused"""
-    node = ironic.node()
-    ironic.port(node)
-    ironic.post(f"/v1/nodes/{node}/vifs", body, expect=400)
+    ironic.post(node_and_port(ironic)[1], body, expect=400)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a VIF may say which port it wants from version 1.67"""
-    node = ironic.node()
-    first = ironic.port(node)
-    second = ironic.port(node, "02:00:00:00:00:02")
-    path = f"/v1/nodes/{node}/vifs"
+    node, path, port = node_and_port(ironic)
+    first = port.removeprefix("/v1/ports/")
+    second = ironic.port(node, SECOND_MAC)
     ironic.post(path, {"id": VIF, "port_uuid": second}, version="1.66", expect=ANY)
     ironic.post(path, {"id": OTHER, "port_uuid": second}, expect=ANY)
-    ironic.get(f"/v1/ports/{first}")
-    ironic.get(f"/v1/ports/{second}")
+    ironic.get_each("/v1/ports/", first, second)
     ironic.post(path, {"id": ironic.uuid(), "port_uuid": ironic.uuid()}, expect=ANY)
-    ironic.post(
-        path, {"id": ironic.uuid(), "port_uuid": first, "portgroup_uuid": first}, expect=400
-    )
+    both = {"port_uuid": first, "portgroup_uuid": first}
+    ironic.post(path, {"id": ironic.uuid(), **both}, expect=400)
 
 
 @check
@@ -110,8 +107,7 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.post(f"/v1/nodes/{node}/vifs", {"id": VIF})
     ironic.get(f"/v1/portgroups/{group}")
     ironic.post(f"/v1/nodes/{node}/vifs", {"id": OTHER})
-    ironic.get(f"/v1/nodes/{node}/vifs")
-    ironic.get(f"/v1/nodes/{node}/ports/detail")
+    ironic.get_each(f"/v1/nodes/{node}/", "vifs", "ports/detail")
     ironic.delete(f"/v1/nodes/{node}/vifs/{VIF}")
     ironic.get(f"/v1/portgroups/{group}")
 
@@ -131,35 +127,34 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """VIFs survive a deployment and a rebuild"""
-    node = ironic.node(instance_info=IMAGE)
-    ironic.port(node)
-    path = f"/v1/nodes/{node}/vifs"
+    node, path, _ = node_and_port(ironic, instance_info=IMAGE)
     ironic.post(path, {"id": VIF})
-    ironic.provision(node, "active")
-    ironic.get(path)
-    ironic.provision(node, "rebuild")
-    ironic.get(path)
+    for target in ("active", "rebuild"):
+        ironic.provision(node, target)
+        ironic.get(path)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """VIFs are not there before version 1.28"""
-    node = ironic.node()
-    ironic.get(f"/v1/nodes/{node}/vifs", version="1.27", expect=404)
-    ironic.post(f"/v1/nodes/{node}/vifs", {"id": VIF}, version="1.27", expect=404)
-    ironic.delete(f"/v1/nodes/{node}/vifs/{VIF}", version="1.27", expect=404)
+    path = f"/v1/nodes/{ironic.node()}/vifs"
+    for method, page, body in (
+        ("GET", "", None),
+        ("POST", "", {"id": VIF}),
+        ("DELETE", VIF, None),
+    ):
+        ironic.request(method, f"{path}/{page}".rstrip("/"), body, version="1.27", expect=404)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """VIFs are neither attached nor detached while somebody works on the node"""
-    node = ironic.node()
-    ironic.port(node)
-    ironic.post(f"/v1/nodes/{node}/vifs", {"id": VIF})
+    node, path, _ = node_and_port(ironic)
+    ironic.post(path, {"id": VIF})
     ironic.set_node(node, reservation="conductor-1")
-    ironic.post(f"/v1/nodes/{node}/vifs", {"id": OTHER}, expect=409)
-    ironic.delete(f"/v1/nodes/{node}/vifs/{VIF}", expect=409)
-    ironic.get(f"/v1/nodes/{node}/vifs")
+    ironic.post(path, {"id": OTHER}, expect=409)
+    ironic.delete(f"{path}/{VIF}", expect=409)
+    ironic.get(path)
 
 
 @check
@@ -176,13 +171,12 @@ def _(ironic: IronicUnderTest) -> None:
 def _(ironic: IronicUnderTest) -> None:
     """a port with a VIF can't be deleted or given another address"""
     node = ironic.active_node()
-    port = ironic.port(node)
+    path = f"/v1/ports/{ironic.port(node)}"
     ironic.post(f"/v1/nodes/{node}/vifs", {"id": VIF})
-    ironic.delete(f"/v1/ports/{port}", expect=ANY)
-    change = {"op": "replace", "path": "/address", "value": "02:00:00:00:00:09"}
-    ironic.patch(f"/v1/ports/{port}", change, expect=ANY)
+    ironic.delete(path, expect=ANY)
+    ironic.patch(path, replace("/address", "02:00:00:00:00:09"), expect=ANY)
     ironic.set_node(node, maintenance=True)
-    ironic.delete(f"/v1/ports/{port}", expect=ANY)
+    ironic.delete(path, expect=ANY)
 
 
 @check_each("active", "rescue", "rescue failed", "service failed", "deploy failed", "error")
@@ -204,12 +198,11 @@ def _(ironic: IronicUnderTest, state: str) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """nobody looks whether another node has a VIF"""
-    one, other = ironic.node(), ironic.node()
-    ironic.port(one)
-    ironic.port(other, "02:00:00:00:00:02")
-    for node in (one, other):
+    nodes = [ironic.node(), ironic.node()]
+    for number, node in enumerate(nodes, 1):
+        ironic.port(node, f"02:00:00:00:00:0{number}")
         assert ironic.post(f"/v1/nodes/{node}/vifs", {"id": VIF}).status == 204
-    for node in (one, other):
+    for node in nodes:
         ironic.get(f"/v1/nodes/{node}/vifs")
         ironic.delete(f"/v1/nodes/{node}/vifs/{VIF}")
 
@@ -217,30 +210,21 @@ def _(ironic: IronicUnderTest) -> None:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """ports and port groups say which VIF they have, and how they are bonded"""
-    node = ironic.node()
-    ironic.port(node)
-    bond = {
-        "node_uuid": node,
-        "address": "02:00:00:00:00:0a",
-        "mode": "802.3ad",
-        "properties": {"miimon": "100", "xmit_hash_policy": "layer3+4"},
-    }
+    node, path, _ = node_and_port(ironic)
+    bond = {"node_uuid": node, "address": "02:00:00:00:00:0a", "mode": "802.3ad"}
+    bond |= {"properties": {"miimon": "100", "xmit_hash_policy": "layer3+4"}}
     with ironic.unrecorded():
         group = ironic.post("/v1/portgroups", bond).body["uuid"]
-    ironic.port(node, "02:00:00:00:00:02", portgroup_uuid=group)
+    ironic.port(node, SECOND_MAC, portgroup_uuid=group)
     ironic.port(node, "02:00:00:00:00:03", portgroup_uuid=group)
-    ironic.post(f"/v1/nodes/{node}/vifs", {"id": VIF})
-    ironic.post(f"/v1/nodes/{node}/vifs", {"id": OTHER})
-    ports = ironic.get(
-        f"/v1/ports?node={node}&fields=uuid,address,portgroup_uuid,internal_info,extra",
-        version="1.38",
-    ).body["ports"]
-    assert sorted(port["portgroup_uuid"] == group for port in ports) == [False, True, True]
-    (found,) = ironic.get(
-        f"/v1/portgroups?node={node}&fields=uuid,address,mode,properties,internal_info,extra",
-        version="1.38",
-    ).body["portgroups"]
-    assert found["internal_info"] == {"tenant_vif_port_id": VIF}
+    ironic.post_each(path, {"id": VIF}, {"id": OTHER})
+    fields = "uuid,address,portgroup_uuid,internal_info,extra"
+    found = ironic.get(f"/v1/ports?node={node}&fields={fields}", version="1.38").body["ports"]
+    assert sorted(port["portgroup_uuid"] == group for port in found) == [False, True, True]
+    fields = "uuid,address,mode,properties,internal_info,extra"
+    answer = ironic.get(f"/v1/portgroups?node={node}&fields={fields}", version="1.38")
+    (bonded,) = answer.body["portgroups"]
+    assert bonded["internal_info"] == {"tenant_vif_port_id": VIF}
 
 
 @check_each(

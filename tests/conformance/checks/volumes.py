@@ -2,8 +2,26 @@
 
 """Volume connectors and targets of nodes."""
 
+from collections.abc import Iterator
+from typing import Any
+
+from tests.conformance.checks.nodes_patch import add, replace
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IronicUnderTest
+
+CONNECTORS, TARGETS = "/v1/volume/connectors", "/v1/volume/targets"
+
+
+def target(node: str, index: int = 0, kind: str = "iscsi", **more: Any) -> dict[str, Any]:
+    volume = {"volume_type": kind, "boot_index": index, "volume_id": "v"}
+    return {"node_uuid": node, **volume, **more}
+
+
+def delete_switched_on_and_off(ironic: IronicUnderTest, node: str, path: str) -> None:
+    """Delete what a node that is on has, and then that of one that is off."""
+    for power in ("power on", "power off"):
+        ironic.set_node(node, power_state=power)
+        ironic.delete(path, expect=ANY)
 
 
 @check
@@ -11,24 +29,17 @@ def _(ironic: IronicUnderTest) -> None:
     """a volume connector is made, shown, listed, changed and deleted"""
     node = ironic.node()
     body = {"node_uuid": node, "type": "iqn", "connector_id": "iqn.2017-08.org:1"}
-    answer = ironic.post("/v1/volume/connectors", body)
+    answer = ironic.post(CONNECTORS, body)
     assert answer.status == 201
-    path = f"/v1/volume/connectors/{answer.body['uuid']}"
-    ironic.get("/v1/volume")
-    ironic.get(path)
-    ironic.get("/v1/volume/connectors")
-    ironic.get("/v1/volume/connectors?detail=true")
-    ironic.get(f"/v1/nodes/{node}/volume")
-    ironic.get(f"/v1/nodes/{node}/volume/connectors")
-    ironic.get(f"/v1/volume/connectors?node={node}")
-    ironic.post("/v1/volume/connectors", body, expect=409)
-    ironic.patch(path, {"op": "replace", "path": "/connector_id", "value": "iqn.x"})
-    ironic.patch(path, {"op": "replace", "path": "/type", "value": "steam"})
+    path = f"{CONNECTORS}/{answer.body['uuid']}"
+    ironic.get_each("/v1/volume", "", f"/connectors/{answer.body['uuid']}")
+    ironic.get_each(CONNECTORS, "", "?detail=true", f"?node={node}")
+    ironic.get_each(f"/v1/nodes/{node}/volume", "", "/connectors")
+    ironic.post(CONNECTORS, body, expect=409)
+    ironic.patch_each(path, replace("/connector_id", "iqn.x"), replace("/type", "steam"))
     ironic.set_node(node, power_state="power on")
-    ironic.patch(path, {"op": "replace", "path": "/connector_id", "value": "y"}, expect=ANY)
-    ironic.delete(path, expect=ANY)
-    ironic.set_node(node, power_state="power off")
-    ironic.delete(path, expect=ANY)
+    ironic.patch(path, replace("/connector_id", "y"), expect=ANY)
+    delete_switched_on_and_off(ironic, node, path)
     ironic.get(path, expect=404)
 
 
@@ -36,28 +47,19 @@ def _(ironic: IronicUnderTest) -> None:
 def _(ironic: IronicUnderTest) -> None:
     """a volume target is made, shown, listed, changed and deleted"""
     node = ironic.node()
-    body = {
-        "node_uuid": node,
-        "volume_type": "iscsi",
-        "boot_index": 0,
-        "volume_id": "v1",
-        "properties": {"auth_password": "secret", "target_iqn": "iqn.x"},
-    }
-    answer = ironic.post("/v1/volume/targets", body)
+    body = target(
+        node, volume_id="v1", properties={"auth_password": "secret", "target_iqn": "iqn.x"}
+    )
+    answer = ironic.post(TARGETS, body)
     assert answer.status == 201
-    path = f"/v1/volume/targets/{answer.body['uuid']}"
+    path = f"{TARGETS}/{answer.body['uuid']}"
     ironic.get(path)
-    ironic.get("/v1/volume/targets")
-    ironic.get("/v1/volume/targets?detail=true")
+    ironic.get_each(TARGETS, "", "?detail=true", f"?node={node}")
     ironic.get(f"/v1/nodes/{node}/volume/targets")
-    ironic.get(f"/v1/volume/targets?node={node}")
-    ironic.post("/v1/volume/targets", body, expect=409)
-    ironic.post("/v1/volume/targets", {**body, "boot_index": 1}, expect=ANY)
-    ironic.patch(path, {"op": "replace", "path": "/volume_id", "value": "v2"})
-    ironic.set_node(node, power_state="power on")
-    ironic.delete(path, expect=ANY)
-    ironic.set_node(node, power_state="power off")
-    ironic.delete(path, expect=ANY)
+    ironic.post(TARGETS, body, expect=409)
+    ironic.post(TARGETS, {**body, "boot_index": 1}, expect=ANY)
+    ironic.patch(path, replace("/volume_id", "v2"))
+    delete_switched_on_and_off(ironic, node, path)
     ironic.get(path, expect=404)
 
 
@@ -65,46 +67,40 @@ def _(ironic: IronicUnderTest) -> None:
 def _(ironic: IronicUnderTest) -> None:
     """volume connectors and targets need all that they are made of"""
     node = ironic.node()
-    for body in (
-        {"node_uuid": node, "type": "iqn"},
-        {"node_uuid": node, "connector_id": "x"},
-        {"type": "iqn", "connector_id": "x"},
-        {"node_uuid": ironic.uuid(), "type": "iqn", "connector_id": "x"},
-    ):
-        ironic.post("/v1/volume/connectors", body, expect=400)
-    whole = {"node_uuid": node, "volume_type": "iscsi", "boot_index": 0, "volume_id": "v"}
+    whole = {"node_uuid": node, "type": "iqn", "connector_id": "x"}
+    for body in (*_without_one(whole), {**whole, "node_uuid": ironic.uuid()}):
+        ironic.post(CONNECTORS, body, expect=400)
+    ironic.post_each(TARGETS, *_without_one(target(node)), expect=400)
+    ironic.post(TARGETS, target(node, -1), expect=ANY)
+    ironic.post(TARGETS, {**target(node), "boot_index": "x"}, expect=400)
+
+
+def _without_one(whole: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for missing in whole:
-        body = {name: value for name, value in whole.items() if name != missing}
-        ironic.post("/v1/volume/targets", body, expect=400)
-    ironic.post("/v1/volume/targets", {**whole, "boot_index": -1}, expect=ANY)
-    ironic.post("/v1/volume/targets", {**whole, "boot_index": "x"}, expect=400)
+        yield {name: value for name, value in whole.items() if name != missing}
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a volume target has the uuid that it is given, and notes"""
     node, other = ironic.node(), ironic.node()
-    uuid = ironic.uuid()
-    body = {
-        "uuid": uuid,
-        "node_uuid": node,
-        "volume_type": "iscsi",
-        "boot_index": 0,
-        "volume_id": "v1",
-        "properties": {"target_iqn": "iqn.x", "auth_password": "secret"},
-        "extra": {"instance_uuid": other},
-    }
-    ironic.post("/v1/volume/targets", body, version="1.38")
-    answer = ironic.post("/v1/volume/targets", body, expect=409, version="1.38")
-    assert answer.status == 409
-    ironic.post("/v1/volume/targets", {**body, "boot_index": 1}, expect=409)
-    ironic.get(f"/v1/volume/targets/{uuid}", version="1.38")
-    ironic.get(f"/v1/volume/targets?node={node}&detail=true", version="1.38")
-    ironic.get(f"/v1/volume/targets?node={other}&detail=true", version="1.38")
-    ironic.get(f"/v1/volume/targets?node={ironic.uuid()}&detail=true", expect=404)
-    ironic.get(f"/v1/volume/connectors?node={node}&detail=true", version="1.38")
-    ironic.delete(f"/v1/volume/targets/{uuid}", version="1.38")
-    ironic.delete(f"/v1/volume/targets/{uuid}", expect=404, version="1.38")
+    uuid, old = ironic.uuid(), {"version": "1.38"}
+    body = target(
+        node,
+        uuid=uuid,
+        volume_id="v1",
+        properties={"target_iqn": "iqn.x", "auth_password": "secret"},
+        extra={"instance_uuid": other},
+    )
+    ironic.post(TARGETS, body, **old)
+    ironic.post(TARGETS, body, expect=409, **old)
+    ironic.post(TARGETS, {**body, "boot_index": 1}, expect=409)
+    ironic.get_each(TARGETS, f"/{uuid}", f"?node={node}&detail=true", **old)
+    ironic.get(f"{TARGETS}?node={other}&detail=true", **old)
+    ironic.get(f"{TARGETS}?node={ironic.uuid()}&detail=true", expect=404)
+    ironic.get(f"{CONNECTORS}?node={node}&detail=true", **old)
+    ironic.delete(f"{TARGETS}/{uuid}", **old)
+    ironic.delete(f"{TARGETS}/{uuid}", expect=404, **old)
 
 
 @check
@@ -113,9 +109,8 @@ def _(ironic: IronicUnderTest) -> None:
     node = ironic.node()
     uuids = [ironic.uuid() for _ in range(3)]
     for index, uuid in enumerate(uuids):
-        body = {"node_uuid": node, "volume_type": "iscsi", "boot_index": index, "volume_id": "v"}
-        ironic.post("/v1/volume/targets", {"uuid": uuid, **body})
-    path = f"/v1/volume/targets?node={node}&detail=true"
+        ironic.post(TARGETS, target(node, index, uuid=uuid))
+    path = f"{TARGETS}?node={node}&detail=true"
     first = ironic.get(f"{path}&limit=2")
     assert [one["uuid"] for one in first.body["targets"]] == uuids[:2]
     assert first.body["next"]
@@ -129,13 +124,10 @@ def _(ironic: IronicUnderTest) -> None:
     node = ironic.node()
     for index, state in enumerate(("available", "active", "cleaning", "manageable")):
         uuid = ironic.uuid()
-        body = {"node_uuid": node, "volume_type": "iscsi", "boot_index": index, "volume_id": "v"}
-        ironic.post("/v1/volume/targets", {"uuid": uuid, **body})
-        ironic.set_node(node, power_state="power on", provision_state=state)
-        ironic.delete(f"/v1/volume/targets/{uuid}", expect=ANY)
-        ironic.set_node(node, power_state="power off")
-        ironic.delete(f"/v1/volume/targets/{uuid}", expect=ANY)
-    ironic.get(f"/v1/volume/targets?node={node}")
+        ironic.post(TARGETS, target(node, index, uuid=uuid))
+        ironic.set_node(node, provision_state=state)
+        delete_switched_on_and_off(ironic, node, f"{TARGETS}/{uuid}")
+    ironic.get(f"{TARGETS}?node={node}")
 
 
 @check_each("noop", "external", "cinder")
@@ -147,17 +139,15 @@ def _(ironic: IronicUnderTest, interface: str) -> None:
         assert "storage" in ironic.get(f"/v1/nodes/{node}/validate").body
 
     def add_target(kind: str, index: int) -> None:
-        body = {"volume_type": kind, "boot_index": index, "volume_id": "v"}
-        ironic.post("/v1/volume/targets", {"uuid": ironic.uuid(), "node_uuid": node, **body})
+        ironic.post(TARGETS, target(node, index, kind, uuid=ironic.uuid()))
         storage()
 
     def add_connector(kind: str, ident: str) -> None:
         body = {"type": kind, "connector_id": f"{ident}.{interface}"}
-        ironic.post("/v1/volume/connectors", {"uuid": ironic.uuid(), "node_uuid": node, **body})
+        ironic.post(CONNECTORS, {"uuid": ironic.uuid(), "node_uuid": node, **body})
 
     def set_capabilities(value: str) -> None:
-        place = {"op": "add", "path": "/properties/capabilities"}
-        ironic.patch(f"/v1/nodes/{node}", {**place, "value": value})
+        ironic.patch(f"/v1/nodes/{node}", add("/properties/capabilities", value))
         storage()
 
     storage()
