@@ -58,9 +58,7 @@ def pool(metrics: PrometheusMetrics, resource_class: str, traits: str = "") -> d
     }
 
 
-def test_a_build_is_seen_step_by_step(
-    fake: FakeIronic, metrics: PrometheusMetrics, make: Callable[..., Stage]
-) -> None:
+def test_a_build_is_seen_step_by_step(fake, metrics, make) -> None:
     node = fake.add_node(ports=1, resource_class="gold")
     stage = make()
     running: list[float | None] = []
@@ -75,39 +73,33 @@ def test_a_build_is_seen_step_by_step(
     assert 100 <= (value(metrics, "build_seconds_sum", result="done") or 0) < 200
     for step in ("reserving", "configuring", "deploying"):
         assert value(metrics, "build_step_seconds_count", step=step, result="done") == 1
-    deploying = value(metrics, "build_step_seconds_sum", step="deploying", result="done")
-    waited = value(metrics, "wait_seconds_sum", kind="deploy", result="done")
-    assert waited is not None
-    assert waited >= 99
-    assert deploying is not None
-    assert deploying >= waited
+    deploying = value(metrics, "build_step_seconds_sum", step="deploying", result="done") or 0
+    assert (
+        deploying >= (value(metrics, "wait_seconds_sum", kind="deploy", result="done") or 0) >= 99
+    )
     stage.destroy(instance)
     assert value(metrics, "wait_seconds_count", kind="tear down", result="done") == 1
 
 
-def test_a_build_that_fails_is_counted_by_how(
-    fake: FakeIronic, metrics: PrometheusMetrics, make: Callable[..., Stage]
-) -> None:
+def test_a_build_that_fails_is_counted_by_how(fake, metrics, make) -> None:
     assert value(metrics, "build_seconds_count", result="failed") == 0, "so an increase is seen"
     broken, slow, taken = fake.add_nodes(3, ports=1)
     fake.fail_next("deploy", "no", broken)
-    stage = make()
-    with pytest.raises(exceptions.DeployFailed):
-        stage.spawn(stage.instance(broken))
-    stage = make(deploy_timeout=30)
-    with pytest.raises(exceptions.WaitTimeout):
-        stage.spawn(stage.instance(slow))
     fake.set_node(taken, instance_uuid="6d2b4f02-0000-4000-8000-00000000beef")
-    with pytest.raises(exceptions.NodeTaken):
-        stage.spawn(stage.instance(taken))
+    for node, options, error in (
+        (broken, {}, exceptions.DeployFailed),
+        (slow, {"deploy_timeout": 30}, exceptions.WaitTimeout),
+        (taken, {}, exceptions.NodeTaken),
+    ):
+        stage = make(**options)
+        with pytest.raises(error):
+            stage.spawn(stage.instance(node))
     assert value(metrics, "build_seconds_count", result="failed") == 1
     assert value(metrics, "build_seconds_count", result="timeout") == 1
     assert value(metrics, "build_step_seconds_count", step="reserving", result="failed") == 1
 
 
-def test_nodes_are_counted_by_state_and_class_without_asking_anybody(
-    fake: FakeIronic, metrics: PrometheusMetrics, make: Callable[..., Stage]
-) -> None:
+def test_nodes_are_counted_by_state_and_class_without_asking_anybody(fake, metrics, make) -> None:
     stage = make(conductor_group="rack1")
     assert value(metrics, "inventory_stale") == 1
     assert value(metrics, "inventory_age_seconds") is None
@@ -138,9 +130,7 @@ def test_nodes_are_counted_by_state_and_class_without_asking_anybody(
     assert pool(metrics, "gold") == {"free": 1, "used": 1, "reserved": 1}, "as last known"
 
 
-def test_pools_are_those_that_the_compute_service_reports(
-    fake: FakeIronic, metrics: PrometheusMetrics, make: Callable[..., Stage]
-) -> None:
+def test_pools_are_those_that_the_compute_service_reports(fake, metrics, make) -> None:
     fake.add_nodes(3, resource_class="gold")
     fake.add_node(resource_class="gold", traits=["CUSTOM_GPU"])
     stage = make(node_selection="ironic")
@@ -151,9 +141,7 @@ def test_pools_are_those_that_the_compute_service_reports(
     assert pool(metrics, "gold") == {"free": 3, "used": 0, "reserved": 0}
 
 
-def test_the_ring_in_force_is_shown(
-    fake: FakeIronic, metrics: PrometheusMetrics, make: Callable[..., Stage]
-) -> None:
+def test_the_ring_in_force_is_shown(metrics, make) -> None:
     stage = make(peer_list="compute1,compute2")
     stage.service.live = ["compute1", "compute2"]
     stage.driver.get_available_nodes(refresh=True)

@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -55,24 +58,31 @@ def names(hosts: list[HostState]) -> list[str]:
     return [host.nodename for host in hosts]
 
 
+def refused(
+    picker: FilterScheduler, spec: RequestSpec, source: HostIndex | RecordList, count: int = 1
+) -> exceptions.NoValidHost:
+    """How it is told that nothing is left."""
+    with pytest.raises(exceptions.NoValidHost) as caught:
+        picker.select(spec, source, count=count)
+    return caught.value
+
+
+SIZED = RequestSpec(memory_mb=16384, vcpus=8, root_gb=480)
+each_source = pytest.mark.parametrize("source", [HostIndex, RecordList])
+
+
 # -- picking ----------------------------------------------------------------------
 
 
 def test_the_best_that_passes_is_picked_consumed_and_claimed() -> None:
-    index = HostIndex(
-        [
-            Record("small", memory_mb=1024),
-            Record("right", memory_mb=4096),
-            Record("large", memory_mb=65536),
-        ]
-    )
+    sizes = {"small": 1024, "right": 4096, "large": 65536}
+    index = HostIndex([Record(name, memory_mb=size) for name, size in sizes.items()])
     spec = RequestSpec(instance_uuid="i1", memory_mb=2048)
     (host,) = scheduler(*DEFAULT).select(spec, index)
     assert (host.host, host.nodename, host.is_free) == ("compute-1", "right", False)
     assert not index.claim("right", "i2")
     assert names(scheduler(*DEFAULT).select(spec, index)) == ["large"]
-    with pytest.raises(exceptions.NoValidHost):
-        scheduler(*DEFAULT).select(spec, index)
+    refused(scheduler(*DEFAULT), spec, index)
     index.release("right", "i1")
     assert names(scheduler(*DEFAULT).select(spec, index)) == ["right"]
 
@@ -80,42 +90,26 @@ def test_the_best_that_passes_is_picked_consumed_and_claimed() -> None:
 @given(
     fleet=FLEETS,
     enabled=st.sampled_from([DEFAULT, EXACT, [], ["TraitsFilter"]]),
-    memory=SIZES,
-    vcpus=SIZES,
-    disk=SIZES,
-    wanted=st.sampled_from([{}, GOLD, {"CUSTOM_SILVER_1": 1}, {"CUSTOM_GOLD": 2}]),
-    required=TRAITS,
-    forbidden=TRAITS,
+    spec=st.builds(
+        RequestSpec,
+        memory_mb=SIZES,
+        vcpus=SIZES,
+        root_gb=SIZES,
+        resources=st.sampled_from([{}, GOLD, {"CUSTOM_SILVER_1": 1}, {"CUSTOM_GOLD": 2}]),
+        required_traits=TRAITS,
+        forbidden_traits=TRAITS,
+        exclude_nodes=st.just(frozenset({"n1"})),
+    ),
     batch=st.integers(1, 7),
 )
 def test_exactly_what_all_filters_pass_is_found(
-    fleet: list[Record],
-    enabled: list[str],
-    memory: int,
-    vcpus: int,
-    disk: int,
-    wanted: dict[str, int],
-    required: frozenset[str],
-    forbidden: frozenset[str],
-    batch: int,
+    fleet: list[Record], enabled: list[str], spec: RequestSpec, batch: int
 ) -> None:
-    spec = RequestSpec(
-        memory_mb=memory,
-        vcpus=vcpus,
-        root_gb=disk,
-        resources=wanted,
-        required_traits=required,
-        forbidden_traits=forbidden,
-        exclude_nodes=frozenset({"n1"}),
-    )
     picker = scheduler(*enabled, candidate_batch_size=batch)
     manager = picker.host_manager
     states = [state for state in manager.host_states(fleet) if state.is_free]
-    expected = [
-        host.nodename
-        for host in manager.get_filtered_hosts(states, spec)
-        if host.nodename not in spec.exclude_nodes
-    ]
+    passing = names(manager.get_filtered_hosts(states, spec))
+    expected = [name for name in passing if name not in spec.exclude_nodes]
     for source in (HostIndex(fleet), RecordList(fleet)):
         found: list[str] = []
         with pytest.raises(exceptions.NoValidHost):
@@ -125,28 +119,26 @@ def test_exactly_what_all_filters_pass_is_found(
             assert picker.select(spec, source)[0].nodename in expected
 
 
-def test_no_more_is_looked_at_than_one_batch() -> None:
+@pytest.mark.parametrize(("values", "batch"), [({}, 32), ({"candidate_batch_size": 5}, 5)])
+def test_no_more_is_looked_at_than_one_batch(values: dict[str, int], batch: int) -> None:
     index = Watched(Record(f"n{i}") for i in range(500))
-    scheduler(*EXACT).select(RequestSpec(memory_mb=16384, vcpus=8, root_gb=480), index)
-    assert index.handed_out == 32
+    scheduler(*EXACT, **values).select(SIZED, index)
+    assert index.handed_out == batch
 
 
 @pytest.mark.parametrize(
-    "spec",
+    "more",
     [
-        RequestSpec(memory_mb=16384, vcpus=8, root_gb=480, swap=1000),
-        RequestSpec(memory_mb=16384, vcpus=8, root_gb=480, resources={"CUSTOM_GOLD": 2}),
-        RequestSpec(
-            memory_mb=16384, vcpus=8, root_gb=480, resources={"CUSTOM_GOLD": 1, "CUSTOM_FPGA": 1}
-        ),
-        RequestSpec(memory_mb=16384, vcpus=8, root_gb=480, required_traits=frozenset({"A"})),
+        {"swap": 1000},
+        {"resources": {"CUSTOM_GOLD": 2}},
+        {"resources": {"CUSTOM_GOLD": 1, "CUSTOM_FPGA": 1}},
+        {"required_traits": frozenset({"A"})},
     ],
     ids=["no whole GiB", "two of a class", "two classes", "a trait"],
 )
-def test_what_an_index_can_rule_out_is_looked_at_for_an_example_only(spec: RequestSpec) -> None:
+def test_what_an_index_can_rule_out_is_looked_at_for_an_example_only(more: dict[str, Any]) -> None:
     index = Watched(Record(f"n{i}") for i in range(100))
-    with pytest.raises(exceptions.NoValidHost):
-        scheduler(*EXACT).select(spec, index)
+    refused(scheduler(*EXACT), dataclasses.replace(SIZED, **more), index)
     assert index.handed_out == 8
 
 
@@ -165,24 +157,18 @@ def test_nodes_that_were_tried_are_not_picked_again() -> None:
     assert names(scheduler(*DEFAULT).select(spec, index)) == ["b"]
 
 
-def test_ties_are_broken_by_chance_and_the_chance_is_given() -> None:
-    index = RecordList(Record(f"n{i}") for i in range(20))
+@pytest.mark.parametrize("kind", [RecordList, InOrder])
+def test_ties_are_broken_by_chance_and_the_chance_is_given(kind: type[RecordList]) -> None:
+    source = kind(Record(f"n{i}") for i in range(20))
 
-    def picked(seed: int) -> str:
-        (host,) = scheduler(*DEFAULT, seed=seed).select(RequestSpec(), index)
+    def picked(seed: int, **values: Any) -> str:
+        (host,) = scheduler(*DEFAULT, seed=seed, **values).select(RequestSpec(), source)
         return host.nodename
 
     assert len({picked(seed) for seed in range(20)}) > 5
     assert picked(7) == picked(7)
-
-
-def test_ties_are_broken_also_when_the_source_has_one_order_only() -> None:
-    source = InOrder(Record(f"n{i}") for i in range(20))
-    picked = {
-        scheduler(*DEFAULT, seed=seed).select(RequestSpec(), source)[0].nodename
-        for seed in range(20)
-    }
-    assert len(picked) > 5
+    source = kind(Record(f"n{i}", memory_mb=1024 * (i + 1)) for i in range(10))
+    assert {picked(seed, host_subset_size=3) for seed in range(40)} == {"n0", "n1", "n2"}
 
 
 def test_a_node_that_is_not_free_is_never_picked() -> None:
@@ -192,20 +178,6 @@ def test_a_node_that_is_not_free_is_never_picked() -> None:
     only = scheduler().ranked(RequestSpec(), InOrder([Record("b", in_use=True)]))
     with pytest.raises(exceptions.NoValidHost):
         next(only)
-
-
-def test_one_of_the_best_is_picked_where_that_is_wanted() -> None:
-    index = RecordList(Record(f"n{i}", memory_mb=1024 * (i + 1)) for i in range(10))
-    picked = {
-        scheduler(*DEFAULT, seed=seed, host_subset_size=3).select(RequestSpec(), index)[0].nodename
-        for seed in range(40)
-    }
-    assert picked == {"n0", "n1", "n2"}
-
-
-def test_a_scheduler_is_made_by_its_options() -> None:
-    picker = FilterScheduler.from_conf(options(host_subset_size=4, candidate_batch_size=5))
-    assert (picker.subset_size, picker.batch_size) == (4, 5)
 
 
 # -- several at once --------------------------------------------------------------
@@ -220,52 +192,42 @@ def test_instances_spread_evenly_over_compute_services() -> None:
     assert sorted(index.instances_by_host().values()) == [20, 20, 20]
 
 
-def test_several_instances_get_a_node_each() -> None:
-    index = HostIndex(Record(f"n{i}") for i in range(5))
-    hosts = scheduler(*DEFAULT).select(RequestSpec(), index, count=5)
-    assert sorted(names(hosts)) == [f"n{i}" for i in range(5)]
-
-
 def test_all_of_several_instances_get_a_node_or_none() -> None:
     index = HostIndex(Record(f"n{i}") for i in range(3))
-    with pytest.raises(exceptions.NoValidHost) as caught:
-        scheduler(*DEFAULT).select(RequestSpec(), index, count=4)
-    assert (caught.value.wanted, caught.value.found) == (4, 3)
-    assert "a node was found for 3 of 4 servers" in str(caught.value)
+    error = refused(scheduler(*DEFAULT), RequestSpec(), index, 4)
+    assert (error.wanted, error.found) == (4, 3)
+    assert "a node was found for 3 of 4 servers" in str(error)
     assert index.count(CandidateQuery()) == 3
+    hosts = scheduler(*DEFAULT).select(RequestSpec(), index, count=3)
+    assert sorted(names(hosts)) == ["n0", "n1", "n2"]
 
 
-def test_several_instances_respect_what_a_compute_service_may_have() -> None:
-    index = HostIndex(Record(f"{host}-{i}", host=host) for host in "ab" for i in range(10))
-    picker = scheduler("NumInstancesFilter", max_instances_per_host=3)
+# With batches of one, the small ones, all of one service, come first and fill the first batch.
+@pytest.mark.parametrize(("batch", "memory"), [(32, 1024), (1, 4096)])
+def test_several_instances_respect_what_a_compute_service_may_have(
+    batch: int, memory: int
+) -> None:
+    fleet = [Record(f"a{i}", host="a", memory_mb=1024) for i in range(10)]
+    fleet += [Record(f"b{i}", host="b", memory_mb=memory) for i in range(10)]
+    options = {"max_instances_per_host": 3, "candidate_batch_size": batch}
+    picker, index = scheduler("NumInstancesFilter", **options), HostIndex(fleet)
     hosts = picker.select(RequestSpec(), index, count=6)
     assert Counter(host.host for host in hosts) == {"a": 3, "b": 3}
-    with pytest.raises(exceptions.NoValidHost, match=r"NumInstancesFilter .* left 0"):
-        picker.select(RequestSpec(), index)
-
-
-def test_what_was_picked_counts_for_the_next_batch_too() -> None:
-    # The small ones, all of one service, come first and fill the first batch.
-    small = [Record(f"a{i}", host="a", memory_mb=1024) for i in range(10)]
-    large = [Record(f"b{i}", host="b", memory_mb=4096) for i in range(10)]
-    picker = scheduler("NumInstancesFilter", max_instances_per_host=3, candidate_batch_size=1)
-    hosts = picker.select(RequestSpec(), HostIndex([*small, *large]), count=6)
-    assert Counter(host.host for host in hosts) == {"a": 3, "b": 3}
+    said = str(refused(picker, RequestSpec(), index))
+    assert re.search("NumInstancesFilter .* left 0", said)
 
 
 def test_threads_never_get_the_same_node() -> None:
     index = HostIndex(Record(f"n{i}", host=f"c{i % 4}") for i in range(200))
     picker = scheduler(*EXACT)
-    spec = RequestSpec(memory_mb=16384, vcpus=8, root_gb=480)
 
     def pick(_: int) -> list[str]:
-        return [name for _ in range(25) for name in names(picker.select(spec, index))]
+        return [name for _ in range(25) for name in names(picker.select(SIZED, index))]
 
     with ThreadPoolExecutor(8) as pool:
         picked = [name for found in pool.map(pick, range(8)) for name in found]
     assert sorted(picked) == sorted(f"n{i}" for i in range(200))
-    with pytest.raises(exceptions.NoValidHost, match="none of 200 nodes is free"):
-        picker.select(spec, index)
+    assert "none of 200 nodes is free" in str(refused(picker, SIZED, index))
 
 
 def test_a_node_that_somebody_else_got_first_is_passed_over() -> None:
@@ -301,10 +263,8 @@ def test_claims_go_back_when_something_breaks_half_way() -> None:
 # -- no valid host ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("source", [HostIndex, RecordList])
-def test_it_is_told_filter_by_filter_how_many_were_left(
-    source: type[HostIndex] | type[RecordList],
-) -> None:
+@each_source
+def test_it_is_told_filter_by_filter_how_many_were_left(source) -> None:
     fleet = [
         *(Record(f"taken{i}", instance_uuid="i") for i in range(4)),
         *(Record(f"silver{i}", resource_class="silver") for i in range(8)),
@@ -312,21 +272,16 @@ def test_it_is_told_filter_by_filter_how_many_were_left(
         *(Record(f"plain{i}") for i in range(2)),
         Record("bios", traits=frozenset({"GPU"}), stats={"boot_mode": "bios"}),
     ]
-    spec = RequestSpec(
+    spec = dataclasses.replace(
+        SIZED,
         instance_uuid="i1",
         flavor_name="large",
-        memory_mb=16384,
-        vcpus=8,
-        root_gb=480,
         resources=GOLD,
         required_traits=frozenset({"GPU"}),
         extra_specs={"capabilities:boot_mode": "uefi"},
     )
     # In whatever order they are enabled.
-    picker = scheduler(*reversed(EXACT))
-    with pytest.raises(exceptions.NoValidHost) as caught:
-        picker.select(spec, source(fleet))
-    error = caught.value
+    error = refused(scheduler(*reversed(EXACT)), spec, source(fleet))
     assert (error.instance, error.flavor, error.known, error.free) == ("i1", "large", 19, 15)
     assert str(error) == (
         "No valid host for server i1 (flavor large): 15 of 19 nodes free; "
@@ -347,86 +302,80 @@ def test_a_filter_that_an_index_decides_in_part_is_blamed_for_what_it_rejects() 
     picker.host_manager.filters = {**picker.host_manager.filters, "RamFilter": Picky(options())}
     spec = RequestSpec(memory_mb=1, required_traits=frozenset({"GPU"}))
     fleet = [Record(f"n{i}", traits=frozenset({"GPU"})) for i in range(5)]
-    with pytest.raises(
-        exceptions.NoValidHost, match=r"RamFilter .* left 0, for example n.: it is"
-    ):
-        picker.select(spec, HostIndex(fleet))
+    said = str(refused(picker, spec, HostIndex(fleet)))
+    assert re.search(r"RamFilter .* left 0, for example n.: it is", said)
 
 
-@pytest.mark.parametrize("source", [HostIndex, RecordList])
-def test_of_nodes_that_name_no_cores_a_request_in_vain_warns_once(
-    source: type[HostIndex] | type[RecordList], caplog: pytest.LogCaptureFixture
-) -> None:
+@each_source
+def test_of_nodes_that_name_no_cores_a_request_in_vain_warns_once(source, caplog) -> None:
     fleet = [*(Record(f"n{i}", vcpus=4) for i in range(50)), Record("unknown", vcpus=0)]
     picker = scheduler(*EXACT)
     for _ in range(2):
-        with pytest.raises(exceptions.NoValidHost):
-            picker.select(RequestSpec(memory_mb=16384, vcpus=8, root_gb=480), source(fleet))
+        refused(picker, SIZED, source(fleet))
     (warning,) = [one for one in caplog.messages if "properties/cpus" in one]
     assert "unknown" in warning
 
 
-@given(fleet=FLEETS, memory=SIZES, vcpus=SIZES, required=TRAITS, enabled=st.permutations(DEFAULT))
-def test_what_is_told_is_what_the_filters_one_by_one_would_leave(
-    fleet: list[Record], memory: int, vcpus: int, required: frozenset[str], enabled: list[str]
-) -> None:
-    spec = RequestSpec(
-        memory_mb=memory,
-        vcpus=vcpus,
-        resources=GOLD,
-        required_traits=required,
-        extra_specs={"capabilities:lacking": "1"},
+@each_source
+def test_what_the_index_has_ruled_out_is_explained_by_an_example(source, caplog) -> None:
+    error = refused(scheduler(*EXACT), SIZED, source([Record("a", memory_mb=1024)]))
+    assert str(error).endswith(
+        "ExactRamFilter (exactly 16384 MiB of memory) left 0, "
+        "for example a: 1024 MiB of memory are free, not 16384"
     )
+    # Also what is an operator's to mend.
+    error = refused(scheduler(*EXACT), SIZED, source([Record("a", vcpus=0)]))
+    assert "a: it doesn't say how many cores it has" in str(error)
+    (warning,) = [one for one in caplog.records if one.levelname == "WARNING"]
+    assert "properties/cpus" in warning.getMessage()
+
+
+@given(
+    fleet=FLEETS,
+    spec=st.builds(
+        RequestSpec,
+        memory_mb=SIZES,
+        vcpus=SIZES,
+        resources=st.just(GOLD),
+        required_traits=TRAITS,
+        extra_specs=st.just({"capabilities:lacking": "1"}),
+    ),
+    enabled=st.permutations(DEFAULT),
+)
+def test_what_is_told_is_what_the_filters_one_by_one_would_leave(
+    fleet: list[Record], spec: RequestSpec, enabled: list[str]
+) -> None:
     picker = scheduler(*enabled, candidate_batch_size=3)
     for source in (HostIndex(fleet), RecordList(fleet)):
-        with pytest.raises(exceptions.NoValidHost) as caught:
-            picker.select(spec, source)
         hosts = [host for host in picker.host_manager.host_states(fleet) if host.is_free]
-        for name, _, left in caught.value.left:
+        for name, _, left in refused(picker, spec, source).left:
             filter_ = picker.host_manager.filters[name]
             hosts = [host for host in hosts if filter_.host_passes(host, spec)]
             assert left == len(hosts), name
 
 
-@pytest.mark.parametrize("source", [HostIndex, RecordList])
-def test_what_the_index_has_ruled_out_is_explained_by_an_example(
-    source: type[HostIndex] | type[RecordList], caplog: pytest.LogCaptureFixture
-) -> None:
-    spec = RequestSpec(memory_mb=16384, vcpus=8, root_gb=480)
-    with pytest.raises(exceptions.NoValidHost) as caught:
-        scheduler(*EXACT).select(spec, source([Record("a", memory_mb=1024)]))
-    assert str(caught.value).endswith(
-        "ExactRamFilter (exactly 16384 MiB of memory) left 0, "
-        "for example a: 1024 MiB of memory are free, not 16384"
-    )
-    # Also what is an operator's to mend.
-    with pytest.raises(exceptions.NoValidHost, match="a: it doesn't say how many cores it has"):
-        scheduler(*EXACT).select(spec, source([Record("a", vcpus=0)]))
-    (warning,) = [one for one in caplog.records if one.levelname == "WARNING"]
-    assert "properties/cpus" in warning.getMessage()
-
-
-def test_the_last_filter_that_is_told_is_the_one_that_left_none() -> None:
-    error = exceptions.NoValidHost(
-        None, "", known=9, free=9, left=[("A", "", 3), ("B", "b", 0), ("C", "", 0)]
-    )
-    assert str(error) == "No valid host: 9 of 9 nodes free; A left 3; B (b) left 0"
-
-
-def test_when_there_are_some_only_what_rejected_any_is_told() -> None:
-    error = exceptions.NoValidHost(
-        None,
-        "gold",
-        known=9,
-        free=5,
-        left=[("A", "", 5), ("B", "b", 2), ("C", "", 2)],
-        wanted=10,
-        found=2,
-    )
-    assert str(error) == (
-        "No valid host (flavor gold): 5 of 9 nodes free; B (b) left 2; "
-        "a node was found for 2 of 10 servers"
-    )
+@pytest.mark.parametrize(
+    ("flavor", "free", "left", "counts", "said"),
+    [
+        ("", 9, [3, 0, 0], {}, ": 9 of 9 nodes free; A left 3; B (b) left 0"),
+        (
+            "gold",
+            5,
+            [5, 2, 2],
+            {"wanted": 10, "found": 2},
+            " (flavor gold): 5 of 9 nodes free; B (b) left 2; "
+            "a node was found for 2 of 10 servers",
+        ),
+    ],
+    ids=[
+        "the last that is told is the one that left none",
+        "some only: what rejected any is told",
+    ],
+)
+def test_what_is_told_of_filters(flavor, free, left, counts, said) -> None:
+    told = list(zip("ABC", ("", "b", ""), left, strict=True))
+    error = exceptions.NoValidHost(None, flavor, known=9, free=free, left=told, **counts)
+    assert str(error) == f"No valid host{said}"
 
 
 @pytest.mark.parametrize(
@@ -434,19 +383,12 @@ def test_when_there_are_some_only_what_rejected_any_is_told() -> None:
     [
         ([], "there are no compute nodes (is a compute service running?)"),
         ([Record(in_use=True)], "none of 1 node is free and has a compute service that is up"),
+        ([Record("tried")], "1 of 1 node free; retry (without the 1 tried) left 0"),
     ],
 )
 def test_that_there_is_nothing_at_all_is_told(fleet: list[Record], says: str) -> None:
-    with pytest.raises(exceptions.NoValidHost) as caught:
-        scheduler(*DEFAULT).select(RequestSpec(), HostIndex(fleet))
-    assert says in str(caught.value)
-
-
-def test_that_all_were_tried_is_told() -> None:
-    spec = RequestSpec(exclude_nodes=frozenset({"node-1"}))
-    with pytest.raises(exceptions.NoValidHost) as caught:
-        scheduler(*DEFAULT).select(spec, HostIndex([Record()]))
-    assert "1 of 1 node free; retry (without the 1 tried) left 0" in str(caught.value)
+    spec = RequestSpec(exclude_nodes=frozenset({"tried"}))
+    assert says in str(refused(scheduler(*DEFAULT), spec, HostIndex(fleet)))
 
 
 def test_that_all_were_taken_meanwhile_is_told() -> None:

@@ -12,6 +12,7 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateQuery
+from ironic_virt.scheduler.filters import BaseHostFilter
 from ironic_virt.scheduler.filters.at_least import CoreFilter, DiskFilter, RamFilter
 from ironic_virt.scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
 from ironic_virt.scheduler.filters.exact import ExactCoreFilter, ExactDiskFilter, ExactRamFilter
@@ -23,25 +24,41 @@ from ironic_virt.virt import Flavor, ImageMeta
 from tests.unit.scheduler.records import Record, options
 
 CONF = options()
+GOLD = {"resources:CUSTOM_GOLD": "1"}
 
 
 def spec_of(extra_specs: dict[str, str] | None = None, **flavor: Any) -> RequestSpec:
     return RequestSpec.from_flavor(Flavor("small", extra_specs=extra_specs or {}, **flavor))
 
 
-# -- exact sizes ------------------------------------------------------------------
+# -- sizes ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("asked", "passes"), [(16384, True), (16383, False), (16385, False)])
-def test_exact_ram_wants_what_is_free(asked: int, passes: bool) -> None:
-    state = HostState(Record(memory_mb=16384))
-    assert ExactRamFilter(CONF).host_passes(state, spec_of(memory_mb=asked)) is passes
-
-
-@pytest.mark.parametrize(("asked", "passes"), [(8, True), (7, False), (9, False)])
-def test_exact_cores_wants_what_is_free(asked: int, passes: bool) -> None:
-    state = HostState(Record(vcpus=8))
-    assert ExactCoreFilter(CONF).host_passes(state, spec_of(vcpus=asked)) is passes
+@pytest.mark.parametrize(
+    ("kind", "sizes", "passes"),
+    [
+        *(
+            (ExactRamFilter, {"memory_mb": asked}, asked == 16384)
+            for asked in (16384, 16383, 16385)
+        ),
+        *((ExactCoreFilter, {"vcpus": asked}, asked == 8) for asked in (8, 7, 9)),
+        *((ExactDiskFilter, {"root_gb": asked}, asked == 480) for asked in (480, 479, 481)),
+        (ExactDiskFilter, {"root_gb": 400, "ephemeral_gb": 80}, True),
+        (ExactDiskFilter, {"root_gb": 400, "ephemeral_gb": 79, "swap": 1024}, True),
+        (ExactDiskFilter, {"root_gb": 480, "swap": 1}, False),
+        *((RamFilter, {"memory_mb": size}, True) for size in (16384, 1)),
+        (RamFilter, {"memory_mb": 16385}, False),
+        *((CoreFilter, {"vcpus": size}, True) for size in (8, 0)),
+        (CoreFilter, {"vcpus": 9}, False),
+        (DiskFilter, {"root_gb": 480}, True),
+        (DiskFilter, {"root_gb": 1, "ephemeral_gb": 1, "swap": 1}, True),
+        (DiskFilter, {"root_gb": 480, "swap": 1}, False),
+    ],
+)
+def test_a_size_is_what_is_free_or_at_least_that(
+    kind: type[BaseHostFilter], sizes: dict[str, int], passes: bool
+) -> None:
+    assert kind(CONF).host_passes(HostState(Record()), spec_of(**sizes)) is passes
 
 
 @pytest.mark.parametrize(
@@ -80,51 +97,11 @@ def test_a_host_that_names_no_cores_is_rejected_with_one_warning(
     assert "properties/cpus" in warning
 
 
-@pytest.mark.parametrize(
-    ("sizes", "passes"),
-    [
-        ({"root_gb": 480}, True),
-        ({"root_gb": 400, "ephemeral_gb": 80}, True),
-        ({"root_gb": 400, "ephemeral_gb": 79, "swap": 1024}, True),
-        ({"root_gb": 480, "swap": 1}, False),
-        ({"root_gb": 479}, False),
-        ({"root_gb": 481}, False),
-    ],
-)
-def test_exact_disk_adds_root_ephemeral_and_swap(sizes: dict[str, int], passes: bool) -> None:
-    state = HostState(Record(local_gb=480))
-    assert ExactDiskFilter(CONF).host_passes(state, spec_of(**sizes)) is passes
-
-
 @pytest.mark.parametrize("kind", [ExactRamFilter, ExactCoreFilter, ExactDiskFilter, RamFilter])
 def test_a_rebuild_is_not_asked_for_sizes(kind: type[ExactRamFilter]) -> None:
     taken = HostState(Record(in_use=True))
     spec = RequestSpec.from_flavor(Flavor("small", memory_mb=1), is_rebuild=True)
     assert kind(CONF).host_passes(taken, spec)
-
-
-# -- at least ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("kind", "sizes", "passes"),
-    [
-        (RamFilter, {"memory_mb": 16384}, True),
-        (RamFilter, {"memory_mb": 1}, True),
-        (RamFilter, {"memory_mb": 16385}, False),
-        (CoreFilter, {"vcpus": 8}, True),
-        (CoreFilter, {"vcpus": 0}, True),
-        (CoreFilter, {"vcpus": 9}, False),
-        (DiskFilter, {"root_gb": 480}, True),
-        (DiskFilter, {"root_gb": 1, "ephemeral_gb": 1, "swap": 1}, True),
-        (DiskFilter, {"root_gb": 480, "swap": 1}, False),
-    ],
-)
-def test_at_least_takes_larger_ones_too(
-    kind: type[RamFilter], sizes: dict[str, int], passes: bool
-) -> None:
-    state = HostState(Record(memory_mb=16384, vcpus=8, local_gb=480))
-    assert kind(CONF).host_passes(state, spec_of(**sizes)) is passes
 
 
 @pytest.mark.parametrize(
@@ -135,53 +112,44 @@ def test_an_amount_in_the_extra_specs_replaces_the_flavor_s_size(
     kind: type[RamFilter], name: str, least: int
 ) -> None:
     huge = {"memory_mb": 10**9, "vcpus": 10**6, "root_gb": 10**6}
-    state = HostState(Record(memory_mb=16384, vcpus=8, local_gb=480))
     for amount, passes in ((0, True), (least, True), (least + 1, False)):
         spec = spec_of({f"resources:{name}": str(amount)}, **huge)
-        assert kind(CONF).host_passes(state, spec) is passes
+        assert kind(CONF).host_passes(HostState(Record()), spec) is passes
 
 
 # -- resource class ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("resource_class", "extra_specs", "why"),
+    ("resource_class", "amounts", "why"),
     [
-        ("gold", {}, None),
-        (None, {}, None),
-        ("gold", {"resources:CUSTOM_GOLD": "1"}, None),
-        ("CUSTOM_GOLD", {"resources:CUSTOM_GOLD": "1"}, None),
-        ("gold.8-x", {"resources:CUSTOM_GOLD_8_X": "1"}, None),
-        ("gold", {"resources1:CUSTOM_GOLD": "1"}, None),
-        ("gold", {"resources:CUSTOM_SILVER": "0"}, None),
-        ("gold", {"resources:VCPU": "0", "resources:CUSTOM_GOLD": "1"}, None),
-        (
-            "gold",
-            {"resources:CUSTOM_SILVER": "1"},
-            "its resource class is gold, not CUSTOM_SILVER",
-        ),
-        (None, {"resources:CUSTOM_GOLD": "1"}, "its resource class is not set, not CUSTOM_GOLD"),
-        ("gold", {"resources:CUSTOM_GOLD": "2"}, "it has one CUSTOM_GOLD, not 2"),
-        (
-            "gold",
-            {"resources:CUSTOM_GOLD": "1", "resources:CUSTOM_FPGA": "1"},
-            "its resource class is gold, not CUSTOM_FPGA",
-        ),
+        *((resource_class, {}, None) for resource_class in ("gold", None)),
+        *((resource_class, {"GOLD": 1}, None) for resource_class in ("gold", "CUSTOM_GOLD")),
+        ("gold.8-x", {"GOLD_8_X": 1}, None),
+        ("gold", {"SILVER": 0}, None),
+        ("gold", {"SILVER": 1}, "its resource class is gold, not CUSTOM_SILVER"),
+        (None, {"GOLD": 1}, "its resource class is not set, not CUSTOM_GOLD"),
+        ("gold", {"GOLD": 2}, "it has one CUSTOM_GOLD, not 2"),
+        ("gold", {"GOLD": 1, "FPGA": 1}, "its resource class is gold, not CUSTOM_FPGA"),
     ],
 )
 def test_a_node_has_one_of_its_resource_class(
-    resource_class: str | None, extra_specs: dict[str, str], why: str | None
+    resource_class: str | None, amounts: dict[str, int], why: str | None
 ) -> None:
     state = HostState(Record(resource_class=resource_class))
-    assert ResourceClassFilter(CONF).why_not(state, spec_of(extra_specs)) == why
+    wanted = {f"resources:CUSTOM_{name}": str(amount) for name, amount in amounts.items()}
+    assert ResourceClassFilter(CONF).why_not(state, spec_of(wanted)) == why
+
+
+def test_groups_and_sizes_are_no_resource_class() -> None:
+    for specs in ({"resources1:CUSTOM_GOLD": "1"}, {"resources:VCPU": "0", **GOLD}):
+        assert ResourceClassFilter(CONF).why_not(HostState(Record()), spec_of(specs)) is None
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("resources:CUSTOM_GOLD", "one"),
-        ("resources:CUSTOM_GOLD", "-1"),
-        ("resources:CUSTOM_GOLD", "1.5"),
+        *(("resources:CUSTOM_GOLD", value) for value in ("one", "-1", "1.5")),
         ("trait:CUSTOM_GPU", "perhaps"),
     ],
 )

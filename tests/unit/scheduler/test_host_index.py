@@ -8,6 +8,7 @@ import datetime
 import random
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -146,18 +147,18 @@ TestHistories = Histories.TestCase
 TestHistories.settings = settings(max_examples=depth.choose(15, 300), stateful_step_count=20)
 
 
-def test_small_ones_come_first() -> None:
-    fleet = [Record(uuid=f"n{i}", memory_mb=1024 * (9 - i)) for i in range(9)]
-    found = all_of(HostIndex(fleet), CandidateQuery(memory_mb=Span(3000)), 4)
-    assert found[:4] == ["n6", "n5", "n4", "n3"]
-
-
-def test_small_ones_come_first_over_all_classes() -> None:
+@pytest.mark.parametrize(
+    ("classes", "at_least", "first"),
+    [(1, 3000, ["n6", "n5", "n4", "n3"]), (3, 0, ["n8", "n7", "n6", "n5"])],
+    ids=["that are large enough", "over all classes"],
+)
+def test_small_ones_come_first(classes: int, at_least: int, first: list[str]) -> None:
     fleet = [
-        Record(uuid=f"n{i}", memory_mb=1024 * (9 - i), resource_class=f"kind-{i % 3}")
+        Record(uuid=f"n{i}", memory_mb=1024 * (9 - i), resource_class=f"kind-{i % classes}")
         for i in range(9)
     ]
-    assert all_of(HostIndex(fleet), CandidateQuery(), 4)[:4] == ["n8", "n7", "n6", "n5"]
+    query = CandidateQuery(memory_mb=Span(at_least))
+    assert all_of(HostIndex(fleet), query, 4)[:4] == first
 
 
 def test_the_first_batch_is_of_the_services_with_the_fewest_instances() -> None:

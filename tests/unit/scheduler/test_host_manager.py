@@ -15,10 +15,8 @@ import pytest
 from stevedore import extension
 
 from ironic_virt import exceptions
-from ironic_virt.conf import plugins
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import RecordList
-from ironic_virt.scheduler.filters import NAMESPACE, BaseHostFilter
 from ironic_virt.scheduler.host_manager import IronicHostManager
 from ironic_virt.scheduler.host_state import HostState
 from ironic_virt.scheduler.weighers import BaseWeigher, normalized
@@ -29,20 +27,17 @@ EXAMPLES = pathlib.Path(__file__).parents[3] / "doc" / "source" / "examples"
 # -- host states ------------------------------------------------------------------
 
 
-def test_a_free_node_s_state_has_all_of_it_free() -> None:
+def test_a_free_node_s_state_has_all_of_it_free_until_it_is_consumed() -> None:
     state = HostState(Record(vcpus=8, memory_mb=16384, local_gb=480, stats={"cpu_arch": "x86_64"}))
+    total = (state.vcpus_total, state.total_usable_ram_mb, state.total_usable_disk_gb)
+    assert total == (8, 16384, 480)
+    described = (state.cpu_arch, state.resource_class, state.placement_class)
+    assert described == ("x86_64", "gold", "CUSTOM_GOLD")
     assert (state.free_ram_mb, state.free_disk_mb, state.vcpus_used) == (16384, 480 * 1024, 0)
-    assert (state.vcpus_total, state.total_usable_ram_mb, state.total_usable_disk_gb) == (
-        8,
-        16384,
-        480,
-    )
-    assert (state.cpu_arch, state.resource_class, state.placement_class) == (
-        "x86_64",
-        "gold",
-        "CUSTOM_GOLD",
-    )
     assert state.is_free
+    state.consume()
+    assert (state.free_ram_mb, state.free_disk_mb, state.vcpus_used) == (0, 0, 8)
+    assert not state.is_free
 
 
 @pytest.mark.parametrize("record", [Record(in_use=True), Record(instance_uuid="i1")])
@@ -50,17 +45,7 @@ def test_a_node_with_an_instance_has_nothing_free(record: Record) -> None:
     state = HostState(record)
     assert (state.free_ram_mb, state.free_disk_mb, state.vcpus_used) == (0, 0, 8)
     assert not state.is_free
-
-
-def test_a_node_that_ironic_could_not_deploy_on_is_not_free() -> None:
-    assert not HostState(Record(available=False)).is_free
-
-
-def test_consuming_takes_the_whole_node_whatever_is_asked() -> None:
-    state = HostState(Record())
-    state.consume()
-    assert (state.free_ram_mb, state.free_disk_mb, state.vcpus_used) == (0, 0, 8)
-    assert not state.is_free
+    assert not HostState(Record(available=False)).is_free, "nor is one that can't be deployed on"
 
 
 # -- host managers ----------------------------------------------------------------
@@ -84,28 +69,21 @@ def test_bare_metal_can_have_a_list_of_filters_of_its_own(use: bool, names: list
     assert list(manager.filters) == names
 
 
-def test_the_default_options_can_be_loaded() -> None:
+def test_the_default_options_and_any_others_can_be_loaded_in_their_order() -> None:
     for use in (False, True):
         manager = IronicHostManager(options(use_baremetal_filters=use))
         assert len(manager.filters) == 6
         assert list(manager.weighers) == ["InstanceCountWeigher", "SnugFitWeigher"]
-
-
-def test_each_installed_filter_and_weigher_can_be_loaded() -> None:
-    names = {"filters": {"NumInstancesFilter", "ExactDiskFilter", "CoreFilter"}}
-    manager = IronicHostManager(options(enabled_filters=sorted(names["filters"])))
-    assert manager.filters.keys() == names["filters"]
+    names = ["TraitsFilter", "NumInstancesFilter", "ExactDiskFilter", "CoreFilter"]
+    assert list(IronicHostManager(options(enabled_filters=names)).filters) == names
 
 
 def test_all_filters_must_pass() -> None:
     manager = IronicHostManager(options(enabled_filters=["RamFilter", "CoreFilter"]))
+    sizes = {"a": (4, 4), "b": (2, 4), "c": (4, 2)}
     states = [
-        HostState(record)
-        for record in (
-            Record("a", memory_mb=4, vcpus=4),
-            Record("b", memory_mb=2, vcpus=4),
-            Record("c", memory_mb=4, vcpus=2),
-        )
+        HostState(Record(name, memory_mb=memory, vcpus=vcpus))
+        for name, (memory, vcpus) in sizes.items()
     ]
     passing = manager.get_filtered_hosts(states, RequestSpec(memory_mb=3, vcpus=3))
     assert [state.nodename for state in passing] == ["a"]
@@ -148,47 +126,34 @@ def test_the_service_with_the_fewest_instances_is_best() -> None:
     assert weighed(records, counts, weight_multipliers=packed) == ["a", "c", "b"]
 
 
-def test_the_snuggest_node_is_best() -> None:
-    records = [
-        Record("large", memory_mb=8192, vcpus=8, local_gb=40),
-        Record("exact", memory_mb=1024, vcpus=2, local_gb=10),
-        Record("wide", memory_mb=1024, vcpus=2, local_gb=40),
-    ]
-    assert weighed(records, {}) == ["exact", "wide", "large"]
+def sized(name: str, memory_mb: int, local_gb: int = 10, vcpus: int = 2) -> Record:
+    return Record(name, memory_mb=memory_mb, vcpus=vcpus, local_gb=local_gb)
 
 
-def test_a_node_with_traits_that_nobody_asked_for_is_spared() -> None:
-    records = [
-        Record("gpu", traits=frozenset({"A", "GPU"})),
-        Record("plain", traits=frozenset({"A"})),
-    ]
-    assert weighed(records, {}) == ["plain", "gpu"]
+@pytest.mark.parametrize(
+    "records",
+    [
+        [sized("exact", 1024), sized("wide", 1024, 40), sized("large", 8192, 40, 8)],
+        [Record("plain", traits=frozenset({"A"})), Record("gpu", traits=frozenset({"A", "GPU"}))],
+        [sized("exact", 1024), sized("unknown", 0, 20)],
+    ],
+    ids=["the snuggest is best", "traits are spared", "what is not told is not snug"],
+)
+def test_the_node_that_fits_is_best(records: list[Record]) -> None:
+    assert weighed(records[::-1], {}) == [record.uuid for record in records]
 
 
-def test_a_size_that_a_node_does_not_tell_makes_it_no_better_than_a_snug_one() -> None:
-    records = [
-        Record("unknown", memory_mb=0, vcpus=2, local_gb=20),
-        Record("exact", memory_mb=1024, vcpus=2, local_gb=10),
-    ]
-    assert weighed(records, {})[0] == "exact"
-
-
-def test_a_large_node_is_not_spent_to_spread_instances() -> None:
+@pytest.mark.parametrize(
+    ("multipliers", "best"),
+    [({}, "snug"), ({"SnugFitWeigher": 0.5}, "idle"), ({"SnugFitWeigher": 2.0}, "snug")],
+    ids=["a large node is not spent to spread", "unless that is wanted", "or is not"],
+)
+def test_multipliers_decide_between_weighers(multipliers: dict[str, float], best: str) -> None:
     records = [
         Record("snug", host="c1", memory_mb=1024),
         Record("idle", host="c2", memory_mb=65536),
     ]
-    assert weighed(records, {"c1": 5})[0] == "snug"
-
-
-def test_multipliers_decide_between_weighers() -> None:
-    records = [
-        Record("snug", host="c1", memory_mb=1024),
-        Record("idle", host="c2", memory_mb=65536),
-    ]
-    for multiplier, best in ((0.5, "idle"), (2.0, "snug")):
-        found = weighed(records, {"c1": 5}, weight_multipliers={"SnugFitWeigher": multiplier})
-        assert found[0] == best
+    assert weighed(records, {"c1": 5}, weight_multipliers=multipliers)[0] == best
 
 
 # -- what is installed ------------------------------------------------------------
@@ -199,27 +164,23 @@ def test_multipliers_decide_between_weighers() -> None:
     [
         (
             {"enabled_filters": ["RamFilter", "RamFiter"]},
-            r"\[scheduler\] enabled_filters",
+            "enabled_filters",
             "RamFiter is not installed; there are: .*CoreFilter.*TraitsFilter",
         ),
         (
             {"baremetal_enabled_filters": ["x"], "use_baremetal_filters": True},
-            r"\[scheduler\] baremetal_enabled_filters",
+            "baremetal_enabled_filters",
             "x is not installed",
         ),
         (
             {"enabled_weighers": ["x"]},
-            r"\[scheduler\] enabled_weighers",
+            "enabled_weighers",
             "x is not installed; there are: InstanceCountWeigher, SnugFitWeigher",
         ),
-        (
-            {"enabled_filters": ["RamFilter", "RamFilter"]},
-            r"\[scheduler\] enabled_filters",
-            "a name stands there twice",
-        ),
+        ({"enabled_filters": ["RamFilter"] * 2}, "enabled_filters", "a name stands there twice"),
         (
             {"weight_multipliers": {"SnugFit": 1.0}},
-            r"\[scheduler\] weight_multipliers",
+            "weight_multipliers",
             "SnugFit is not in enabled_weighers",
         ),
     ],
@@ -227,7 +188,8 @@ def test_multipliers_decide_between_weighers() -> None:
 def test_a_wrong_name_is_an_error_at_start(
     values: dict[str, object], option: str, says: str
 ) -> None:
-    with pytest.raises(exceptions.InvalidConfiguration, match=f"{option}: {says}"):
+    match = rf"\[scheduler\] {option}: {says}"
+    with pytest.raises(exceptions.InvalidConfiguration, match=match):
         IronicHostManager(options(**values))
 
 
@@ -309,17 +271,19 @@ def test_what_is_wrong_with_somebody_else_s_is_said(name: str, says: str) -> Non
         scheduler(name)
 
 
-def test_loading_keeps_the_order_of_the_names() -> None:
-    names = ["TraitsFilter", "RamFilter", "CoreFilter"]
-    assert list(plugins.load(NAMESPACE, names, BaseHostFilter, options(), "[x] y")) == names  # type: ignore[type-abstract]
-
-
-def test_a_filter_that_looks_at_instance_counts_says_so() -> None:
-    assert IronicHostManager(options(enabled_filters=[])).uses_instance_counts
-    without = options(enabled_filters=["RamFilter"], enabled_weighers=["SnugFitWeigher"])
-    assert not IronicHostManager(without).uses_instance_counts
-    filtered = options(enabled_filters=["NumInstancesFilter"], enabled_weighers=[])
-    assert IronicHostManager(filtered).uses_instance_counts
+@pytest.mark.parametrize(
+    ("filters", "weighers", "counts"),
+    [
+        ([], ["InstanceCountWeigher", "SnugFitWeigher"], True),
+        (["RamFilter"], ["SnugFitWeigher"], False),
+        (["NumInstancesFilter"], [], True),
+    ],
+)
+def test_who_looks_at_instance_counts_says_so(
+    filters: list[str], weighers: list[str], counts: bool
+) -> None:
+    conf = options(enabled_filters=filters, enabled_weighers=weighers)
+    assert IronicHostManager(conf).uses_instance_counts is counts
 
 
 def test_a_weigher_s_range_is_used() -> None:

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateQuery, RecordList
+from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 from tests.unit.scheduler.records import Record, options, scheduler
 
 EXACT = options().scheduler.baremetal_enabled_filters
@@ -34,29 +36,31 @@ def pool(host: str, free: int = 3, used: int = 0) -> PoolRecord:
     return PoolRecord(f"gold~{host}", host, free=free, used=used, available=free > 0)
 
 
+def refuse(
+    picker: FilterScheduler, source: RecordList, count: int = 1, **wants: Any
+) -> exceptions.NoValidHost:
+    """How it is told that a source has not what is wanted."""
+    with pytest.raises(exceptions.NoValidHost) as refused:
+        picker.select(dataclasses.replace(SPEC, **wants), source, count)
+    return refused.value
+
+
 def test_each_instance_takes_one_place_until_there_is_none() -> None:
     source = RecordList([pool("a", 2), pool("b", 1)])
     picked = scheduler(*EXACT).select(SPEC, source, 3)
     assert Counter(host.nodename for host in picked) == {"gold~a": 2, "gold~b": 1}
-    with pytest.raises(exceptions.NoValidHost) as refused:
-        scheduler(*EXACT).select(SPEC, source, 4)
-    assert refused.value.found == 3
-    assert refused.value.free == 3
+    refused = refuse(scheduler(*EXACT), source, count=4)
+    assert (refused.found, refused.free) == (3, 3)
 
 
-def test_a_full_pool_is_no_candidate() -> None:
-    source = RecordList([pool("a", 0, used=3)])
-    assert source.count(CandidateQuery()) == 0
-    with pytest.raises(exceptions.NoValidHost):
-        scheduler(*EXACT).select(SPEC, source)
-
-
-def test_exact_sizes_are_those_of_each_node() -> None:
+def test_a_full_pool_is_no_candidate_nor_is_one_of_nodes_of_another_size() -> None:
+    full = RecordList([pool("a", 0, used=3)])
+    assert full.count(CandidateQuery()) == 0
+    refuse(scheduler(*EXACT), full)
     source = RecordList([pool("a")])
     assert scheduler(*EXACT).select(SPEC, source)[0].nodename == "gold~a"
     for wrong in ({"memory_mb": 8192}, {"vcpus": 4}, {"root_gb": 479}):
-        with pytest.raises(exceptions.NoValidHost):
-            scheduler(*EXACT).select(dataclasses.replace(SPEC, **wrong), source)  # type: ignore[arg-type]
+        refuse(scheduler(*EXACT), source, **wrong)
 
 
 def test_the_service_with_the_fewest_instances_is_picked() -> None:
@@ -71,9 +75,7 @@ def test_no_service_gets_more_instances_than_allowed() -> None:
     limited = scheduler("NumInstancesFilter", max_instances_per_host=3)
     picked = limited.select(SPEC, source, 3)
     assert Counter(host.host for host in picked) == {"a": 1, "b": 2}
-    with pytest.raises(exceptions.NoValidHost) as refused:
-        limited.select(SPEC, source, 4)
-    assert str(refused.value) == (
+    assert str(refuse(limited, source, count=4)) == (
         "No valid host: 6 of 9 nodes free; "
         "NumInstancesFilter (fewer than 3 servers on the compute service) left 3; "
         "a node was found for 3 of 4 servers"
@@ -82,8 +84,6 @@ def test_no_service_gets_more_instances_than_allowed() -> None:
 
 def test_what_is_left_by_each_filter_counts_nodes() -> None:
     source = RecordList([pool("a", 3), pool("b", 2), Record("silver", resource_class="silver")])
-    wants = dataclasses.replace(SPEC, memory_mb=1)
-    with pytest.raises(exceptions.NoValidHost) as refused:
-        scheduler("ResourceClassFilter", "ExactRamFilter").select(wants, source)
-    assert refused.value.free == 6
-    assert [number for _, _, number in refused.value.left] == [5, 0]
+    refused = refuse(scheduler("ResourceClassFilter", "ExactRamFilter"), source, memory_mb=1)
+    assert refused.free == 6
+    assert [number for _, _, number in refused.left] == [5, 0]

@@ -53,15 +53,6 @@ def test_only_the_nodes_of_who_goes_move_and_come_back_with_it(
             assert after.owner(node) == before.owner(node)
 
 
-@given(hosts=HOSTS, data=st.data())
-def test_peers_with_the_same_view_have_the_same_members(
-    hosts: set[str], data: st.DataObject
-) -> None:
-    live = data.draw(st.sets(st.sampled_from(sorted(hosts)), min_size=1))
-    views = {live_members(hosts, live, host) for host in live}
-    assert views == {frozenset(live)}
-
-
 @pytest.mark.parametrize(
     ("peers", "live", "members"),
     [

@@ -20,48 +20,40 @@ def policy(directory: Path, host: str = "compute1", **options: str) -> Policy:
     return Policy.from_conf(conf.load([str(path)]), host)
 
 
-def test_by_default_all_nodes_and_nobody_to_share_them_with(tmp_path: Path) -> None:
-    assert policy(tmp_path) == Policy(TargetSet())
-
-
 @pytest.mark.parametrize(
-    ("written", "group"), [("Rack1", "rack1"), ("", ""), ('""', ""), ("a.b-C_d", "a.b-c_d")]
+    ("options", "target"),
+    [
+        ({}, TargetSet()),
+        ({"conductor_group": "g"}, TargetSet("g")),
+        ({"conductor_group": "Rack1"}, TargetSet("rack1")),
+        ({"conductor_group": ""}, TargetSet("")),
+        ({"conductor_group": '""'}, TargetSet("")),
+        ({"conductor_group": "a.b-C_d"}, TargetSet("a.b-c_d")),
+    ],
 )
-def test_a_group_may_be_the_default_one_and_has_no_case(
-    tmp_path: Path, written: str, group: str
+def test_a_group_may_be_the_default_one_has_no_case_and_needs_no_peers(
+    tmp_path: Path, options: dict[str, str], target: TargetSet
 ) -> None:
-    assert policy(tmp_path, conductor_group=written).target == TargetSet(group)
+    assert policy(tmp_path, **options) == Policy(target)
 
 
-def test_peers_are_told_to_go(tmp_path: Path) -> None:
+def test_peers_are_told_to_go_and_with_a_shard_they_are_ignored(tmp_path: Path) -> None:
     found = policy(tmp_path, peer_list="Compute1, compute2,")
     assert found.peers == {"compute1", "compute2"}
     (warning,) = found.warnings
     assert "deprecated" in warning
     assert "shard_key" in warning
-
-
-def test_with_a_shard_peers_are_ignored(tmp_path: Path) -> None:
     found = policy(tmp_path, shard_key="s1", peer_list="compute1,compute2", conductor_group="g")
-    assert found.peers == frozenset()
-    assert found.target == TargetSet("g", "s1")
+    assert (found.peers, found.target) == (frozenset(), TargetSet("g", "s1"))
     (warning,) = found.warnings
     assert "peer_list is ignored" in warning
 
 
-def test_a_group_with_peers_but_without_this_host_is_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("group", ["g", ""])
+def test_a_group_with_peers_but_without_this_host_is_an_error(tmp_path: Path, group: str) -> None:
     with pytest.raises(exceptions.InvalidConfiguration, match="'compute3'") as caught:
-        policy(tmp_path, "compute3", conductor_group="g", peer_list="compute1,compute2")
+        policy(tmp_path, "compute3", conductor_group=group, peer_list="compute1,compute2")
     assert caught.value.option == "[ironic] peer_list"
-
-
-def test_the_default_group_is_a_group(tmp_path: Path) -> None:
-    with pytest.raises(exceptions.InvalidConfiguration, match="'compute3'"):
-        policy(tmp_path, "compute3", conductor_group="", peer_list="compute1,compute2")
-
-
-def test_a_group_needs_no_peers(tmp_path: Path) -> None:
-    assert policy(tmp_path, conductor_group="g") == Policy(TargetSet("g"))
 
 
 def test_a_host_that_its_list_lacks_is_warned_of(tmp_path: Path) -> None:
