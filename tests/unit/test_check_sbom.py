@@ -5,18 +5,16 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import pathlib
+import runpy
+import types
 from typing import Any
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).parents[2] / ".ci" / "check_sbom.py"
-SPEC = importlib.util.spec_from_file_location("check_sbom", SOURCE)
-assert SPEC is not None
-assert SPEC.loader is not None
-check_sbom = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(check_sbom)
+check_sbom = types.SimpleNamespace(
+    **runpy.run_path(str(pathlib.Path(__file__).parents[2] / ".ci" / "check_sbom.py"))
+)
 
 INSTALLED = {"ironic-virt": "0.1.0", "oslo-config": "10.0.0", "netaddr": "1.3.0"}
 BILL = {
@@ -32,8 +30,11 @@ def complaints(bill: Any, **installed: str) -> list[str]:
     return check_sbom.complaints(bill, INSTALLED | installed, {"oslo-config"})
 
 
-def test_a_bill_of_all_that_is_installed_is_good() -> None:
+def test_a_bill_of_all_that_is_installed_in_these_versions_is_good() -> None:
     assert complaints(BILL) == []
+    assert complaints(BILL, netaddr="1.4.0") == [
+        "netaddr 1.4.0 is installed, and the bill says 1.3.0"
+    ]
 
 
 @pytest.mark.parametrize("name", ["ironic-virt", "oslo.config", "netaddr"])
@@ -43,27 +44,18 @@ def test_what_is_left_out_is_named(name: str) -> None:
     assert any(name.replace(".", "-") in line for line in complaints(bill))
 
 
-def test_another_version_is_named() -> None:
-    assert complaints(BILL, netaddr="1.4.0") == [
-        "netaddr 1.4.0 is installed, and the bill says 1.3.0"
-    ]
-
-
-def test_what_did_not_come_with_the_package_is_named() -> None:
+def test_what_did_not_come_with_the_package_is_named_and_so_is_a_path_of_the_machine() -> None:
     bill = copy.deepcopy(BILL)
     bill["components"].append({"name": "pip", "version": "26.0"})
     assert complaints(bill) == ["pip is listed, and not installed"]
+    bill = copy.deepcopy(BILL)
+    bill["components"][0]["externalReferences"] = [{"url": "file:///home/me/dist/a.whl"}]
+    assert complaints(bill) == ["it has a path of the machine on which it was made"]
 
 
 def test_a_dependency_is_missing_even_if_it_is_not_installed() -> None:
     found = check_sbom.complaints(BILL, INSTALLED, {"oslo-config", "cliff"})
     assert found == ["cliff is missing"]
-
-
-def test_paths_of_the_machine_stay_out_of_it() -> None:
-    bill = copy.deepcopy(BILL)
-    bill["components"][0]["externalReferences"] = [{"url": "file:///home/me/dist/a.whl"}]
-    assert complaints(bill) == ["it has a path of the machine on which it was made"]
 
 
 def test_what_belongs_to_an_extra_is_not_the_cores() -> None:

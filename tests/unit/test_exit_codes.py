@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import pytest
 
@@ -20,56 +21,51 @@ def test_the_documentation_has_all() -> None:
     assert PAGE.read_text().count(rows) == 1
 
 
+def ended(module: Any, *argv: str) -> int:
+    """How a command ends."""
+    with root_logger.kept(), pytest.raises(SystemExit) as end:
+        raise SystemExit(module.main(list(argv)))
+    return end.value.code or 0
+
+
 @pytest.mark.parametrize(
     ("module", "own"),
     [
         (compute, {ExitCode.SUPERSEDED, ExitCode.LEASE_LOST, ExitCode.TERMINATED}),
-        (fake_ironic, set()),
-        (fault_proxy, set()),
-        (manage, set()),
-        (shell, set()),
+        *((module, set()) for module in (fake_ironic, fault_proxy, manage, shell)),
     ],
 )
-def test_the_help_has_those_that_a_command_has(
-    module, own: set[ExitCode], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with root_logger.kept(), pytest.raises(SystemExit) as end:
-        raise SystemExit(module.main(["--help"]))
+def test_the_help_has_those_that_a_command_has(module, own: set[ExitCode], capsys) -> None:
+    assert ended(module, "--help") == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert not end.value.code
     told = {code for code in ExitCode if f"{code:d} {code.meaning}" in said}
     common = {ExitCode.DONE, ExitCode.FAILED, ExitCode.REFUSED, ExitCode.INTERRUPTED}
     assert told - {ExitCode.PIPE_CLOSED} == common | own
 
 
 def test_the_help_of_the_fleet_tools_has_theirs(capsys: pytest.CaptureFixture[str]) -> None:
-    with root_logger.kept(), pytest.raises(SystemExit) as end:
-        raise SystemExit(fleet.main(["--help"]))
+    assert ended(fleet, "--help") == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert not end.value.code
     listed = "; ".join(f"{code:d} {code.meaning}" for code in FleetExitCode)
     assert f"Exit codes: {listed}." in said
 
 
 @pytest.mark.parametrize(
-    ("module", "argv", "near"),
+    ("module", "line", "near"),
     [
-        (compute, ["--config-fil", "x", "--use-sylog"], "--use-syslog"),
-        (fake_ironic, ["--nods", "3"], "--nodes"),
-        (fault_proxy, ["--tarjet", "x"], "--target"),
-        (fleet, ["check", "--fx"], "--fix"),
-        (manage, ["db", "purge", "--bfore", "2026-01-01"], "--before"),
-        (shell, ["server", "create", "--flavr", "gold", "web"], "--flavor"),
-        (shell, ["--debg"], "--debug"),
-        (status, ["upgrade", "check", "--confg-file", "x"], "--config-file"),
+        (compute, "--config-fil x --use-sylog", "--use-syslog"),
+        (fake_ironic, "--nods 3", "--nodes"),
+        (fault_proxy, "--tarjet x", "--target"),
+        (fleet, "check --fx", "--fix"),
+        (manage, "db purge --bfore 2026-01-01", "--before"),
+        (shell, "server create --flavr gold web", "--flavor"),
+        (shell, "--debg", "--debug"),
+        (status, "upgrade check --confg-file x", "--config-file"),
     ],
 )
-def test_an_unknown_option_is_one_line_with_the_nearest(
-    module, argv: list[str], near: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with root_logger.kept(), pytest.raises(SystemExit) as end:
-        raise SystemExit(module.main(argv))
+def test_an_unknown_option_is_one_line_with_the_nearest(module, line, near, capsys) -> None:
+    code = ended(module, *line.split())
     said = capsys.readouterr().err
     wanted = FleetExitCode.FAILED if module is fleet else ExitCode.REFUSED
-    assert (end.value.code, said.count("\n")) == (wanted, 1)
+    assert (code, said.count("\n")) == (wanted, 1)
     assert f"did you mean {near}?" in said

@@ -56,7 +56,7 @@ def written() -> Iterator[io.StringIO]:
     logging.getLogger(NAME).parent = root
 
 
-def test_an_error_that_a_line_names_is_not_added_to_it(written: io.StringIO) -> None:
+def test_an_error_that_a_line_names_is_not_added_to_it_and_a_traceback_stays(written) -> None:
     # Twice, as two drivers in a process would.
     logs.tell_errors_once(NAME)
     logs.tell_errors_once(NAME)
@@ -65,18 +65,13 @@ def test_an_error_that_a_line_names_is_not_added_to_it(written: io.StringIO) -> 
         raise exceptions.IronicUnavailable("BAD GATEWAY")
     except exceptions.IronicUnavailable as exc:
         below.warning("It failed: %s", exc)
-    (line,) = written.getvalue().splitlines()
-    assert line.count("BAD GATEWAY") == 1
-
-
-def test_a_traceback_stays(written: io.StringIO) -> None:
-    logs.tell_errors_once(NAME)
     try:
         raise RuntimeError("nobody expected it")
     except RuntimeError as exc:
-        log.getLogger(f"{NAME}.below").error("It failed: %s", logs.said(exc), exc_info=True)
-    line, *trace = written.getvalue().splitlines()
-    assert line.endswith("It failed: RuntimeError: RuntimeError: nobody expected it")
+        below.error("It failed: %s", logs.said(exc), exc_info=True)
+    warning, error, *trace = written.getvalue().splitlines()
+    assert warning.count("BAD GATEWAY") == 1
+    assert error.endswith("It failed: RuntimeError: RuntimeError: nobody expected it")
     assert "Traceback" in trace[0]
 
 

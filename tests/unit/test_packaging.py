@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 
 import pytest
@@ -65,23 +65,16 @@ def imports(module: pathlib.Path) -> Iterator[str]:
                 yield top
 
 
+CORE = (
+    *("*.py", "baremetal", "cmd/[!p]*.py", "cmd/pa*.py", "conf/[!d]*.py", "driver", "request"),
+    *("scheduler", "sharding"),
+)
+
+
 @pytest.mark.parametrize(
     ("extras", "rooms"),
     [
-        (
-            (),
-            [
-                "*.py",
-                "baremetal",
-                "cmd/[!p]*.py",
-                "cmd/pa*.py",
-                "conf/[!d]*.py",
-                "driver",
-                "request",
-                "scheduler",
-                "sharding",
-            ],
-        ),
+        ((), CORE),
         (("metrics",), ["metrics"]),
         (("standby",), ["standby"]),
         (
@@ -92,7 +85,7 @@ def imports(module: pathlib.Path) -> Iterator[str]:
         (("testing", "demo"), ["cmd/demo", "cmd/progress.py"]),
     ],
 )
-def test_what_is_imported_is_required(extras: tuple[str, ...], rooms: list[str]) -> None:
+def test_what_is_imported_is_required(extras: tuple[str, ...], rooms: Sequence[str]) -> None:
     package = pathlib.Path(ironic_virt.__file__).parent
     modules = [
         module
@@ -112,11 +105,8 @@ def test_what_is_imported_is_required(extras: tuple[str, ...], rooms: list[str])
     assert undeclared == set()
 
 
-def upper_constraints(path: pathlib.Path) -> dict[str, str]:
-    """The versions in a release's upper constraints, by distribution."""
-    pins = re.findall(r"^([\w.-]+)===([^;\s]+)", path.read_text(), re.MULTILINE)
-    assert pins
-    return {utils.canonicalize_name(name): version for name, version in pins}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 
 
 @pytest.mark.parametrize(
@@ -125,13 +115,11 @@ def upper_constraints(path: pathlib.Path) -> dict[str, str]:
 def test_what_an_operator_of_nova_installs_fits_the_upper_constraints_of_each_release(
     path: pathlib.Path,
 ) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    lines = [
-        *project["dependencies"],
-        *(line for extra in ("hashring", "metrics", "mysql", "standby") for line in extras[extra]),
-    ]
-    allowed = upper_constraints(path)
+    pins = re.findall(r"^([\w.-]+)===([^;\s]+)", path.read_text(), re.MULTILINE)
+    allowed = {utils.canonicalize_name(name): version for name, version in pins}
+    assert allowed
+    extras = ("hashring", "metrics", "mysql", "standby")
+    lines = [*PROJECT["dependencies"], *(line for extra in extras for line in EXTRAS[extra])]
     refused = {
         str(required): allowed[name]
         for required in map(requirements.Requirement, lines)
@@ -143,12 +131,8 @@ def test_what_an_operator_of_nova_installs_fits_the_upper_constraints_of_each_re
 
 def test_the_hash_ring_has_an_extra_that_tests_have_too() -> None:
     # Its import is by name at run time, which the test above can't see.
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
-        "optional-dependencies"
-    ]
-    needed = {requirements.Requirement(line).name for line in extras["hashring"]}
-    tested = [requirements.Requirement(line) for line in extras["test"]]
-    assert needed == {"tooz"}
+    assert {requirements.Requirement(line).name for line in EXTRAS["hashring"]} == {"tooz"}
+    tested = [requirements.Requirement(line) for line in EXTRAS["test"]]
     assert any(line.name == "ironic-virt" and "hashring" in line.extras for line in tested)
 
 

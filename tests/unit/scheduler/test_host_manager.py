@@ -4,22 +4,20 @@
 
 from __future__ import annotations
 
-import importlib
 import pathlib
 import shutil
 import sys
-import textwrap
-from collections.abc import Iterator
 
 import pytest
-from stevedore import extension
 
 from ironic_virt import exceptions
 from ironic_virt.request.spec import RequestSpec
+from ironic_virt.scheduler import filters, weighers
 from ironic_virt.scheduler.candidates import RecordList
 from ironic_virt.scheduler.host_manager import IronicHostManager
 from ironic_virt.scheduler.host_state import HostState
 from ironic_virt.scheduler.weighers import BaseWeigher, normalized
+from tests import entry_points
 from tests.unit.scheduler.records import Record, options, scheduler
 
 EXAMPLES = pathlib.Path(__file__).parents[3] / "doc" / "source" / "examples"
@@ -193,49 +191,34 @@ def test_a_wrong_name_is_an_error_at_start(
         IronicHostManager(options(**values))
 
 
+OTHERS = """
+from ironic_virt.scheduler.weighers import BaseWeigher
+from rack_filter import RackFilter
+
+class LastWeigher(BaseWeigher):
+    def weigh(self, host, spec):
+        return ord(host.nodename)
+
+class NotOne:
+    def __init__(self, conf):
+        pass
+"""
+
+
 @pytest.fixture
-def third_party(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A distribution of somebody else's, as pip would have installed it."""
-    site = tmp_path / "site"
-    info = site / "rack_filters-1.0.dist-info"
-    info.mkdir(parents=True)
-    info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: rack-filters\nVersion: 1\n")
-    info.joinpath("entry_points.txt").write_text(
-        "[ironic_virt.scheduler.filters]\nRackFilter = rack_filters:RackFilter\n"
-        "Broken = rack_filters:Missing\nNotOne = rack_filters:NotOne\n"
-        "RamFilter = rack_filters:RackFilter\n"
-        "[ironic_virt.scheduler.weighers]\nLastWeigher = rack_filters:LastWeigher\n"
-    )
+def third_party(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Distributions of somebody else's, as pip would have installed them."""
+    names = {"RackFilter": "RackFilter", "RamFilter": "RackFilter", "Broken": "Missing"}
+    names |= {"NotOne": "NotOne"}
+    points = {name: f"rack_filters:{found}" for name, found in names.items()}
+    site = tmp_path / "filters"
+    entry_points.install(site, monkeypatch, filters.NAMESPACE, points)
+    others = {"LastWeigher": "rack_filters:LastWeigher"}
+    entry_points.install(tmp_path / "weighers", monkeypatch, weighers.NAMESPACE, others)
     shutil.copy(EXAMPLES / "rack_filter.py", site)
-    site.joinpath("rack_filters.py").write_text(
-        textwrap.dedent(
-            """
-            from ironic_virt.scheduler.weighers import BaseWeigher
-            from rack_filter import RackFilter
-
-            class LastWeigher(BaseWeigher):
-                def weigh(self, host, spec):
-                    return ord(host.nodename)
-
-            class NotOne:
-                def __init__(self, conf):
-                    pass
-            """
-        )
-    )
-    monkeypatch.syspath_prepend(str(site))
-    _forget_entry_points()
-    yield
-    sys.modules.pop("rack_filters", None)
-    sys.modules.pop("rack_filter", None)
-    monkeypatch.undo()
-    _forget_entry_points()
-
-
-def _forget_entry_points() -> None:
-    """Let stevedore look for entry points anew; it keeps them for the process's life."""
-    importlib.invalidate_caches()
-    extension.ExtensionManager.ENTRY_POINT_CACHE.clear()
+    (site / "rack_filters.py").write_text(OTHERS)
+    for name in ("rack_filter", "rack_filters"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
 
 
 @pytest.mark.usefixtures("third_party")
