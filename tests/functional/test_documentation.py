@@ -30,6 +30,12 @@ def test_an_example_of_the_test_support(name: str) -> None:
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")
 
 
+def options(url: str) -> str:
+    """The configuration file of a service whose Ironic is there."""
+    lines = ("[DEFAULT]", "compute_driver = ironic", "[ironic]", "auth_type = none")
+    return "\n".join((*lines, f"endpoint_override = {url}", "api_retry_interval = 1", ""))
+
+
 def test_the_example_of_a_compute_service(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,11 +43,7 @@ def test_the_example_of_a_compute_service(
     with FakeIronicServer(durations=durations) as server:
         node = server.fake.add_node(resource_class="gold")
         config = tmp_path / "ironic-virt.conf"
-        config.write_text(
-            "[DEFAULT]\ncompute_driver = ironic\n"
-            f"[ironic]\nauth_type = none\nendpoint_override = {server.url}\n"
-            "api_retry_interval = 1\n"
-        )
+        config.write_text(options(server.url))
         monkeypatch.setattr(sys, "argv", ["load_driver.py", str(config)])
         runpy.run_path(str(EXAMPLES / "load_driver.py"), run_name="__main__")
         assert capsys.readouterr().out == f"deployed on node {node}\ndestroyed\n"
@@ -52,7 +54,7 @@ def test_the_example_of_picking_nodes(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "ironic-virt.conf"
-    config.write_text("[ironic]\nauth_type = none\nendpoint_override = http://ironic.invalid\n")
+    config.write_text(options("http://ironic.invalid"))
     monkeypatch.setattr(sys, "argv", ["pick_nodes.py", str(config)])
     runpy.run_path(str(EXAMPLES / "pick_nodes.py"), run_name="__main__")
     *placed, refused = capsys.readouterr().out.splitlines()
@@ -88,12 +90,8 @@ def test_the_example_of_a_hook(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
     shutil.copy(EXAMPLES / "storage_network.py", site)
     config = tmp_path / "ironic-virt.conf"
     with FakeIronicServer(durations=Durations(deploy=0.2, clean=0.2)) as server:
-        config.write_text(
-            "[DEFAULT]\ncompute_driver = ironic\n"
-            f"[ironic]\nauth_type = none\nendpoint_override = {server.url}\n"
-            "api_retry_interval = 1\nhooks = storage_network\n"
-            "[storage_network]\nmtu = 1500\n"
-        )
+        hook = "hooks = storage_network\n[storage_network]\nmtu = 1500\n"
+        config.write_text(options(server.url) + hook)
         without, node = server.fake.add_nodes(2, ports=1)
         port = {
             "node_uuid": node,
@@ -119,16 +117,8 @@ def test_the_example_of_a_hook(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
     assert told["links"][1:] == [
         {"id": name, "type": "phy", "ethernet_mac_address": port["address"], "mtu": 1500}
     ]
-    assert told["networks"][1:] == [
-        {
-            "id": name,
-            "type": "ipv4",
-            "link": name,
-            "ip_address": "10.7.0.4",
-            "netmask": "255.255.255.0",
-            "routes": [],
-        }
-    ]
+    address = {"ip_address": "10.7.0.4", "netmask": "255.255.255.0", "routes": []}
+    assert told["networks"][1:] == [{"id": name, "type": "ipv4", "link": name, **address}]
     assert len({network["link"] for network in told["networks"]}) == 2
 
 

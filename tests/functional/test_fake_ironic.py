@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
@@ -37,9 +38,7 @@ def nodes(client: requests.Session, server: FakeIronicServer) -> list[str]:
     return [row["uuid"] for row in body["nodes"]]
 
 
-def test_links_lead_back_to_the_server(
-    fake_ironic_server: FakeIronicServer, client: requests.Session
-) -> None:
+def test_links_lead_back_to_the_server(fake_ironic_server, client) -> None:
     fake_ironic_server.fake.add_nodes(3)
     page = client.get(f"{fake_ironic_server.url}/v1/nodes?limit=2", timeout=SECONDS).json()
     assert len(page["nodes"]) == 2
@@ -62,19 +61,24 @@ def test_one_connection_serves_many_requests(fake_ironic_server: FakeIronicServe
             assert json.loads(stream.read(length))["name"] == "OpenStack Ironic API"
 
 
-def test_a_reset_is_a_reset(
-    fake_ironic_server: FakeIronicServer, client: requests.Session
+@pytest.mark.parametrize(
+    ("fault", "error", "says"),
+    [
+        ("reset", requests.ConnectionError, "reset by peer"),
+        ("truncate", requests.exceptions.ChunkedEncodingError, "IncompleteRead"),
+    ],
+)
+def test_a_fault_is_seen_once_as_a_client_sees_it(
+    fake_ironic_server, client, fault: str, error: type[Exception], says: str
 ) -> None:
     node = fake_ironic_server.fake.add_node()
-    fake_ironic_server.fake.faults.reset("GET", "/nodes")
-    with pytest.raises(requests.ConnectionError, match="reset by peer"):
+    getattr(fake_ironic_server.fake.faults, fault)("GET", "/nodes")
+    with pytest.raises(error, match=says):
         nodes(client, fake_ironic_server)
     assert nodes(client, fake_ironic_server) == [node]
 
 
-def test_a_lost_reply_leaves_the_effect(
-    fake_ironic_server: FakeIronicServer, client: requests.Session
-) -> None:
+def test_a_lost_reply_leaves_the_effect(fake_ironic_server, client) -> None:
     fake_ironic_server.fake.faults.lose_reply("POST", "/nodes")
     body = {"driver": "fake-hardware", "name": "it"}
     with pytest.raises(requests.ConnectionError):
@@ -82,18 +86,7 @@ def test_a_lost_reply_leaves_the_effect(
     assert fake_ironic_server.fake.node("it")["provision_state"] == "enroll"
 
 
-def test_a_truncated_body_breaks_off(
-    fake_ironic_server: FakeIronicServer, client: requests.Session
-) -> None:
-    fake_ironic_server.fake.faults.truncate("GET", "/nodes")
-    with pytest.raises(requests.exceptions.ChunkedEncodingError, match="IncompleteRead"):
-        nodes(client, fake_ironic_server)
-    assert nodes(client, fake_ironic_server) == []
-
-
-def test_a_hanging_request_holds_up_nobody_else(
-    fake_ironic_server: FakeIronicServer, client: requests.Session
-) -> None:
+def test_a_hanging_request_holds_up_nobody_else(fake_ironic_server, client) -> None:
     fake_ironic_server.fake.faults.hang("GET", "/conductors")
     with pytest.raises(requests.ReadTimeout):
         client.get(f"{fake_ironic_server.url}/v1/conductors", timeout=0.2)
@@ -116,48 +109,30 @@ def test_the_server_stops_in_the_middle_of_a_hang() -> None:
 def test_many_clients_at_once_get_distinct_nodes(fake_ironic_server: FakeIronicServer) -> None:
     count = 30
     fake_ironic_server.fake.add_nodes(count)
-    errors: list[int] = []
+    url = f"{fake_ironic_server.url}/v1/allocations"
 
-    def allocate() -> None:
+    def allocate(_: int) -> int:
         body = {"resource_class": "baremetal"}
-        url = f"{fake_ironic_server.url}/v1/allocations"
-        response = requests.post(url, json=body, headers=HEADERS, timeout=SECONDS)
-        if response.status_code != 201:
-            errors.append(response.status_code)
+        return requests.post(url, json=body, headers=HEADERS, timeout=SECONDS).status_code
 
-    threads = [threading.Thread(target=allocate) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(count) as threads:
+        assert set(threads.map(allocate, range(count))) == {201}
     allocations = fake_ironic_server.fake.allocations()
-    assert errors == []
     assert {row["state"] for row in allocations} == {"active"}
     assert len({row["node_uuid"] for row in allocations}) == count
 
 
+COMMAND = (sys.executable, "-m", "ironic_virt.cmd.fake_ironic")
+OPTIONS = (
+    "--port 0 --nodes 6 --shards 2 --conductor-groups ,rack1 --resource-class gold silver iron"
+    " --max-version 1.82 --json"
+)
+
+
 @pytest.fixture
 def command() -> Iterator[subprocess.Popen[str]]:
-    arguments = ["--port", "0", "--nodes", "6", "--shards", "2", "--conductor-groups", ",rack1"]
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "ironic_virt.cmd.fake_ironic",
-            *arguments,
-            "--resource-class",
-            "gold",
-            "silver",
-            "iron",
-            "--max-version",
-            "1.82",
-            "--json",
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*COMMAND, *OPTIONS.split()], **pipes) as process:
         yield process
         process.kill()
 
@@ -185,19 +160,10 @@ def test_the_command_serves_what_it_is_asked_for_until_it_is_told_to_stop(
 
 
 def test_the_command_says_that_its_port_is_taken(fake_ironic_server: FakeIronicServer) -> None:
+    port = str(fake_ironic_server.port)
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "ironic_virt.cmd.fake_ironic",
-            "--port",
-            str(fake_ironic_server.port),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
+        [*COMMAND, "--port", port], capture_output=True, text=True, timeout=SECONDS, check=False
     )
     assert done.returncode == 1
-    assert f"can't listen on 127.0.0.1:{fake_ironic_server.port}" in done.stderr
+    assert f"can't listen on 127.0.0.1:{port}" in done.stderr
     assert "Traceback" not in done.stderr

@@ -33,28 +33,19 @@ def preloaded() -> Iterator[Preloaded]:
         yield preloaded
 
 
-def test_a_command_is_a_process_like_any_other(
-    preloaded: Preloaded, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_is_a_process_like_any_other(preloaded, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    config = tmp_path / "it.conf"
-    config.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
+    (tmp_path / "it.conf").write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
     said = []
-    for environ in (
-        {"IRONIC_VIRT_CONFIG_FILE": "it.conf"},
-        {"IRONIC_VIRT_CONFIG_FILE": "not.conf"},
-    ):
+    for name in ("it.conf", "not.conf"):
         with (tmp_path / "out").open("w+") as out, (tmp_path / "err").open("w+") as err:
-            argv = ("server", "list", "-f", "json")
+            argv, environ = ("server", "list", "-f", "json"), {"IRONIC_VIRT_CONFIG_FILE": name}
             process = preloaded.start(argv, stdout=out, stderr=err, environ=environ)
             code = process.wait()
             assert process.poll() == code
             said.append((code, written(out), written(err)))
-    assert said[0] == (
-        0,
-        "[]\n",
-        f"Made a new database: sqlite:///{tmp_path}/ironic-virt.sqlite\n",
-    )
+    made = f"Made a new database: sqlite:///{tmp_path}/ironic-virt.sqlite\n"
+    assert said[0] == (0, "[]\n", made)
     assert said[1][:2] == (2, "")
     assert "not.conf: No such file" in said[1][2]
 
