@@ -29,7 +29,7 @@ from ironic_virt.compute import actions
 from ironic_virt.compute.states import VmState
 from ironic_virt.driver import instances, resources
 from ironic_virt.driver.compute_nodes import ComputeNodes
-from ironic_virt.driver.deploy import instance_info, rebuild_info
+from ironic_virt.driver.deploy import instance_info, rebuild_info, teardown
 from ironic_virt.driver.deploy.spawn import Spawn
 from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.network import Network
@@ -56,10 +56,16 @@ class Planted:
 FAULTS: list[Planted] = []
 
 
-def _fault(what: str) -> Callable[[Patch], Patch]:
-    def add(plant: Patch) -> Patch:
-        FAULTS.append(Planted(plant.__name__.strip("_").replace("_", " "), what, plant))
-        return plant
+def _fault(what: str, owner: Any = None, name: str = "") -> Callable[[Any], Any]:
+    """Add a fault: a function that takes another one's place, or one that plants several."""
+
+    def add(function: Any) -> Any:
+        def plant(stack: contextlib.ExitStack) -> None:
+            _instead(stack, owner, name, function)
+
+        called = function.__name__.strip("_").replace("_", " ")
+        FAULTS.append(Planted(called, what, function if owner is None else plant))
+        return function
 
     return add
 
@@ -85,39 +91,36 @@ def _nothing(*_: Any, **__: Any) -> None:
     return None
 
 
+# As they are without a fault.
+_check = Ownership.check
+_create = Allocations.create
+_failed = CircuitBreaker.failed
+_info = instances.Instances.info
+_run = Inventory._run
+
 # -- whose node it is ---------------------------------------------------------
 
 
-@_fault("the guard does not look at the shard and the group")
-def _foreign_shard(stack: contextlib.ExitStack) -> None:
-    _instead(stack, TargetSet, "why_outside", _nothing)
+@_fault("the guard does not look at the shard and the group", TargetSet, "why_outside")
+def _foreign_shard(*_: Any, **__: Any) -> None:
+    return None
 
 
-@_fault("the guard does not look which instance the node has")
-def _foreign_instance(stack: contextlib.ExitStack) -> None:
-    check = Ownership.check
-
-    def of_place_only(self: Ownership, node: Any, *, instance: str, carries: str | None) -> None:
-        check(self, node, instance=instance, carries=node.instance_uuid)
-
-    _instead(stack, Ownership, "check", of_place_only)
+@_fault("the guard does not look which instance the node has", Ownership, "check")
+def _foreign_instance(self: Ownership, node: Any, *, instance: str, carries: str | None) -> None:
+    _check(self, node, instance=instance, carries=node.instance_uuid)
 
 
-@_fault("nodes whose record another host has are reported, too")
-def _foreign_record(stack: contextlib.ExitStack) -> None:
-    _instead(stack, Ownership, "_owners", lambda self, nodes: ({}, {}))
+@_fault("nodes whose record another host has are reported, too", Ownership, "_owners")
+def _foreign_record(*_: Any) -> Any:
+    return {}, {}
 
 
-@_fault("Ironic is given all nodes of the class as candidates")
-def _foreign_candidates(stack: contextlib.ExitStack) -> None:
-    create = Allocations.create
-
-    def with_all(self: Allocations, uuid: str, **more: Any) -> Any:
-        listed = IronicClient(self._sender._channel, self._sender._retry).list_nodes()
-        free = [one.uuid for one in listed if one.instance_uuid is None]
-        return create(self, uuid, **{**more, "candidate_nodes": free or more["candidate_nodes"]})
-
-    _instead(stack, Allocations, "create", with_all)
+@_fault("Ironic is given all nodes of the class as candidates", Allocations, "create")
+def _foreign_candidates(self: Allocations, uuid: str, **more: Any) -> Any:
+    listed = IronicClient(self._sender._channel, self._sender._retry).list_nodes()
+    free = [one.uuid for one in listed if one.instance_uuid is None]
+    return _create(self, uuid, **{**more, "candidate_nodes": free or more["candidate_nodes"]})
 
 
 # -- silence is not an answer -------------------------------------------------
@@ -136,66 +139,49 @@ def _silence_is_no_nodes(stack: contextlib.ExitStack) -> None:
     _instead(stack, NodeLists, "listed", caught)
 
 
-@_fault("a node about which Ironic can't be asked is taken as deleted")
-def _silence_is_deleted(stack: contextlib.ExitStack) -> None:
-    def is_deleted(self: ComputeNodes, name: str) -> bool:
-        try:
-            self._site.client.get_node(name)
-        except exceptions.IronicError:
-            return True
-        return False
-
-    _instead(stack, ComputeNodes, "is_deleted", is_deleted)
+@_fault("a node about which Ironic can't be asked is taken as deleted", ComputeNodes, "is_deleted")
+def _silence_is_deleted(self: ComputeNodes, name: str) -> bool:
+    try:
+        self._site.client.get_node(name)
+    except exceptions.IronicError:
+        return True
+    return False
 
 
-@_fault("a power state that can't be read means that the instance is gone")
-def _silence_is_gone(stack: contextlib.ExitStack) -> None:
-    info = instances.Instances.info
-
-    def asked(self: instances.Instances, instance: Any, *, use_cache: bool) -> Any:
-        try:
-            return info(self, instance, use_cache=False)
-        except exceptions.IronicError as exc:
-            raise exceptions.InstanceNotFound(instance.uuid) from exc
-
-    _instead(stack, instances.Instances, "info", asked)
+@_fault(
+    "a power state that can't be read means that the instance is gone", instances.Instances, "info"
+)
+def _silence_is_gone(self: instances.Instances, instance: Any, *, use_cache: bool) -> Any:
+    try:
+        return _info(self, instance, use_cache=False)
+    except exceptions.IronicError as exc:
+        raise exceptions.InstanceNotFound(instance.uuid) from exc
 
 
-@_fault("a field that an answer lacks is read as null")
-def _missing_is_null(stack: contextlib.ExitStack) -> None:
-    def readable(node: Any, answer: Any, path: str, method: str = "GET") -> Any:
-        return msgspec.structs.replace(node, malformed=(), unasked=answer.unasked)
-
-    _instead(stack, clients, "_readable", readable)
+@_fault("a field that an answer lacks is read as null", clients, "_readable")
+def _missing_is_null(node: Any, answer: Any, path: str, method: str = "GET") -> Any:
+    return msgspec.structs.replace(node, malformed=(), unasked=answer.unasked)
 
 
-@_fault("after an outage Ironic counts as down for ever")
-def _down_for_ever(stack: contextlib.ExitStack) -> None:
-    failed = CircuitBreaker.failed
-
-    def holds(self: CircuitBreaker, *args: Any) -> bool:
-        held = failed(self, *args)
-        if held:
-            self.held_until = math.inf
-        return held
-
-    _instead(stack, CircuitBreaker, "failed", holds)
+@_fault("after an outage Ironic counts as down for ever", CircuitBreaker, "failed")
+def _down_for_ever(self: CircuitBreaker, *args: Any) -> bool:
+    held = _failed(self, *args)
+    if held:
+        self.held_until = math.inf
+    return held
 
 
 # -- what is free -------------------------------------------------------------
 
 
-@_fault("any provision state counts as free")
-def _any_state_is_free(stack: contextlib.ExitStack) -> None:
-    def why_not(node: Any) -> str | None:
-        return resources.why_in_maintenance(node)
-
-    _instead(stack, resources, "why_not_deployable", why_not)
+@_fault("any provision state counts as free", resources, "why_not_deployable")
+def _any_state_is_free(node: Any) -> str | None:
+    return resources.why_in_maintenance(node)
 
 
-@_fault("a node in maintenance counts as free")
-def _maintenance_is_free(stack: contextlib.ExitStack) -> None:
-    _instead(stack, resources, "why_in_maintenance", _nothing)
+@_fault("a node in maintenance counts as free", resources, "why_in_maintenance")
+def _maintenance_is_free(*_: Any, **__: Any) -> None:
+    return None
 
 
 # -- what is left behind ------------------------------------------------------
@@ -207,24 +193,19 @@ def _no_undo(stack: contextlib.ExitStack) -> None:
     _instead(stack, Spawn, "_undo_after", _nothing)
 
 
-@_fault("VIFs stay on a node that is released")
-def _vifs_stay(stack: contextlib.ExitStack) -> None:
-    _instead(stack, Network, "detach_all", _nothing)
+@_fault("VIFs stay on a node that is released", Network, "detach_all")
+def _vifs_stay(*_: Any, **__: Any) -> None:
+    return None
 
 
-@_fault("instance_info stays on a node that is released")
-def _info_stays(stack: contextlib.ExitStack) -> None:
-    _instead(stack, instance_info, "release", lambda info: [])
+@_fault("instance_info stays on a node that is released", instance_info, "release")
+def _info_stays(info: Any) -> list[Any]:
+    return []
 
 
-@_fault("an allocation gets a uuid of its own, and not the instance's")
-def _another_reservation(stack: contextlib.ExitStack) -> None:
-    create = Allocations.create
-
-    def another(self: Allocations, uuid: str, **more: Any) -> Any:
-        return create(self, f"{uuid[:-4]}0000", **more)
-
-    _instead(stack, Allocations, "create", another)
+@_fault("an allocation gets a uuid of its own, and not the instance's", Allocations, "create")
+def _another_reservation(self: Allocations, uuid: str, **more: Any) -> Any:
+    return _create(self, f"{uuid[:-4]}0000", **more)
 
 
 # -- done before it is done ---------------------------------------------------
@@ -244,49 +225,42 @@ def _once(self: Sender, method: str, path: str, **more: Any) -> Any:
     return more["result"](self.once(method, path, **given))
 
 
-@_fault("the end of a tear down is not waited for")
-def _no_wait_for_tear_down(stack: contextlib.ExitStack) -> None:
-    from ironic_virt.driver.deploy import teardown
-
-    _instead(stack, TearDown, "_wait", lambda *_: teardown._Left(None))
+@_fault("the end of a tear down is not waited for", TearDown, "_wait")
+def _no_wait_for_tear_down(*_: Any) -> Any:
+    return teardown._Left(None)
 
 
-@_fault("the end of a power change is not waited for")
-def _no_wait_for_power(stack: contextlib.ExitStack) -> None:
-    _instead(stack, Power, "_settled", lambda self, change, *_: change.node)
+@_fault("the end of a power change is not waited for", Power, "_settled")
+def _no_wait_for_power(self: Power, change: Any, *_: Any) -> Any:
+    return change.node
 
 
-@_fault("a rebuild is asked for again by the next process")
-def _rebuilt_twice(stack: contextlib.ExitStack) -> None:
-    _instead(stack, rebuild_info, "is_marked", lambda node, wish: False)
+@_fault("a rebuild is asked for again by the next process", rebuild_info, "is_marked")
+def _rebuilt_twice(node: Any, wish: Any) -> bool:
+    return False
 
 
-@_fault("a rescue that a dead process began, and that is then refused, counts as not begun")
-def _rescue_untouched(stack: contextlib.ExitStack) -> None:
-    def as_recorded(task: Any) -> bool:
-        return task.vm_state is not VmState.RESCUED
-
-    _instead(stack, actions, "_is_deployed", as_recorded)
+@_fault(
+    "a rescue that a dead process began, and that is then refused, counts as not begun",
+    *(actions, "_is_deployed"),
+)
+def _rescue_untouched(task: Any) -> bool:
+    return task.vm_state is not VmState.RESCUED
 
 
 # -- threads ------------------------------------------------------------------
 
 
-@_fault("the nodes are listed under the inventory's lock")
-def _list_under_lock(stack: contextlib.ExitStack) -> None:
-    run = Inventory._run
+@_fault("the nodes are listed under the inventory's lock", Inventory, "_run")
+def _list_under_lock(self: Inventory, refresh: Any) -> Any:
+    listing = self._list_nodes
 
-    def locked(self: Inventory, refresh: Any) -> Any:
-        listing = self._list_nodes
+    def under_lock() -> Any:
+        with self._lock:
+            return listing()
 
-        def under_lock() -> Any:
-            with self._lock:
-                return listing()
-
-        with mock.patch.object(self, "_list_nodes", under_lock):
-            return run(self, refresh)
-
-    _instead(stack, Inventory, "_run", locked)
+    with mock.patch.object(self, "_list_nodes", under_lock):
+        return _run(self, refresh)
 
 
 def found_at(planted: Planted, seeds: int) -> tuple[int, str] | None:

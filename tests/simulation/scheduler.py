@@ -63,7 +63,6 @@ class Scheduler:
 
     def __init__(self, rng: random.Random, move: Callable[[float], None]) -> None:
         self.now = 0.0
-        self.switches = 0
         self._move = move
         self._rng = rng
         self._queue: list[tuple[float, float, int, Task, int]] = []
@@ -131,17 +130,14 @@ class Scheduler:
             if task is not running:
                 self.wake(task)
 
-    def run(self, until: float, enough: Callable[[], bool] = lambda: False) -> None:
+    def run(self, until: float) -> None:
         """Run what is due until then."""
         while self._queue and self._queue[0][0] <= until:
             when, _, _, task, ticket = heapq.heappop(self._queue)
             if ticket != task.ticket or task.dead:
                 continue
             self._pass(when)
-            self.switches += 1
             task.switch()
-            if enough():
-                return
         self._pass(until)
 
     def _pass(self, when: float) -> None:

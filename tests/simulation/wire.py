@@ -9,13 +9,16 @@ import dataclasses
 import json as encoding
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from requests.structures import CaseInsensitiveDict
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.http.connection import Answer, Channel
 from tests.simulation.scheduler import Process, Scheduler
+
+if TYPE_CHECKING:
+    from tests.simulation.laws import Laws
 
 TIMEOUT = 60.0
 """Seconds after which an answer is given up, unless the request says less."""
@@ -68,22 +71,6 @@ class Storm:
     rate: float
 
 
-class Watch(Protocol):
-    """What is told of each request."""
-
-    def sent(self, host: str, method: str, path: str, json: Any) -> None:
-        """A process sends it."""
-
-    def arrives(self, host: str, method: str, path: str, json: Any, *, late: bool) -> None:
-        """Ironic is about to get it.
-
-        :param late: when its sender has given it up.
-        """
-
-    def shown(self, host: str, method: str, path: str, answer: Answer) -> None:
-        """A process has the answer."""
-
-
 class Weather:
     """Which faults come when.
 
@@ -121,7 +108,7 @@ class Wire:
         scheduler: Scheduler,
         weather: Weather,
         rng: random.Random,
-        watch: Watch,
+        watch: Laws,
         log: Callable[[str], None],
     ) -> None:
         self._process = process
