@@ -14,22 +14,20 @@ from typing import Any
 
 import pytest
 
-from ironic_virt import conf, exceptions, virt
+from ironic_virt import exceptions
 from ironic_virt.baremetal.http.versions import Microversion, ServerVersions
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
 from ironic_virt.sharding.ownership import Ownership
+from tests.unit.driver import stage
 
 PEERS = "compute1,compute2"
 OURS, THEIRS = "i1", "i2"
 
 
-class Service(virt.VirtAPI):
-    """A host that is alone, unless others are said to be up.
+class Service(stage.Service):
+    """A host that is alone and has no instances, unless it is said otherwise.
 
-    :ivar live: the hosts that are up.
-    :ivar owned: the instances that this host has.
-    :ivar hosts: the hosts of instances.
     :ivar when_asked: called when somebody asks what the records say of nodes or of instances.
     :ivar asked: the nodes and instances whose hosts were asked for.
     """
@@ -37,34 +35,23 @@ class Service(virt.VirtAPI):
     move_command = "move {node} to {host}"
 
     def __init__(self) -> None:
-        self.live = ["compute1"]
+        super().__init__()
         self.owned: set[str] = set()
-        self.hosts: dict[str, str] = {}
         self.when_asked: Callable[[], object] = lambda: None
         self.asked: list[list[str]] = []
 
-    @property
-    def host(self) -> str:
-        return "compute1"
-
-    def live_hosts(self) -> Collection[str]:
-        return self.live
-
     def owned_instance_uuids(self) -> Collection[str]:
         self.when_asked()
-        return self.owned
+        return super().owned_instance_uuids()
 
     def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
         self.asked.append(sorted(uuids))
         self.when_asked()
-        return {}
+        return super().node_owners(uuids)
 
     def instance_hosts(self, uuids: Collection[str]) -> Mapping[str, str]:
         self.asked.append(sorted(uuids))
-        return self.hosts
-
-    def abort_reason(self, instance: virt.InstanceLike) -> str | None:
-        return None
+        return super().instance_hosts(uuids)
 
 
 class Ironic:
@@ -109,11 +96,8 @@ def owning(tmp_path: Path, service: Service) -> Callable[..., Ownership]:
     """An ownership with these options."""
 
     def own(client: Any = None, pooled: bool = False, **options: str) -> Ownership:
-        lines = ["[ironic]", "auth_type = none", "endpoint_override = http://ironic.test"]
-        lines += [f"{name} = {value}" for name, value in options.items()]
-        path = tmp_path / "test.conf"
-        path.write_text("\n".join([*lines, ""]))
-        return Ownership(conf.load([str(path)]), service, client or Ironic(), lambda: pooled)
+        conf = stage.make_conf(tmp_path, **options)
+        return Ownership(conf, service, client or Ironic(), lambda: pooled)
 
     return own
 

@@ -7,17 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ironic_virt import conf, exceptions
+from ironic_virt import exceptions
 from ironic_virt.sharding.policy import Policy
 from ironic_virt.sharding.selector import TargetSet
+from tests.unit.driver.stage import make_conf
 
 
 def policy(directory: Path, host: str = "compute1", **options: str) -> Policy:
-    lines = ["[ironic]", "auth_type = none", "endpoint_override = http://ironic.test"]
-    lines += [f"{name} = {value}" for name, value in options.items()]
-    path = directory / "test.conf"
-    path.write_text("\n".join(lines) + "\n")
-    return Policy.from_conf(conf.load([str(path)]), host)
+    return Policy.from_conf(make_conf(directory, host, **options), host)
 
 
 @pytest.mark.parametrize(
