@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import re
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -175,8 +176,11 @@ class RealIronic:
         self.conductors.clear()
 
     def _start_once(self) -> None:
-        directory = Path(tempfile.mkdtemp(prefix="ironic-virt-real-ironic-"))
+        name = f"ironic-virt-real-ironic-{secrets.token_hex(4)}"
+        directory = Path(tempfile.gettempdir(), name)
+        # Before it is made: whoever is interrupted in between leaves nothing.
         self._stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        directory.mkdir(mode=0o700)
         self.database_url = self._stack.enter_context(
             databases.database(self._database, self.environment, directory)
         )

@@ -65,7 +65,8 @@ class Demo:
             while _is_there(process.pid):
                 assert time.monotonic() < deadline, f"session {process.pid} is still there"
                 time.sleep(0.02)
-        assert list(self._directory.iterdir()) == []
+        left = sorted(path.name for path in self._directory.rglob("*"))
+        assert left == [], left
 
     def kill_service(self) -> None:
         """End its compute service as a power cut would."""

@@ -63,17 +63,18 @@ class Commands:
         :raises DemoFailed: it failed.
         """
         self._display.command(shlex.join((PROGRAM, *argv)))
-        process = _CONTEXT.Process(target=_be_command, args=(argv,))
-        process.start()
+        process = _CONTEXT.Process(target=_be_command, args=(argv,), daemon=True)
         try:
+            process.start()
             while process.exitcode is None:
                 process.join(_LOOK_SECONDS)
                 self.meanwhile()
         except BaseException:
-            # It gives the terminal its cursor back.
-            os.kill(process.pid or 0, signal.SIGINT)
-            process.join(_GRACE_SECONDS)
-            process.kill()
+            if process.pid is not None:
+                # It gives the terminal its cursor back.
+                os.kill(process.pid, signal.SIGINT)
+                process.join(_GRACE_SECONDS)
+                process.kill()
             raise
         if process.exitcode:
             words = " ".join(argv[:2])
