@@ -1,17 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``ironic-virt`` as a process of its own, beside a compute service on the real Ironic."""
+"""Compute services as processes on the real Ironic, and ``ironic-virt`` beside them."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
+from ironic_virt.compute.db import Database
+from ironic_virt.conf import database as database_options
 from tests.functional.compute.processes import ComputeProcess
+from tests.integration.stage import Stage
 
 SECONDS = 180.0
+
+
+@contextlib.contextmanager
+def compute_service(
+    stage: Stage, host: str = "compute1", **options: Any
+) -> Iterator[ComputeProcess]:
+    """A compute service with an embedded database, and options for Ironic; not started yet."""
+    process = ComputeProcess(
+        *(stage.directory, host, "unused", stage.ironic.url),
+        ironic=options,
+        database={"connection": None},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+@contextlib.contextmanager
+def records_of(service: ComputeProcess) -> Iterator[Database]:
+    """A compute service's records."""
+    db = Database(database_options.load([str(service.config)]), patient=False).open()
+    try:
+        yield db
+    finally:
+        db.close()
 
 
 def run(service: ComputeProcess, *argv: str) -> tuple[int, str, str]:
@@ -35,3 +66,9 @@ def shown(service: ComputeProcess, *argv: str) -> Any:
     code, out, err = run(service, *argv, "-f", "json")
     assert code == 0, err
     return json.loads(out)
+
+
+def done(service: ComputeProcess, *argv: str) -> None:
+    """Run a command that has to work."""
+    code, _, err = run(service, *argv)
+    assert code == 0, err

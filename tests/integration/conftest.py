@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import real_ironic
-from tests.integration.services import Operator, Service, write_conf
+from ironic_virt import virt
+from tests.integration.services import Operator
+from tests.integration.stage import Stage
 
 
 @pytest.fixture(scope="session")
@@ -47,20 +49,26 @@ def ironic_on_mariadb(ironic_environment, progress) -> Iterator[real_ironic.Real
 
 
 @pytest.fixture
+def stage(tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic) -> Iterator[Stage]:
+    """A compute service and somebody else, on MariaDB."""
+    stage = Stage(ironic_on_mariadb, tmp_path)
+    yield stage
+    stage.close()
+
+
+@pytest.fixture
+def node(stage: Stage) -> str:
+    """A node that is free."""
+    return stage.node()
+
+
+@pytest.fixture
+def instance(stage: Stage) -> virt.Instance:
+    """An instance that is active on a node of its own."""
+    return stage.active()
+
+
+@pytest.fixture
 def operator(ironic_on_mariadb: real_ironic.RealIronic) -> Operator:
     """Somebody else."""
     return Operator(ironic_on_mariadb)
-
-
-@pytest.fixture
-def config(tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic) -> Path:
-    """The operator's file."""
-    return write_conf(tmp_path, ironic_on_mariadb)
-
-
-@pytest.fixture
-def service(config: Path) -> Iterator[Service]:
-    """A compute service."""
-    running = Service(config)
-    yield running
-    running.driver.cleanup_host()

@@ -49,12 +49,28 @@ _PATIENT = {
 
 def write_conf(directory: Path, ironic: real_ironic.RealIronic, **options: Any) -> Path:
     """An operator's file."""
-    lines = ["[DEFAULT]", "host = compute1", "[ironic]", "auth_type = none"]
-    lines += [f"endpoint_override = {ironic.url}", "api_retry_interval = 1"]
-    lines += [f"{name} = {value}" for name, value in (_PATIENT | options).items()]
+    usual = {"auth_type": "none", "endpoint_override": ironic.url, "api_retry_interval": 1}
+    lines = ["[DEFAULT]", "host = compute1", "[ironic]"]
+    lines += [f"{name} = {value}" for name, value in (usual | _PATIENT | options).items()]
     path = directory / "ironic-virt.conf"
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+def new_nodes(ironic: real_ironic.RealIronic, count: int, **like: Any) -> list[str]:
+    """Nodes that are free.
+
+    :param like: see :class:`real_ironic.NodeTemplate`.
+    """
+    seed = next(SEEDS)
+    template = real_ironic.NodeTemplate(**like)
+    return real_ironic.create_nodes(ironic, count, template, name=f"new-{seed}-{{}}", seed=seed)
+
+
+def node_of(instance: virt.Instance) -> str:
+    """Where an instance is placed."""
+    assert instance.node is not None
+    return instance.node
 
 
 def flavor(**extra_specs: str) -> virt.Flavor:
@@ -208,43 +224,39 @@ class Operator:
 
     def force_each(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
         """The same for several nodes, each with columns of its own."""
-        script = (
-            "import json, sys, sqlalchemy as sa\n"
-            "with sa.create_engine(sys.argv[1]).begin() as connection:\n"
-            "    for statement, values in json.load(sys.stdin):\n"
-            "        connection.execute(sa.text(statement), values)\n"
-        )
         changes = []
         for node, columns in nodes.items():
             assignments = ", ".join(f"{name} = :{name}" for name in columns)
             statement = f"UPDATE nodes SET {assignments} WHERE uuid = :uuid"
             changes.append((statement, {"uuid": node, **columns}))
-        subprocess.run(
-            [self._ironic.environment.python, "-c", script, self._ironic.database_url],
-            input=json.dumps(changes).encode(),
-            check=True,
+        self.execute(*changes)
+
+    def execute(self, *statements: tuple[str, Mapping[str, Any]]) -> list[Any]:
+        """Have statements with their values executed in Ironic's database.
+
+        :returns: the first column of what the last one has found.
+        """
+        script = (
+            "import json, sys, sqlalchemy as sa\n"
+            "with sa.create_engine(sys.argv[1]).begin() as connection:\n"
+            "    for statement, values in json.load(sys.stdin):\n"
+            "        found = connection.execute(sa.text(statement), values)\n"
+            "    print(json.dumps(list(found.scalars()) if found.returns_rows else []))\n"
         )
+        done = subprocess.run(
+            [self._ironic.environment.python, "-c", script, self._ironic.database_url],
+            input=json.dumps(statements),
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        found: list[Any] = json.loads(done.stdout)
+        return found
 
     def kept_by_ironic(self, node: str) -> dict[str, Any]:
         """A node's ``instance_info`` as its conductor has it; the API hides some of it."""
-        script = (
-            "import sys, sqlalchemy as sa\n"
-            "url, node = sys.argv[1:]\n"
-            "with sa.create_engine(url).connect() as connection:\n"
-            "    found = connection.execute(\n"
-            "        sa.text('SELECT instance_info FROM nodes WHERE uuid = :node'),\n"
-            "        {'node': node},\n"
-            "    )\n"
-            "    print(found.scalar_one())\n"
-        )
-        arguments = (self._ironic.database_url, node)
-        done = subprocess.run(
-            [self._ironic.environment.python, "-c", script, *arguments],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        kept: dict[str, Any] = json.loads(done.stdout)
+        statement = "SELECT instance_info FROM nodes WHERE uuid = :node"
+        kept: dict[str, Any] = json.loads(self.execute((statement, {"node": node}))[0])
         return kept
 
     def provision(self, node: str, verb: str) -> None:

@@ -17,7 +17,7 @@ from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.testing.fault_proxy import FaultProxy, MaxVersion, Redirect
 from ironic_virt.testing.fault_proxy.exchange import Reply, Request
 from ironic_virt.testing.fault_proxy.faults import Fault, PassOn
-from tests.integration.services import SEEDS, write_conf
+from tests.integration.services import new_nodes, write_conf
 
 OURS = NodeFilter(shard="between-ours", conductor_group="")
 
@@ -25,18 +25,8 @@ OURS = NodeFilter(shard="between-ours", conductor_group="")
 @pytest.fixture(scope="module")
 def ours(ironic: real_ironic.RealIronic) -> list[str]:
     """Nodes of our shard; there are others."""
-    made = []
-    for shard, count in (("between-ours", 2), ("between-theirs", 1)):
-        made.append(
-            real_ironic.create_nodes(
-                ironic,
-                count,
-                real_ironic.NodeTemplate(shard=shard),
-                name=shard + "-{}",
-                seed=next(SEEDS),
-            )
-        )
-    return made[0]
+    new_nodes(ironic, 1, shard="between-theirs")
+    return new_nodes(ironic, 2, shard=OURS.shard)
 
 
 @pytest.fixture
@@ -48,8 +38,6 @@ def proxy(ironic: real_ironic.RealIronic) -> Iterator[FaultProxy]:
 @pytest.fixture
 def client(ironic: real_ironic.RealIronic, proxy: FaultProxy, tmp_path: Path) -> IronicClient:
     path = write_conf(tmp_path, ironic, endpoint_override=proxy.url, api_retry_interval=0)
-    text = path.read_text().replace(f"endpoint_override = {ironic.url}\n", "", 1)
-    path.write_text(text.replace("api_retry_interval = 1\n", "", 1))
     return IronicClient.from_conf(conf.load([str(path)]))
 
 

@@ -10,37 +10,21 @@ from typing import Any
 
 import pytest
 
-import real_ironic
 from tests.capacity import Cloud
-from tests.integration.services import SEEDS, Operator
+from tests.integration.services import new_nodes
+from tests.integration.stage import Stage
 
 HOSTS = ("compute1", "compute2", "compute3")
 
 
 @pytest.fixture
-def make_nodes(ironic_on_mariadb: real_ironic.RealIronic) -> Callable[..., list[str]]:
-    """Create nodes."""
-
-    def make(count: int, **fields: Any) -> list[str]:
-        seed = next(SEEDS)
-        template = real_ironic.NodeTemplate(**fields)
-        return real_ironic.create_nodes(
-            ironic_on_mariadb, count, template, name=f"shared-{seed}-{{}}", seed=seed
-        )
-
-    return make
-
-
-@pytest.fixture
-def make_cloud(
-    tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic, operator: Operator
-) -> Iterator[Callable[..., Cloud]]:
+def make_cloud(tmp_path: Path, stage: Stage) -> Iterator[Callable[..., Cloud]]:
     """Services with these options each; their instances go with them."""
     made: list[Cloud] = []
 
     def make(resource_class: str, options: dict[str, dict[str, Any]]) -> Cloud:
-        url = ironic_on_mariadb.url
-        cloud = Cloud(tmp_path, url, operator, [resource_class], options)
+        url = stage.ironic.url
+        cloud = Cloud(tmp_path, url, stage.operator, [resource_class], options)
         made.append(cloud)
         return cloud
 
@@ -52,9 +36,9 @@ def make_cloud(
 
 
 def test_what_is_free_is_shared_by_those_that_are_up(
-    make_nodes: Callable[..., list[str]], make_cloud: Callable[..., Cloud], operator: Operator
+    stage: Stage, make_cloud: Callable[..., Cloud]
 ) -> None:
-    nodes = make_nodes(7, resource_class="shared")
+    nodes = new_nodes(stage.ironic, 7, resource_class="shared")
     cloud = make_cloud("shared", {host: {"capacity": "share"} for host in HOSTS})
     shares = cloud.check()["shared"]
     assert sorted(shares.values()) == [2, 2, 3]
@@ -63,19 +47,19 @@ def test_what_is_free_is_shared_by_those_that_are_up(
     assert cloud.check()["shared"] == {host: share - 1 for host, share in shares.items()}
     cloud.stop("compute3")
     assert cloud.check()["shared"] == {"compute1": 2, "compute2": 2}
-    carrying = {one["uuid"]: one["instance_uuid"] for one in map(operator.node, nodes)}
+    carrying = {one["uuid"]: one["instance_uuid"] for one in map(stage.operator.node, nodes)}
     free = next(node for node, instance in carrying.items() if instance is None)
-    operator.request("PUT", f"/nodes/{free}/maintenance", {})
+    stage.operator.request("PUT", f"/nodes/{free}/maintenance", {})
     assert sorted(cloud.check()["shared"].values()) == [1, 2]
     cloud.start("compute3")
     assert cloud.check()["shared"] == dict.fromkeys(HOSTS, 1)
 
 
 def test_each_reports_the_nodes_of_its_shard(
-    make_nodes: Callable[..., list[str]], make_cloud: Callable[..., Cloud]
+    stage: Stage, make_cloud: Callable[..., Cloud]
 ) -> None:
     for number, host in enumerate(HOSTS, start=1):
-        make_nodes(number, resource_class="owned", shard=f"owned-{host}")
+        new_nodes(stage.ironic, number, resource_class="owned", shard=f"owned-{host}")
     options = {host: {"capacity": "own", "shard_key": f"owned-{host}"} for host in HOSTS}
     cloud = make_cloud("owned", options)
     assert cloud.check()["owned"] == {"compute1": 1, "compute2": 2, "compute3": 3}

@@ -6,45 +6,23 @@ from __future__ import annotations
 
 import shutil
 import socket
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-import real_ironic
 from ironic_virt import exceptions, virt
 from real_ironic import bmc
 from real_ironic.ports import free_port
-from tests.crashing import Crash
 from tests.functional.compute.processes import wait_for
-from tests.integration.services import SECONDS, SEEDS, Operator, Service, dying_service
+from tests.integration.services import SECONDS, Operator, node_of
+from tests.integration.stage import Stage
 
-MOST_REQUESTS = 20
 SCREEN = {"console_interface": "fake-graphical"}
 
 with_a_line = pytest.mark.skipif(
     shutil.which("socat") is None, reason="Ironic serves serial consoles by socat"
 )
-
-Make = Callable[[Mapping[str, Any]], virt.Instance]
-
-
-@pytest.fixture
-def make_instance(ironic_on_mariadb: real_ironic.RealIronic, service: Service) -> Make:
-    """Make instances that are active, each on a node of its own."""
-
-    def make(fields: Mapping[str, Any]) -> virt.Instance:
-        seed = next(SEEDS)
-        template = real_ironic.NodeTemplate(fields=fields)
-        [node] = real_ironic.create_nodes(
-            ironic_on_mariadb, 1, template, name=f"console-{seed}-{{}}", seed=seed
-        )
-        instance = service.instance_on(node)
-        service.spawn(instance, [])
-        return instance
-
-    return make
 
 
 def line() -> dict[str, Any]:
@@ -55,8 +33,7 @@ def line() -> dict[str, Any]:
 
 
 def is_on(operator: Operator, instance: virt.Instance) -> bool:
-    assert instance.node is not None
-    return bool(operator.at_rest(instance.node)["console_enabled"])
+    return bool(operator.at_rest(node_of(instance))["console_enabled"])
 
 
 def connected(address: virt.ConsoleAddress) -> socket.socket | None:
@@ -99,16 +76,14 @@ def assert_nobody_listens(address: virt.ConsoleAddress) -> None:
 
 
 @with_a_line
-def test_who_asks_for_a_serial_line_takes_it_from_whoever_has_it(
-    service: Service, operator: Operator, make_instance: Make
-) -> None:
+def test_who_asks_for_a_serial_line_takes_it_from_whoever_has_it(stage: Stage) -> None:
     fields = line()
-    instance = make_instance(fields)
-    address = service.driver.get_serial_console(instance)
+    instance = stage.active(fields=fields)
+    address = stage.service.driver.get_serial_console(instance)
     port = fields["driver_info"]["ipmi_terminal_port"]
     assert address == virt.ConsoleAddress("serial", "127.0.0.1", port)
     with opened(address) as first:
-        assert service.driver.get_serial_console(instance) == address
+        assert stage.service.driver.get_serial_console(instance) == address
         try:
             while first.recv(100):
                 pass
@@ -117,41 +92,36 @@ def test_who_asks_for_a_serial_line_takes_it_from_whoever_has_it(
         with opened(address) as second:
             second.sendall(b"root\n")
             read_until(second, "root")
-    service.destroy(instance)
+    stage.service.destroy(instance)
     assert_nobody_listens(address)
 
 
 @with_a_line
-def test_who_had_the_console_does_not_have_that_of_the_next_instance(
-    service: Service, operator: Operator, make_instance: Make
-) -> None:
-    instance = make_instance(line())
-    address = service.driver.get_serial_console(instance)
-    service.destroy(instance)
-    assert instance.node is not None
-    operator.wait_for_state(instance.node, "available")
-    assert not is_on(operator, instance)
-    another = service.instance_on(instance.node)
-    service.spawn(another, [])
+def test_who_had_the_console_does_not_have_that_of_the_next_instance(stage: Stage) -> None:
+    instance = stage.active(fields=line())
+    address = stage.service.driver.get_serial_console(instance)
+    stage.service.destroy(instance)
+    stage.operator.wait_for_state(node_of(instance), "available")
+    assert not is_on(stage.operator, instance)
+    another = stage.service.instance_on(node_of(instance))
+    stage.service.spawn(another, [])
     assert_nobody_listens(address)
-    assert service.driver.get_serial_console(another) == address
-    service.destroy(another)
+    assert stage.service.driver.get_serial_console(another) == address
+    stage.service.destroy(another)
 
 
-def test_a_vnc_console_is_told_of_with_the_page_of_ironics_proxy(
-    service: Service, operator: Operator, make_instance: Make
-) -> None:
-    instance = make_instance(SCREEN)
-    address = service.driver.get_vnc_console(instance)
+def test_a_vnc_console_is_told_of_with_the_page_of_ironics_proxy(stage: Stage) -> None:
+    instance = stage.active(fields=SCREEN)
+    address = stage.service.driver.get_vnc_console(instance)
     assert (address.kind, address.host, address.port) == ("vnc", "192.0.2.1", 5900)
     assert address.url is not None
     assert address.url.startswith("http://127.0.0.1:6090/vnc_lite.html?path=websockify")
     # It stays for all who ask: the token is the same one.
-    assert service.driver.get_vnc_console(instance) == address
+    assert stage.service.driver.get_vnc_console(instance) == address
     with pytest.raises(exceptions.ConsoleUnavailable, match="is of type 'vnc'"):
-        service.driver.get_serial_console(instance)
-    assert is_on(operator, instance)
-    service.destroy(instance)
+        stage.service.driver.get_serial_console(instance)
+    assert is_on(stage.operator, instance)
+    stage.service.destroy(instance)
 
 
 @pytest.mark.parametrize(
@@ -167,65 +137,56 @@ def test_a_vnc_console_is_told_of_with_the_page_of_ironics_proxy(
     ],
 )
 def test_what_a_node_lacks_is_told_and_no_console_stays_on(
-    service: Service,
-    operator: Operator,
-    make_instance: Make,
-    fields: Mapping[str, Any],
-    why: str,
+    stage: Stage, fields: Mapping[str, Any], why: str
 ) -> None:
-    instance = make_instance(fields)
+    instance = stage.active(fields=fields)
     with pytest.raises(exceptions.ConsoleUnavailable, match=why):
-        service.driver.get_serial_console(instance)
-    assert not is_on(operator, instance)
-    service.destroy(instance)
+        stage.service.driver.get_serial_console(instance)
+    assert not is_on(stage.operator, instance)
+    stage.service.destroy(instance)
 
 
 @with_a_line
-def test_one_that_ironic_fails_to_switch_on_is_told_of(
-    service: Service, operator: Operator, make_instance: Make
-) -> None:
+def test_one_that_ironic_fails_to_switch_on_is_told_of(stage: Stage) -> None:
     fields = line()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", fields["driver_info"]["ipmi_terminal_port"]))
         taken.listen()
-        instance = make_instance(fields)
+        instance = stage.active(fields=fields)
 
         def refusal() -> str | None:
             # Ironic may look when socat has noted its pid, and before it has ended.
             try:
-                service.driver.get_serial_console(instance)
+                stage.service.driver.get_serial_console(instance)
             except exceptions.ConsoleUnavailable as error:
                 return str(error)
             return None
 
         assert "Address already in use" in wait_for("a refusal", refusal, SECONDS)
-        assert not is_on(operator, instance)
-    assert service.driver.get_serial_console(instance).kind == "serial"
-    service.destroy(instance)
+        assert not is_on(stage.operator, instance)
+    assert stage.service.driver.get_serial_console(instance).kind == "serial"
+    stage.service.destroy(instance)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_after_a_service_that_died_it_is_had(
-    config: Path, service: Service, operator: Operator, make_instance: Make, after: bool
-) -> None:
+def test_after_a_service_that_died_it_is_had(stage: Stage, after: bool) -> None:
     """It dies at its first request, then, with the console off again, at its second, ..."""
-    instance = make_instance(SCREEN)
+    instance = stage.active(fields=SCREEN)
+
+    def switched_off() -> virt.Instance:
+        path = f"/nodes/{instance.node}/states/console"
+        stage.operator.request("PUT", path, {"enabled": False})
+        stage.operator.wait(node_of(instance), lambda now: not now["console_enabled"])
+        return instance
+
     deaths: list[str] = []
-    for at in range(1, MOST_REQUESTS):
-        assert instance.node is not None
-        operator.request("PUT", f"/nodes/{instance.node}/states/console", {"enabled": False})
-        operator.wait(instance.node, lambda now: not now["console_enabled"])
-        dying = dying_service(config, at, after=after, starting=False)
-        try:
-            dying.driver.get_vnc_console(instance)
-        except Crash as crash:
-            deaths.append(str(crash))
-        else:
-            break
-        finally:
-            dying.driver.cleanup_host()
-        assert service.driver.get_vnc_console(instance).host == "192.0.2.1", deaths[-1]
-    else:
-        pytest.fail(f"it died at each of these requests, and there are more: {deaths}")
+    for death, _, _ in stage.after_deaths(
+        switched_off,
+        lambda service, one: service.driver.get_vnc_console(one),
+        after=after,
+        starting=False,
+    ):
+        deaths.append(death)
+        assert stage.service.driver.get_vnc_console(instance).host == "192.0.2.1", death
     assert any(death.startswith("PUT") for death in deaths), deaths
-    service.destroy(instance)
+    stage.service.destroy(instance)

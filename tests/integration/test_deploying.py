@@ -7,9 +7,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import sqlite3
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,48 +20,17 @@ from tests import iso_images
 from tests.integration.services import (
     FLAVOR,
     IMAGE,
-    SEEDS,
     Operator,
     Service,
     flavor,
+    node_of,
     write_conf,
 )
+from tests.integration.stage import Stage
 
 PROJECT = "8f0c2d7e5b914a6c9d3e1f0a2b4c6d8e"
 LEFT_OUT = {"interface": "deploy", "step": "deploy", "args": {}, "priority": 0}
 TRAIT = "CUSTOM_RAID10"
-MakeNode = Callable[..., str]
-
-
-@pytest.fixture
-def make_node(ironic_on_mariadb: real_ironic.RealIronic) -> MakeNode:
-    """Make free nodes."""
-
-    def make(**fields: Any) -> str:
-        seed = next(SEEDS)
-        template = real_ironic.NodeTemplate(**fields)
-        [node] = real_ironic.create_nodes(
-            ironic_on_mariadb, 1, template, name=f"deploying-{seed}-{{}}", seed=seed
-        )
-        return node
-
-    return make
-
-
-@pytest.fixture
-def make_service(
-    tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic
-) -> Iterator[Callable[..., Service]]:
-    """Services with options of their own."""
-    made: list[Service] = []
-
-    def make(**options: Any) -> Service:
-        made.append(Service(write_conf(tmp_path, ironic_on_mariadb, **options)))
-        return made[-1]
-
-    yield make
-    for service in made:
-        service.driver.cleanup_host()
 
 
 def spawn(service: Service, instance: virt.Instance, image: virt.ImageMeta = IMAGE) -> None:
@@ -71,59 +38,48 @@ def spawn(service: Service, instance: virt.Instance, image: virt.ImageMeta = IMA
     service.driver.spawn(virt.DeployRequest(instance, image))
 
 
-def test_deploy_steps_of_the_flavor_are_taken(
-    service: Service, operator: Operator, make_node: MakeNode
-) -> None:
+@pytest.mark.parametrize(
+    ("priority", "says"), [(0, "No deploy steps returned"), (77, "is a core step")]
+)
+def test_deploy_steps_of_the_flavor_are_taken(stage: Stage, priority: int, says: str) -> None:
     """Fake hardware has but one, which must not be changed; priority 0 leaves it out."""
-    node = make_node()
-    instance = service.instance_on(node, flavor(ironic__deploy_steps=json.dumps([LEFT_OUT])))
-    with pytest.raises(exceptions.DeployFailed, match="No deploy steps returned"):
-        spawn(service, instance)
-    assert operator.wait_for_state(node, "available")["instance_uuid"] is None
-
-
-def test_steps_that_the_node_refuses_fail_there(
-    service: Service, operator: Operator, make_node: MakeNode
-) -> None:
-    node = make_node()
-    steps = [{**LEFT_OUT, "priority": 77}]
-    instance = service.instance_on(node, flavor(ironic__deploy_steps=json.dumps(steps)))
-    with pytest.raises(exceptions.DeployFailed, match="is a core step") as caught:
-        spawn(service, instance)
+    steps = [{**LEFT_OUT, "priority": priority}]
+    node = stage.node()
+    instance = stage.service.instance_on(node, flavor(ironic__deploy_steps=json.dumps(steps)))
+    with pytest.raises(exceptions.DeployFailed, match=says) as caught:
+        spawn(stage.service, instance)
     assert caught.value.retriable
-    assert operator.node(node)["instance_uuid"] is None
+    assert stage.operator.wait_for_state(node, "available")["instance_uuid"] is None
 
 
-def test_a_deploy_template_is_run_for_a_trait_of_the_flavor(
-    service: Service, operator: Operator, make_node: MakeNode
-) -> None:
-    node = make_node(traits=(TRAIT,))
-    template = operator.request("POST", "/deploy_templates", {"name": TRAIT, "steps": [LEFT_OUT]})
+def test_a_deploy_template_is_run_for_a_trait_of_the_flavor(stage: Stage) -> None:
+    node = stage.node(traits=(TRAIT,))
+    template = stage.operator.request(
+        "POST", "/deploy_templates", {"name": TRAIT, "steps": [LEFT_OUT]}
+    )
     try:
-        plain = service.instance_on(node)
-        spawn(service, plain)
-        assert "traits" not in operator.node(node)["instance_info"]
-        service.destroy(plain)
-        operator.wait_for_state(node, "available")
-        instance = service.instance_on(node, flavor(**{f"trait__{TRAIT}": "required"}))
+        plain = stage.service.instance_on(node)
+        spawn(stage.service, plain)
+        assert "traits" not in stage.operator.node(node)["instance_info"]
+        stage.service.destroy(plain)
+        stage.operator.wait_for_state(node, "available")
+        instance = stage.service.instance_on(node, flavor(**{f"trait__{TRAIT}": "required"}))
         with pytest.raises(exceptions.DeployFailed, match="No deploy steps returned"):
-            spawn(service, instance)
+            spawn(stage.service, instance)
     finally:
-        operator.request("DELETE", f"/deploy_templates/{template['uuid']}")
+        stage.operator.request("DELETE", f"/deploy_templates/{template['uuid']}")
 
 
-def test_boot_mode_and_secure_boot_are_asked_for(
-    service: Service, operator: Operator, make_node: MakeNode
-) -> None:
-    node = make_node(properties={"capabilities": "boot_mode:uefi,secure_boot:true"})
+def test_boot_mode_and_secure_boot_are_asked_for(stage: Stage) -> None:
+    node = stage.node(properties={"capabilities": "boot_mode:uefi,secure_boot:true"})
     asking = flavor(capabilities__boot_mode="uefi", capabilities__secure_boot="true")
-    instance = service.instance_on(node, asking)
-    spawn(service, instance)
-    seen = operator.node(node)
+    instance = stage.service.instance_on(node, asking)
+    spawn(stage.service, instance)
+    seen = stage.operator.node(node)
     wanted = {"boot_mode": "uefi", "secure_boot": "true"}
     assert json.loads(seen["instance_info"]["capabilities"]) == wanted
     assert seen["instance_name"] == "instance"
-    service.destroy(instance)
+    stage.service.destroy(instance)
 
 
 @pytest.mark.parametrize(
@@ -157,67 +113,60 @@ def test_boot_mode_and_secure_boot_are_asked_for(
     ids=["ISO", "Anaconda"],
 )
 def test_images_for_other_deploy_interfaces_are_told_in_ironics_words(
-    service: Service,
-    operator: Operator,
-    make_node: MakeNode,
-    image: virt.ImageMeta,
-    told: dict[str, str],
+    stage: Stage, image: virt.ImageMeta, told: dict[str, str]
 ) -> None:
-    node = make_node()
-    instance = service.instance_on(node)
-    spawn(service, instance, image)
-    seen = operator.node(node)["instance_info"]
+    instance = stage.instance()
+    node = node_of(instance)
+    spawn(stage.service, instance, image)
+    seen = stage.operator.node(node)["instance_info"]
     assert {key: seen.get(key) for key in told} == told
     assert ("image_source" in seen) == ("image_source" in told)
-    service.destroy(instance)
+    stage.service.destroy(instance)
 
 
-def test_the_project_is_lessee_and_owner_for_as_long_as_it_has_the_node(
-    make_service: Callable[..., Service], operator: Operator, make_node: MakeNode
-) -> None:
-    service = make_service(project_fields="lessee,owner")
-    node = make_node()
+def test_the_project_is_lessee_and_owner_for_as_long_as_it_has_the_node(stage: Stage) -> None:
+    service = stage.another_service(project_fields="lessee,owner")
+    node = stage.node()
     bare = service.instance_on(node)
     instance = virt.Instance(
         bare.uuid, "instance", FLAVOR, host="compute1", node=node, project_id=PROJECT
     )
     spawn(service, instance)
     fields = {"lessee": PROJECT, "owner": PROJECT}
-    seen = operator.node(node)
+    seen = stage.operator.node(node)
     assert {name: seen[name] for name in fields} == fields
     assert seen["extra"][project_fields.MARK] == fields
     service.destroy(instance)
-    seen = operator.wait_for_state(node, "available")
+    seen = stage.operator.wait_for_state(node, "available")
     assert (seen["lessee"], seen["owner"]) == (None, None)
     assert project_fields.MARK not in seen["extra"]
 
 
-def test_a_protected_node_keeps_its_instance_and_the_error_says_what_to_do(
-    service: Service, operator: Operator, make_node: MakeNode
-) -> None:
-    node = make_node()
-    instance = service.instance_on(node)
-    spawn(service, instance)
-    operator.patch(node, protected=True, protected_reason="runs the till")
-    for act in (service.destroy, service.rebuild):
-        with pytest.raises(exceptions.NodeError, match=r"runs the till.* unset --protected"):
+def test_a_protected_node_keeps_its_instance_and_the_error_says_what_to_do(stage: Stage) -> None:
+    instance = stage.instance()
+    node = node_of(instance)
+    spawn(stage.service, instance)
+    stage.operator.patch(node, protected=True, protected_reason="runs the till")
+    for act, error in (
+        (stage.service.destroy, exceptions.TearDownFailed),
+        (stage.service.rebuild, exceptions.RebuildFailed),
+    ):
+        with pytest.raises(error, match=r"runs the till.* unset --protected"):
             act(instance)
-    assert operator.node(node)["provision_state"] == "active"
-    operator.patch(node, protected=False)
-    service.destroy(instance)
+    assert stage.operator.node(node)["provision_state"] == "active"
+    stage.operator.patch(node, protected=False)
+    stage.service.destroy(instance)
 
 
-def test_a_retired_node_is_not_taken(
-    service: Service, operator: Operator, make_node: MakeNode
-) -> None:
-    node = make_node()
-    operator.provision(node, "manage")
-    operator.wait_for_state(node, "manageable")
-    operator.patch(node, retired=True, retired_reason="old")
-    before = operator.node(node)
+def test_a_retired_node_is_not_taken(stage: Stage) -> None:
+    node = stage.node()
+    stage.operator.provision(node, "manage")
+    stage.operator.wait_for_state(node, "manageable")
+    stage.operator.patch(node, retired=True, retired_reason="old")
+    before = stage.operator.node(node)
     with pytest.raises(exceptions.NodeNotAvailable, match="retired"):
-        service.driver.prepare_for_spawn(service.instance_on(node))
-    assert operator.node(node) == before
+        stage.service.driver.prepare_for_spawn(stage.service.instance_on(node))
+    assert stage.operator.node(node) == before
 
 
 def test_an_old_ironic_gets_an_image_and_one_with_less_room_is_quoted(
@@ -231,11 +180,7 @@ def test_an_old_ironic_gets_an_image_and_one_with_less_room_is_quoted(
         service = Service(write_conf(tmp_path, ironic))
         instance = service.instance_on(node)
         spawn(service, instance)
-        with sqlite3.connect(ironic.database_url.removeprefix("sqlite:///")) as database:
-            ((text,),) = database.execute(
-                "SELECT instance_info FROM nodes WHERE uuid = ?", (node,)
-            ).fetchall()
-        image = iso_images.unpacked(json.loads(text)["configdrive"])
+        image = iso_images.unpacked(Operator(ironic).kept_by_ironic(node)["configdrive"])
         assert iso_images.label(image) == "config-2"
         files = iso_images.contents(image)
         told = json.loads(files["openstack/latest/meta_data.json"])
@@ -253,9 +198,7 @@ def test_an_old_ironic_gets_an_image_and_one_with_less_room_is_quoted(
 
 
 @pytest.mark.skipif(shutil.which("genisoimage") is None, reason="Ironic makes images with it")
-def test_an_image_made_here_is_as_ironic_makes_it(
-    ironic_on_mariadb: real_ironic.RealIronic, tmp_path: Path
-) -> None:
+def test_an_image_made_here_is_as_ironic_makes_it(stage: Stage, tmp_path: Path) -> None:
     drive = virt.ConfigDrive(
         meta_data={"uuid": "a", "name": "web"},
         user_data="#!/bin/sh\n",
@@ -270,7 +213,7 @@ def test_an_image_made_here_is_as_ironic_makes_it(
         "print(configdrive.build(told['meta_data'], user_data=user_data,"
         " network_data=told['network_data'], vendor_data=told['vendor_data']))\n"
     )
-    arguments = [ironic_on_mariadb.environment.python, "-c", script]
+    arguments = [stage.ironic.environment.python, "-c", script]
     told = json.dumps(config_drive.json_form(drive))
     theirs = subprocess.run(arguments, input=told, capture_output=True, text=True, check=True)
     ours = iso_image.build(config_drive.files(drive, "a"))

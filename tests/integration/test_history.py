@@ -1,30 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a real Ironic's history adds to an error; what it knows of an instance that runs."""
+"""What a real Ironic's history adds to an error."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
 
-import real_ironic
 from ironic_virt import exceptions, virt
-from tests.integration.services import SEEDS, Operator, Service
+from tests.integration.services import Service, node_of
+from tests.integration.stage import Stage
 
 ORIGIN = "Ironic's history of the node: ERROR, {kind}, by conductor-1, at 20"
 GONE = "the disk is gone"
 
 Act = Callable[[Service, virt.Instance], None]
-
-
-@pytest.fixture
-def instance(ironic_on_mariadb: real_ironic.RealIronic, service: Service) -> virt.Instance:
-    """One that is not there yet, on a node of its own."""
-    seed = next(SEEDS)
-    [node] = real_ironic.create_nodes(ironic_on_mariadb, 1, name=f"history-{seed}-{{}}", seed=seed)
-    return service.instance_on(node)
 
 
 def spawn(service: Service, instance: virt.Instance) -> None:
@@ -58,40 +49,18 @@ def destroy(service: Service, instance: virt.Instance) -> None:
     ],
 )
 def test_an_error_ends_with_what_the_history_has_of_the_step(
-    service: Service,
-    operator: Operator,
-    instance: virt.Instance,
-    before: tuple[Act, ...],
-    act: Act,
-    operation: str,
-    kind: str,
+    stage: Stage, before: tuple[Act, ...], act: Act, operation: str, kind: str
 ) -> None:
-    assert instance.node is not None
+    instance = stage.instance()
+    node = node_of(instance)
     for one in before:
-        one(service, instance)
-    operator.patch(instance.node, driver_info={"fails": {operation: GONE}})
+        one(stage.service, instance)
+    stage.operator.patch(node, driver_info={"fails": {operation: GONE}})
     with pytest.raises(exceptions.NodeError, match=GONE) as caught:
-        act(service, instance)
+        act(stage.service, instance)
     assert caught.value.__notes__[0].startswith(ORIGIN.format(kind=kind))
     # After a failed deployment it is being cleaned.
-    operator.wait(instance.node, lambda now: now["provision_state"] != "cleaning")
-    operator.patch(instance.node, driver_info={})
-    service.destroy(instance)
-    operator.wait(instance.node, lambda now: now["instance_uuid"] is None)
-
-
-def test_what_is_known_of_an_instance_that_runs(
-    service: Service, operator: Operator, instance: virt.Instance
-) -> None:
-    service.spawn(instance, [])
-    began = time.monotonic()
-    service.driver.power_on(instance)
-    told = service.driver.get_instance_diagnostics(instance)
-    [port] = operator.request("GET", f"/ports?node={instance.node}")["ports"]
-    assert told.macs == (port["address"],)
-    assert (told.state, told.cpus, told.memory_mb) == (virt.PowerState.RUNNING, 8, 16384)
-    assert told.config_drive
-    assert told.uptime is not None
-    # Ironic's times are whole seconds.
-    assert 0 <= told.uptime <= time.monotonic() - began + 1
-    service.destroy(instance)
+    stage.operator.wait(node, lambda now: now["provision_state"] != "cleaning")
+    stage.operator.patch(node, driver_info={})
+    stage.service.destroy(instance)
+    stage.operator.wait(node, lambda now: now["instance_uuid"] is None)

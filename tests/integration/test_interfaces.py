@@ -13,7 +13,8 @@ import requests
 import real_ironic
 from ironic_virt import exceptions, virt
 from real_ironic.neutron import REFUSES
-from tests.integration.services import SEEDS, Operator, Service
+from tests.integration.services import Operator, Service, node_of
+from tests.integration.stage import Stage
 
 
 class Neutron:
@@ -48,18 +49,6 @@ def new_vif() -> virt.Vif:
     return virt.Vif(str(uuid.uuid4()))
 
 
-def make_node(ironic: real_ironic.RealIronic, ports: int) -> str:
-    seed = next(SEEDS)
-    [node] = real_ironic.create_nodes(
-        ironic,
-        1,
-        real_ironic.NodeTemplate(ports=ports),
-        name=f"interfaces-{seed}-{{}}",
-        seed=seed,
-    )
-    return node
-
-
 def attach(service: Service, instance: virt.Instance, vif: virt.Vif) -> None:
     service.driver.attach_interface(instance, vif)
 
@@ -72,35 +61,30 @@ def mac_addresses(operator: Operator, node: str) -> set[str]:
     return {port["address"] for port in operator.request("GET", f"/ports?node={node}")["ports"]}
 
 
-def test_they_come_and_go(
-    ironic_on_mariadb: real_ironic.RealIronic,
-    service: Service,
-    operator: Operator,
-    neutron: Neutron,
-) -> None:
-    node = make_node(ironic_on_mariadb, 2)
-    instance = service.instance_on(node)
+def test_they_come_and_go(stage: Stage, neutron: Neutron) -> None:
+    instance = stage.instance(ports=2)
+    node = node_of(instance)
     first, second, third = new_vif(), new_vif(), new_vif()
-    service.spawn(instance, [first])
-    attach(service, instance, second)
-    attach(service, instance, second)
-    assert sorted(operator.vifs(node)) == sorted([first.id, second.id])
+    stage.service.spawn(instance, [first])
+    attach(stage.service, instance, second)
+    attach(stage.service, instance, second)
+    assert sorted(stage.operator.vifs(node)) == sorted([first.id, second.id])
     assert neutron.connected_to(second) == node
     macs = {neutron.port(vif)["mac_address"] for vif in (first, second)}
-    assert macs == mac_addresses(operator, node)
+    assert macs == mac_addresses(stage.operator, node)
 
     with pytest.raises(exceptions.NoFreePort) as caught:
-        attach(service, instance, third)
+        attach(stage.service, instance, third)
     assert node in str(caught.value)
     assert third.id in str(caught.value)
 
-    detach(service, instance, second)
-    detach(service, instance, second)
-    assert operator.vifs(node) == [first.id]
+    detach(stage.service, instance, second)
+    detach(stage.service, instance, second)
+    assert stage.operator.vifs(node) == [first.id]
     assert (neutron.connected_to(second), neutron.port(second)["binding:host_id"]) == (None, "")
 
-    service.destroy(instance)
-    assert operator.vifs(node) == []
+    stage.service.destroy(instance)
+    assert stage.operator.vifs(node) == []
 
 
 def refused(neutron: Neutron) -> virt.Vif:
@@ -110,53 +94,44 @@ def refused(neutron: Neutron) -> virt.Vif:
     return vif
 
 
-def test_what_neutron_refuses_stays_on_no_node(
-    ironic_on_mariadb: real_ironic.RealIronic,
-    service: Service,
-    operator: Operator,
-    neutron: Neutron,
-) -> None:
-    node = make_node(ironic_on_mariadb, 2)
+def test_what_neutron_refuses_stays_on_no_node(stage: Stage, neutron: Neutron) -> None:
+    node = stage.node(ports=2)
     first, second = new_vif(), refused(neutron)
     # What Ironic itself does (39.0.0): it answers 500, and the VIF is there.
     with pytest.raises(requests.HTTPError, match="500"):
-        operator.request("POST", f"/nodes/{node}/vifs", {"id": second.id})
-    assert operator.vifs(node) == [second.id]
-    operator.request("DELETE", f"/nodes/{node}/vifs/{second.id}")
+        stage.operator.request("POST", f"/nodes/{node}/vifs", {"id": second.id})
+    assert stage.operator.vifs(node) == [second.id]
+    stage.operator.request("DELETE", f"/nodes/{node}/vifs/{second.id}")
 
-    instance = service.instance_on(node)
+    instance = stage.service.instance_on(node)
     with pytest.raises(exceptions.VifAttachFailed, match=r"Could not seed.*taken off again"):
-        service.spawn(instance, [first, second])
-    assert operator.vifs(node) == []
-    assert operator.node(node)["instance_uuid"] is None
+        stage.service.spawn(instance, [first, second])
+    assert stage.operator.vifs(node) == []
+    assert stage.operator.node(node)["instance_uuid"] is None
 
-    service.spawn(instance, [first])
+    stage.service.spawn(instance, [first])
     with pytest.raises(exceptions.VifAttachFailed, match=r"Could not add.*taken off") as caught:
-        attach(service, instance, second)
+        attach(stage.service, instance, second)
     assert caught.value.left is False
     assert "does not take binding:vnic_type" in str(caught.value)
-    assert operator.vifs(node) == [first.id]
+    assert stage.operator.vifs(node) == [first.id]
     assert neutron.port(second)["binding:host_id"] == ""
 
-    service.driver.rescue(instance, "correct horse")
+    stage.service.driver.rescue(instance, "correct horse")
     with pytest.raises(exceptions.VifAttachFailed, match=r"Could not seed.*taken off"):
-        attach(service, instance, second)
-    assert operator.vifs(node) == [first.id]
-    service.destroy(instance)
+        attach(stage.service, instance, second)
+    assert stage.operator.vifs(node) == [first.id]
+    stage.service.destroy(instance)
 
 
 def test_a_node_that_went_to_somebody_else_meanwhile_keeps_what_neutron_refused(
-    ironic_on_mariadb: real_ironic.RealIronic,
-    service: Service,
-    operator: Operator,
-    neutron: Neutron,
-    monkeypatch: pytest.MonkeyPatch,
+    stage: Stage, neutron: Neutron, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = make_node(ironic_on_mariadb, 2)
-    instance = service.instance_on(node)
+    instance = stage.instance(ports=2)
+    node = node_of(instance)
     first, second = new_vif(), refused(neutron)
-    service.spawn(instance, [first])
-    access = service.driver._site.access
+    stage.service.spawn(instance, [first])
+    access = stage.service.driver._site.access
     look = access.held
     stranger = str(uuid.uuid4())
     # The node is locked when the VIF is to be taken off, and goes to somebody else then.
@@ -165,97 +140,82 @@ def test_a_node_that_went_to_somebody_else_meanwhile_keeps_what_neutron_refused(
     def change_and_look(*args: Any) -> Any:
         change = changes.pop(0)
         if "reservation" not in change:
-            operator.force(node, **change)
+            stage.operator.force(node, **change)
             return look(*args)
         found = look(*args)
-        operator.force(node, **change)
+        stage.operator.force(node, **change)
         return found
 
     monkeypatch.setattr(access, "held", change_and_look)
     with pytest.raises(exceptions.VifAttachFailed, match=stranger) as caught:
-        attach(service, instance, second)
+        attach(stage.service, instance, second)
     assert caught.value.left is True
     assert f"vif detach {node} {second.id}'" in str(caught.value)
-    assert sorted(operator.vifs(node)) == sorted([first.id, second.id])
+    assert sorted(stage.operator.vifs(node)) == sorted([first.id, second.id])
     monkeypatch.undo()
-    operator.force(node, reservation=None, instance_uuid=instance.uuid)
-    service.destroy(instance)
+    stage.operator.force(node, reservation=None, instance_uuid=instance.uuid)
+    stage.service.destroy(instance)
 
 
-def test_in_the_rescue_system(
-    ironic_on_mariadb: real_ironic.RealIronic,
-    service: Service,
-    operator: Operator,
-    neutron: Neutron,
-) -> None:
-    node = make_node(ironic_on_mariadb, 2)
-    instance = service.instance_on(node)
+def test_in_the_rescue_system(stage: Stage, neutron: Neutron) -> None:
+    instance = stage.instance(ports=2)
+    node = node_of(instance)
     first, second = new_vif(), new_vif()
-    service.spawn(instance, [first])
-    service.driver.rescue(instance, "correct horse")
-    attach(service, instance, second)
+    stage.service.spawn(instance, [first])
+    stage.service.driver.rescue(instance, "correct horse")
+    attach(stage.service, instance, second)
     assert neutron.connected_to(second) is None
     with pytest.raises(exceptions.VifDetachFailed, match="'rescue'"):
-        detach(service, instance, first)
-    service.driver.unrescue(instance)
+        detach(stage.service, instance, first)
+    stage.service.driver.unrescue(instance)
     assert neutron.port(second)["binding:host_id"] == node
-    detach(service, instance, second)
+    detach(stage.service, instance, second)
     assert neutron.port(second)["binding:host_id"] == ""
     # Why a detach is refused while the node is rescued: Ironic would only forget about it.
-    service.driver.rescue(instance, "correct horse")
-    operator.request("DELETE", f"/nodes/{node}/vifs/{first.id}")
-    assert operator.vifs(node) == []
+    stage.service.driver.rescue(instance, "correct horse")
+    stage.operator.request("DELETE", f"/nodes/{node}/vifs/{first.id}")
+    assert stage.operator.vifs(node) == []
     assert neutron.port(first)["binding:host_id"] == node
-    service.destroy(instance)
+    stage.service.destroy(instance)
 
 
-def test_ironic_does_not_look_whether_another_node_has_a_vif(
-    ironic_on_mariadb: real_ironic.RealIronic, operator: Operator
-) -> None:
+def test_ironic_does_not_look_whether_another_node_has_a_vif(stage: Stage) -> None:
     """It is for Neutron's ``device_id``, or the service's records, to see to that."""
-    one, other = (make_node(ironic_on_mariadb, 1) for _ in range(2))
+    one, other = (stage.node(ports=1) for _ in range(2))
     vif = new_vif()
     for node in (one, other):
-        operator.request("POST", f"/nodes/{node}/vifs", {"id": vif.id})
-    assert operator.vifs(one) == operator.vifs(other) == [vif.id]
+        stage.operator.request("POST", f"/nodes/{node}/vifs", {"id": vif.id})
+    assert stage.operator.vifs(one) == stage.operator.vifs(other) == [vif.id]
     for node in (one, other):
-        operator.request("DELETE", f"/nodes/{node}/vifs/{vif.id}")
+        stage.operator.request("DELETE", f"/nodes/{node}/vifs/{vif.id}")
 
 
 def test_a_locked_node_is_waited_for_and_looked_at_again(
-    ironic_on_mariadb: real_ironic.RealIronic,
-    service: Service,
-    operator: Operator,
-    monkeypatch: pytest.MonkeyPatch,
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = make_node(ironic_on_mariadb, 2)
-    instance = service.instance_on(node)
-    service.spawn(instance, [new_vif()])
-    access = service.driver._site.access
+    instance = stage.instance(ports=2)
+    node = node_of(instance)
+    stage.service.spawn(instance, [new_vif()])
+    access = stage.service.driver._site.access
     look = access.held
     looks: list[str] = []
 
     def unlock_and_look(*args: Any) -> Any:
-        operator.force(node, reservation=None)
+        stage.operator.force(node, reservation=None)
         looks.append(node)
         return look(*args)
 
     monkeypatch.setattr(access, "held", unlock_and_look)
-    operator.force(node, reservation="another-conductor")
+    stage.operator.force(node, reservation="another-conductor")
     vif = new_vif()
-    attach(service, instance, vif)
+    attach(stage.service, instance, vif)
     assert looks == [node]
-    assert vif.id in operator.vifs(node)
-    service.destroy(instance)
+    assert vif.id in stage.operator.vifs(node)
+    stage.service.destroy(instance)
 
 
-def test_a_system_on_bonded_ports_is_told_of_them(
-    ironic_on_mariadb: real_ironic.RealIronic,
-    service: Service,
-    operator: Operator,
-    neutron: Neutron,
-) -> None:
-    node = make_node(ironic_on_mariadb, 1)
+def test_a_system_on_bonded_ports_is_told_of_them(stage: Stage, neutron: Neutron) -> None:
+    node = stage.node(ports=1)
     members = [f"02:b0:4e:00:00:0{number}" for number in range(2)]
     bond = {
         "node_uuid": node,
@@ -263,14 +223,14 @@ def test_a_system_on_bonded_ports_is_told_of_them(
         "mode": "802.3ad",
         "properties": {"miimon": "100"},
     }
-    group = operator.request("POST", "/portgroups", bond)["uuid"]
+    group = stage.operator.request("POST", "/portgroups", bond)["uuid"]
     for address in members:
         port = {"node_uuid": node, "address": address, "portgroup_uuid": group}
-        operator.request("POST", "/ports", port)
-    instance = service.instance_on(node)
+        stage.operator.request("POST", "/ports", port)
+    instance = stage.service.instance_on(node)
     on_bond, on_port = new_vif(), new_vif()
-    service.spawn(instance, [on_bond, on_port])
-    found = service.driver._network.links(node)
+    stage.service.spawn(instance, [on_bond, on_port])
+    found = stage.service.driver._network.links(node)
     # Ironic prefers port groups.
     link = found[on_bond.id]
     assert (link.is_bond, link.address, link.bond_mode) == (True, bond["address"], "802.3ad")
@@ -278,7 +238,7 @@ def test_a_system_on_bonded_ports_is_told_of_them(
     assert sorted(str(port.address) for port in link.ports) == members
     assert neutron.port(on_bond)["mac_address"] == bond["address"]
     assert neutron.port(on_port)["mac_address"] == found[on_port.id].address
-    told = operator.kept_by_ironic(node)["configdrive"]["network_data"]
+    told = stage.operator.kept_by_ironic(node)["configdrive"]["network_data"]
     assert [one["type"] for one in told["links"]] == ["bond", "phy", "phy", "phy"]
     assert told["links"][0]["ethernet_mac_address"] == bond["address"]
-    service.destroy(instance)
+    stage.service.destroy(instance)

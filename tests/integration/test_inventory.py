@@ -9,9 +9,7 @@ which the next sweep finds.
 from __future__ import annotations
 
 import datetime
-import json
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -24,7 +22,7 @@ from ironic_virt.baremetal.inventory.cache import Inventory
 from ironic_virt.baremetal.inventory.resync import Resync
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
-from tests.integration.services import SEEDS, Operator, write_conf
+from tests.integration.services import SEEDS, Operator, new_nodes, write_conf
 
 COUNT, PAGE = 3000, 200
 OURS = NodeFilter(shard="many", conductor_group="")
@@ -39,19 +37,10 @@ class Journal(KeystoneChannel):
 
     lists: list[str]
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str | Sequence[str]] | None = None,
-        json: Any = None,
-        version: str | None = None,
-        timeout: float | None = None,
-    ) -> Answer:
+    def send(self, method: str, path: str, **how: Any) -> Answer:
         """See :meth:`Channel.send`."""
         if path == "/nodes":
-            assert params is not None
+            params = how["params"]
             assert params["shard"] == "many"
             assert params["conductor_group"] == ""
             fields = str(params.get("fields", ""))
@@ -63,9 +52,7 @@ class Journal(KeystoneChannel):
                 self.lists.append("created")
             else:
                 self.lists.append("full" if "traits" in fields else "sweep")
-        return super().send(
-            method, path, params=params, json=json, version=version, timeout=timeout
-        )
+        return super().send(method, path, **how)
 
 
 class Fleet:
@@ -74,9 +61,8 @@ class Fleet:
     def __init__(self, ironic: real_ironic.RealIronic, directory: Any) -> None:
         self.ironic = ironic
         self.operator = Operator(ironic)
-        template = real_ironic.NodeTemplate(shard="many", traits=["CUSTOM_A", "CUSTOM_B"])
+        (first,) = new_nodes(ironic, 1, shard="many", traits=["CUSTOM_A", "CUSTOM_B"])
         seed = next(SEEDS)
-        (first,) = real_ironic.create_nodes(ironic, 1, template, name=f"many-{seed}", seed=seed)
         # Changed hours ago, ten nodes a second, but for the last, which never were.
         began = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=3)
 
@@ -126,7 +112,7 @@ class Fleet:
 
     def an_hour_passes(self) -> None:
         """What has been changed so far was changed an hour earlier."""
-        self._execute("UPDATE nodes SET updated_at = updated_at - INTERVAL 1 HOUR", [{}])
+        self.operator.execute(("UPDATE nodes SET updated_at = updated_at - INTERVAL 1 HOUR", {}))
 
     def touch(self, nodes: Sequence[str], **columns: str) -> None:
         """Change many nodes at once, as conductors do it: each with the time of its change."""
@@ -134,27 +120,12 @@ class Fleet:
         now = datetime.datetime.now(datetime.UTC)
         # In the last three seconds, so that many share one.
         moments = [now - datetime.timedelta(seconds=second) for second in range(3)]
-        self._execute(
-            f"UPDATE nodes SET {assignments}, updated_at = :moment WHERE uuid = :uuid",
-            [
-                columns | {"uuid": uuid, "moment": f"{moments[number % 3]:%Y-%m-%d %H:%M:%S}"}
-                for number, uuid in enumerate(nodes)
-            ],
-        )
-
-    def _execute(self, statement: str, rows: Sequence[Mapping[str, str]]) -> None:
-        script = (
-            "import json, sys, sqlalchemy as sa\n"
-            "url, statement = sys.argv[1:]\n"
-            "with sa.create_engine(url).begin() as connection:\n"
-            "    connection.execute(sa.text(statement), json.load(sys.stdin))\n"
-        )
-        subprocess.run(
-            [self.ironic.environment.python, "-c", script, self.ironic.database_url, statement],
-            input=json.dumps(rows),
-            text=True,
-            check=True,
-        )
+        statement = f"UPDATE nodes SET {assignments}, updated_at = :moment WHERE uuid = :uuid"
+        rows = [
+            columns | {"uuid": uuid, "moment": f"{moments[number % 3]:%Y-%m-%d %H:%M:%S}"}
+            for number, uuid in enumerate(nodes)
+        ]
+        self.operator.execute(*((statement, row) for row in rows))
 
 
 @pytest.fixture(scope="module")

@@ -4,23 +4,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-import real_ironic
 from ironic_virt import virt
 from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.states import TaskState
 from ironic_virt.conf import database as database_options
 from tests.functional.compute.processes import IMAGE, ComputeProcess, new_uuid, wait_for
-from tests.integration.services import SEEDS, Operator
+from tests.integration.commands import SECONDS, compute_service, records_of
+from tests.integration.services import SEEDS, new_nodes
+from tests.integration.stage import Stage
 
 HOSTS = ("compute1", "compute2")
 NODES = 6
-SECONDS = 180.0
 
 
 @pytest.fixture
@@ -30,59 +30,38 @@ def resource_class() -> str:
 
 
 @pytest.fixture
-def nodes(ironic_on_mariadb: real_ironic.RealIronic, resource_class: str) -> list[str]:
+def nodes(stage: Stage, resource_class: str) -> list[str]:
     """Nodes of a shard of their own."""
-    seed = next(SEEDS)
-    template = real_ironic.NodeTemplate(shard=resource_class, resource_class=resource_class)
-    return real_ironic.create_nodes(
-        ironic_on_mariadb, NODES, template, name=f"{resource_class}-{{}}", seed=seed
-    )
+    return new_nodes(stage.ironic, NODES, shard=resource_class, resource_class=resource_class)
 
 
 @pytest.fixture
 def services(
-    tmp_path: Path,
-    ironic_on_mariadb: real_ironic.RealIronic,
-    nodes: list[str],
-    resource_class: str,
+    stage: Stage, nodes: list[str], resource_class: str
 ) -> Iterator[list[ComputeProcess]]:
     """Two services with an embedded database, for the same nodes."""
-    made = []
-    for host in HOSTS:
-        process = ComputeProcess(
-            *(tmp_path, host, "unused", ironic_on_mariadb.url),
-            ironic={
-                "shard_key": resource_class,
-                "node_selection": "ironic",
-                "capacity": "total",
-            },
-        )
-        process.configure(database={"connection": None})
-        made.append(process)
-    for one in made:
-        one.started()
-    yield made
-    for one in made:
-        one.kill()
+    options = {"shard_key": resource_class, "node_selection": "ironic", "capacity": "total"}
+    with contextlib.ExitStack() as running:
+        yield [
+            running.enter_context(compute_service(stage, host, **options)).started()
+            for host in HOSTS
+        ]
 
 
 @pytest.fixture
 def db(services: list[ComputeProcess]) -> Iterator[Database]:
     """Their records."""
-    db = Database(database_options.load([str(services[0].config)]), patient=False).open()
-    yield db
-    db.close()
+    with records_of(services[0]) as db:
+        yield db
 
 
 def test_all_nodes_are_given_out_once_and_come_back(
+    stage: Stage,
     services: list[ComputeProcess],
     db: Database,
     nodes: list[str],
     resource_class: str,
-    ironic_on_mariadb: real_ironic.RealIronic,
 ) -> None:
-    operator = Operator(ironic_on_mariadb)
-
     def free() -> list[int]:
         return [pool.free for pool in db.pools.list()]
 
@@ -104,7 +83,7 @@ def test_all_nodes_are_given_out_once_and_come_back(
     assert {one.node for one in built.values()} == set(nodes)
     assert {one.host for one in built.values()} == set(HOSTS), "spread over both"
     for uuid, one in built.items():
-        seen = operator.node(str(one.node))
+        seen = stage.operator.node(str(one.node))
         assert (seen["provision_state"], seen["instance_uuid"]) == ("active", uuid)
 
     wait_for("the pools to be seen full", lambda: not any(free()))
@@ -120,10 +99,10 @@ def test_all_nodes_are_given_out_once_and_come_back(
     services[0].started()
     wait_for("all to be deleted", lambda: not db.instances.list(), SECONDS)
     for node in nodes:
-        left = operator.wait_for_state(node, "available")
+        left = stage.operator.wait_for_state(node, "available")
         assert (left["instance_uuid"], left["instance_info"]) == (None, {})
     wait_for("all places to be free", lambda: free() == [NODES] * len(HOSTS), SECONDS)
-    allocations = operator.request("GET", "/allocations")["allocations"]
+    allocations = stage.operator.request("GET", "/allocations")["allocations"]
     assert [one for one in allocations if one["resource_class"] == resource_class] == []
     for one in services:
         assert "Traceback" not in one.text()

@@ -17,7 +17,7 @@ import real_ironic
 from ironic_virt import virt
 from ironic_virt.baremetal import states
 from tests import provision_states
-from tests.integration.services import SEEDS, Operator, Service, write_conf
+from tests.integration.services import Operator, Service, new_nodes, write_conf
 from tests.provision_states import IMAGE, METHODS, WAITS, Request
 
 AT_ONCE = 8
@@ -60,35 +60,35 @@ class _Service(Service):
 def nodes(ironic_on_mariadb: real_ironic.RealIronic) -> Iterator[dict[str, str]]:
     """A node for each state."""
     listed = provision_states.listed_states()
-    seed = next(SEEDS)
-    template = real_ironic.NodeTemplate(
-        resource_class=_RESOURCE_CLASS, fields={"driver_info": {"takes_nmi": True}}
-    )
-    made = real_ironic.create_nodes(
-        ironic_on_mariadb, len(listed), template, name=f"stateful-{seed}-{{}}", seed=seed
-    )
+    fields = {"driver_info": {"takes_nmi": True}}
+    made = new_nodes(ironic_on_mariadb, len(listed), resource_class=_RESOURCE_CLASS, fields=fields)
     yield dict(zip(listed, made, strict=True))
     Operator(ironic_on_mariadb).force_each(
         {node: {"provision_state": "available", "instance_uuid": None} for node in made}
     )
 
 
-def test_what_counts_as_deployed_is_reached_from_a_deployment_alone(
+def test_the_real_ironic_has_no_other_states_and_deploys_into_what_counts_as_deployed(
     ironic_environment: real_ironic.IronicEnvironment,
 ) -> None:
     script = (
         "import json\n"
-        "from ironic.common.state_machine import machine\n"
+        "from ironic.common import state_machine, states\n"
+        "machine = state_machine.machine\n"
+        "names = [one for one in vars(states).values() if isinstance(one, str)]\n"
         "ways = [(state, transition.name) for state in machine.states\n"
         "        for transition in machine._transitions.get(state, {}).values()]\n"
-        "print(json.dumps(ways))\n"
+        "print(json.dumps([sorted(machine.states), names, ways]))\n"
     )
     told = subprocess.run(
         [ironic_environment.python, "-c", script], check=True, capture_output=True
     )
+    theirs, names, ways = json.loads(told.stdout)
+    assert theirs == sorted(provision_states.listed_states())
+    assert set(provision_states.states_of_no_node()) <= set(names)
     into = {
         (before, after)
-        for before, after in json.loads(told.stdout)
+        for before, after in ways
         if after in states.DEPLOYED and before not in states.DEPLOYED
     }
     assert into == {
@@ -96,23 +96,6 @@ def test_what_counts_as_deployed_is_reached_from_a_deployment_alone(
         # Adopted: by an operator who says that it is deployed.
         ("adopting", "active"),
     }
-
-
-def test_the_real_ironic_has_no_other_states(
-    ironic_environment: real_ironic.IronicEnvironment,
-) -> None:
-    script = (
-        "import json\n"
-        "from ironic.common import state_machine, states\n"
-        "names = [one for one in vars(states).values() if isinstance(one, str)]\n"
-        "print(json.dumps([sorted(state_machine.machine.states), names]))\n"
-    )
-    told = subprocess.run(
-        [ironic_environment.python, "-c", script], check=True, capture_output=True
-    )
-    theirs, names = json.loads(told.stdout)
-    assert theirs == sorted(provision_states.listed_states())
-    assert set(provision_states.states_of_no_node()) <= set(names)
 
 
 @pytest.mark.timeout(300)

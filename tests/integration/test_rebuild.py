@@ -4,63 +4,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import real_ironic
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.deploy.rebuild_info import MARK
 from ironic_virt.exceptions import Disk
-from tests.crashing import Crash
-from tests.integration.services import (
-    IMAGE,
-    OTHER_IMAGE,
-    SEEDS,
-    Operator,
-    Service,
-    dying_service,
-)
+from tests.integration.services import IMAGE, OTHER_IMAGE, Operator, Service, node_of
+from tests.integration.stage import Stage
 
 LONG_AGO = "2020-01-01 00:00:00"
-MOST_REQUESTS = 20
 
 
 @pytest.fixture
-def make_instance(
-    ironic_on_mariadb: real_ironic.RealIronic, service: Service, operator: Operator
-) -> Callable[[], virt.Instance]:
-    """Make instances that are active since long ago, each on a node of its own."""
-
-    def make() -> virt.Instance:
-        seed = next(SEEDS)
-        [node] = real_ironic.create_nodes(
-            ironic_on_mariadb,
-            1,
-            real_ironic.NodeTemplate(),
-            name=f"rebuild-{seed}-{{}}",
-            seed=seed,
-        )
-        instance = service.instance_on(node)
-        service.spawn(instance, [])
-        operator.force(node, provision_updated_at=LONG_AGO)
-        return instance
-
-    return make
+def instance(stage: Stage) -> virt.Instance:
+    """An instance that is active since long ago."""
+    return since_long_ago(stage)
 
 
-@pytest.fixture
-def instance(make_instance: Callable[[], virt.Instance]) -> virt.Instance:
-    """One of them."""
-    return make_instance()
-
-
-def node_of(instance: virt.Instance) -> str:
-    assert instance.node is not None
-    return instance.node
+def since_long_ago(stage: Stage) -> virt.Instance:
+    instance = stage.active()
+    stage.operator.force(node_of(instance), provision_updated_at=LONG_AGO)
+    return instance
 
 
 def changed_at(operator: Operator, instance: virt.Instance) -> str:
@@ -75,96 +43,75 @@ def is_rebuilt(operator: Operator, instance: virt.Instance) -> bool:
     return bool(there["instance_info"]["image_source"] == OTHER_IMAGE.id)
 
 
-def test_another_image_goes_onto_the_node(
-    service: Service, operator: Operator, instance: virt.Instance
-) -> None:
-    before = changed_at(operator, instance)
-    service.rebuild(instance)
-    assert is_rebuilt(operator, instance)
-    after = changed_at(operator, instance)
+def test_another_image_goes_onto_the_node(stage: Stage, instance: virt.Instance) -> None:
+    before = changed_at(stage.operator, instance)
+    stage.service.rebuild(instance)
+    assert is_rebuilt(stage.operator, instance)
+    after = changed_at(stage.operator, instance)
     assert after != before
-    told = operator.node(node_of(instance))["instance_info"]
+    told = stage.operator.node(node_of(instance))["instance_info"]
     assert told["image_checksum"] == OTHER_IMAGE.checksum
     assert told["configdrive"] == "******"
-    operator.force(node_of(instance), provision_updated_at=LONG_AGO)
-    service.rebuild(instance, IMAGE, "req-2")
-    assert changed_at(operator, instance) != before
-    service.destroy(instance)
-    assert operator.wait_for_state(node_of(instance), "available")["instance_info"] == {}
+    stage.operator.force(node_of(instance), provision_updated_at=LONG_AGO)
+    stage.service.rebuild(instance, IMAGE, "req-2")
+    assert changed_at(stage.operator, instance) != before
 
-
-def test_an_image_in_glance_whose_type_ironic_cannot_find_out(
-    service: Service, operator: Operator, instance: virt.Instance
-) -> None:
     glance = virt.ImageMeta(str(uuid.uuid4()))
-    service.rebuild(instance, glance)
-    told = operator.node(node_of(instance))["instance_info"]
+    stage.service.rebuild(instance, glance, "req-3")
+    told = stage.operator.node(node_of(instance))["instance_info"]
     assert (told["image_source"], told["image_type"]) == (glance.id, "whole-disk")
-    service.destroy(instance)
+    stage.service.destroy(instance)
+    assert stage.operator.wait_for_state(node_of(instance), "available")["instance_info"] == {}
 
 
 @pytest.mark.parametrize("state", ["deploy failed", "error"])
-def test_a_node_that_failed_is_rebuilt(
-    service: Service, operator: Operator, instance: virt.Instance, state: str
-) -> None:
-    operator.force(node_of(instance), provision_state=state, last_error="it broke")
-    service.rebuild(instance)
-    assert is_rebuilt(operator, instance)
-    assert operator.node(node_of(instance))["last_error"] is None
-    service.destroy(instance)
+def test_a_node_that_failed_is_rebuilt(stage: Stage, instance: virt.Instance, state: str) -> None:
+    stage.operator.force(node_of(instance), provision_state=state, last_error="it broke")
+    stage.service.rebuild(instance)
+    assert is_rebuilt(stage.operator, instance)
+    assert stage.operator.node(node_of(instance))["last_error"] is None
+    stage.service.destroy(instance)
 
 
-@pytest.mark.parametrize(
-    ("spoil", "says"),
-    [
-        ({"protected": True}, "protected"),
-        ({"driver_info": {"x": 1}, "shard": "elsewhere"}, None),
-    ],
-)
-def test_what_is_refused_leaves_the_node_as_it_was(
-    service: Service,
-    operator: Operator,
-    instance: virt.Instance,
-    spoil: dict[str, Any],
-    says: str | None,
-) -> None:
-    if says is None:
-        flavor = virt.Flavor("gpu", extra_specs={"trait:CUSTOM_GPU": "required"})
-        asked, says = virt.Instance(instance.uuid, "i", flavor, node=instance.node), "CUSTOM_GPU"
-    else:
-        operator.patch(node_of(instance), **spoil)
-        asked = instance
-    before = operator.at_rest(node_of(instance))
-    with pytest.raises(exceptions.RebuildFailed, match=says) as caught:
-        service.rebuild(asked)
-    assert caught.value.disk is Disk.UNTOUCHED
-    assert operator.node(node_of(instance)) == before
-    operator.patch(node_of(instance), protected=False)
-    service.destroy(instance)
+def test_what_is_refused_leaves_the_node_as_it_was(stage: Stage, instance: virt.Instance) -> None:
+    node = node_of(instance)
+    flavor = virt.Flavor("gpu", extra_specs={"trait:CUSTOM_GPU": "required"})
+    picky = dataclasses.replace(instance, flavor=flavor)
+    for asked, protected, says in ((picky, False, "CUSTOM_GPU"), (instance, True, "protected")):
+        stage.operator.patch(node, protected=protected)
+        before = stage.operator.at_rest(node)
+        with pytest.raises(exceptions.RebuildFailed, match=says) as caught:
+            stage.service.rebuild(asked)
+        assert caught.value.disk is Disk.UNTOUCHED
+        assert stage.operator.node(node) == before
+    stage.operator.patch(node, protected=False)
+    stage.service.destroy(instance)
 
 
 def test_a_rebuild_that_ironic_gives_up_says_what_is_on_the_disk(
-    service: Service, operator: Operator, instance: virt.Instance
+    stage: Stage, instance: virt.Instance
 ) -> None:
     """Its service died while Ironic waited for a call from the node, which never comes."""
     node = node_of(instance)
-    there = operator.node(node)
+    there = stage.operator.node(node)
     mark = {"wish": "req-1", "provision_state": "active", "provision_updated_at": "then"}
-    operator.patch(node, instance_info={**there["instance_info"], MARK: mark, "configdrive": ""})
-    operator.force(
+    stage.operator.patch(
+        node, instance_info={**there["instance_info"], MARK: mark, "configdrive": ""}
+    )
+    stage.operator.force(
         node,
         provision_state="wait call-back",
         target_provision_state="active",
         provision_updated_at=LONG_AGO,
     )
     with pytest.raises(exceptions.RebuildFailed, match="Timeout reached") as caught:
-        service.rebuild(instance)
+        stage.service.rebuild(instance)
     assert caught.value.disk is Disk.UNKNOWN
-    assert operator.node(node)["provision_state"] == "deploy failed"
-    assert operator.node(node)["instance_uuid"] == instance.uuid
-    service.rebuild(instance, request_id="req-2")
-    assert is_rebuilt(operator, instance)
-    service.destroy(instance)
+    assert stage.operator.node(node)["provision_state"] == "deploy failed"
+    assert stage.operator.node(node)["instance_uuid"] == instance.uuid
+    stage.service.rebuild(instance, request_id="req-2")
+    assert is_rebuilt(stage.operator, instance)
+    stage.service.destroy(instance)
 
 
 @pytest.mark.parametrize(
@@ -172,36 +119,22 @@ def test_a_rebuild_that_ironic_gives_up_says_what_is_on_the_disk(
     [pytest.param(False, marks=pytest.mark.seldom), True],
     ids=["before", "after"],
 )
-def test_a_service_that_died_in_a_rebuild_carries_on(
-    config: Path,
-    operator: Operator,
-    make_instance: Callable[[], virt.Instance],
-    after: bool,
-) -> None:
+def test_a_service_that_died_in_a_rebuild_carries_on(stage: Stage, after: bool) -> None:
     """It dies at its first request, then, with another instance, at its second, and so on."""
     deaths: list[str] = []
-    for at in range(1, MOST_REQUESTS):
-        instance = make_instance()
-        try:
-            dying = dying_service(config, at, after=after)
-            dying.rebuild(instance)
-        except Crash as crash:
-            deaths.append(str(crash))
-        else:
-            break
-        began = changed_at(operator, instance)
-        restarted = Service(config)
+    for death, instance, restarted in stage.after_deaths(
+        lambda: since_long_ago(stage), Service.rebuild, after=after
+    ):
+        deaths.append(death)
+        began = changed_at(stage.operator, instance)
         restarted.rebuild(instance)
-        assert is_rebuilt(operator, instance), deaths[-1]
-        ended = changed_at(operator, instance)
+        assert is_rebuilt(stage.operator, instance), death
+        ended = changed_at(stage.operator, instance)
         restarted.rebuild(instance)
-        assert changed_at(operator, instance) == ended != LONG_AGO, deaths[-1]
-        steps = operator.request("GET", f"/nodes/{instance.node}/history")["history"]
+        assert changed_at(stage.operator, instance) == ended != LONG_AGO, death
+        steps = stage.operator.request("GET", f"/nodes/{instance.node}/history")["history"]
         told = [one["event"] for one in steps if "Starting deployment" in one["event"]]
-        assert len(told) == 2, (deaths[-1], began, told)
+        assert len(told) == 2, (death, began, told)
         restarted.destroy(instance)
-        restarted.driver.cleanup_host()
-    else:
-        pytest.fail(f"it died at each of these requests, and there are more: {deaths}")
     assert any(death.startswith("PATCH") for death in deaths), deaths
     assert any(death.startswith("PUT") for death in deaths), deaths

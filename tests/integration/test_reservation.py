@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from ironic_virt import exceptions, virt
 from ironic_virt.driver.pools import names
 from tests import deaths, depth
 from tests.functional.compute.processes import wait_for
-from tests.integration.services import SEEDS, Operator, Service, write_conf
+from tests.integration.services import SEEDS, Operator, Service, new_nodes
+from tests.integration.stage import Stage
 
 
 @dataclasses.dataclass
@@ -39,25 +40,16 @@ class Kind:
 
 
 @pytest.fixture
-def make_kind(ironic_on_mariadb: real_ironic.RealIronic) -> Callable[..., Kind]:
-    """Create nodes of a resource class of their own."""
-
-    def make(count: int, name: str | None = None, **fields: Any) -> Kind:
-        seed = next(SEEDS)
-        kind = name or f"pooled-{seed}"
-        template = real_ironic.NodeTemplate(resource_class=kind, **fields)
-        nodes = real_ironic.create_nodes(
-            ironic_on_mariadb, count, template, name=f"pooled-{seed}-{{}}", seed=seed
-        )
-        return Kind(kind, nodes)
-
-    return make
+def stage(tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic) -> Iterator[Stage]:
+    """Where Ironic picks the nodes."""
+    stage = Stage(ironic_on_mariadb, tmp_path, node_selection="ironic")
+    yield stage
+    stage.close()
 
 
-@pytest.fixture
-def config(tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic) -> Path:
-    """An operator's file."""
-    return write_conf(tmp_path, ironic_on_mariadb, node_selection="ironic")
+def make_kind(stage: Stage, count: int, name: str | None = None, **like: Any) -> Kind:
+    kind = name or f"pooled-{next(SEEDS)}"
+    return Kind(kind, new_nodes(stage.ironic, count, resource_class=kind, **like))
 
 
 def allocation(operator: Operator, instance: virt.Instance) -> dict[str, Any] | None:
@@ -76,40 +68,36 @@ def carriers(operator: Operator, kind: Kind, instance: virt.Instance) -> list[st
     return [node for node in kind.nodes if operator.node(node)["instance_uuid"] == instance.uuid]
 
 
-def test_the_life_of_an_instance(
-    service: Service, operator: Operator, make_kind: Callable[..., Kind]
-) -> None:
-    kind = make_kind(2)
-    untouched = {node: operator.node(node) for node in kind.nodes}
-    instance = kind.instance(service)
-    service.spawn(instance)
-    [node] = carriers(operator, kind, instance)
-    there = operator.node(node)
+def test_the_life_of_an_instance(stage: Stage) -> None:
+    kind = make_kind(stage, 2)
+    untouched = {node: stage.operator.node(node) for node in kind.nodes}
+    instance = kind.instance(stage.service)
+    stage.service.spawn(instance)
+    [node] = carriers(stage.operator, kind, instance)
+    there = stage.operator.node(node)
     assert there["provision_state"] == "active"
     assert there["allocation_uuid"] == instance.uuid
-    found = allocation(operator, instance)
+    found = allocation(stage.operator, instance)
     assert found is not None
-    assert found["extra"]["ironic_virt"]["host"] == service.host
-    service.driver.get_available_nodes(refresh=True)
-    assert service.driver.get_inventory(kind.pool(service)).total == 2
-    assert service.driver.node_of(instance) == node
-    service.destroy(instance)
-    service.destroy(instance)
-    wait_for_release(operator, instance)
+    assert found["extra"]["ironic_virt"]["host"] == stage.service.host
+    stage.service.driver.get_available_nodes(refresh=True)
+    assert stage.service.driver.get_inventory(kind.pool(stage.service)).total == 2
+    assert stage.service.driver.node_of(instance) == node
+    stage.service.destroy(instance)
+    stage.service.destroy(instance)
+    wait_for_release(stage.operator, instance)
     for node in kind.nodes:
-        assert operator.wait_for_state(node, "available") == untouched[node]
+        assert stage.operator.wait_for_state(node, "available") == untouched[node]
 
 
-def test_a_plain_node_comes_before_one_with_a_gpu(
-    service: Service, operator: Operator, make_kind: Callable[..., Kind]
-) -> None:
-    gpus = make_kind(3, traits=["CUSTOM_GPU"])
-    plain = make_kind(1, gpus.name)
-    first, second, third = (gpus.instance(service) for _ in range(3))
-    service.driver.prepare_for_spawn(first)
-    assert carriers(operator, plain, first) == plain.nodes
-    service.driver.prepare_for_spawn(second)
-    assert len(carriers(operator, gpus, second)) == 1
+def test_a_plain_node_comes_before_one_with_a_gpu(stage: Stage) -> None:
+    gpus = make_kind(stage, 3, traits=["CUSTOM_GPU"])
+    plain = make_kind(stage, 1, gpus.name)
+    first, second, third = (gpus.instance(stage.service) for _ in range(3))
+    stage.service.driver.prepare_for_spawn(first)
+    assert carriers(stage.operator, plain, first) == plain.nodes
+    stage.service.driver.prepare_for_spawn(second)
+    assert len(carriers(stage.operator, gpus, second)) == 1
     picky = dataclasses.replace(
         third,
         flavor=dataclasses.replace(
@@ -118,17 +106,15 @@ def test_a_plain_node_comes_before_one_with_a_gpu(
         ),
     )
     with pytest.raises(exceptions.ReservationFailed, match="without CUSTOM_GPU: 0"):
-        service.driver.prepare_for_spawn(picky)
+        stage.service.driver.prepare_for_spawn(picky)
     for instance in (first, second, picky):
-        service.destroy(instance)
-        wait_for_release(operator, instance)
+        stage.service.destroy(instance)
+        wait_for_release(stage.operator, instance)
 
 
-def test_many_at_once_get_a_node_each_and_one_more_gets_none(
-    config: Path, operator: Operator, make_kind: Callable[..., Kind]
-) -> None:
-    kind = make_kind(12)
-    services = [Service(config) for _ in range(3)]
+def test_many_at_once_get_a_node_each_and_one_more_gets_none(stage: Stage) -> None:
+    kind = make_kind(stage, 12)
+    services = [stage.another_service() for _ in range(3)]
     instances = [kind.instance(services[0]) for _ in range(13)]
 
     def reserve(numbered: tuple[int, virt.Instance]) -> Exception | None:
@@ -141,15 +127,13 @@ def test_many_at_once_get_a_node_each_and_one_more_gets_none(
 
     with concurrent.futures.ThreadPoolExecutor(13) as threads:
         refused = [one for one in threads.map(reserve, enumerate(instances)) if one is not None]
-    carried = [carriers(operator, kind, instance) for instance in instances]
+    carried = [carriers(stage.operator, kind, instance) for instance in instances]
     assert sorted(node for nodes in carried for node in nodes) == sorted(kind.nodes)
     [error] = refused
     assert "there is no node that would do" in str(error)
     for instance in instances:
         services[0].destroy(instance)
-        wait_for_release(operator, instance)
-    for running in services:
-        running.driver.cleanup_host()
+        wait_for_release(stage.operator, instance)
 
 
 @pytest.fixture
@@ -159,11 +143,7 @@ def site(
     """The real Ironic."""
 
     def make_nodes(resource_class: str) -> list[str]:
-        seed = next(SEEDS)
-        template = real_ironic.NodeTemplate(resource_class=resource_class)
-        return real_ironic.create_nodes(
-            ironic_on_mariadb, 2, template, name=f"dying-{seed}-{{}}", seed=seed
-        )
+        return new_nodes(ironic_on_mariadb, 2, resource_class=resource_class)
 
     return deaths.Site(
         ironic_on_mariadb.url, operator, make_nodes, tmp_path, at_looks=depth.choose(False, True)
@@ -171,18 +151,15 @@ def site(
 
 
 @pytest.mark.timeout(600)
-def test_a_service_that_is_killed_in_a_spawn_leaves_nothing(
-    site: deaths.Site, show: Callable[[list[str]], None]
+@pytest.mark.parametrize(
+    ("kill", "changes"), [(deaths.killed_in_spawns, 4), (deaths.killed_in_destroys, 1)]
+)
+def test_a_service_that_is_killed_leaves_nothing(
+    site: deaths.Site,
+    show: Callable[[list[str]], None],
+    kill: Callable[[deaths.Site], list[str]],
+    changes: int,
 ) -> None:
-    rows = deaths.killed_in_spawns(site)
+    rows = kill(site)
     show(rows)
-    assert len(rows) > 1 + 2 * 4, "before and after each change"
-
-
-@pytest.mark.timeout(600)
-def test_a_service_that_is_killed_in_a_destroy_leaves_nothing(
-    site: deaths.Site, show: Callable[[list[str]], None]
-) -> None:
-    rows = deaths.killed_in_destroys(site)
-    show(rows)
-    assert len(rows) > 1 + 2, "before and after the change"
+    assert len(rows) > 1 + 2 * changes, "before and after each change"

@@ -25,7 +25,6 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import Answer, KeystoneChannel
 from ironic_virt.driver import IronicDriver
-from tests.crashing import Crash
 from tests.functional.compute.processes import wait_for
 from tests.integration.services import (
     FLAVOR,
@@ -34,9 +33,10 @@ from tests.integration.services import (
     SEEDS,
     Operator,
     Service,
-    dying_service,
-    write_conf,
+    new_nodes,
+    node_of,
 )
+from tests.integration.stage import Stage
 
 SHARD = "tear-down"
 LONG_AGO = "2020-01-01 00:00:00"
@@ -90,28 +90,17 @@ class CountedService(Service):
 
 
 @pytest.fixture
-def config(tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic) -> Path:
-    """An operator's file."""
-    return write_conf(tmp_path, ironic_on_mariadb, shard_key=SHARD)
-
-
-@pytest.fixture
-def service(config: Path) -> Iterator[CountedService]:
-    """A compute service."""
-    running = CountedService(config)
-    yield running
-    running.driver.cleanup_host()
+def stage(tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic) -> Iterator[Stage]:
+    """For the nodes of a shard."""
+    stage = Stage(ironic_on_mariadb, tmp_path, shard_key=SHARD)
+    yield stage
+    stage.close()
 
 
 @pytest.fixture(scope="module")
 def source(ironic_on_mariadb: real_ironic.RealIronic) -> str:
     """The node that others are clones of."""
-    seed = next(SEEDS)
-    template = real_ironic.NodeTemplate(shard=SHARD)
-    [node] = real_ironic.create_nodes(
-        ironic_on_mariadb, 1, template, name=f"source-{seed}", seed=seed
-    )
-    return node
+    return new_nodes(ironic_on_mariadb, 1, shard=SHARD)[0]
 
 
 @pytest.fixture
@@ -142,54 +131,42 @@ def make_instances(ironic_on_mariadb: real_ironic.RealIronic, source: str) -> Ma
     return make
 
 
-def node_of(instance: virt.Instance) -> str:
-    assert instance.node is not None
-    return instance.node
-
-
 def assert_free_again(operator: Operator, instance: virt.Instance) -> None:
     left = operator.wait_for_state(node_of(instance), states.AVAILABLE)
     assert (left["instance_uuid"], left["instance_info"]) == (None, {})
 
 
 def test_nodes_that_had_a_system_can_be_used_again_after_their_tear_down(
-    service: Service, operator: Operator, make_instances: MakeInstances
+    stage: Stage, make_instances: MakeInstances
 ) -> None:
     instances = make_instances(*WITH_A_SYSTEM, target_provision_state=states.ACTIVE)
     with ThreadPoolExecutor(len(instances)) as threads:
-        list(threads.map(service.destroy, instances))
-    carried = [operator.node(node_of(instance))["instance_uuid"] for instance in instances]
+        list(threads.map(stage.service.destroy, instances))
+    carried = [stage.operator.node(node_of(instance))["instance_uuid"] for instance in instances]
     assert carried == [None] * len(instances)
     for instance in instances:
-        service.destroy(instance)
-        assert_free_again(operator, instance)
+        stage.service.destroy(instance)
+        assert_free_again(stage.operator, instance)
 
 
 def test_a_deployment_that_ironic_does_not_end_is_waited_for_and_then_told(
-    tmp_path: Path,
-    ironic_on_mariadb: real_ironic.RealIronic,
-    operator: Operator,
-    make_instances: MakeInstances,
+    stage: Stage, make_instances: MakeInstances
 ) -> None:
     [instance] = make_instances(states.DEPLOYING, target_provision_state=states.ACTIVE)
-    config = write_conf(tmp_path, ironic_on_mariadb, shard_key=SHARD, unprovision_timeout=2)
-    impatient = Service(config)
+    impatient = stage.another_service(shard_key=SHARD, unprovision_timeout=2)
     with pytest.raises(exceptions.WaitTimeout, match=r"unprovision_timeout.*'deploying'"):
         impatient.destroy(instance)
-    assert operator.node(node_of(instance))["instance_uuid"] == instance.uuid
-    impatient.driver.cleanup_host()
+    assert stage.operator.node(node_of(instance))["instance_uuid"] == instance.uuid
 
 
 def test_two_services_that_destroy_one_instance_at_once_both_return(
-    config: Path, operator: Operator, make_instances: MakeInstances
+    stage: Stage, make_instances: MakeInstances
 ) -> None:
     [instance] = make_instances(states.ACTIVE)
-    services = [Service(config) for _ in range(2)]
+    services = [stage.another_service() for _ in range(2)]
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(lambda service: service.destroy(instance), services))
-    assert_free_again(operator, instance)
-    for service in services:
-        service.driver.cleanup_host()
+    assert_free_again(stage.operator, instance)
 
 
 @pytest.mark.parametrize(
@@ -198,47 +175,39 @@ def test_two_services_that_destroy_one_instance_at_once_both_return(
     ids=["active-before", "active-after", "available-after"],
 )
 def test_a_service_that_died_in_a_tear_down_carries_on(
-    config: Path, operator: Operator, make_instances: MakeInstances, state: str, after: bool
+    stage: Stage, make_instances: MakeInstances, state: str, after: bool
 ) -> None:
     """It dies at its first request, then, with another instance, at its second, and so on."""
     deaths: list[str] = []
-    for at in range(1, 30):
-        [instance] = make_instances(state)
-        try:
-            dying = dying_service(config, at, after=after)
-            dying.destroy(instance)
-        except Crash as crash:
-            deaths.append(str(crash))
-        else:
-            break
-        restarted = Service(config)
+    for death, instance, restarted in stage.after_deaths(
+        lambda: make_instances(state)[0], Service.destroy, after=after
+    ):
+        deaths.append(death)
         restarted.destroy(instance)
-        restarted.driver.cleanup_host()
-        assert_free_again(operator, instance)
-    else:
-        pytest.fail(f"it died at each of these requests, and there are more: {deaths}")
+        assert_free_again(stage.operator, instance)
     change = "PUT /nodes/" if state == states.ACTIVE else "PATCH /nodes/"
     assert any(death.startswith(change) for death in deaths), deaths
 
 
 def test_a_deployment_that_ironic_gives_up_says_why_and_is_undone(
-    service: Service, operator: Operator, make_instances: MakeInstances
+    stage: Stage, make_instances: MakeInstances
 ) -> None:
     """Its service died while it waited for a call from the node, which never comes."""
     [instance] = make_instances(
         states.DEPLOY_WAIT, target_provision_state=states.ACTIVE, provision_updated_at=LONG_AGO
     )
     with pytest.raises(exceptions.DeployFailed, match="Timeout reached") as caught:
-        service.spawn(instance)
+        stage.service.spawn(instance)
     assert caught.value.last_error is not None
     assert "Timeout reached" in caught.value.last_error
-    assert_free_again(operator, instance)
+    assert_free_again(stage.operator, instance)
 
 
 def test_many_deployments_that_ironic_gives_up_cost_few_looks(
-    service: CountedService, operator: Operator, make_instances: MakeInstances
+    stage: Stage, make_instances: MakeInstances
 ) -> None:
     count = 10
+    service = CountedService(stage.config)
     instances = make_instances(
         *([states.DEPLOY_WAIT] * count), target_provision_state=states.ACTIVE
     )
@@ -253,15 +222,16 @@ def test_many_deployments_that_ironic_gives_up_cost_few_looks(
         spawned = threads.map(spawn, instances)
         # Ironic looks for those that wait for too long every few seconds.
         wait_for("a list", lambda: states.DEPLOY_WAIT in service.channel.lists, SECONDS)
-        operator.force_each(
+        stage.operator.force_each(
             {node_of(one): {"provision_updated_at": LONG_AGO} for one in instances}
         )
         nodes = list(spawned)
     seconds = time.monotonic() - began
     assert nodes == [instance.node for instance in instances]
     for instance in instances:
-        assert_free_again(operator, instance)
+        assert_free_again(stage.operator, instance)
     # Only who is alone in a state is looked at there: the first one, and the last.
     assert len(service.channel.looks.get(states.DEPLOY_WAIT, ())) < count / 2
     lists = len(service.channel.lists)
     assert lists <= 3 * 8 * seconds, "three states at most, each eighth of the interval"
+    service.driver.cleanup_host()

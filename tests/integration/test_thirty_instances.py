@@ -5,24 +5,16 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-import real_ironic
-from tests.integration.services import SEEDS, Operator, Service, write_conf
+from tests.integration.services import new_nodes
+from tests.integration.stage import Stage
 
 INSTANCES = 30
 
 
-def test_thirty_instances_come_and_go_at_once(
-    tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic
-) -> None:
-    seed = next(SEEDS)
-    template = real_ironic.NodeTemplate(shard="thirty")
-    nodes = real_ironic.create_nodes(
-        ironic_on_mariadb, INSTANCES, template, name=f"thirty-{seed}-{{}}", seed=seed
-    )
-    operator = Operator(ironic_on_mariadb)
-    service = Service(write_conf(tmp_path, ironic_on_mariadb, shard_key="thirty"))
+def test_thirty_instances_come_and_go_at_once(stage: Stage) -> None:
+    nodes = new_nodes(stage.ironic, INSTANCES, shard="thirty")
+    operator, service = stage.operator, stage.another_service(shard_key="thirty")
     free = [
         node
         for node in service.driver.get_available_nodes(refresh=True)
@@ -48,4 +40,3 @@ def test_thirty_instances_come_and_go_at_once(
     ours = {instance.uuid for instance in instances}
     listed = operator.request("GET", "/allocations")["allocations"]
     assert [one for one in listed if one["uuid"] in ours or one["node_uuid"] in nodes] == []
-    service.driver.cleanup_host()

@@ -129,11 +129,12 @@ def serve_images(directory: Path) -> Iterator[Images]:
 class BootFiles:
     """What an Ironic has laid out for its nodes to boot.
 
+    :ivar images: what it is made of.
     :ivar url: where nodes are told that it is.
     """
 
     def __init__(self, images: Images) -> None:
-        self._images = images
+        self.images = images
         self._directory = images.directory / "boot"
         self.url = f"{images.url}/boot/http"
         for name in ("http", "tftp", "master", "images", "isos"):
@@ -141,7 +142,7 @@ class BootFiles:
 
     def options(self) -> real_ironic.Options:
         """For an Ironic that lays it out."""
-        images = self._images
+        images = self.images
         there = {name: str(self._directory / name) for name in ("http", "tftp", "master")}
         overrides: Mapping[str, Mapping[str, str]] = {
             "DEFAULT": {

@@ -11,22 +11,15 @@ from typing import Any
 import pytest
 
 import real_ironic
-from tests.integration.network_boot.boot_files import BootFiles, Images, Installer, serve_images
-from tests.integration.network_boot.deployments import MakeNode, has_drive
-from tests.integration.services import SEEDS, Operator, Service, write_conf
+from tests.integration.network_boot.boot_files import BootFiles, serve_images
+from tests.integration.network_boot.deployments import BootStage
 
 
 @pytest.fixture(scope="package")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
-    """Where images are."""
+def boot_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BootFiles]:
+    """What Ironic makes of images that a server has."""
     with serve_images(tmp_path_factory.mktemp("images")) as images:
-        yield images
-
-
-@pytest.fixture(scope="package")
-def boot_files(images: Images) -> BootFiles:
-    """What Ironic makes of them."""
-    return BootFiles(images)
+        yield BootFiles(images)
 
 
 @pytest.fixture(scope="package")
@@ -46,49 +39,10 @@ def ironic(
 
 
 @pytest.fixture
-def operator(ironic: real_ironic.RealIronic) -> Operator:
-    """Somebody else."""
-    return Operator(ironic)
-
-
-@pytest.fixture
-def service(tmp_path: Path, ironic: real_ironic.RealIronic) -> Iterator[Service]:
-    """A compute service; its instances have no config drive."""
-    running = Service(write_conf(tmp_path, ironic))
-    has_drive(running, None)
-    yield running
-    running.driver.cleanup_host()
-
-
-@pytest.fixture
-def installer(ironic: real_ironic.RealIronic, boot_files: BootFiles) -> Installer:
-    """Anaconda."""
-    return Installer(ironic, boot_files)
-
-
-@pytest.fixture
-def make_node(ironic: real_ironic.RealIronic) -> MakeNode:
-    """Make free nodes."""
-
-    def make(
-        deploy_interface: str,
-        boot_interface: str = "ipxe",
-        shard: str | None = None,
-        resource_class: str = "baremetal",
-        **fields: Any,
-    ) -> str:
-        seed = next(SEEDS)
-        # The fake management interface knows no disk to boot from.
-        told = {
-            "deploy_interface": deploy_interface,
-            "boot_interface": boot_interface,
-            "management_interface": "noop",
-            **fields,
-        }
-        template = real_ironic.NodeTemplate(
-            fields=told, shard=shard, resource_class=resource_class
-        )
-        [node] = real_ironic.create_nodes(ironic, 1, template, name=f"boot-{seed}-{{}}", seed=seed)
-        return node
-
-    return make
+def stage(
+    tmp_path: Path, ironic: real_ironic.RealIronic, boot_files: BootFiles
+) -> Iterator[BootStage]:
+    """A compute service, somebody else, and what is booted."""
+    stage = BootStage(ironic, tmp_path, boot_files)
+    yield stage
+    stage.close()

@@ -9,64 +9,42 @@ from collections.abc import Callable
 
 import pytest
 
-import real_ironic
 from ironic_virt import exceptions, virt
 from ironic_virt.exceptions import Disk
-from tests.integration.network_boot.boot_files import BootFiles, Images
+from tests.integration.network_boot.boot_files import Images
 from tests.integration.network_boot.deployments import (
-    MakeNode,
-    assert_nothing_is_left,
+    BootStage,
     has_drive,
     iso_by_url,
     kernel_by_url,
-    spawn,
 )
-from tests.integration.services import Operator, Service, flavor
+from tests.integration.services import flavor
 
 
-def test_an_iso_image_is_booted(
-    service: Service,
-    operator: Operator,
-    images: Images,
-    boot_files: BootFiles,
-    make_node: MakeNode,
-    ironic: real_ironic.RealIronic,
-) -> None:
-    node = make_node("ramdisk")
-    instance = service.instance_on(node)
-    has_drive(service, virt.ConfigDrive(meta_data={"uuid": instance.uuid}))
-    spawn(service, instance, iso_by_url(images))
-    seen = operator.node(node)
+def test_an_iso_image_is_booted(stage: BootStage) -> None:
+    node = stage.boot_node("ramdisk")
+    instance = stage.service.instance_on(node)
+    has_drive(stage.service, virt.ConfigDrive(meta_data={"uuid": instance.uuid}))
+    stage.spawn(instance, iso_by_url(stage.images))
+    seen = stage.operator.node(node)
     assert (seen["provision_state"], seen["power_state"]) == ("active", "power on")
-    assert f"sanboot {boot_files.url}/{node}/boot_iso\n" in boot_files.text(node, "config")
-    assert boot_files.text(node, "boot_iso") == "live.iso"
+    url = f"{stage.boot_files.url}/{node}"
+    assert f"sanboot {url}/boot_iso\n" in stage.text(node, "config")
+    assert stage.text(node, "boot_iso") == "live.iso"
     said = [
         line
-        for line in ironic.log_tail(2000).splitlines()
+        for line in stage.ironic.log_tail(2000).splitlines()
         if instance.uuid in line or node in line
     ]
     assert any("configuration drive will be ignored" in line for line in said)
-    service.destroy(instance)
-    assert_nothing_is_left(operator, boot_files, node)
-
-
-def test_an_iso_image_by_url_is_not_rebuilt_and_the_error_says_so(
-    service: Service,
-    operator: Operator,
-    images: Images,
-    boot_files: BootFiles,
-    make_node: MakeNode,
-) -> None:
-    node = make_node("ramdisk")
-    instance = service.instance_on(node)
-    spawn(service, instance, iso_by_url(images))
-    before = operator.at_rest(node)
+    before = stage.operator.at_rest(node)
     with pytest.raises(exceptions.RebuildFailed, match="ISO image; delete it") as caught:
-        service.rebuild(instance, iso_by_url(images))
+        stage.service.rebuild(instance, iso_by_url(stage.images))
     assert caught.value.disk is Disk.UNTOUCHED
-    assert operator.node(node) == before
-    assert boot_files.text(node, "boot_iso") == "live.iso"
-    service.destroy(instance)
+    assert stage.operator.node(node) == before
+    assert stage.text(node, "boot_iso") == "live.iso"
+    stage.service.destroy(instance)
+    stage.assert_nothing_is_left(node)
 
 
 def kernel_in_glance(images: Images, kernel: str) -> virt.ImageMeta:
@@ -76,92 +54,64 @@ def kernel_in_glance(images: Images, kernel: str) -> virt.ImageMeta:
 
 @pytest.mark.parametrize("image", [kernel_by_url, kernel_in_glance])
 def test_a_kernel_and_a_ramdisk_are_booted_and_rebuilt(
-    service: Service,
-    operator: Operator,
-    images: Images,
-    boot_files: BootFiles,
-    make_node: MakeNode,
-    image: Callable[[Images, str], virt.ImageMeta],
+    stage: BootStage, image: Callable[[Images, str], virt.ImageMeta]
 ) -> None:
-    node = make_node("ramdisk")
-    instance = service.instance_on(node)
-    spawn(service, instance, image(images, "kernel"))
-    assert operator.node(node)["provision_state"] == "active"
-    script = boot_files.text(node, "config")
-    assert re.search(rf"^kernel {boot_files.url}/{node}/kernel root=/dev/ram0 ", script, re.M)
-    assert f"initrd {boot_files.url}/{node}/ramdisk" in script
-    assert boot_files.text(node, "kernel") == "kernel"
-    assert boot_files.text(node, "ramdisk") == "ramdisk"
-    service.rebuild(instance, image(images, "newer kernel"))
-    assert operator.node(node)["provision_state"] == "active"
-    assert boot_files.text(node, "kernel") == "newer kernel"
-    service.destroy(instance)
-    assert_nothing_is_left(operator, boot_files, node)
+    node = stage.boot_node("ramdisk")
+    instance = stage.service.instance_on(node)
+    stage.spawn(instance, image(stage.images, "kernel"))
+    assert stage.operator.node(node)["provision_state"] == "active"
+    script = stage.text(node, "config")
+    url = f"{stage.boot_files.url}/{node}"
+    assert re.search(rf"^kernel {url}/kernel root=/dev/ram0 ", script, re.M)
+    assert f"initrd {url}/ramdisk" in script
+    assert stage.text(node, "kernel") == "kernel"
+    assert stage.text(node, "ramdisk") == "ramdisk"
+    stage.service.rebuild(instance, image(stage.images, "newer kernel"))
+    assert stage.operator.node(node)["provision_state"] == "active"
+    assert stage.text(node, "kernel") == "newer kernel"
+    stage.service.destroy(instance)
+    stage.assert_nothing_is_left(node)
 
 
-def test_an_iso_image_in_glance_is_booted_and_rebuilt(
-    service: Service,
-    operator: Operator,
-    images: Images,
-    boot_files: BootFiles,
-    make_node: MakeNode,
-) -> None:
-    node = make_node("ramdisk")
-    instance = service.instance_on(node)
-    for name in ("live.iso", "newer.iso"):
-        told = {"ironic_ramdisk_deploy": "true", "boot_iso_id": images.in_glance(name)}
-        image = virt.ImageMeta(images.in_glance("none", **told))
-        if name == "live.iso":
-            spawn(service, instance, image)
-        else:
-            service.rebuild(instance, image)
-        assert operator.node(node)["provision_state"] == "active"
-        assert boot_files.text(node, "boot_iso") == name
-    service.destroy(instance)
-    assert_nothing_is_left(operator, boot_files, node)
+def test_an_iso_image_in_glance_is_booted_and_rebuilt(stage: BootStage) -> None:
+    node = stage.boot_node("ramdisk")
+    instance = stage.service.instance_on(node)
+    for name, deploy in (("live.iso", stage.spawn), ("newer.iso", stage.service.rebuild)):
+        told = {"ironic_ramdisk_deploy": "true", "boot_iso_id": stage.images.in_glance(name)}
+        deploy(instance, virt.ImageMeta(stage.images.in_glance("none", **told)))
+        assert stage.operator.node(node)["provision_state"] == "active"
+        assert stage.text(node, "boot_iso") == name
+    stage.service.destroy(instance)
+    stage.assert_nothing_is_left(node)
 
 
-def test_ironic_may_find_out_that_an_image_is_to_be_booted(
-    service: Service, operator: Operator, images: Images, make_node: MakeNode
-) -> None:
-    node = make_node("autodetect")
-    instance = service.instance_on(node)
-    spawn(service, instance, iso_by_url(images))
-    seen = operator.node(node)
+def test_ironic_may_find_out_that_an_image_is_to_be_booted(stage: BootStage) -> None:
+    node = stage.boot_node("autodetect")
+    instance = stage.service.instance_on(node)
+    stage.spawn(instance, iso_by_url(stage.images))
+    seen = stage.operator.node(node)
     assert (seen["provision_state"], seen["deploy_interface"]) == ("active", "ramdisk")
-    service.destroy(instance)
-    assert operator.wait_for_state(node, "available")["deploy_interface"] == "autodetect"
+    stage.service.destroy(instance)
+    assert stage.operator.wait_for_state(node, "available")["deploy_interface"] == "autodetect"
 
 
 @pytest.mark.parametrize(
     ("boot_mode", "script"), [("bios", "label boot_ramdisk"), ("uefi", 'menuentry "boot_ramdisk"')]
 )
 def test_the_boot_mode_of_the_flavor_is_that_of_the_boot_script(
-    service: Service,
-    operator: Operator,
-    images: Images,
-    boot_files: BootFiles,
-    make_node: MakeNode,
-    boot_mode: str,
-    script: str,
+    stage: BootStage, boot_mode: str, script: str
 ) -> None:
-    node = make_node("ramdisk", "pxe")
-    instance = service.instance_on(node, flavor(capabilities__boot_mode=boot_mode))
-    spawn(service, instance, kernel_by_url(images, "kernel"))
-    assert script in boot_files.text(node, "config", root="tftp")
-    service.destroy(instance)
-    assert_nothing_is_left(operator, boot_files, node)
+    node = stage.boot_node("ramdisk", "pxe")
+    instance = stage.service.instance_on(node, flavor(capabilities__boot_mode=boot_mode))
+    stage.spawn(instance, kernel_by_url(stage.images, "kernel"))
+    assert script in stage.text(node, "config", root="tftp")
+    stage.service.destroy(instance)
+    stage.assert_nothing_is_left(node)
 
 
-def test_a_boot_mode_that_there_is_not_is_refused_with_ironics_words(
-    service: Service,
-    operator: Operator,
-    images: Images,
-    boot_files: BootFiles,
-    make_node: MakeNode,
-) -> None:
-    node = make_node("ramdisk")
-    instance = service.instance_on(node, flavor(capabilities__boot_mode="warp"))
+def test_a_boot_mode_that_there_is_not_is_refused_with_ironics_words(stage: BootStage) -> None:
+    node = stage.boot_node("ramdisk")
+    instance = stage.service.instance_on(node, flavor(capabilities__boot_mode="warp"))
     with pytest.raises(exceptions.NodeValidationFailed, match=r"boot_mode.*'warp'.*bios, uefi"):
-        spawn(service, instance, iso_by_url(images))
-    assert_nothing_is_left(operator, boot_files, node)
+        stage.spawn(instance, iso_by_url(stage.images))
+    stage.assert_nothing_is_left(node)

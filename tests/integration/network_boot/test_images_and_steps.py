@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 
@@ -11,15 +12,9 @@ import pytest
 import requests
 
 from ironic_virt import exceptions, virt
-from tests.integration.network_boot.boot_files import BootFiles, Images
-from tests.integration.network_boot.deployments import (
-    CHECKSUM,
-    MakeNode,
-    assert_nothing_is_left,
-    installation,
-    spawn,
-)
-from tests.integration.services import FLAVOR, Operator, Service, flavor
+from tests.integration.network_boot.boot_files import TURN_SECONDS
+from tests.integration.network_boot.deployments import CHECKSUM, BootStage
+from tests.integration.services import FLAVOR, flavor
 
 STEP = {
     "interface": "vendor",
@@ -32,81 +27,67 @@ STEP = {
 @pytest.mark.parametrize("has_parts", [False, True], ids=["whole disk", "partition"])
 @pytest.mark.parametrize("place", ["url", "glance", "glance, told"])
 def test_ironic_takes_an_image_for_what_it_is(
-    service: Service,
-    operator: Operator,
-    images: Images,
-    boot_files: BootFiles,
-    make_node: MakeNode,
-    has_parts: bool,
-    place: str,
+    stage: BootStage, has_parts: bool, place: str
 ) -> None:
     kind = "partition" if has_parts else "whole-disk"
-    parts = {"kernel_id": images.file("kernel"), "ramdisk_id": images.file("ramdisk")}
+    parts = {"kernel_id": stage.images.file("kernel"), "ramdisk_id": stage.images.file("ramdisk")}
     if place == "url":
         properties = parts if has_parts else {}
-        image = virt.ImageMeta(images.file("disk"), checksum=CHECKSUM, properties=properties)
+        image = virt.ImageMeta(stage.images.file("disk"), checksum=CHECKSUM, properties=properties)
     else:
         told = {"img_type": kind} if place == "glance, told" else (parts if has_parts else {})
-        image = virt.ImageMeta(images.in_glance("disk", **told))
-    node = make_node("direct")
-    instance = service.instance_on(node)
-    going_on = installation(service, operator, node, lambda: spawn(service, instance, image))
-    seen = operator.request("GET", f"/nodes/{node}")
-    service.unwanted = "all is seen"
+        image = virt.ImageMeta(stage.images.in_glance("disk", **told))
+    node = stage.boot_node("direct")
+    instance = stage.service.instance_on(node)
+    going_on = stage.spawning(instance, image)
+    seen = stage.operator.request("GET", f"/nodes/{node}")
+    stage.service.unwanted = "all is seen"
     with pytest.raises(exceptions.BuildAborted):
-        going_on.result()
+        going_on.result(TURN_SECONDS)
     assert seen["instance_info"]["image_type"] == kind
     assert seen["driver_internal_info"]["is_whole_disk_image"] is not has_parts
-    assert_nothing_is_left(operator, boot_files, node)
+    stage.assert_nothing_is_left(node)
 
 
 def test_an_image_by_url_without_a_checksum_is_refused_with_ironics_words(
-    service: Service,
-    operator: Operator,
-    images: Images,
-    boot_files: BootFiles,
-    make_node: MakeNode,
+    stage: BootStage,
 ) -> None:
-    node = make_node("direct")
+    node = stage.boot_node("direct")
     with pytest.raises(exceptions.NodeValidationFailed, match='"image_checksum", or'):
-        spawn(service, service.instance_on(node), virt.ImageMeta(images.file("disk")))
-    assert_nothing_is_left(operator, boot_files, node)
+        stage.spawn(stage.service.instance_on(node), virt.ImageMeta(stage.images.file("disk")))
+    stage.assert_nothing_is_left(node)
 
 
-def test_steps_of_the_flavor_run_in_a_deployment_and_in_a_rebuild(
-    service: Service, operator: Operator, make_node: MakeNode
-) -> None:
+def test_steps_of_the_flavor_run_in_a_deployment_and_in_a_rebuild(stage: BootStage) -> None:
     bmc = {"ipmi_address": "192.0.2.1", "ipmi_username": "a", "ipmi_password": "b"}
-    node = make_node("fake", "fake", vendor_interface="ipmitool", driver_info=bmc)
-    instance = service.instance_on(node, flavor(ironic__deploy_steps=json.dumps([STEP])))
+    node = stage.boot_node("fake", "fake", vendor_interface="ipmitool", driver_info=bmc)
+    instance = stage.service.instance_on(node, flavor(ironic__deploy_steps=json.dumps([STEP])))
 
     def steps_run() -> list[list[str]]:
-        events = operator.request("GET", f"/nodes/{node}/history?detail=true")["history"]
+        events = stage.operator.request("GET", f"/nodes/{node}/history?detail=true")["history"]
         return [
             re.findall(r"'step': '(\w+)'", one["event"])
             for one in events
             if "completed successfully" in one["event"]
         ]
 
-    service.spawn(instance)
+    stage.service.spawn(instance)
     assert steps_run() == [["send_raw", "deploy"]]
-    service.rebuild(instance)
+    stage.service.rebuild(instance)
     assert steps_run() == [["send_raw", "deploy"]] * 2
-    plain = virt.Instance(
-        instance.uuid, instance.name, FLAVOR, host=instance.host, node=instance.node
-    )
-    service.rebuild(plain, request_id="req-2")
+    plain = dataclasses.replace(instance, flavor=FLAVOR)
+    stage.service.rebuild(plain, request_id="req-2")
     assert sorted(steps_run()) == [["deploy"], *[["send_raw", "deploy"]] * 2]
-    service.destroy(instance)
+    stage.service.destroy(instance)
 
 
 @pytest.mark.parametrize("interface", ["direct", "ramdisk"])
 def test_a_deployment_that_comes_late_to_a_node_that_is_free_again_is_refused(
-    operator: Operator, make_node: MakeNode, interface: str
+    stage: BootStage, interface: str
 ) -> None:
-    node = make_node(interface)
+    node = stage.boot_node(interface)
     with pytest.raises(requests.HTTPError) as caught:
-        operator.request("PUT", f"/nodes/{node}/states/provision", {"target": "active"})
+        stage.operator.request("PUT", f"/nodes/{node}/states/provision", {"target": "active"})
     assert caught.value.response.status_code == 400
     assert "Missing are: [" in caught.value.response.text
-    assert operator.node(node)["provision_state"] == "available"
+    assert stage.operator.node(node)["provision_state"] == "available"
