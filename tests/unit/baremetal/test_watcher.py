@@ -244,10 +244,11 @@ def test_a_deadline_is_kept_while_ironic_hangs(stage: Stage, hanging: Hanging) -
     wait = stage.wait(timeout=100)
     hanging.wait_until_asked()
     stage.clock.wait_for_sleepers(1)
-    stage.clock.advance(began + 99.9 - stage.clock.now)
+    stage.clock.advance(began + 99 - stage.clock.now)
     stage.clock.wait_for_sleepers(1)
     assert wait.is_alive()
-    stage.clock.advance(0.2)
+    # At the deadline, and not after it: until the clock goes on, nothing would wait any more.
+    stage.clock.advance(began + 100 - stage.clock.now)
     with pytest.raises(exceptions.WaitTimeout, match=r"after 100 s .* not seen yet"):
         wait.outcome()
 
