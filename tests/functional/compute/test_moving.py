@@ -356,6 +356,8 @@ def cut(db: Database, at: int) -> Iterator[list[str]]:
     finally:
         for name in ("before_cursor_execute", "commit"):
             sa.event.remove(engine, name, step)
+        # A process that dies takes its connections with it.
+        engine.dispose()
 
 
 def test_a_run_that_dies_at_any_statement_leaves_one_owner_and_is_done_again(move: Move) -> None:
