@@ -62,12 +62,10 @@ class _Converted(FleetCommand):
 
     def _converted(self, plan: Conversion, *, dry_run: bool) -> list[tuple[Any, ...]]:
         from ironic_virt.fleet.placement import PlacementClient
-        from ironic_virt.fleet.plans.apply import MoveRefused, Outcome
+        from ironic_virt.fleet.plans.apply import Outcome
         from ironic_virt.fleet.pools import convert
 
         host = plan.service.host
-        if plan.blocked and not dry_run:
-            raise MoveRefused(plan.blocked)
         run = convert.run(plan, PlacementClient(), self.progress(), dry_run=dry_run)
         reports = self.collected(run, functools.partial(self._sum_up, host))
         outcomes = {one.outcome for one in reports}

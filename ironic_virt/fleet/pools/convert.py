@@ -60,8 +60,19 @@ def run(
 ) -> Iterator[Report]:
     """Do it; each server and each record is reported when it is done.
 
-    :param conversion: one that nothing blocks, unless this is a dry run.
+    :raises MoveRefused: the service is not stopped; nothing was changed.
     """
+    if conversion.blocked and not dry_run:
+        raise MoveRefused(conversion.blocked)
+    return _carried_out(conversion, placement, progress, dry_run)
+
+
+def _carried_out(
+    conversion: Conversion,
+    placement: PlacementClient,
+    progress: Callable[[str, int, int], None],
+    dry_run: bool,
+) -> Iterator[Report]:
     world = _World(_cell(conversion.service.cell), conversion.service, placement)
     failed: dict[str, tuple[Outcome, str]] = {}
     for number, target in enumerate(conversion.targets.values(), start=1):

@@ -125,7 +125,10 @@ def test_a_wait_returns_what_until_returns(stage: Stage) -> None:
     assert stage.end_of(wait) == "done"
     stage.ironic.move("a", None)
     for result in ("gone", False, 0, ""):
-        told = lambda node, result=result: result if node is None else None  # noqa: E731
+
+        def told(node: Node | None, result: Any = result) -> Any:
+            return result if node is None else None
+
         assert stage.end_of(stage.wait("a", told)) == result
 
 
