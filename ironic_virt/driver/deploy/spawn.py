@@ -13,8 +13,7 @@ which takes off only what carries our instance's uuid.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from oslo_log import log as logging
 
@@ -25,6 +24,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import history, resources
 from ironic_virt.driver.change import Change
 from ironic_virt.driver.deploy import config_drive, instance_info, outcome, project_fields, steps
+from ironic_virt.driver.deploy.claim import claim_node
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.hooks import Calls, Hooks
@@ -98,7 +98,7 @@ class Spawn:
             raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
         self._site.service.report_progress(instance, "reserving", node.provision_state or "")
         try:
-            reserved = self._claim(node, instance)
+            reserved = claim_node(self._site, node, instance)
             self._site.access.note(reserved)
         except exceptions.NodeError:
             # It was refused.
@@ -114,45 +114,6 @@ class Spawn:
             raise error
         LOG.info("Node %s is reserved for instance %s", node.uuid, instance.uuid)
         return reserved
-
-    def _claim(
-        self, node: Node, instance: InstanceLike, more: Sequence[Mapping[str, Any]] = ()
-    ) -> Node:
-        """Set the node's ``instance_uuid``, and make further changes with it.
-
-        :returns: the node as it is afterwards.
-        """
-        claim = {"op": "add", "path": "/instance_uuid", "value": instance.uuid}
-
-        def again() -> None:
-            now = self._site.access.fresh(node.uuid, instance.uuid)
-            if now.instance_uuid is None:
-                self._site.access.guard_free(now, instance)
-            else:
-                self._site.access.guard(now, instance)
-
-        try:
-            # Ironic refuses this when another uuid is there: the claim is atomic.
-            return self._site.client.patch_node(node.uuid, [claim, *more], again=again)
-        except exceptions.NodeNotFound as exc:
-            raise exceptions.NodeNotAvailable(
-                node.uuid, instance.uuid, exc.message, request_id=exc.request_id
-            ) from exc
-        except (exceptions.Conflict, exceptions.BadRequest) as exc:
-            now = self._site.access.fresh(node.uuid, instance.uuid)
-            if now.instance_uuid is not None and now.instance_uuid != instance.uuid:
-                raise exceptions.NodeTaken(node.uuid, instance.uuid, now.instance_uuid) from exc
-            if now.instance_uuid is not None and not more:
-                LOG.info(
-                    "Node %s: the claim of instance %s came in late", node.uuid, instance.uuid
-                )
-                return now
-            raise exceptions.NodeNotAvailable(
-                node.uuid,
-                instance.uuid,
-                f"Ironic refused the reservation: {exc.message}",
-                request_id=exc.request_id,
-            ) from exc
 
     # -- the whole way --------------------------------------------------------
 
@@ -297,7 +258,7 @@ class Spawn:
         project = project_fields.claim(node, instance, names)
         changes += [{"op": "add", "path": f"/{key}", "value": v} for key, v in project.items()]
         # With the claim in it, Ironic refuses to write to a node that is another's by now.
-        configured = self._claim(node, instance, changes)
+        configured = claim_node(self._site, node, instance, changes)
         self._site.access.guard(configured, instance)
         return configured
 

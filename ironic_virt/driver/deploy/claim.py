@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Making a node an instance's, together with what else is written to it.
+
+Ironic refuses a patch that sets ``instance_uuid`` where another one is set, so a patch
+with the claim in it changes the instance's own node or none.
+"""
+
+from __future__ import annotations
+
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.patches import JsonPatch
+from ironic_virt.driver.site import Site
+from ironic_virt.virt import InstanceLike
+
+LOG = logging.getLogger(__name__)
+
+
+def claim_node(site: Site, node: Node, instance: InstanceLike, more: JsonPatch = ()) -> Node:
+    """Set the node's ``instance_uuid``, and make further changes with it.
+
+    :returns: the node as it is afterwards.
+    """
+    claim = {"op": "add", "path": "/instance_uuid", "value": instance.uuid}
+
+    def again() -> None:
+        now = site.access.fresh(node.uuid, instance.uuid)
+        if now.instance_uuid is None:
+            site.access.guard_free(now, instance)
+        else:
+            site.access.guard(now, instance)
+
+    try:
+        # Ironic refuses this when another uuid is there: the claim is atomic.
+        return site.client.patch_node(node.uuid, [claim, *more], again=again)
+    except exceptions.NodeNotFound as exc:
+        raise exceptions.NodeNotAvailable(
+            node.uuid, instance.uuid, exc.message, request_id=exc.request_id
+        ) from exc
+    except (exceptions.Conflict, exceptions.BadRequest) as exc:
+        now = site.access.fresh(node.uuid, instance.uuid)
+        if now.instance_uuid is not None and now.instance_uuid != instance.uuid:
+            raise exceptions.NodeTaken(node.uuid, instance.uuid, now.instance_uuid) from exc
+        if now.instance_uuid is not None and not more:
+            LOG.info("Node %s: the claim of instance %s came in late", node.uuid, instance.uuid)
+            return now
+        raise exceptions.NodeNotAvailable(
+            node.uuid,
+            instance.uuid,
+            f"Ironic refused the reservation: {exc.message}",
+            request_id=exc.request_id,
+        ) from exc
