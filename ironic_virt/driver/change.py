@@ -33,6 +33,9 @@ PATIENCE = 5.0
 On hardware it takes minutes, and a deployment of 20 s costs five looks so.
 """
 
+LEAST_PATIENCE = 60.0
+"""Seconds for which an answer is waited for at a deadline at least."""
+
 REFUSALS = (exceptions.BadRequest, exceptions.Conflict)
 
 
@@ -168,14 +171,20 @@ class Change:
         state: str | None,
         abortable: bool = False,
         step: str | None = None,
+        late: Callable[[Node | None], T | None] | None = None,
     ) -> T:
         """Wait for the node; see :meth:`Watcher.wait`.
+
+        At the deadline the node is read once more, because its end may have been missed.  If
+        Ironic does not answer, an answer is waited for, as long again as the wait was given.
 
         :param timeout: seconds; 0: no limit.
         :param kind: what for, as it is counted: see :meth:`virt.Metrics.waiting`.
         :param state: the provision state in which the node is now, as far as known.
         :param abortable: the compute service is asked meanwhile whether it is still wanted.
         :param step: reported to the compute service with each state that the node comes to.
+        :param late: asked at the deadline instead of ``until``.
+        :raises WaitTimeout: with a cause, if Ironic did not answer at the deadline either.
         """
         service, seen = self._site.service, self.node.provision_state
 
@@ -187,19 +196,24 @@ class Change:
                 service.report_progress(self.instance, step, seen or "")
             return until(now)
 
-        more: dict[str, Any] = {}
+        how: dict[str, Any] = {"what": what, "instance": self.instance.uuid}
         if abortable:
-            more = {"abort": lambda: service.abort_reason(self.instance), "patience": PATIENCE}
+            how["abort"] = lambda: service.abort_reason(self.instance)
+        patience: dict[str, Any] = {"patience": PATIENCE} if abortable else {}
+        uuid, wait = self.node.uuid, self._site.watcher.wait
         with service.metrics.waiting(kind):
-            return self._site.watcher.wait(
-                self.node.uuid,
-                look,
-                what=what,
-                timeout=timeout,
-                instance=self.instance.uuid,
-                state=state,
-                **more,
-            )
+            try:
+                return wait(uuid, look, timeout=timeout, state=state, **how, **patience)
+            except exceptions.WaitTimeout as exc:
+                try:
+                    grace = max(timeout, LEAST_PATIENCE)
+                    (node,) = wait(uuid, lambda node: (node,), timeout=grace, **how)
+                except exceptions.WaitTimeout as silence:
+                    exc.add_note(f"Can't ask Ironic what has become of it: {silence.last_seen}")
+                    raise exc from silence
+                if (result := (late or look)(node)) is None:
+                    raise
+                return result
 
     def note(self, done: Node | None) -> Node | None:
         """Let the inventory know of the node as a wait has shown it; see :class:`NodeAccess`."""

@@ -5,8 +5,7 @@
 A change that Ironic is making already, asked for before a crash, is waited
 for and not asked for again.
 
-A soft reboot is followed by a hard one only when Ironic says that it has failed: at the
-deadline the node is read once more, since its end may have been missed.
+A soft reboot is followed by a hard one only when Ironic says that it has failed.
 
 A node with ``disable_power_off`` is rebooted and powered on as any other.  Ironic never
 powers it off, and is never asked to.
@@ -150,18 +149,11 @@ class Power:
             )
 
     def _settled(self, change: Change, target: str, timeout: int) -> Node:
-        """The node when it is done, as of a look at the deadline at the latest."""
+        """The node when it is done."""
         try:
             return self._wait(change, target, timeout)
         except exceptions.WaitTimeout as exc:
-            try:
-                now = self._site.client.get_node(change.node.uuid)
-            except exceptions.IronicError as trouble:
-                exc.add_note(f"Can't ask Ironic what has become of it: {trouble}")
-                raise exc from trouble
-            if done := outcome(change.node, now, change.instance, target):
-                return done
-            if target != states.SOFT_REBOOT:
+            if target != states.SOFT_REBOOT or exc.__cause__ is not None:
                 raise
             # Ironic gives a deaf system about as long as this, and takes no other request.
             LOG.warning(
@@ -194,6 +186,7 @@ class Power:
             limit + timeout if limit else 0,
             kind="power",
             state=node.provision_state,
+            late=lambda now: outcome(node, now, change.instance, target),
         )
 
 

@@ -145,6 +145,87 @@ def test_a_tear_down_is_waited_for_as_long_as_it_takes_or_is_given_and_the_error
     assert 20 <= fake.clock.now() - began < 60
 
 
+def unrescued(stage: Stage, instance: virt.Instance) -> None:
+    stage.rescue(instance)
+    stage.fake.requests.clear()
+    stage.unrescue(instance)
+
+
+ENDS: dict[str, tuple[Act, str]] = {
+    "spawned": (spawned_again, "active"),
+    "destroyed": (Stage.destroy, "deleted"),
+    "rebuilt": (Stage.rebuild, "rebuild"),
+    "rescued": (Stage.rescue, "rescue"),
+    "unrescued": (unrescued, "unrescue"),
+    "off": (lambda stage, instance: stage.driver.power_off(instance), "power off"),
+}
+
+
+def no_looks_after(stage: Stage, target: str, seconds: float, *, act: Act | None = None) -> None:
+    """Have Ironic answer no look for so long after a change was asked for.
+
+    :param act: what happens when the first one is not answered.
+    """
+
+    def is_away(*_: Any) -> bool:
+        asked = [
+            entry.when
+            for entry in stage.fake.requests.matching("PUT", "/states/")
+            if entry.body["target"] == target
+        ]
+        away = bool(asked) and stage.fake.clock.now() < asked[-1] + seconds
+        if away and act is not None:
+            act(stage, stage.instance(None))
+        return away
+
+    stage.fake.faults.status(503, "GET", count=None, when=is_away)
+
+
+@pytest.fixture
+def hasty(fake: FakeIronic, set_stage: SetStage, instance: virt.Instance) -> Stage:
+    """The stage of an instance that is on, where each wait is given 20 s."""
+    limits = ("deploy_timeout", "unprovision_timeout", "rescue_timeout", "power_timeout")
+    stage = set_stage(fake, **dict.fromkeys(limits, 20))
+    fake.set_node(str(instance.node), power_state="power on")
+    return stage
+
+
+@pytest.mark.parametrize(("act", "target"), ENDS.values(), ids=list(ENDS))
+def test_what_has_ended_while_ironic_did_not_answer_is_done_although_the_deadline_has_passed(
+    hasty: Stage, instance: virt.Instance, act: Act, target: str
+) -> None:
+    no_looks_after(hasty, target, 50)
+    act(hasty, instance)
+    asked = [entry.body["target"] for entry in hasty.fake.requests.matching("PUT", "/states/")]
+    assert asked[-1] == target
+
+
+def test_a_deadline_that_nobody_sees_is_a_timeout_that_says_so(
+    hasty: Stage, instance: virt.Instance
+) -> None:
+    began = hasty.fake.clock.now()
+    no_looks_after(hasty, "rebuild", 500)
+    with pytest.raises(exceptions.RebuildFailed, match="timed out") as caught:
+        hasty.rebuild(instance)
+    cause = caught.value.__cause__
+    assert isinstance(cause, exceptions.WaitTimeout)
+    assert "Can't ask Ironic" in str(cause.__notes__)
+    assert hasty.fake.clock.now() < began + 200
+
+
+def test_a_service_that_stops_waits_for_no_answer_at_a_deadline(
+    hasty: Stage, instance: virt.Instance
+) -> None:
+    def stop(stage: Stage, _: virt.Instance) -> None:
+        if stage.fake.clock.now() > asked_at + 30:
+            stage.driver.cleanup_host()
+
+    asked_at = hasty.fake.clock.now()
+    no_looks_after(hasty, "rebuild", 500, act=stop)
+    with pytest.raises(exceptions.WaitCancelled):
+        hasty.rebuild(instance)
+
+
 def test_what_a_change_says_and_reads_is_of_its_node_and_server(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
