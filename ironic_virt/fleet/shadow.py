@@ -99,7 +99,6 @@ class Difference:
 
 SEVERAL_SERVICES = "Several services, no ``peer_list``"
 ANOTHERS_INSTANCE = "A node carries an instance that is not this host's"
-PREFIXED = "A resource class that begins with ``CUSTOM_``"
 UNREADABLE = "A node of which a field can't be read"
 SIZES = "Sizes of a node"
 NO_PEER_LIST = "``conductor_group`` without ``peer_list``"
@@ -123,12 +122,6 @@ def _of_anothers_instance(found: Difference, known: Known) -> bool:
     return found.what == "node" and found.ours == _OFFERED
 
 
-def _of_the_prefix(found: Difference, known: Known) -> bool:
-    node = known.nodes.get(found.about)
-    name = (node.resource_class or "") if node is not None else ""
-    return found.what == "inventory" and name.upper().startswith("CUSTOM_")
-
-
 def _of_unreadable_fields(found: Difference, known: Known) -> bool:
     node = known.nodes.get(found.about)
     return node is not None and bool(node.malformed or node.properties.malformed)
@@ -137,7 +130,6 @@ def _of_unreadable_fields(found: Difference, known: Known) -> bool:
 EXPLANATIONS: Sequence[tuple[str, _Why]] = (
     (ANOTHERS_INSTANCE, _of_anothers_instance),
     (SEVERAL_SERVICES, _of_the_ring),
-    (PREFIXED, _of_the_prefix),
     (SIZES, lambda found, known: found.what == "sizes in stats"),
     (UNREADABLE, _of_unreadable_fields),
     (

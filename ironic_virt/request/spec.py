@@ -16,10 +16,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+import os_resource_classes
+
 from ironic_virt import exceptions
 from ironic_virt.virt.values import FlavorLike, ImageLike
 
-CUSTOM = "CUSTOM_"
+CUSTOM: str = os_resource_classes.CUSTOM_NAMESPACE
 """How the names of an operator's own resource classes begin in Placement."""
 
 _RESOURCE = re.compile(r"resources[a-zA-Z0-9_-]{0,64}:(?P<name>.+)")
@@ -135,12 +137,12 @@ class RequestSpec:
 
 @functools.lru_cache(maxsize=4096)
 def placement_class(resource_class: str) -> str:
-    """Return the name of an Ironic resource class in Placement's form.
+    """Return the name of an Ironic resource class in Placement's form, by OpenStack's own rule.
 
-    ``gold.8`` is ``CUSTOM_GOLD_8``.  A name that has that form already stays as it is.
+    ``gold.8`` is ``CUSTOM_GOLD_8``, and ``CUSTOM_GOLD`` is ``CUSTOM_CUSTOM_GOLD``.
     """
-    normal = re.sub(r"[^A-Z0-9_]", "_", resource_class.upper())
-    return normal if normal.startswith(CUSTOM) else f"{CUSTOM}{normal}"
+    name: str = os_resource_classes.normalize_name(resource_class)
+    return name
 
 
 def image_properties(image: ImageLike | None) -> dict[str, Any]:

@@ -82,6 +82,20 @@ class TestCheck(Fleet):
         self.fleet(*fix, "allocation-elsewhere", "--apply")
         assert self.check() == {}
 
+    def test_a_server_whose_class_has_another_name_gets_its_allocation_again(self) -> None:
+        self.fake.set_node(self.taken, resource_class="R640 (96G)")
+        # Placement refuses this: the former class is in use.
+        self.refresh(self.a)
+        assert self.check() == {"resource-class-renamed": self.taken}
+        assert f"server {self.server_id} has {GOLD} of it" in self.rows[0]["Finding"]
+        # What the finding says to do.
+        self.placement_call("delete", f"/allocations/{self.server_id}")
+        self.refresh(self.a)
+        self.fleet("check", *self.service_files, "--fix", "allocation-missing", "--apply")
+        assert self.check() == {}
+        held = self.placement.get(f"/allocations/{self.server_id}").body["allocations"]
+        assert held[self.taken]["resources"] == {"CUSTOM_R640_96G_": 1}
+
     def test_what_is_wrong_in_records_is_found_and_mended(self) -> None:
         # The record of a node with a server is another host's.
         self.set_record_host(self.taken, "compute-b")

@@ -48,7 +48,7 @@ class TestShadow(Fleet):
                 provision_state=state,
                 power_state=power,
                 instance_uuid=instance,
-                resource_class=("baremetal-gold", "x.large", "CUSTOM_Y")[number % 3],
+                resource_class=("baremetal-gold", "R640 (96G)", "CUSTOM_Y")[number % 3],
                 traits=["CUSTOM_SSD", "HW_CPU_X86_VMX"][: number % 3],
                 properties={
                     "cpus": str(number),
@@ -65,7 +65,7 @@ class TestShadow(Fleet):
         rows = self.fleet("shadow")
         assert not [row for row in rows if row["Explained By"] is None]
         assert {row["Explained By"] for row in rows} == {
-            *(shadow.SIZES, shadow.ANOTHERS_INSTANCE, shadow.PREFIXED, "cost")
+            *(shadow.SIZES, shadow.ANOTHERS_INSTANCE, "cost")
         }
         assert f"This driver: {NODES + 3} nodes, 2 servers" in self.said
         cost = {row["What"]: (row["In-Tree"], row["Ours"]) for row in rows}

@@ -23,6 +23,7 @@ _TEST_TOOLS = [
     "ddt",
     "fixtures",
     "gabbi",
+    "hypothesis",
     "oslotest",
     "psutil",
     "PyMySQL",

@@ -37,9 +37,18 @@ class NodeKind(NamedTuple):
     traits: tuple[str, ...]
 
     @property
+    def placement_class(self) -> str:
+        """The resource class in Placement's form; empty if there is none."""
+        return placement_class(self.resource_class) if self.resource_class else ""
+
+    @property
     def digest(self) -> str:
-        """What a node's row has for it: the same for equal kinds, in any process."""
-        return hashlib.blake2b(msgspec.json.encode(self), digest_size=_DIGEST_BYTES).hexdigest()
+        """What a node's row has for it: the same for equal kinds, in any process.
+
+        Of all that is in the kind's row: rows with a former form of the class stay behind.
+        """
+        content = msgspec.json.encode((*self, self.placement_class))
+        return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def make(connection: sa.Connection, kinds: Iterable[NodeKind], now: datetime.datetime) -> None:
@@ -55,7 +64,7 @@ def make(connection: sa.Connection, kinds: Iterable[NodeKind], now: datetime.dat
         {
             "digest": digest,
             "resource_class": kind.resource_class,
-            "placement_class": placement_class(kind.resource_class) if kind.resource_class else "",
+            "placement_class": kind.placement_class,
             "vcpus": kind.vcpus,
             "memory_mb": kind.memory_mb,
             "local_gb": kind.local_gb,

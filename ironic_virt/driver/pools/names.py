@@ -13,7 +13,7 @@ import re
 import urllib.parse
 import uuid
 
-from ironic_virt.request.spec import placement_class
+from ironic_virt.request.spec import CUSTOM, placement_class
 
 _NAMESPACE = uuid.UUID("3b0a5cf7-2b6e-4f0c-9a57-6f2f0e1d8c11")
 _PART = r"(?:[\w.-]|~~[0-9A-F]{2})+"
@@ -56,7 +56,7 @@ def pool_uuid(name: str) -> str:
 def class_of(name: str, host: str) -> str | None:
     """The resource class of a pool of a host by its name; ``None``: it is no such name.
 
-    Of a class that is too long for a name it is Placement's class.
+    For a class that is too long for a name it is one of the same name in Placement.
     """
     match = _NAME.fullmatch(name) if "~" in name else None
     if match is None or _unquoted(match["host"]) != host:
@@ -69,7 +69,7 @@ def _name(resource_class: str, kind_digest: str | None, host: str) -> str:
     if len(quoted) > _LONGEST_CLASS:
         # In other alphabets, a flavor can only ask for it by Placement's class.
         kind_digest = digest(resource_class, kind_digest or "")[:10]
-        quoted = placement_class(resource_class)
+        quoted = placement_class(resource_class).removeprefix(CUSTOM)
     return "~".join((quoted, *((kind_digest,) if kind_digest else ()), _quoted(host)))
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 
+from ironic_virt.driver.pools import names
 from ironic_virt.fleet.deployment import Deployment, Server, is_pool
 from ironic_virt.fleet.findings import Finding, Found, Severity, check
 from ironic_virt.fleet.providers import Provider
+from ironic_virt.request.spec import CUSTOM, placement_class
 
 _DELETE = "openstack resource provider delete {about}"
 
@@ -188,3 +190,35 @@ def allocation_missing(deployment: Deployment, found: Found) -> Iterator[Finding
                 server=server.uuid,
                 provider=provider,
             )
+
+
+@check(
+    "resource-class-renamed",
+    Severity.ERROR,
+    meaning="A server's allocation is of another resource class than its node has now: the "
+    "class was renamed in Ironic, or by an upgrade of the driver. Until the server is deleted, "
+    "Placement refuses what nova-compute reports of the node (InventoryInUse in its log).",
+    mend="openstack resource provider allocation delete {server}; after nova-compute's next "
+    "refresh: ironic-virt-fleet check --fix allocation-missing --apply",
+    provoke="change the resource class of a node with a server",
+)
+def resource_class_renamed(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for provider, consumers in deployment.placement.allocations.items():
+        for consumer, resources in consumers.items():
+            server = deployment.servers.get(consumer)
+            if server is None or not server.is_on_a_node:
+                continue
+            node = deployment.nodes.get(server.node or "")
+            name = node.resource_class if node else _class_of_pool(server)
+            former = sorted(one for one in resources if one.startswith(CUSTOM))
+            if name and former and former != [placement_class(name)]:
+                yield found(
+                    provider,
+                    f"server {consumer} has {', '.join(former)} of it, and its resource class is "
+                    f"{placement_class(name)}",
+                    server=consumer,
+                )
+
+
+def _class_of_pool(server: Server) -> str | None:
+    return names.class_of(server.node or "", server.host or "")

@@ -81,8 +81,10 @@ def test_a_node_without_resource_class_offers_nothing() -> None:
     [
         ("baremetal", "CUSTOM_BAREMETAL"),
         ("gold.8", "CUSTOM_GOLD_8"),
-        ("CUSTOM_GOLD", "CUSTOM_GOLD"),
-        ("bm-größe", "CUSTOM_BM_GR_SSE"),
+        ("CUSTOM_GOLD", "CUSTOM_CUSTOM_GOLD"),
+        ("R640 (96G)", "CUSTOM_R640_96G_"),
+        ("bm--2", "CUSTOM_BM_2"),
+        ("bm-größe", "CUSTOM_BM_GR_E"),
     ],
 )
 def test_resource_classes_in_placements_form(name: str, placement: str) -> None:

@@ -233,6 +233,11 @@ PROVOKED: dict[str, tuple[Spoil, str, set[str]]] = {
     "allocation-of-nobody": (lambda d: with_allocations(d, FREE, [NOBODY]), FREE, set()),
     "allocation-elsewhere": (lambda d: with_allocations(d, FREE, [SERVER]), FREE, set()),
     "allocation-missing": (lambda d: with_allocations(d, TAKEN, ()), SERVER, set()),
+    "resource-class-renamed": (
+        lambda d: with_node(d, TAKEN, resource_class="silver"),
+        TAKEN,
+        set(),
+    ),
     "offered-unavailable": (lambda d: with_node(d, FREE, maintenance=True), FREE, set()),
     "reserved-differs": (a_free_node_is_reserved, FREE, set()),
     "inventory-differs": (lambda d: with_node(d, FREE, resource_class="silver"), FREE, set()),
@@ -309,6 +314,15 @@ def test_nodes_in_pools_have_no_records_and_are_sound() -> None:
 def test_a_pool_with_wrong_numbers_is_found(fields: dict[str, object], differs: bool) -> None:
     found = checks.run(with_node(pooled(), FREE, **fields))
     assert codes(found) == ({"pool-differs"} if differs else set())
+
+
+def test_a_server_in_a_pool_of_another_class_is_found() -> None:
+    deployment = pooled()
+    ((uuid, _),) = deployment.placement.allocations.items()
+    former = {uuid: {SERVER: {"CUSTOM_GO_LD": 1}}}
+    found = checks.run(with_placement(deployment, allocations=former))
+    assert [(one.kind.code, one.about) for one in found] == [("resource-class-renamed", uuid)]
+    assert found[0].words.endswith("has CUSTOM_GO_LD of it, and its resource class is CUSTOM_GOLD")
 
 
 def test_a_node_of_no_pool_is_found() -> None:

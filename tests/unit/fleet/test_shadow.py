@@ -70,7 +70,6 @@ def known(**fields: Any) -> Known:
 
 
 NOTHING = dataclasses.replace(SIDE, nodes={})
-CUSTOM = {"CUSTOM_CUSTOM_GOLD": {"total": 1, "reserved": 0, "min_unit": 1}}
 
 
 @pytest.mark.parametrize(
@@ -96,12 +95,6 @@ CUSTOM = {"CUSTOM_CUSTOM_GOLD": {"total": 1, "reserved": 0, "min_unit": 1}}
             resource(stats={"cpu_arch": "x86_64", "ironic_virt.vcpus": "8"}),
             KNOWN,
             shadow.SIZES,
-        ),
-        (
-            offering(inventory=CUSTOM),
-            SIDE,
-            known(nodes={NODE: node(1, resource_class="CUSTOM_GOLD")}),
-            shadow.PREFIXED,
         ),
         (
             SIDE,

@@ -124,7 +124,8 @@ def test_an_amount_in_the_extra_specs_replaces_the_flavor_s_size(
     ("resource_class", "amounts", "why"),
     [
         *((resource_class, {}, None) for resource_class in ("gold", None)),
-        *((resource_class, {"GOLD": 1}, None) for resource_class in ("gold", "CUSTOM_GOLD")),
+        ("gold", {"GOLD": 1}, None),
+        ("CUSTOM_GOLD", {"CUSTOM_GOLD": 1}, None),
         ("gold.8-x", {"GOLD_8_X": 1}, None),
         ("gold", {"SILVER": 0}, None),
         ("gold", {"SILVER": 1}, "its resource class is gold, not CUSTOM_SILVER"),
