@@ -56,6 +56,9 @@ class Subject(Protocol):
     def set_node(self, node: str, values: Mapping[str, Any]) -> None:
         """Change a node behind the API's back, by the names of its fields."""
 
+    def kept_instance_info(self, node: str) -> Mapping[str, Any]:
+        """The ``instance_info`` of a node as it is kept, with what is hidden from the API."""
+
     def fail(self, node: str, operation: str, error: str) -> None:
         """Let the node's hardware fail the next time that this is done to it."""
 
@@ -138,18 +141,18 @@ class IronicUnderTest:
         version: str | None = NEWEST,
         expect: int | None = None,
         raw: bytes | Iterable[bytes] | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str | None] | None = None,
     ) -> Answer:
         """Send a request and record it with its answer.
 
         :param version: of the API, :data:`NEWEST` for instance; None sends no such header.
         :param expect: the status that must come back; any success when None.
         :param raw: a body that is sent as it is, in chunks if it comes so, instead of ``body``.
-        :param headers: what to send beside the version.
+        :param headers: what to send beside the version; None leaves out a header.
         """
         if version == NEWEST:
             version = self._subject.newest
-        all_headers = {} if version is None else {VERSION_HEADER: version}
+        all_headers: dict[str, str | None] = {} if version is None else {VERSION_HEADER: version}
         content = {"json": body} if raw is None else {"data": raw}
         if raw is not None:
             all_headers["Content-Type"] = "application/json"
@@ -247,6 +250,10 @@ class IronicUnderTest:
     def set_node(self, node: str, **values: Any) -> None:
         """Change a node behind the API's back."""
         self._subject.set_node(node, values)
+
+    def kept_instance_info(self, node: str) -> Mapping[str, Any]:
+        """The node's ``instance_info`` with what no answer shows."""
+        return self._subject.kept_instance_info(node)
 
     def node_with(self, **values: Any) -> str:
         """Make a node, and change it behind the API's back; return its UUID."""

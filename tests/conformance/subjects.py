@@ -98,6 +98,13 @@ class RealSubject:
             )
             assert done.rowcount == 1, f"no node {node}"
 
+    def kept_instance_info(self, node: str) -> Mapping[str, Any]:
+        with self._database() as database:
+            query = "SELECT instance_info FROM nodes WHERE uuid = ?"
+            ((text,),) = database.execute(query, (node,))
+        kept: Mapping[str, Any] = json.loads(text)
+        return kept
+
     def fail(self, node: str, operation: str, error: str) -> None:
         self.set_node(node, {"driver_info": {"fails": {operation: error}}})
 
@@ -177,6 +184,11 @@ class FakeSubject:
 
     def set_node(self, node: str, values: Mapping[str, Any]) -> None:
         self._fake.set_node(node, **values)
+
+    def kept_instance_info(self, node: str) -> Mapping[str, Any]:
+        row = self._fake.bm.store.nodes.get(node)
+        assert row is not None, f"no node {node}"
+        return row.instance_info
 
     def fail(self, node: str, operation: str, error: str) -> None:
         # The fake is told the whole of what Ironic makes of it.

@@ -90,7 +90,8 @@ class FakeIronic(Controls):
             for key, value in environ.items()
             if key.startswith("HTTP_")
         )
-        headers["Content-Type"] = environ.get("CONTENT_TYPE", "")
+        if "CONTENT_TYPE" in environ:
+            headers["Content-Type"] = environ["CONTENT_TYPE"]
         host = environ.get("HTTP_HOST") or f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}"
         reply = self.handle(
             environ["REQUEST_METHOD"],
@@ -190,7 +191,8 @@ class FakeIronic(Controls):
             version = versions.negotiate(headers, low, high)
             out.append((versions.HEADER, versions.text(version)))
             path, suffix = routing.without_suffix(path, headers.get(versions.HEADER) or "")
-            handler, arguments = routing.find_handler(method, path, query)
+            names = bodies.argument_names(method, query, headers.get("Content-Type"), body)
+            handler, arguments = routing.find_handler(method, path, names)
             accepted = headers.get("Accept") or "*/*"
             if not _is_acceptable(accepted):
                 return _with_body(Reply(406, self._request_id(), b""), _unacceptable(accepted))

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Bodies that Ironic refuses before it looks at what is asked: too large, or nested too deeply.
+"""Bodies as Ironic sees them before it looks at what is asked.
 
-The limits are the defaults of Ironic's ``[api] max_json_body_*``.
+Some are refused: too large, or nested too deeply.  The limits are the defaults of Ironic's
+``[api] max_json_body_*``.  Some are taken for arguments, such as those in a query.
 """
 
+import json
 import re
 from typing import Final
+from urllib.parse import parse_qsl
 
 _KIB: Final = 1024
 MAX_SIZE: Final = 1024 * _KIB
@@ -45,3 +48,21 @@ def refusal(path: str, content_type: str, body: bytes) -> tuple[int, bytes] | No
     if _is_too_deep(body):
         return 400, _REFUSAL.format("JSON is nested too deeply").encode()
     return None
+
+
+def argument_names(method: str, query: str, content_type: str | None, body: bytes) -> list[str]:
+    """The names of what Ironic's web framework takes for arguments, in the query and in a body.
+
+    A body counts if nothing else reads it: that of a removal if it is an object, and that of a
+    ``POST`` whose type is not named, as it may be a form.
+    """
+    names = dict(parse_qsl(query, keep_blank_values=True))
+    if method == "POST" and content_type is None:
+        names |= dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
+    elif method == "DELETE" and (content_type or "").startswith("application/json"):
+        try:
+            values = json.loads(body or b"{}")
+        except ValueError:
+            values = {}
+        names |= values if isinstance(values, dict) else {}
+    return list(names)

@@ -33,37 +33,55 @@ def _clear(bm: Baremetal, holder: Port | Portgroup) -> None:
     bm.update(holder, internal_info=info)
 
 
+def _is_usable(node: Node, port: Port) -> bool:
+    """Whether a port says where it is plugged in, as far as Neutron has to know."""
+    if port.extra.get("client-id"):
+        return True
+    link = port.local_link_connection
+    if node.network_interface == "neutron" and not link:
+        return False
+    return port.is_smartnic == ("port_id" in link and "hostname" in link)
+
+
+def _has_another(holder: Port | Portgroup, vif: str) -> bool:
+    """Whether a port or port group has a VIF.
+
+    :raises ApiError: 409 if it is this one.
+    """
+    if vif_of(holder) == vif:
+        raise errors.conflict(
+            f"Unable to attach VIF because VIF {vif} is already attached to Ironic"
+            f" {type(holder).__name__} {holder.uuid}"
+        )
+    return vif_of(holder) is not None
+
+
 def _choose(
     bm: Baremetal, node: Node, vif: str, port_uuid: str | None, portgroup_uuid: str | None
 ) -> Port | Portgroup:
     """The free port or port group that a VIF goes to: port groups first, then PXE ports."""
-    for holder in _holders(bm, node):
-        if vif_of(holder) == vif:
-            raise errors.conflict(
-                f"Unable to attach VIF because VIF {vif} is already attached to Ironic"
-                f" {type(holder).__name__} {holder.uuid}"
-            )
     free: list[Port | Portgroup] = []
-    for group in bm.store.portgroups_of(node):
-        members = [port for port in bm.store.ports_of(node) if port.portgroup is group]
-        taken = vif_of(group) or any(vif_of(member) for member in members)
-        usable = bool(members) and not taken
-        if usable and not port_uuid and portgroup_uuid in (None, group.uuid):
-            free.append(group)
-    ports = [
-        port
-        for port in bm.store.ports_of(node)
-        if not vif_of(port)
-        and not portgroup_uuid
-        and port_uuid in (None, port.uuid)
-        and (port.portgroup is None or port.portgroup not in free)
-        and (port.portgroup is None or not vif_of(port.portgroup))
-    ]
-    free += [port for port in ports if port.pxe_enabled]
-    free += [port for port in ports if not port.pxe_enabled]
+    members: dict[str | None, list[Port]] = {}
+    with_vif = set()
+    for port in bm.store.ports_of(node):
+        if port_uuid not in (None, port.uuid) or not _is_usable(node, port):
+            continue
+        if _has_another(port, vif):
+            with_vif.add(port.portgroup_uuid)
+        elif port.portgroup is None and not portgroup_uuid:
+            free.append(port)
+        else:
+            members.setdefault(port.portgroup_uuid, []).append(port)
+    for group in [] if port_uuid else bm.store.portgroups_of(node):
+        if portgroup_uuid not in (None, group.uuid) or _has_another(group, vif):
+            continue
+        if group.uuid not in with_vif:
+            free += [group] if group.uuid in members else []
+        elif not portgroup_uuid:
+            free += members.get(group.uuid, [])
     if not free:
         raise errors.invalid(f"Unable to attach VIF {vif}, not enough free physical ports.")
-    return free[0]
+    return max(free, key=lambda one: (isinstance(one, Portgroup), getattr(one, "pxe_enabled", 0)))
 
 
 def attach_vif(

@@ -3,9 +3,8 @@
 """From a URL to a handler."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import parse_qsl
 
 import werkzeug.exceptions
 import werkzeug.routing
@@ -137,37 +136,36 @@ _WITHOUT_ARGUMENTS: dict[str, str] = {
 }
 
 
-def _names(query: str) -> list[str]:
-    return list(dict(parse_qsl(query, keep_blank_values=True)))
-
-
-def _check_arguments(where: str, query: str) -> None:
+def _check_arguments(where: str, names: Sequence[str]) -> None:
     """Refuse arguments where none are taken.
 
     :raises ApiError: 400, or 500 where Ironic trips over them.
     """
     method = _WITHOUT_ARGUMENTS.get(where)
-    if method is None or not (names := _names(query)):
+    if method is None or not names:
         return
     if method:
         raise errors.ApiError(500, f"{method}() got an unexpected keyword argument '{names[0]}'")
     raise errors.invalid(f"Unexpected arguments: {', '.join(names)}")
 
 
-def find_handler(method: str, path: str, query: str = "") -> tuple[Handler, dict[str, Any]]:
+def find_handler(
+    method: str, path: str, names: Sequence[str] = ()
+) -> tuple[Handler, dict[str, Any]]:
     """The handler for a request, and the parts of the URL to call it with.
 
     Like Ironic, ``/nodes`` is taken for ``/v1/nodes``.
 
+    :param names: of the arguments in the query, and of those that a body is taken for.
     :raises RoutingError: 404 or 405; 400 if the path is not UTF-8.
-    :raises ApiError: there are arguments in the query, where none are taken.
+    :raises ApiError: there are arguments where none are taken.
     """
     if "\N{REPLACEMENT CHARACTER}" in path:
         raise errors.RoutingError(400)
     if path in ("", "/"):
         if method not in ("GET", "HEAD", "OPTIONS"):
             raise errors.RoutingError(405)
-        if names := _names(query):
+        if names:
             message = f"RootController.index() got an unexpected keyword argument '{names[0]}'"
             raise errors.RoutingError(500, message)
         return services.show_root, {}
@@ -182,6 +180,6 @@ def find_handler(method: str, path: str, query: str = "") -> tuple[Handler, dict
         raise errors.RoutingError(404) from None
     if method == "HEAD" and path != "/":
         raise errors.RoutingError(405, allow=[])
-    _check_arguments(f"{method} {endpoint}", query)
+    _check_arguments(f"{method} {endpoint}", names)
     methods = _TABLE[endpoint]
     return methods["GET" if method == "HEAD" else method], dict(arguments)

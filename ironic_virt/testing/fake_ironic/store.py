@@ -195,11 +195,6 @@ class Store:
         self.ports.remove(port)
         self._ports_by_node[port.node.id].remove(port)
 
-    def move_port(self, port: Port, node: Node) -> None:
-        self._ports_by_node[port.node.id].remove(port)
-        port.node = node
-        self._ports_by_node.setdefault(node.id, []).append(port)
-
     def ports_of(self, node: Node) -> list[Port]:
         return list(self._ports_by_node.get(node.id, ()))
 

@@ -63,6 +63,20 @@ def _(ironic: IronicUnderTest, what: str, method: str, path: str, body: Any) -> 
     ironic.get_each("/v1/", f"nodes/{node}", "ports", expect=ANY)
 
 
+@check_each(*DELETED)
+def _(ironic: IronicUnderTest, path: str) -> None:
+    """what becomes of {} when it is deleted with a body"""
+    for number, body in enumerate(({}, [], {"colour": "red"}, [add("/extra/a", 1)], "text")):
+        node = ironic.node(traits=["CUSTOM_B"])
+        port = ironic.port(node, f"02:00:00:00:00:0{number}")
+        with ironic.unrecorded():
+            group = ironic.post("/v1/portgroups", {"node_uuid": node}).body["uuid"]
+        ironic.delete(
+            f"/v1/{path.format(node=node, port=port, group=group)}", body=body, expect=ANY
+        )
+        ironic.get_each("/v1/", f"nodes/{node}", f"nodes/{node}/ports", expect=ANY)
+
+
 NODE_FIELDS = (
     *("name", "instance_uuid", "owner", "lessee", "resource_class", "conductor_group", "shard"),
     *("description", "parent_node", "chassis_uuid", "driver", "properties", "extra"),

@@ -4,6 +4,7 @@
 
 from typing import Any
 
+from tests.conformance.checks.nodes_patch import add, remove
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
 
@@ -49,3 +50,42 @@ def _(ironic: IronicUnderTest) -> None:
     for target in ("deleted", "manage", "provide"):
         ironic.provision(node, target, configdrive={"meta_data": {}}, expect=400)
     ironic.provision(node, "rebuild", configdrive={"meta_data": {}})
+
+
+@check_each(
+    ("as JSON", {"meta_data": {"name": "vm"}, "user_data": "#!/bin/sh"}),
+    ("as text", "SXQncyBhbiBJU08="),
+    ("as text that is no ISO", "neither base64 nor a URL"),
+)
+def _(ironic: IronicUnderTest, _: str, drive: Any) -> None:
+    """a config drive {} comes with the claim, and goes with the instance"""
+    node = ironic.node()
+    path = f"/v1/nodes/{node}"
+    claim = (add("/instance_uuid", ironic.uuid()), add("/instance_info", IMAGE))
+    body = ironic.patch(path, *claim, add("/instance_info/configdrive", drive)).body
+    assert body["instance_info"]["configdrive"] == "******"
+    ironic.patch(path, add("/extra/a", 1), add("/instance_info/vcpus", "1"))
+    assert ironic.get(path).body["instance_info"]["configdrive"] == "******"
+    ironic.provision(node, "active")
+    body = ironic.get(path).body
+    assert (body["provision_state"], body["instance_info"]["configdrive"]) == ("active", "******")
+    assert ironic.kept_instance_info(node)["configdrive"] == drive
+    ironic.provision(node, "rebuild")
+    assert ironic.kept_instance_info(node)["configdrive"] == drive
+    ironic.provision(node, "rebuild", configdrive={"meta_data": {"name": "b"}})
+    assert ironic.kept_instance_info(node)["configdrive"] != drive
+    ironic.patch(path, add("/instance_info/configdrive", drive), add("/extra/b", 1))
+    ironic.patch(path, remove("/instance_info/configdrive"))
+    assert "configdrive" not in ironic.get(path).body["instance_info"]
+    ironic.patch(path, add("/instance_info/configdrive", drive))
+    ironic.provision(node, "deleted")
+    assert ironic.get(path).body["instance_info"] == {}
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a deployment with a config drive of its own does not use the one of the claim"""
+    node = ironic.node(instance_info={**IMAGE, "configdrive": {"meta_data": {"name": "a"}}})
+    ironic.provision(node, "active", configdrive={"meta_data": {"name": "b"}})
+    ironic.get(f"/v1/nodes/{node}")
+    assert ironic.kept_instance_info(node)["configdrive"] == {"meta_data": {"name": "b"}}

@@ -82,16 +82,26 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.request("PUT", path, raw=b" " * ((64 << 20) + 1), expect=413)
 
 
-@check_each("text/plain", "application/xml", "text/json", "application/json; charset=utf-8", "")
-def _(ironic: IronicUnderTest, content_type: str) -> None:
+@check_each(
+    *("text/plain", "application/xml", "text/json", "application/json; charset=utf-8", ""),
+    ("None", None),
+)
+def _(ironic: IronicUnderTest, content_type: str, sent: str | None = "") -> None:
     """what a body of type '{}' is taken for"""
-    node = f"nodes/{ironic.node()}"
+    uuid = ironic.node()
+    node = f"nodes/{uuid}"
+    of_node = f'{{"node_uuid": "{uuid}", "address": "02:00:00:00:00:01"}}'.encode()
     for method, path, body in (
         ("POST", "nodes", NEW_NODE),
+        *(("POST", "ports", of_node), ("POST", "portgroups", of_node)),
+        ("POST", "allocations", b'{"resource_class": "gold"}'),
+        ("POST", f"{node}/vifs", b'{"id": "6b9dc1b3-1b7e-44a5-9d44-61bd6ec4f2f0"}'),
+        ("PUT", f"{node}/traits", b'{"traits": ["CUSTOM_A"]}'),
+        ("PUT", f"{node}/maintenance", b'{"reason": "because"}'),
         ("PATCH", node, b'[{"op": "add", "path": "/extra/a", "value": 1}]'),
         *(("PUT", f"{node}/states/{one}", b'{"target": "x"}') for one in ("power", "provision")),
     ):
-        headers = {"Content-Type": content_type}
+        headers = {"Content-Type": content_type if sent == "" else sent}
         ironic.request(method, f"/v1/{path}", raw=body, headers=headers, expect=ANY)
 
 

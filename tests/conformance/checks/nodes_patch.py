@@ -206,6 +206,19 @@ def _(ironic: IronicUnderTest) -> None:
         ironic.patch(f"/v1/nodes/{node}", add(f"/{field}", value), expect=400)
 
 
+@check_each(5, 1.5, True, ["a"], {"a": 1}, None)
+def _(ironic: IronicUnderTest, value: Any) -> None:
+    """whether {} can be a text of a node"""
+    path = f"/v1/nodes/{ironic.node_with(provision_state='active')}"
+    for field in (
+        *("description", "name", "owner", "lessee", "shard", "parent_node", "conductor_group"),
+        *("instance_name", "retired_reason", "protected_reason", "driver", "chassis_uuid"),
+    ):
+        ironic.patch(path, add(f"/{field}", value), expect=ANY)
+        made = {"uuid": ironic.uuid(), "driver": "fake-hardware", field: value}
+        ironic.post("/v1/nodes", made, expect=ANY)
+
+
 @check_each("capabilities", "cpus", "cpu_arch", "anything")
 def _(ironic: IronicUnderTest, name: str) -> None:
     """any value of the property {} is kept as it is"""
@@ -283,6 +296,22 @@ def _(ironic: IronicUnderTest) -> None:
         expect=400,
     )
     ironic.patch(path, remove("/instance_uuid"))
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """removing a note that is not there refuses the whole patch"""
+    instance = ironic.uuid()
+    path = f"/v1/nodes/{ironic.active_node(instance_uuid=instance)}"
+    ironic.patch(path, add("/instance_info/of_a", "1"))
+    release = (add("/instance_info", {}), remove("/instance_uuid"))
+    before = ironic.get(path).body
+    ironic.patch(path, remove("/instance_info/of_b"), *release, expect=400)
+    ironic.patch(path, *release, remove("/instance_info/of_a"), expect=400)
+    after = ironic.get(path).body
+    assert (after["instance_uuid"], after["instance_info"]) == (instance, before["instance_info"])
+    body = ironic.patch(path, remove("/instance_info/of_a"), *release).body
+    assert (body["instance_uuid"], body["instance_info"]) == (None, {})
 
 
 @check

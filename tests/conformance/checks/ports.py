@@ -105,6 +105,55 @@ def _(ironic: IronicUnderTest, field: str) -> None:
     ironic.patch_each(path, replace(field, ironic.uuid()), remove(field), expect=ANY)
 
 
+@check_each("available", "manageable", "active")
+def _(ironic: IronicUnderTest, state: str) -> None:
+    """whether a port is moved to another node by its node_uuid in state {}"""
+    node, other = ironic.node(), ironic.node(owner="somebody")
+    port = ironic.port(node)
+    for uuid in (node, other):
+        ironic.set_node(uuid, provision_state=state)
+    own, foreign = replace("/node_uuid", node), replace("/node_uuid", other)
+    ironic.patch_each(f"/v1/ports/{port}", own, foreign, add("/node_uuid", None), expect=ANY)
+    ironic.set_node(other, owner=None)
+    ironic.patch_each(f"/v1/ports/{port}", foreign, add("/node_uuid", "n"), expect=ANY)
+    ironic.patch(f"/v1/ports/{port}", replace("/node_ident", other), expect=ANY)
+    ironic.get_each("/v1/nodes/", f"{node}/ports", f"{other}/ports")
+
+
+@check_each(
+    *("0a:1b:2c:3d:4e:5f", "0A:1B:2C:3D:4E:5F", "aa:bb:cc:dd:ee:ff:00:11", "0a1b2c3d4e5f"),
+    *("0a-1b-2c-3d-4e-5f", "sw-1", "0", ""),
+)
+def _(ironic: IronicUnderTest, switch: str) -> None:
+    """whether '{}' is the id of a switch"""
+    node = ironic.node_with(provision_state="manageable")
+    for number, link in enumerate(
+        (
+            {"switch_id": switch, "port_id": "1"},
+            {"switch_id": switch, "port_id": "1", "hostname": "h"},
+            {"switch_id": switch, "network_type": "unmanaged"},
+        )
+    ):
+        made = {"node_uuid": node, "address": f"02:00:00:00:01:0{number}"}
+        ironic.post("/v1/ports", {**made, "local_link_connection": link}, expect=ANY)
+    path = f"/v1/ports/{ironic.port(node)}"
+    link = {"switch_id": switch, "port_id": "1"}
+    ironic.patch(path, add("/local_link_connection", link), expect=ANY)
+    ironic.patch(path, add("/local_link_connection/switch_id", switch), expect=ANY)
+    ironic.get(path)
+
+
+@check_each(5, 1.5, True, ["a"], {"a": 1}, None)
+def _(ironic: IronicUnderTest, value: Any) -> None:
+    """whether {} can be a text of a port"""
+    node = ironic.node_with(provision_state="manageable")
+    port = ironic.port(node)
+    for field in ("description", "name", "physical_network", "vendor", "category"):
+        ironic.patch(f"/v1/ports/{port}", add(f"/{field}", value), expect=ANY)
+        new = {"node_uuid": node, "address": OTHER_MAC, field: value}
+        ironic.post("/v1/ports", new, expect=ANY)
+
+
 @check
 def _(ironic: IronicUnderTest) -> None:
     """ports are not made, changed or deleted while somebody works on the node"""

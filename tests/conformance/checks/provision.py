@@ -5,7 +5,7 @@
 from typing import Any
 
 from tests.conformance.checks.nodes_patch import add, remove
-from tests.conformance.checks.verbs import AFTERWARDS, VERBS
+from tests.conformance.checks.verbs import AFTERWARDS, STATES, VERBS
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
 
@@ -208,13 +208,54 @@ def _(ironic: IronicUnderTest) -> None:
         assert body["provision_state"] in (end, "available")
 
 
+@check_each("active", "rescue")
+def _(ironic: IronicUnderTest, state: str) -> None:
+    """a protected instance is neither rebuilt nor torn down: {}"""
+    instance = ironic.uuid()
+    node = ironic.active_node(instance_uuid=instance)
+    path = f"/v1/nodes/{node}"
+    if state == "rescue":
+        ironic.provision(node, "rescue", rescue_password="secret")
+    own, reason = add("/instance_uuid", instance), add("/protected_reason", "a server")
+    body = ironic.patch(path, own, add("/protected", True), reason).body
+    assert (body["protected"], body["protected_reason"]) == (True, "a server")
+    ironic.provision(node, "deleted", expect=403)
+    ironic.provision(node, "rebuild", expect=ANY)
+    ironic.delete(path, expect=ANY)
+    other = add("/instance_uuid", ironic.uuid())
+    ironic.patch(path, other, add("/protected", False), expect=409)
+    assert ironic.get(path).body["protected"]
+    # What else may come late is taken.
+    if state == "active":
+        ironic.provision(node, "rescue", rescue_password="secret")
+        assert ironic.get(path).body["protected"]
+    ironic.provision(node, "unrescue")
+    assert ironic.get(path).body["protected"]
+    body = ironic.patch(path, own, add("/protected", False)).body
+    assert (body["protected"], body["protected_reason"]) == (False, None)
+    ironic.provision(node, "deleted")
+
+
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a protected instance is neither rebuilt nor torn down"""
-    node = ironic.active_node()
-    ironic.set_node(node, protected=True)
+    """protection does not keep a server on its node"""
+    node = ironic.active_node(instance_uuid=ironic.uuid())
+    path = f"/v1/nodes/{node}"
+    ironic.patch(path, add("/protected", True))
+    ironic.patch(path, add("/instance_info", {}), remove("/instance_uuid"))
+    assert ironic.get(path).body["protected"]
     ironic.provision(node, "deleted", expect=403)
-    ironic.provision(node, "rebuild", expect=403)
+
+
+@check_each(*(one for one in STATES if one not in ("active", "rescue")))
+def _(ironic: IronicUnderTest, state: str) -> None:
+    """an instance is not protected in state {}"""
+    node = ironic.node_with(provision_state=state)
+    path = f"/v1/nodes/{node}"
+    ironic.patch(path, add("/protected", True), expect=409)
+    ironic.patch(path, add("/protected_reason", "a server"), expect=ANY)
+    ironic.patch(path, add("/protected", False), expect=ANY)
+    ironic.get(path)
 
 
 @check

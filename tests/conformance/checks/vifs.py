@@ -227,6 +227,46 @@ def _(ironic: IronicUnderTest) -> None:
     assert bonded["internal_info"] == {"tenant_vif_port_id": VIF}
 
 
+LINK = {"switch_id": "0a:1b:2c:3d:4e:5f", "port_id": "Ethernet3/1", "switch_info": "switch1"}
+
+
+@check_each("available", "active")
+def _(ironic: IronicUnderTest, state: str) -> None:
+    """a VIF of network interface neutron needs a port that says where it is plugged in: {}"""
+    for number, (link, group_link) in enumerate(((None, {}), (LINK, {}), ({}, LINK))):
+        node = ironic.node(network_interface="neutron", instance_info=IMAGE)
+        path = f"/v1/nodes/{node}/vifs"
+        more = {} if link is None else {"local_link_connection": link}
+        port = ironic.port(node, f"02:00:00:00:00:0{number}", **more)
+        if group_link:
+            with ironic.unrecorded():
+                group = ironic.post("/v1/portgroups", {"node_uuid": node}).body["uuid"]
+            for last in "ab":
+                address = f"02:00:00:00:00:0{last}"
+                of_group = {"portgroup_uuid": group, "local_link_connection": group_link}
+                ironic.port(node, address, **of_group)
+        if state == "active":
+            ironic.provision(node, "active", expect=ANY)
+        ironic.post(path, {"id": VIF}, expect=ANY)
+        ironic.get(path)
+        ironic.get(f"/v1/ports/{port}")
+        ironic.get(f"/v1/nodes/{node}/validate")
+        ironic.delete(f"{path}/{VIF}", expect=ANY)
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a node of network interface neutron is deployed with its VIF, as far as it is plugged in"""
+    for number, more in enumerate(({}, {"local_link_connection": LINK})):
+        node = ironic.node(network_interface="neutron", instance_info=IMAGE)
+        ironic.port(node, f"02:00:00:00:00:0{number}", **more)
+        ironic.post(f"/v1/nodes/{node}/vifs", {"id": VIF}, expect=ANY)
+        ironic.provision(node, "active", expect=ANY)
+        ironic.get_each(f"/v1/nodes/{node}", "", "/vifs")
+        ironic.provision(node, "deleted", expect=ANY)
+        ironic.get_each(f"/v1/nodes/{node}", "", "/vifs")
+
+
 @check_each(
     ("available", f"Could not seed network configuration for VIF {REFUSED}to node "),
     ("active", f"Could not add public network VIF {REFUSED} to node "),

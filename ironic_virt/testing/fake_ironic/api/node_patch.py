@@ -37,9 +37,12 @@ def patch_node(request: Request, ident: str) -> Answer:
             "The reset_interfaces parameter can only be used when changing the node's driver."
         )
     for text in patching.values(patch, "/description"):
-        if text is None:
-            raise errors.ApiError(500, "object of type 'NoneType' has no len()")
-        if len(text) > 4096:
+        try:
+            is_too_long = len(text) > 4096
+        except TypeError as exc:
+            # Ironic 39.0.0 measures it before it looks at its type.
+            raise errors.ApiError(500, str(exc)) from None
+        if is_too_long:
             raise errors.invalid("Cannot update node with description exceeding 4096 characters")
     for data in patching.values(patch, "/network_data"):
         node_schema.check_network_data(data)

@@ -2,9 +2,10 @@
 
 """What a port may look like when it is created or patched."""
 
+import re
 from typing import Any
 
-from ironic_virt.testing.fake_ironic import checks
+from ironic_virt.testing.fake_ironic import checks, errors
 
 _LINK_PROPERTIES = {
     "port_id": {"type": "string"},
@@ -77,8 +78,24 @@ PATCHABLE = (
     "category",
     "available_for_dynamic_portgroup",
 )
+_SWITCH = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}|[0-9a-f]{16}")
+
+
+def _link_parser(name: str, value: Any) -> Any:
+    """A link, with the id of its switch in lower case: a MAC address or OpenFlow's datapath ID."""
+    if not value or "switch_id" not in value:
+        return value
+    switch = value["switch_id"].lower()
+    if not _SWITCH.fullmatch(switch):
+        raise errors.invalid(
+            f"Expected a MAC address or OpenFlow datapath ID but received {value['switch_id']}."
+        )
+    return value | {"switch_id": switch}
+
+
 _PARSERS: dict[str, checks.Parser] = {
     "address": checks.mac_address,
+    "local_link_connection": _link_parser,
     "node_uuid": checks.uuid,
     "is_smartnic": checks.boolean,
     "portgroup_uuid": checks.uuid,
