@@ -369,7 +369,7 @@ class IronicClient:
         :returns: the result by the name of the interface.
         """
         path = path_of("nodes", uuid, "validate")
-        answer = self._sender.read(path, node=uuid)
+        answer = self._sender.read(path, node=uuid, is_costly=True)
         found = answers.content(answer, _VALIDATION.decode, "a validation", path=path, node=uuid)
         return {
             name: Validation(said.result, logs.reason(said.reason)) for name, said in found.items()

@@ -73,7 +73,7 @@ class Consoles:
         :raises BadRequest: the node's ``driver_info`` lacks something.
         """
         path = _path(node)
-        answer = self._sender.read(path, node=node)
+        answer = self._sender.read(path, node=node, is_costly=True)
         found = answers.content(answer, _CONSOLE.decode, "a console", path=path, node=node)
         info = found.console_info or _Info()
         return ConsoleInfo(found.console_enabled, info.type, info.url)

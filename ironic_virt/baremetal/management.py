@@ -69,15 +69,15 @@ class Management:
                 applied=unknown,
                 result=lambda _: True,
                 again=again,
+                final=lambda error: error.status == _BROKE_OFF,
             )
         except exceptions.IronicError as exc:
             # The last try: nothing checks it afterwards.
-            if answers.may_have_been_applied(exc):
-                unknown(cause=exc)
+            if not answers.may_have_been_applied(exc):
+                raise
             # Of a hardware that did not answer in time Ironic says no more than that.
-            if exc.status == _BROKE_OFF:
-                unknown(f"Ironic broke off ({exc.message})", exc)
-            raise
+            broke_off = f"Ironic broke off ({exc.message})"
+            unknown(broke_off if exc.status == _BROKE_OFF else "the reply was lost", exc)
 
     def power_changed_at(self, uuid: str) -> datetime.datetime | None:
         """When Ironic last switched a node on or off, or rebooted it.

@@ -66,11 +66,11 @@ class InventoryTooOld(IronicError):
 
 
 class IronicUnavailable(IronicError):
-    """An answer that says "not now" (429, 502, 503, 504), retries used up."""
+    """An answer that says "not now", retries used up: 429, or 500 and above."""
 
 
 class IronicUnauthorized(IronicError):
-    """The credentials in ``[ironic]`` were not accepted (401, 403)."""
+    """The credentials in ``[ironic]`` were not accepted (401, 403, 500 for a missing scope)."""
 
 
 class CertificateNotTrusted(IronicError):

@@ -26,12 +26,16 @@ T = TypeVar("T")
 
 TRANSIENT_STATUSES = ironic_conf.RETRIED_STATUSES
 
-LOST_STATUSES = frozenset({502, 504})
-"""A gateway gave up waiting: the request may have been applied."""
-
 # A lock is the only conflict that passes by itself; 39.0.0 has one text for a
 # node's lock and two for a parent's or a child's.
 _LOCKED = re.compile(r"\bis (presently )?locked\b", re.IGNORECASE)
+
+# Ironic's words in an answer 500 or 503 (24.1.5 and 39.0.0), and what they say: the
+# credentials lack a scope; the conductor has not answered its API in time, and may still
+# act; the request was refused before anything was done.
+_WITHOUT_SCOPE = re.compile(r"\brequires a scope of\b")
+_CONDUCTOR_SLOW = re.compile(r"\bTimed out waiting for a reply\b")
+_TOO_BUSY = re.compile(r"lack of free conductor workers|temporarily unavailable, please retry")
 
 _TAG = re.compile(r"<(script|style).*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 _LONGEST_PAGE = 4_000
@@ -158,11 +162,16 @@ def _readable(text: str) -> int | str:
 def error_of(
     answer: Answer, *, method: str, path: str, node: str | None = None
 ) -> exceptions.IronicError:
-    """The error that an answer of status 400 or above stands for."""
+    """The error that an answer of status 400 or above stands for.
+
+    A read that is answered 500 or above may be answered in a while.  A change is then
+    looked up (:func:`may_have_been_applied`); if it was not made, Ironic's own words are
+    final.  A page is a proxy's, or of a server that has crashed: another try may do.
+    """
     message = fault_message(answer)
     status = answer.status
     kind: type[exceptions.IronicError]
-    if status in (401, 403):
+    if status in (401, 403) or (status == 500 and _WITHOUT_SCOPE.search(message)):
         kind = exceptions.IronicUnauthorized
     elif status == 404:
         # Only Ironic's own word makes a node gone: a proxy says 404 too, and
@@ -176,6 +185,8 @@ def error_of(
         kind = exceptions.IronicUnavailable
     elif 400 <= status < 500:
         kind = exceptions.BadRequest
+    elif method == "GET" or _CONDUCTOR_SLOW.search(message) or not _is_of_ironic(answer):
+        kind = exceptions.IronicUnavailable
     else:
         kind = exceptions.IronicError
     return kind(
@@ -186,6 +197,24 @@ def error_of(
         method=method,
         path=path,
         retry_after=retry_after(answer, time.time()) if status in (429, 503) else None,
+    )
+
+
+def _is_of_ironic(answer: Answer) -> bool:
+    """Whether a fault is Ironic's own, and not a proxy's page or a crashed server's."""
+    fault = _json_or_text(answer.body.decode("utf-8", "replace"))
+    return isinstance(fault, dict) and "error_message" in fault
+
+
+def as_final(error: exceptions.IronicError) -> exceptions.IronicError:
+    """The same error as one that another try does not mend."""
+    return exceptions.IronicError(
+        error.message,
+        node=error.node,
+        request_id=error.request_id,
+        status=error.status,
+        method=error.method,
+        path=error.path,
     )
 
 
@@ -201,7 +230,9 @@ def is_transient(error: exceptions.IronicError) -> bool:
 
 
 def may_have_been_applied(error: exceptions.IronicError) -> bool:
-    """Whether the server may have done what it was asked, its reply lost."""
+    """Whether the server may have done what it was asked, or may still do it."""
     if isinstance(error, exceptions.IronicUnreachable | exceptions.NodeUnreadable):
         return True
-    return error.status in LOST_STATUSES
+    if isinstance(error, exceptions.IronicUnauthorized) or (error.status or 0) < 500:
+        return False
+    return error.status != 503 or not _TOO_BUSY.search(error.message)

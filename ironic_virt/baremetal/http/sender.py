@@ -110,19 +110,34 @@ class Sender:
         optional: Mapping[str, Feature] = NOTHING,
         params: Mapping[str, str] | None = None,
         node: str | None = None,
+        is_costly: bool = False,
     ) -> Answer:
-        """Send a GET and retry it after errors that may pass; see :meth:`once`."""
-        return self._retry.run(
-            lambda: self.once(
-                "GET",
-                path,
-                needs=needs,
-                fields=fields,
-                optional=optional,
-                params=params,
-                node=node,
-            )
-        )
+        """Send a GET and retry it after errors that may pass; see :meth:`once`.
+
+        :param is_costly: a conductor works it out, perhaps by asking the hardware.  What
+            fails there is answered 500 as well, and fails each time: the second one is final.
+        """
+        failures = 0
+
+        def attempt() -> Answer:
+            nonlocal failures
+            try:
+                return self.once(
+                    "GET",
+                    path,
+                    needs=needs,
+                    fields=fields,
+                    optional=optional,
+                    params=params,
+                    node=node,
+                )
+            except exceptions.IronicUnavailable as exc:
+                failures += exc.status == 500
+                if is_costly and failures > 1:
+                    raise answers.as_final(exc) from exc
+                raise
+
+        return self._retry.run(attempt)
 
     def look(
         self,
@@ -158,7 +173,8 @@ class Sender:
         """Send a request that changes something, so that the change is made once.
 
         :param applied: checks by one request of its own whether the change was made; called
-            after a lost reply, before the request is sent again.
+            after a lost reply and after an answer 500 or above, before the request is sent
+            again or its error raised.
         :param result: parses the answer.
         :param again: called before each further try; an error that it raises ends the
             call.  So a request that waited for a lock is not sent to a node that has
@@ -185,13 +201,14 @@ class Sender:
                 )
                 return result(answer)
             except exceptions.IronicError as exc:
+                reply_lost = reply_lost or answers.may_have_been_applied(exc)
                 if reply_lost and not answers.is_transient(exc) and not final(exc):
-                    # Refused, perhaps because the lost one came in just before.
+                    # Refused, perhaps because the lost one came in just before; or it broke
+                    # off when all was done.
                     done = applied()
                     if done is not None:
                         LOG.info("%s %s had been applied after all", method, path)
                         return done
-                reply_lost = reply_lost or answers.may_have_been_applied(exc)
                 raise
 
         return self._retry.run(attempt)

@@ -270,4 +270,5 @@ def _may_pass(error: exceptions.IronicError) -> bool:
     refused = isinstance(
         error, exceptions.IronicUnauthorized | exceptions.MicroversionNotSupported
     )
-    return refused or answers.is_transient(error)
+    # Other lists may be answered when one is answered 500 each time.
+    return refused or (answers.is_transient(error) and error.status != 500)

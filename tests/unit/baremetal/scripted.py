@@ -227,6 +227,18 @@ def locked(node: str = NODE) -> Answer:
     )
 
 
+def too_busy() -> Answer:
+    """Nothing was done (text of Ironic 39.0.0)."""
+    return fault(
+        503, "Requested action cannot be performed due to lack of free conductor workers."
+    )
+
+
+def conductor_slow() -> Answer:
+    """The conductor has not answered Ironic's API in time, and goes on."""
+    return fault(500, "Timed out waiting for a reply to message ID 8d3a5cb1f8d7466d9a9fa3e1b4c0")
+
+
 def no_such_node(node: str = NODE) -> Answer:
     """The node does not exist (text of Ironic 39.0.0)."""
     return fault(404, f"Node {node} could not be found.")

@@ -140,7 +140,7 @@ def test_all_are_listed_page_by_page_or_none() -> None:
     assert [one.uuid for one in found] == [INSTANCE, OTHER_INSTANCE]
     assert [request.params for request in channel.requests] == [{}, {"marker": INSTANCE}]
     with pytest.raises(exceptions.IronicError):
-        client_of(ScriptedChannel(first, fault(500, "broken"))).allocations.listed()
+        client_of(ScriptedChannel(first, fault(400, "broken"))).allocations.listed()
     with pytest.raises(exceptions.UnexpectedAnswer, match="on one before"):
         client_of(ScriptedChannel(first, first)).allocations.listed()
 

@@ -46,9 +46,13 @@ NO_CONDUCTOR = (
 
 
 def error_of(
-    reply: answers.Answer, *, path: str = f"/nodes/{NODE}", node: str | None = NODE
+    reply: answers.Answer,
+    *,
+    method: str = "PATCH",
+    path: str = f"/nodes/{NODE}",
+    node: str | None = NODE,
 ) -> exceptions.IronicError:
-    return answers.error_of(reply, method="PATCH", path=path, node=node)
+    return answers.error_of(reply, method=method, path=path, node=node)
 
 
 KINDS: dict[type[exceptions.IronicError], tuple[int, ...]] = {
@@ -70,7 +74,33 @@ def test_each_status_is_one_kind_of_error(kind: type[exceptions.IronicError], st
     assert type(error) is kind
     assert error.status == status
     assert answers.is_transient(error) is (kind is exceptions.IronicUnavailable)
-    assert answers.may_have_been_applied(error) is (status in (502, 504))
+    assert answers.may_have_been_applied(error) is (status >= 500)
+    read = error_of(fault(status, "the reason"), method="GET")
+    assert type(read) is (exceptions.IronicUnavailable if status >= 500 else kind)
+
+
+SCOPE = "baremetal:node:get requires a scope of ['system'], request was made with project scope."
+
+
+@pytest.mark.parametrize(
+    ("method", "reply", "kind", "may_be_done"),
+    [
+        ("GET", fault(500, SCOPE), exceptions.IronicUnauthorized, False),
+        ("PUT", fault(500, SCOPE), exceptions.IronicUnauthorized, False),
+        ("PUT", scripted.conductor_slow(), exceptions.IronicUnavailable, True),
+        ("PUT", answer(500, b"<html>crashed</html>"), exceptions.IronicUnavailable, True),
+        ("PUT", answer(500), exceptions.IronicUnavailable, True),
+        ("PUT", fault(500, "no such image", as_text=False), exceptions.IronicError, True),
+        ("PUT", scripted.too_busy(), exceptions.IronicUnavailable, False),
+        ("PUT", answer(503, b"<html>no server</html>"), exceptions.IronicUnavailable, True),
+    ],
+)
+def test_what_ironic_says_with_500_or_503_decides(
+    method: str, reply: answers.Answer, kind: type[exceptions.IronicError], may_be_done: bool
+) -> None:
+    error = error_of(reply, method=method)
+    assert type(error) is kind
+    assert answers.may_have_been_applied(error) is may_be_done
 
 
 def test_a_request_without_an_answer_may_have_been_applied_and_is_worth_another_try() -> None:

@@ -126,6 +126,27 @@ def test_a_validation_says_of_each_interface_what_ironic_says() -> None:
     assert channel.lines == [f"GET /nodes/{NODE}/validate"]
 
 
+@pytest.mark.parametrize("what", ["validation", "console"])
+def test_what_a_conductor_fails_to_work_out_is_asked_for_twice_at_most(what: str) -> None:
+    """Ironic answers 500 also if the hardware can't be asked, each time after a minute."""
+
+    def ask(*script: Any) -> object:
+        client = client_of(ScriptedChannel(*script))
+        return client.validate_node(NODE) if what == "validation" else client.consoles.get(NODE)
+
+    good = answer(200, {} if what == "validation" else {"console_enabled": False})
+    ask(fault(503, "no"), fault(500, "once"), fault(503, "no"), good)
+    with pytest.raises(exceptions.IronicError, match="for good") as caught:
+        ask(fault(500, "once"), fault(500, "for good"))
+    assert type(caught.value) is exceptions.IronicError
+    assert (caught.value.status, caught.value.node) == (500, NODE)
+
+
+def test_a_look_that_is_answered_500_is_made_again() -> None:
+    channel = ScriptedChannel(*[fault(500, "database")] * 3, scripted.node_answer())
+    assert client_of(channel).get_node(NODE).uuid == NODE
+
+
 NO_VIFS = (b"", b"[]", b"null", b"{}", b'{"vifs": null}', b'{"vifs": [1]}', b'{"vifs": [{}]}')
 NO_VALIDATION = (b"", b"[]", b'{"power": true}', b"<html>", b'{"a": {"reason": "\xff"}}')
 

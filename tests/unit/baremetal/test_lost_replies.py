@@ -126,7 +126,13 @@ SUCCEEDS = {
     ),
     "refused as it had come in late": "change:lost look:before change:refused look:after",
     "a locked node surely did nothing": "change:locked change:done",
-    "a busy server surely did nothing": "change:503 change:done",
+    "a busy server surely did nothing": "change:busy change:done",
+    "applied although a proxy has no server it is not sent again": "change:503 look:after",
+    "applied although the conductor was slow it is not sent again": "change:slow look:after",
+    "not applied by a slow conductor it is sent again": (
+        "change:slow look:before change:slow look:before change:done"
+    ),
+    "a server that has crashed is asked again": "change:crashed look:before change:done",
     "a server that wants it slower surely did nothing": "change:429 change:done",
 }
 FAILS = {
@@ -143,6 +149,7 @@ FAILS = {
         "change:refused",
         (exceptions.BadRequest, exceptions.Conflict),
     ),
+    "without a scope nothing was done": ("change:scope", exceptions.IronicUnauthorized),
     "a lock that stays": (" ".join(["change:locked"] * 4), exceptions.NodeLocked),
 }
 
@@ -151,6 +158,15 @@ def answers_to(change: Change) -> dict[str, Answer | exceptions.IronicError]:
     statuses = {str(status): fault(status, "sorry") for status in (429, 502, 503, 504)}
     return statuses | {
         "lost": lost(),
+        "busy": scripted.too_busy(),
+        "slow": scripted.conductor_slow(),
+        "crashed": answer(500, b"<html><h1>Internal Server Error</h1></html>"),
+        "scope": fault(
+            500,
+            "baremetal:node:update requires a scope of ['system'], request was made with project "
+            "scope.",
+        ),
+        "broken": fault(500, "the image could not be read"),
         "locked": locked(),
         "gone": scripted.no_such_node(),
         "maintenance": fault(400, "the node is in maintenance"),
@@ -181,6 +197,24 @@ def test_a_change_that_may_have_been_applied_is_looked_for(
     assert channel.lines == [change.request if one == "change" else change.look for one in asked]
     sent = [request for request in channel.requests if str(request) == change.request]
     assert all(request == sent[0] for request in sent), "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("story", "error"),
+    [
+        ("change:broken look:after", None),
+        ("change:broken look:503 look:after", None),
+        ("change:broken look:before", "the image could not be read"),
+    ],
+)
+@pytest.mark.parametrize("name", sorted(CHANGES.keys() - {"attach_vif"}))
+def test_what_broke_off_is_looked_for_before_it_is_an_error(
+    name: str, story: str, error: str | None
+) -> None:
+    """Not for :data:`attach_vif`: Ironic notes a VIF before it tells Neutron."""
+    test_a_change_that_may_have_been_applied_is_looked_for(
+        CHANGES[name], story, exceptions.IronicError if error else None
+    )
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)

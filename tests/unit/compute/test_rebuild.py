@@ -75,7 +75,7 @@ def test_what_a_dead_process_began_goes_on_when_the_node_can_be_found_again(
     rebuild(stage, uuid)
     faults.clear()
     # The next process knows of nothing but the record.
-    faults.status(500, "GET", "/nodes$")
+    faults.status(400, "GET", "/nodes$")
     stage.look(2)
     assert stage.state(uuid) == ("active", "rebuilding"), "an answer that says nothing of it"
     stage.look(4)

@@ -38,6 +38,8 @@ STRANGER = "6d2b4f02-0000-4000-8000-00000000beef"
 VIF = "5f1f0000-0000-4000-8000-000000000001"
 IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
 OTHER_IMAGE = virt.ImageMeta("https://images.example.test/b.raw", checksum="cd" * 16)
+# With it Ironic refuses a change before anything is done (39.0.0).
+BUSY = "Requested action cannot be performed due to lack of free conductor workers."
 SECRET = "correct horse battery staple"
 # What the service has made itself is taken by servers of any age.
 READY_DRIVE = virt.ConfigDrive(iso_gzip_base64="H4sIAAAA")

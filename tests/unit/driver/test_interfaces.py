@@ -13,6 +13,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.baremetal import states
 from ironic_virt.testing.fake_ironic import FakeIronic, network
 from tests.unit.driver.stage import (
+    BUSY,
     IMAGE,
     INSTANCE,
     STRANGER,
@@ -249,7 +250,7 @@ def test_where_the_look_fails_too_nobody_says_that_it_is_gone(
     stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
 ) -> None:
     fake.refuse_vif(OTHER.id, "no such segment")
-    fake.faults.status(500, "GET", "/vifs$", "nor this")
+    fake.faults.status(500, "GET", "/vifs$", "nor this", count=None)
     with pytest.raises(exceptions.VifAttachFailed, match=r"no such segment.*not known") as caught:
         attach(stage, instance)
     assert caught.value.left is None
@@ -259,7 +260,7 @@ def test_where_the_look_fails_too_nobody_says_that_it_is_gone(
 
 def unanswered(fake: FakeIronic, node: str, retries: int, status: int | None) -> None:
     """Have all attaches fail but for the last one, which is done and not answered."""
-    fake.faults.status(503, "POST", "/vifs$", "not now", count=retries)
+    fake.faults.status(503, "POST", "/vifs$", BUSY, count=retries)
     if status is None:
         fake.faults.lose_reply("POST", "/vifs$")
     else:

@@ -151,7 +151,7 @@ def test_one_whose_node_left_the_shard_stays_and_is_told_once(
 def test_a_list_that_fails_is_asked_for_again(fake: FakeIronic, stage: Stage, node: str) -> None:
     leave(stage, node)
     look(stage)
-    fake.faults.status(500, "GET", "/allocations$")
+    fake.faults.status(400, "GET", "/allocations$")
     look(stage)
     assert left(fake) == [INSTANCE]
     stage.refresh()

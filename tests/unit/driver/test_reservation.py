@@ -18,6 +18,7 @@ from ironic_virt.driver.pools.names import pool_name
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import (
+    BUSY,
     IMAGE,
     INSTANCE,
     READY_DRIVE,
@@ -378,7 +379,7 @@ def test_a_reservation_that_can_not_be_given_up_is_in_the_error(
 ) -> None:
     gold(fake)
     fake.faults.status(status, "POST", "/allocations$", count=None)
-    fake.faults.status(503, "DELETE", "/allocations/", count=None)
+    fake.faults.status(503, "DELETE", "/allocations/", BUSY, count=None)
     with pytest.raises((exceptions.ReservationFailed, exceptions.IronicError)) as caught:
         stage.reserve(instance(stage))
     assert "instance-left-on-node" in caplog.text
