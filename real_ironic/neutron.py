@@ -57,7 +57,7 @@ class Network:
         return HTTPStatus.OK, {match["kind"]: []}
 
     def _network(self, network_id: str | None) -> Answer:
-        network = {"id": CLEANING_NETWORK, "name": "stand-in", "subnets": []}
+        network = {"id": CLEANING_NETWORK, "name": "stand-in", "mtu": 1500, "subnets": []}
         if network_id is None:
             return HTTPStatus.OK, {"networks": [network]}
         if network_id == CLEANING_NETWORK:
@@ -93,6 +93,8 @@ class Network:
     def _view(self, port_id: str) -> dict[str, Any]:
         port: dict[str, Any] = {
             "id": port_id,
+            "name": "",
+            "mac_address": _address(port_id),
             "network_id": CLEANING_NETWORK,
             "binding:host_id": "",
             "binding:profile": {},
@@ -100,6 +102,12 @@ class Network:
             "status": "ACTIVE",
         }
         return port | self._ports.get(port_id, {})
+
+
+def _address(port_id: str) -> str:
+    """A port's MAC address until it is given one: Neutron's prefix, and of the port's own."""
+    digits = uuid.uuid5(uuid.NAMESPACE_OID, port_id).hex
+    return ":".join(("fa:16:3e", digits[:2], digits[2:4], digits[4:6]))
 
 
 def _is_uuid(text: str) -> bool:

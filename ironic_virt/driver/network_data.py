@@ -20,6 +20,9 @@ from ironic_virt.virt import NetworkInfo
 
 NetworkData = dict[str, Any]
 
+USUAL_MTU = 1500
+"""Bytes in a frame of Ethernet, of a network of which nobody knows the MTU."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Link:
@@ -127,6 +130,29 @@ def with_links(data: Mapping[str, Any], links: Mapping[str, Link]) -> NetworkDat
         else:
             told.append({**link, "type": "phy", **_address(physical.address)})
     return {**data, "links": [*told, *members]}
+
+
+def with_mtus(data: Mapping[str, Any]) -> NetworkData:
+    """Network data in which each link has an MTU; a bond's members have that of the bond.
+
+    From release 30 on Ironic replaces the whole document if a link has none, and what hooks
+    have written is lost.
+
+    :param data: a link of which it doesn't say the MTU gets :data:`USUAL_MTU`.
+    """
+    links = data.get("links") or []
+    of_bonds = {
+        member: link.get("mtu") for link in links for member in link.get("bond_links") or ()
+    }
+    return {
+        **data,
+        "links": [
+            link
+            if link.get("mtu") is not None
+            else {**link, "mtu": of_bonds.get(link.get("id")) or USUAL_MTU}
+            for link in links
+        ],
+    }
 
 
 def _bond(link: Mapping[str, Any], physical: Link) -> dict[str, Any]:

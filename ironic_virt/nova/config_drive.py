@@ -68,7 +68,23 @@ def build(
         vendor_data=None if why else _document(metadata, "vendor_data2.json"),
         no_json=why,
     )
-    return dataclasses.replace(given, make_iso=functools.partial(_image, conf, metadata, given))
+    return dataclasses.replace(
+        given,
+        network_data=_with_mtus(given.network_data, network_info),
+        make_iso=functools.partial(_image, conf, metadata, given),
+    )
+
+
+def _with_mtus(document: Mapping[str, Any] | None, network_info: Any) -> Mapping[str, Any] | None:
+    """Nova's network data with the MTU of each network, which it leaves out if there is DHCP."""
+    if not document or not document.get("links"):
+        return document
+    mtus = {vif["id"]: vif["network"]["meta"].get("mtu") for vif in network_info}
+    links = [
+        link if link.get("mtu") is not None else {**link, "mtu": mtus.get(link.get("vif_id"))}
+        for link in document["links"]
+    ]
+    return {**document, "links": links}
 
 
 def _why_no_json(conf: cfg.ConfigOpts, instance: Any, metadata: Any) -> str | None:

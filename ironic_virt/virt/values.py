@@ -180,7 +180,8 @@ class ConfigDrive:
     :param network_data: network configuration in OpenStack's form.  The driver gives each of
         its ``links`` with a ``vif_id`` the address of the port that has this VIF, and those of
         type ``phy`` that name nothing the addresses of the ports without one, in Ironic's
-        order.  ``None``: the driver makes it of the ports that have VIFs.
+        order.  A link without an ``mtu`` gets one.  ``None``: the driver makes it of the ports
+        that have VIFs.
     :param vendor_data: the operator's additions (API 1.59).
     :param files: where files are to be put in the instance, and their contents.
     :param iso_gzip_base64: a config drive that the caller made: an ISO 9660

@@ -241,4 +241,32 @@ def test_a_system_on_bonded_ports_is_told_of_them(stage: Stage, neutron: Neutron
     told = stage.operator.kept_by_ironic(node)["configdrive"]["network_data"]
     assert [one["type"] for one in told["links"]] == ["bond", "phy", "phy", "phy"]
     assert told["links"][0]["ethernet_mac_address"] == bond["address"]
+    assert {one["mtu"] for one in told["links"]} == {1500}
+    stage.service.destroy(instance)
+
+
+@pytest.mark.parametrize("size", [1, 1024**2], ids=["small", "large"])
+def test_ironic_keeps_network_data_in_which_a_link_had_no_mtu(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """It would put its own in their place, which it makes of Neutron's networks."""
+    node = stage.node(ports=1)
+    instance, vif = stage.service.instance_on(node), new_vif()
+    network = {"id": "network0", "link": "tap0", "type": "ipv4", "ip_address": "192.0.2.7"}
+    drive = virt.ConfigDrive(
+        meta_data={"uuid": instance.uuid},
+        user_data="#" * size,
+        network_data={
+            "links": [{"id": "tap0", "vif_id": vif.id, "type": "ovs", "mtu": None}],
+            "networks": [network],
+            "services": [],
+        },
+    )
+    monkeypatch.setattr(stage.service, "config_drive", lambda request: drive)
+    stage.service.spawn(instance, [vif])
+    told = stage.operator.kept_by_ironic(node)["configdrive"]["network_data"]
+    assert told["networks"] == [network]
+    assert [(one["id"], one["type"], one["mtu"]) for one in told["links"]] == [
+        ("tap0", "phy", 1500)
+    ]
     stage.service.destroy(instance)

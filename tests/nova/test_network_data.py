@@ -8,13 +8,29 @@ import json
 from typing import Any
 
 from nova import context, objects
+from nova.network import model
+from nova.virt import netutils
 from nova.virt.ironic import driver as in_tree
 
+from ironic_virt.nova import config_drive
 from tests.nova import figures
 from tests.nova.deployment import Deployment
 
 ADDRESS = "02:b0:4d:00:00:01"
 MEMBERS = ["02:b0:4d:00:01:01", "02:b0:4d:00:01:02", "02:b0:4d:00:02:01", "02:b0:4d:00:02:02"]
+
+MTU = 1450
+"""Of the networks of Nova's stand-in for Neutron."""
+
+
+def test_where_nova_leaves_the_mtu_to_dhcp_the_network_has_it() -> None:
+    subnet = model.Subnet(cidr="192.0.2.0/24", ips=[], dhcp_server="192.0.2.2")
+    network = model.Network(id="n", subnets=[subnet], mtu=8900)
+    vifs = model.NetworkInfo([model.VIF("vif-1", ADDRESS, network)])
+    document = netutils.get_network_metadata(vifs)
+    assert [link["mtu"] for link in document["links"]] == [None]
+    (link,) = config_drive._with_mtus(document, vifs)["links"]
+    assert (link["vif_id"], link["mtu"]) == ("vif-1", 8900)
 
 
 class TestNetworkData(Deployment):
@@ -50,6 +66,9 @@ class TestNetworkData(Deployment):
             theirs._get_node(node), instance.get_network_info()
         )
         told = self.kept_by_ironic(node)["configdrive"]["network_data"]
+        for link in expected["links"]:
+            # Nova's driver doesn't say it of the members of a bond.
+            link.setdefault("mtu", MTU)
         assert told == json.loads(json.dumps(expected))
         assert sorted(link["type"] for link in told["links"]) == ["bond"] * 2 + ["phy"] * 5
         modes = {

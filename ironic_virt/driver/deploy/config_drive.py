@@ -35,6 +35,7 @@ from ironic_virt.driver.network_data import (
     is_on_any_port,
     network_data,
     with_links,
+    with_mtus,
     with_ports,
 )
 from ironic_virt.driver.site import Site
@@ -90,8 +91,11 @@ class ConfigDrives:
             drive = self._site.service.config_drive(request)
             if drive is None:
                 return None
+            drive = hooks.config_drive(self._with_networks(drive, node.uuid, request))
+            if drive.network_data:
+                drive = dataclasses.replace(drive, network_data=with_mtus(drive.network_data))
             form = in_form(
-                hooks.config_drive(self._with_networks(drive, node.uuid, request)),
+                drive,
                 instance.uuid,
                 self._site.client.versions,
                 no_json=self._why_no_json(node),

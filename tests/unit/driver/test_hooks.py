@@ -31,7 +31,12 @@ from tests.unit.driver.stage import (
     make_conf,
 )
 
-LINK = {"id": "storage0", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:99"}
+LINK = {
+    "id": "storage0",
+    "type": "phy",
+    "ethernet_mac_address": "52:54:00:00:00:99",
+    "mtu": 9000,
+}
 MIB = 1024**2
 
 CALLS: list[tuple[str, str]] = []

@@ -11,7 +11,7 @@ import pytest
 
 from ironic_virt import virt
 from ironic_virt.baremetal.ports import Port
-from ironic_virt.driver.network_data import Link, network_data, with_links
+from ironic_virt.driver.network_data import Link, network_data, with_links, with_mtus
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import IMAGE, VIF, Stage
 
@@ -172,4 +172,16 @@ def test_network_data_of_the_service_get_the_addresses_of_ports(
     if wired:
         (address,) = (one.address for one in stage.driver._network.links(node).values())
         first = {**said["links"][0], "type": "phy", "ethernet_mac_address": address}
-        assert told == [first, {"id": "tap2"}]
+        assert told == [first, {"id": "tap2", "mtu": 1500}]
+
+
+def test_each_link_has_an_mtu_and_the_members_of_a_bond_that_of_the_bond() -> None:
+    jumbo = {**bonded(MAC), "mtu": 9000}
+    data = {"links": [jumbo, *PHYSICAL, {"id": "tap0", "mtu": None}], "networks": [{"id": "n"}]}
+    told = with_mtus(data)
+    assert [link["mtu"] for link in told["links"]] == [9000, 9000, 9000, 1500]
+    assert with_mtus(told) == told
+    assert told["networks"] == data["networks"]
+    assert [link["mtu"] for link in with_mtus({"links": [bonded(MAC), *PHYSICAL]})["links"]] == [
+        1500
+    ] * 3
