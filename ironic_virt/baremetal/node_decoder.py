@@ -110,6 +110,8 @@ class NodeDecoder:
 
     Thread-safe: the tables that it shares values through only grow, by single
     dictionary operations.
+
+    :ivar told: what was warned of.
     """
 
     # Free text and foreign data must not make the tables grow for ever.
@@ -119,7 +121,7 @@ class NodeDecoder:
         self._texts: dict[str, str] = {}
         self._properties: dict[bytes, NodeProperties] = {}
         self._traits: dict[tuple[str, ...], frozenset[str]] = {}
-        self._told = logs.Told()
+        self.told = logs.Told()
 
     def page(self, body: bytes, asked: Collection[str] = ()) -> tuple[list[Node], str | None]:
         """Decode a page of nodes.
@@ -259,7 +261,7 @@ class NodeDecoder:
         return known
 
     def _warn(self, uuid: str, cause: str) -> None:
-        if self._told.is_news((uuid, cause)):
+        if self.told.is_news((uuid, cause)):
             LOG.warning("[node-malformed] Node %s: %s", uuid, cause)
 
 

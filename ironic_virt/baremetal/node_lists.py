@@ -5,6 +5,7 @@
 All are filtered by Ironic itself; a filter that the server can't apply means
 that nothing is asked.  The fields that are filtered by are asked for as well: a page with
 a node that the filter leaves out is refused, since then something has dropped the filter.
+A node whose shard only looks the same to Ironic's database is left out.
 Each method is one request, or one per page.
 
 Thread-safe: it keeps nothing.
@@ -25,14 +26,11 @@ from ironic_virt.baremetal.http.sender import Sender, path_of
 from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
 from ironic_virt.baremetal.node_decoder import NodeDecoder
-from ironic_virt.baremetal.node_filter import LISTED_FIELD_FEATURES, NodeFilter, NodeRow
+from ironic_virt.baremetal.node_filter import LISTED_FIELD_FEATURES, NodeFilter, RowT
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-RowT = TypeVar("RowT", bound=NodeRow)
 
 _MOST_RESTARTS = 3
 
@@ -111,7 +109,7 @@ class Stamp(NamedTuple):
 class StampedPage(NamedTuple):
     """The first page of a list in detail, as other lists show the nodes.
 
-    :ivar stamps: when each node was updated, in the same order.
+    :ivar stamps: when each was updated, in the same order; also of nodes that are left out.
     :ivar whole: there is nothing after it.
     """
 
@@ -220,7 +218,7 @@ class NodeLists:
         answer = self._sender.read("/nodes", needs=needs, params=params)
         what = "a page of nodes"
         nodes, following = answers.content(answer, self._listed_page, what, path="/nodes")
-        where.refuse_others(nodes)
+        nodes = self._passing(where, nodes)
         stamps = answers.content(answer, _stamps_in, what, path="/nodes").nodes
         return StampedPage(
             [as_listed(node, where) for node in nodes],
@@ -301,8 +299,19 @@ class NodeLists:
         nodes, following = answers.content(
             answer, self._listed_page, "a page of nodes", path="/nodes"
         )
-        where.refuse_others(nodes)
-        return Page(nodes, not following)
+        return Page(self._passing(where, nodes), not following)
+
+    def _passing(self, where: NodeFilter, rows: list[RowT]) -> list[RowT]:
+        """The rows that pass a filter, and a warning of those that only look so to Ironic."""
+        others = {row.uuid: row for row in where.others(rows)}
+        for row in others.values():
+            if self._decoder.told.is_news((row.uuid, row.shard)):
+                LOG.warning(
+                    "[shard-alike] Node %s is in shard %r, which Ironic's database takes for "
+                    "shard %r of this service; it is left alone. Rename one of the two shards",
+                    *(row.uuid, row.shard, where.shard),
+                )
+        return [row for row in rows if row.uuid not in others] if others else rows
 
     def _pages(
         self,
@@ -316,14 +325,12 @@ class NodeLists:
 
         def read(params: Mapping[str, str]) -> tuple[list[RowT], str | None]:
             answer = self._sender.read("/nodes", needs=needs, fields=fields, params=params)
-            page = answers.content(answer, decode, "a page of nodes", path="/nodes")
-            where.refuse_others(page[0])
-            return page
+            return answers.content(answer, decode, "a page of nodes", path="/nodes")
 
         query = where.params()
         if page_size is not None:
             query["limit"] = str(page_size)
-        return paging.pages(read, query, "/nodes")
+        return (self._passing(where, rows) for rows in paging.pages(read, query, "/nodes"))
 
 
 class _Whole(NamedTuple, Generic[T]):

@@ -23,6 +23,7 @@ from ironic_virt.baremetal.inventory.resync import Resync
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
 from tests.integration.services import SEEDS, Operator, new_nodes, write_conf
+from tests.integration.stage import Stage
 
 COUNT, PAGE = 3000, 200
 OURS = NodeFilter(shard="many", conductor_group="")
@@ -218,3 +219,16 @@ def test_a_marker_that_is_deleted_loses_nothing(
     assert {uuid: shown.get(uuid) for uuid in truth} == truth
     fleet.refreshed(SWEEP)
     assert dict(fleet.inventory.snapshot.nodes) == fleet.truth()
+
+
+def test_shards_that_only_look_alike_to_the_database_are_two(stage: Stage) -> None:
+    """MariaDB folds case and accents, and sees no blanks at the end."""
+    ours = stage.node(shard="look-alike")
+    for shard in ("Löok-alike", "look-alike "):
+        stage.node(shard=shard)
+    listed = stage.operator.request("GET", "/nodes?shard=look-alike")["nodes"]
+    assert len(listed) == 3
+    service = stage.another_service(shard_key="look-alike")
+    assert list(service.driver.get_available_nodes()) == [ours]
+    service.driver.get_available_nodes(refresh=True)
+    assert list(service.driver.get_available_nodes()) == [ours]

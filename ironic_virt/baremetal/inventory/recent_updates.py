@@ -148,8 +148,10 @@ class Updates:
         return page
 
     def _reaches_back(self, page: Page, nodes: dict[str, Node], mark: float | None) -> bool:
-        if page.whole or not page.nodes:
+        if page.whole:
             return True
+        if not page.nodes:
+            raise Untold("the nodes of a page only look like ours to Ironic's database")
         # A list with chosen fields can't show the time; one in detail costs four times as much.
         try:
             oldest = self._lists.updated_at(page.nodes[-1].uuid)

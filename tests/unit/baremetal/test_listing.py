@@ -135,6 +135,50 @@ def test_a_list_with_a_node_that_the_filter_leaves_out_is_refused(
         assert "detail" in asked or set(where.fields()) <= set(asked["fields"].split(","))
 
 
+@pytest.mark.parametrize(
+    ("ours", "other"),
+    [
+        ("rack1", "Räck1"),
+        ("rack1", "RACK1  "),
+        ("Räck1", "rack1"),
+        ("røst", "rost"),
+        ("straße", "strase"),
+        ("strasse", "straße"),
+        ("gold", "gold\u200b"),
+    ],
+)
+def test_a_node_whose_shard_only_looks_the_same_to_the_database_is_left_out(
+    ours: str, other: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    where = NodeFilter(shard=ours)
+    rows = (
+        node_json(A, shard=ours),
+        node_json(B, shard=other),
+        node_json(C, shard=ours.capitalize()),
+    )
+    for ask in (
+        lambda lists: lists.whole(where),
+        lambda lists: lists.sweep(where),
+        lambda lists: lists.last_created(where, 10).nodes,
+        lambda lists: lists.last_updated(where, 10).nodes,
+        lambda lists: lists.last_updated_in_detail(where, 10).nodes,
+    ):
+        caplog.clear()
+        client = client_of(ScriptedChannel(page(*rows), page(*rows)))
+        for _ in range(2):
+            assert [row.uuid for row in ask(client.lists)] == [A, C]
+        (record,) = caplog.records
+        assert f"[shard-alike] Node {B} is in shard {other!r}" in record.getMessage()
+
+
+def test_behind_a_page_of_such_nodes_the_list_goes_on() -> None:
+    alike, ours = node_json(A, shard="Räck1"), node_json(B, shard="rack1")
+    channel = ScriptedChannel(page(alike, next=next_link(A)), page(ours))
+    nodes = client_of(channel).list_nodes(NodeFilter(shard="rack1"), page_size=1)
+    assert [node.uuid for node in nodes] == [B]
+    assert channel.requests[1].params["marker"] == A
+
+
 def test_a_list_is_filtered_as_ironic_compares() -> None:
     # It takes groups as lower case; on MariaDB it compares shards without regard to case.
     alike = node_json(A, shard="Blue", conductor_group="RACK1")
