@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
-from nova import exception, objects
+from nova import block_device, exception, objects
 from nova.compute import power_state
 from nova.network import model
 from nova.objects import fields
@@ -62,23 +62,21 @@ def model_of(network_info: virt.NetworkInfo) -> Any:
 def volumes(block_device_info: Any) -> list[virt.BlockDevice]:
     """The volumes in Nova's description of a server's disks.
 
-    The root's has index 0; the others are numbered as they come, because Nova gives those
-    that aren't booted from no index, or all the same.
+    The one that Nova boots from has index 0, whatever the devices' names are; the others are
+    numbered as they come, because Nova gives them no index, or all the same.
     """
-    root = nova_driver.block_device_info_get_root_device(block_device_info)
+    devices = nova_driver.block_device_info_get_mapping(block_device_info)
+    root = block_device.get_root_bdm(devices)
     numbers = itertools.count(1)
     found = []
-    for device in nova_driver.block_device_info_get_mapping(block_device_info):
-        is_root = device.get("boot_index") == 0 or (
-            root is not None and device.get("mount_device") == root
-        )
+    for device in devices:
         connection = device.get("connection_info") or {}
         volume = (
             getattr(device, "volume_id", None)
             or (connection.get("data") or {}).get("volume_id")
             or connection.get("serial")
         )
-        index = 0 if is_root else next(numbers)
+        index = 0 if device is root else next(numbers)
         found.append(virt.BlockDevice(str(volume), index, connection))
     return found
 
