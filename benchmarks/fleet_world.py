@@ -134,6 +134,7 @@ class World:
         for program, name in ((placement, "placement"), (ironic, "ironic")):
             wait_for(name, lambda name=name, program=program: _up(program, ports[name]))  # type: ignore[misc]
         # Placement makes its tables when it starts.
+        self._map_hosts(urls["api"])
         self._fill_nova(urls["cell1"])
         self._fill_placement(urls["placement"])
 
@@ -149,7 +150,11 @@ class World:
         configuration.write(self._directory / "placement.conf", configuration.placement(endpoints))
         for name in HOSTS:
             sections: configuration.Sections = {
-                "DEFAULT": {"compute_driver": "ironic_virt.IronicDriver", "host": name},
+                "DEFAULT": {
+                    "compute_driver": "ironic_virt.IronicDriver",
+                    "host": name,
+                    "report_interval": "1",
+                },
                 "ironic": {"shard": name},
             }
             configuration.write(self._directory / f"{name}.conf", sections)
@@ -180,6 +185,14 @@ class World:
         return program
 
     # -- rows -----------------------------------------------------------------
+
+    def _map_hosts(self, url: str) -> None:
+        with _tables(url) as (connection, tables):
+            cells = tables["cell_mappings"]
+            cell = connection.execute(sa.select(cells.c.id).where(cells.c.name == "cell1"))
+            number = cell.scalar_one()
+            mappings = ({"host": name, "cell_id": number} for name in HOSTS)
+            _insert(connection, tables["host_mappings"], mappings)
 
     def _fill_nova(self, url: str) -> None:
         numbers = range(self._nodes)

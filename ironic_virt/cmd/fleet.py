@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from oslo_config import cfg
 
     from ironic_virt.fleet.options import ServiceOptions
+    from ironic_virt.fleet.plans.plan import Plan
     from ironic_virt.fleet.reading import Reader
 
 
@@ -61,6 +62,14 @@ class Fleet(shell.Shell):
             metavar="FILE",
             help="Nova's file with the cell databases, [ironic] and [placement], as nova-manage "
             "reads it; of several, the last one counts (default: /etc/nova/nova.conf).",
+        )
+        parser.add_argument(
+            "--config-dir",
+            action="append",
+            dest="config_dirs",
+            default=[],
+            metavar="DIR",
+            help="A directory of such files, read after --config-file.",
         )
 
 
@@ -111,8 +120,17 @@ class FleetCommand(output.Columns, lister.Lister):
             dest="service_files",
             default=[],
             metavar="<host>=<file>",
-            help="A configuration file of the nova-compute of a host, for its [ironic] options; "
-            "for each host, and several in the order in which the service reads them.",
+            help="A configuration file of the nova-compute of a host, or a directory of such, for "
+            "its options; for each host, and several in the order in which the service reads "
+            "them.",
+        ),
+        argument(
+            "--serves",
+            action="append",
+            dest="served",
+            default=[],
+            metavar="<host>=<shard>[:<group>]",
+            help="Instead of a file: the shard and the conductor group that a host serves.",
         ),
     )
 
@@ -126,10 +144,10 @@ class FleetCommand(output.Columns, lister.Lister):
             raise NovaMissing("Nova is not installed here; run this where nova-manage runs")
         from ironic_virt.fleet import nova_conf
 
-        return nova_conf.load(self.app.options.config_files)
+        return nova_conf.load(self.app.options.config_files, self.app.options.config_dirs)
 
     def service_options(self, parsed_args: argparse.Namespace) -> dict[str, ServiceOptions]:
-        """What the files say that ``--service-conf`` names, by host."""
+        """What is said of services, by their files or by hand, by host."""
         from ironic_virt.fleet import options
 
         files: dict[str, list[str]] = {}
@@ -138,11 +156,23 @@ class FleetCommand(output.Columns, lister.Lister):
             if not (host and equals and path):
                 self.refuse(f"--service-conf {text}: this is not <host>=<file>")
             files.setdefault(host, []).append(path)
-        return {host: options.read(host, paths) for host, paths in files.items()}
+        found = {host: options.read(host, paths) for host, paths in files.items()}
+        for text in parsed_args.served:
+            try:
+                service = options.serves(text)
+            except ValueError as exc:
+                self.refuse(f"argument --serves: {exc}")
+            found[service.host] = service
+        return found
 
-    def reader(self, parsed_args: argparse.Namespace) -> Reader:
-        """What reads the deployment."""
+    def reader(self, parsed_args: argparse.Namespace, assumed: Plan | None = None) -> Reader:
+        """What reads the deployment.
+
+        :param assumed: a plan that says of its services what no file says here.
+        """
         options = self.service_options(parsed_args)
+        if assumed is not None:
+            options = {**assumed.options, **options}
         conf = self.conf
         from ironic_virt.fleet.reading import Reader
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 import argparse
 import collections
 import pathlib
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,8 @@ from ironic_virt.exit_codes import FleetExitCode
 if TYPE_CHECKING:
     from ironic_virt.fleet.plans.apply import Report
     from ironic_virt.fleet.plans.journal import Journal
-    from ironic_virt.fleet.plans.plan import Plan
+    from ironic_virt.fleet.plans.plan import Change, Plan
+    from ironic_virt.fleet.reading import Reader
 
 _COLUMNS: output.Cells = {
     "Node": attrgetter("change.node"),
@@ -43,7 +45,7 @@ class _Carried(FleetCommand):
         argument(
             "--dry-run",
             action="store_true",
-            help="Look at everything, say what would be done, and change nothing.",
+            help="Look at everything, show each request and statement, and change nothing.",
         ),
         argument(
             "--limit",
@@ -57,41 +59,125 @@ class _Carried(FleetCommand):
             dest="shows_all",
             help="Show the nodes, too, that are as they should be.",
         ),
+        argument(
+            "--max-age",
+            metavar="<hours>",
+            type=arguments.seconds,
+            default=24.0,
+            help="Don't begin with a plan that is older (default: 24).",
+        ),
+        argument(
+            "--edited",
+            action="store_true",
+            help="The plan was edited on purpose: don't compare its count and its digest.",
+        ),
+        argument(
+            "--yes",
+            action="store_true",
+            help="Don't ask whether the databases were dumped: they were.",
+        ),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """Carry it out."""
+        """Look at everything, carry it out, and look again."""
         from ironic_virt.fleet.plans import journal as journals
         from ironic_virt.fleet.plans import plan as plans
 
-        plan = plans.read(parsed_args.plan)
-        conf = self.conf
-        from ironic_virt.fleet.plans import apply
-        from ironic_virt.fleet.plans.moving import NovaWorld
+        plan = plans.read(parsed_args.plan, edited=parsed_args.edited)
+        if parsed_args.dry_run:
+            journal = journals.seen(parsed_args.plan)
+            reports = self._run(plan, journal, parsed_args, lambda: None)
+        else:
+            assert self.conf
+            from ironic_virt.fleet import lock
 
-        with journals.opened(parsed_args.plan) as journal:
-            run = apply.run(
-                self.chosen(plan, journal, parsed_args),
-                NovaWorld.from_conf(conf),
-                None if parsed_args.dry_run else journal,
-                limit=parsed_args.limit,
-                undo=self.is_undo,
-                progress=self.progress(),
-            )
-            reports = self.collected(run, self._sum_up)
-        self.after(reports, parsed_args)
+            with lock.held() as check, journals.opened(parsed_args.plan) as journal:
+                reports = self._run(plan, journal, parsed_args, check)
         return output.table(
             _COLUMNS, (one for one in reports if parsed_args.shows_all or _is_news(one))
         )
+
+    def _run(
+        self,
+        plan: Plan,
+        journal: Journal,
+        parsed_args: argparse.Namespace,
+        check: Callable[[], None],
+    ) -> list[Report[Change]]:
+        chosen = self.chosen(plan, journal, parsed_args)
+        reader = self.reader(parsed_args, assumed=plan)
+        from ironic_virt.baremetal.http.versions import Feature
+        from ironic_virt.fleet.plans import apply, moving, preflight
+
+        deployment = reader.read()
+        world = moving.NovaWorld.from_conf(self.conf, deployment.hosts, check)
+        world.client.require(Feature.SHARD)
+        sources = {change.host[0] or "" for change in chosen.moved}
+        world = world.watching(sources, reader.options, self.progress())
+        begun = journal.touched()
+        found = list(
+            preflight.items(
+                chosen,
+                deployment,
+                world.watched,
+                oldest=parsed_args.max_age,
+                begun=begun,
+                undo=self.is_undo,
+            )
+        )
+        for item in found:
+            self.say(str(item))
+        if any(item.is_well is False for item in found) and not parsed_args.dry_run:
+            raise apply.MoveRefused("see what has a ✗; nothing was changed")
+        if not parsed_args.dry_run and not parsed_args.yes:
+            self._ask_for_dumps()
+        run = apply.run(
+            chosen,
+            world,
+            None if parsed_args.dry_run else journal,
+            limit=parsed_args.limit,
+            undo=self.is_undo,
+            progress=self.progress(),
+        )
+        reports = self.collected(run, self._sum_up)
+        if not parsed_args.dry_run:
+            self._check_afterwards(chosen, reports, reader)
+        return reports
 
     def chosen(self, plan: Plan, journal: Journal, parsed_args: argparse.Namespace) -> Plan:
         """The part of the plan that this run is about."""
         raise NotImplementedError
 
-    def after(self, reports: Sequence[Report], parsed_args: argparse.Namespace) -> None:
-        """Do what comes after."""
+    def _ask_for_dumps(self) -> None:
+        question = "Have you dumped Nova's databases and Placement's? [y/N] "
+        if not sys.stdin.isatty():
+            self.refuse("have you dumped Nova's databases and Placement's? Then say --yes")
+        self.app.stderr.write(question)
+        self.app.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            self.refuse("dump them first, or say --yes")
 
-    def _sum_up(self, reports: Sequence[Report]) -> None:
+    def _check_afterwards(
+        self, plan: Plan, reports: Sequence[Report[Change]], reader: Reader
+    ) -> None:
+        """Check the nodes that were to be changed, whatever became of them."""
+        import dataclasses
+
+        from ironic_virt.fleet.plans import conditions
+        from ironic_virt.fleet.plans.apply import Outcome
+
+        touched = [one.change for one in reports if one.outcome is not Outcome.WAITS]
+        if not touched:
+            return
+        part = dataclasses.replace(plan, changes=touched, services={})
+        found = conditions.findings(reader.read(), part)
+        for one in found:
+            self.say(f"{one.kind.code}: {one.about}: {one.words}")
+        if found:
+            self.code = self.code or FleetExitCode.FOUND
+        self.say(f"Checked the nodes that were changed: {len(found)} findings")
+
+    def _sum_up(self, reports: Sequence[Report[Change]]) -> None:
         from ironic_virt.fleet.plans.apply import Outcome
 
         counts = collections.Counter(one.outcome for one in reports)
@@ -110,15 +196,18 @@ class _Carried(FleetCommand):
 class Apply(_Carried):
     """Carry a plan out: set shards in Ironic, and move records with their servers.
 
-    Records move only from services that are stopped and forced down; the others wait for the
-    next run. What is done already is left, so a run that was cut off is just started again;
-    beside the plan, in <plan>.journal, stands what was done.
+    First everything is looked at, which takes as long as a service that is forced down needs to
+    report twice. Records move only from services that are stopped and forced down; the others
+    wait for the next run. What is done already is left, so a run that was cut off is just
+    started again; beside the plan, in <plan>.journal, stands what was done. At the end the
+    nodes are checked.
 
       ironic-virt-fleet apply plan.yaml --dry-run
       ironic-virt-fleet apply plan.yaml --canary 5
       ironic-virt-fleet apply plan.yaml
 
-    Exit codes: 0 the plan is carried out, 1 something failed, 2 some nodes wait or were refused.
+    Exit codes: 0 the plan is carried out, 1 something failed, 2 some nodes wait or were refused,
+    or check finds something on one that was changed.
     """
 
     takes = (
@@ -126,7 +215,7 @@ class Apply(_Carried):
             "--canary",
             metavar="<number>",
             type=arguments.positive,
-            help="Change so many nodes of one service only, and check them afterwards.",
+            help="Change so many nodes of one service only.",
         ),
     )
 
@@ -142,28 +231,6 @@ class Apply(_Carried):
         order = sorted(of_it, key=lambda change: (not change.moves_record, change.node))
         return dataclasses.replace(plan, changes=order[: parsed_args.canary])
 
-    def after(self, reports: Sequence[Report], parsed_args: argparse.Namespace) -> None:
-        """Check the canary's nodes."""
-        if parsed_args.canary is None or parsed_args.dry_run:
-            return
-        from ironic_virt.fleet import checks
-        from ironic_virt.fleet.plans.apply import Outcome
-
-        about: set[str] = set()
-        for report in reports:
-            if report.outcome in (Outcome.DONE, Outcome.ALREADY):
-                about |= {report.change.node, report.change.server or report.change.node}
-        found = [
-            one
-            for one in checks.run(self.reader(parsed_args).read())
-            if about & {one.about, *one.facts.values()}
-        ]
-        for one in found:
-            self.say(f"{one.kind.code}: {one.about}: {one.words}")
-        if found:
-            self.code = FleetExitCode.FOUND
-        self.say(f"Checked the nodes that were changed: {len(found)} findings")
-
 
 class Undo(_Carried):
     """Take back what was done of a plan, by its journal.
@@ -172,17 +239,29 @@ class Undo(_Carried):
 
       ironic-virt-fleet undo plan.yaml --dry-run
 
-    Exit codes: 0 all is as it was, 1 something failed, 2 some nodes wait or were refused.
+    Exit codes: 0 all is as it was, 1 something failed, 2 some nodes wait or were refused, or
+    check finds something on one that was changed.
     """
 
     is_undo = True
 
     def chosen(self, plan: Plan, journal: Journal, parsed_args: argparse.Namespace) -> Plan:
-        """What the journal says was begun, the other way round."""
+        """What the journal says was begun, the other way round.
+
+        :raises PlanRefused: there is no journal here.
+        """
+        from ironic_virt.fleet.plans import journal as journals
+        from ironic_virt.fleet.plans.plan import PlanRefused
+
+        if not journal.was_there:
+            raise PlanRefused(
+                f"{journals.path_of(parsed_args.plan)} is not here, and only it says what was "
+                "done; it is beside the plan where that was carried out"
+            )
         return plan.undone(journal.touched())
 
 
-def _is_news(report: Report) -> bool:
+def _is_news(report: Report[Change]) -> bool:
     from ironic_virt.fleet.plans.apply import Outcome
 
     return report.outcome is not Outcome.ALREADY

@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections import Counter
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ironic_virt.cmd import arguments, output
+from ironic_virt.cmd import arguments, files, output
 from ironic_virt.cmd.commands import Row, argument, one_of
 from ironic_virt.cmd.fleet import FleetCommand
 
 if TYPE_CHECKING:
-    from ironic_virt.baremetal.node import Node
     from ironic_virt.fleet.deployment import Deployment
     from ironic_virt.fleet.plans.plan import Plan
 
@@ -23,6 +22,7 @@ _COLUMNS = output.in_order(
     *("Service", "Shard", "Resource Class", "Conductor Group", "Before", "After"),
     *("Moving In", "Moving Out", "With Servers"),
 )
+_TO = "A service that gets nodes, each node the one that has fewest; as often as wanted"
 
 
 class _PlanCommand(FleetCommand):
@@ -37,9 +37,32 @@ class _PlanCommand(FleetCommand):
             default=pathlib.Path("plan.yaml"),
             help="Write the plan to this file, which must not exist (default: plan.yaml).",
         ),
+        argument(
+            "--accept",
+            action="append",
+            dest="accepted",
+            default=[],
+            metavar="<code>",
+            help="Plan although check finds this; as often as wanted.",
+        ),
+        argument(
+            "--accept-zone",
+            action="append",
+            dest="zones",
+            default=[],
+            metavar="<name>",
+            help="Let nodes go to this availability zone from others, or into or out of this "
+            "host aggregate; their providers follow in Placement.",
+        ),
+        argument(
+            "--include-new",
+            action="store_true",
+            dest="new",
+            help="Include free nodes that no service has reported and that have no shard.",
+        ),
     )
 
-    def plan(self, deployment: Deployment, parsed_args: argparse.Namespace) -> Plan:
+    def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
         """Make the plan."""
         raise NotImplementedError
 
@@ -48,11 +71,19 @@ class _PlanCommand(FleetCommand):
         path = parsed_args.output
         if path.exists():
             self.refuse(f"argument --output: {path} exists")
-        deployment = self.reader(parsed_args).read(placement=False)
+        if parsed_args.new and parsed_args.cells:
+            self.refuse("argument --include-new: it takes all cells to know that a node is new")
+        if not (parsed_args.service_files or parsed_args.served):
+            self.refuse(
+                "give the file of each service that is to have or to give nodes: --service-conf "
+                "<host>=<file>, or --serves <host>=<shard>"
+            )
+        deployment = self.reader(parsed_args).read()
         from ironic_virt.fleet.plans import plan as plans
         from ironic_virt.fleet.plans import summary
 
-        plan = self.plan(deployment, parsed_args)
+        accepted = (*parsed_args.accepted, *parsed_args.zones)
+        plan = self.plan(deployment, parsed_args, accepted=accepted, new=parsed_args.new)
         plans.write(plan, path)
         self.say(f"The plan is in {path}.")
         for line in summary.instructions(plan, deployment, str(path)):
@@ -61,127 +92,103 @@ class _PlanCommand(FleetCommand):
 
 
 class Shards(_PlanCommand):
-    """Plan a shard for each service, and change nothing.
+    """Plan a shard for each service that is named, and change nothing.
 
-    By --strategy keep each node gets the shard of the service that has its record now, so no
-    record moves: the safe first step from a hash ring. By --strategy balance each service gets
-    as many nodes as the others, within 5 %, by the fewest moves.
+    Each node gets the shard of the service that has its record now, so no record moves: the
+    safe first step from a hash ring.
 
-      ironic-virt-fleet plan shards --strategy keep
-      ironic-virt-fleet plan shards --strategy balance --service compute-a --service compute-b
+      ironic-virt-fleet plan shards --service-conf compute-a=compute-a.conf \\
+          --service-conf compute-b=compute-b.conf
 
     Exit codes: 0 the plan is written, 1 it could not be made.
     """
 
     takes = (
-        argument("--strategy", choices=["keep", "balance"], default="keep"),
-        one_of(
-            argument(
-                "--service",
-                action="append",
-                dest="services",
-                default=[],
-                metavar="<host>",
-                type=arguments.name,
-                help="For balance: a service that is to have nodes; as often as wanted (default: "
-                "those that have some).",
-            ),
-            argument(
-                "--services",
-                dest="number",
-                metavar="<number>",
-                type=arguments.positive,
-                help="For balance: so many services, those that have most nodes first.",
-            ),
-        ),
         argument(
-            "--weight",
-            action=arguments.KeyValue,
-            default={},
-            dest="weights",
-            metavar="<class>=<number>",
-            help="For balance: how much a node of a resource class counts (default: 1).",
-        ),
-        argument(
-            "--keep-groups",
-            action="store_true",
-            help="For balance: leave all nodes of a conductor group with one service.",
+            "--strategy",
+            choices=["keep"],
+            default="keep",
+            help="Each node stays with its service (the default).",
         ),
     )
 
-    def plan(self, deployment: Deployment, parsed_args: argparse.Namespace) -> Plan:
+    def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
         """Make the plan."""
         from ironic_virt.fleet.plans import strategies
 
-        if parsed_args.strategy == "keep":
-            if parsed_args.services or parsed_args.number or parsed_args.weights:
-                self.refuse("argument --strategy keep: it takes no services and no weights")
-            return strategies.keep(deployment)
-        weights = self._weights(parsed_args)
-
-        def weigh(node: Node) -> int:
-            return weights.get(node.resource_class or "", 1)
-
-        hosts = parsed_args.services or self._most(deployment, parsed_args.number)
-        return strategies.balance(
-            deployment, hosts, weigh=weigh, keep_groups=parsed_args.keep_groups
-        )
-
-    def _weights(self, parsed_args: argparse.Namespace) -> dict[str, int]:
-        try:
-            return {name: arguments.positive(text) for name, text in parsed_args.weights.items()}
-        except argparse.ArgumentTypeError as error:
-            self.refuse(f"argument --weight: {error}")
-
-    def _most(self, deployment: Deployment, number: int | None) -> list[str]:
-        counts = Counter(record.host for record in deployment.node_records.values())
-        ranked = sorted(counts, key=lambda host: (-counts[host], host))
-        idle = sorted(deployment.bare_metal_hosts - counts.keys())
-        known = [*ranked, *idle]
-        if number is not None and number > len(known):
-            self.refuse(
-                f"argument --services: {len(known)} services for bare metal are known; start the "
-                "new ones, and name each with --service"
-            )
-        return ranked if number is None else known[:number]
+        return strategies.keep(deployment, **rules)
 
 
-class _OfService(_PlanCommand):
-    """A plan for one service.
+class Drain(_PlanCommand):
+    """Plan to give all nodes of a service to others, and change nothing.
 
-    :cvar strategy: a function of :mod:`ironic_virt.fleet.plans.strategies`.
-    """
+    The others are those that --to names, or all whose file is given.
 
-    strategy: str
-    takes = (argument("service", metavar="<host>", type=arguments.name),)
-
-    def plan(self, deployment: Deployment, parsed_args: argparse.Namespace) -> Plan:
-        """Make the plan."""
-        from ironic_virt.fleet.plans import strategies
-
-        made: Plan = getattr(strategies, self.strategy)(deployment, parsed_args.service)
-        return made
-
-
-class Drain(_OfService):
-    """Plan to give all nodes of a service to the others, and change nothing.
-
-      ironic-virt-fleet plan drain compute-a
+      ironic-virt-fleet plan drain compute-a --to compute-b \\
+          --service-conf compute-a=compute-a.conf --service-conf compute-b=compute-b.conf
 
     Exit codes: 0 the plan is written, 1 it could not be made.
     """
 
-    strategy = "drain"
+    takes = (
+        argument("service", metavar="<host>", type=arguments.name),
+        argument("--to", action="append", dest="targets", default=[], metavar="<host>", help=_TO),
+    )
+
+    def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
+        """Make the plan."""
+        from ironic_virt.fleet.plans import strategies
+
+        named = sorted(deployment.options.keys() - {args.service})
+        return strategies.drain(deployment, args.service, args.targets or named, **rules)
 
 
-class Add(_OfService):
-    """Plan to give a new service its part of the nodes, and change nothing.
+class Move(_PlanCommand):
+    """Plan to give nodes to a service, and change nothing.
 
-    Start it first, with a shard of its own that has no nodes yet.
+    A new service gets its part of the nodes so, too; start it first, with a shard of its own.
 
-      ironic-virt-fleet plan add compute-d --service-conf compute-d=compute-d.conf
+      ironic-virt-fleet plan move --to compute-d --from compute-a --number 20 \\
+          --service-conf compute-a=compute-a.conf --service-conf compute-d=compute-d.conf
 
     Exit codes: 0 the plan is written, 1 it could not be made.
     """
 
-    strategy = "add"
+    takes = (
+        argument(
+            "--to", action="append", dest="targets", metavar="<host>", required=True, help=_TO
+        ),
+        argument("nodes", metavar="<node>", nargs="*", help="The UUID of a node."),
+        one_of(
+            argument("--from", dest="source", metavar="<host>", help="The nodes of this service."),
+            argument("--shard", metavar="<shard>", help="The nodes of this shard."),
+            argument(
+                "--nodes-from",
+                dest="file",
+                metavar="<file>",
+                help="A file with the UUID of a node in each line; - is standard input.",
+            ),
+        ),
+        argument(
+            "--number",
+            metavar="<number>",
+            type=arguments.positive,
+            help="Move so many nodes at most, those without a server first.",
+        ),
+    )
+
+    def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
+        """Make the plan."""
+        from ironic_virt.fleet.plans import strategies
+        from ironic_virt.sharding.selector import same_shard
+
+        chosen = set(args.nodes)
+        if args.file:
+            with files.opened(args.file, "--nodes-from", sys.stdin) as stream:
+                chosen |= set(stream.read().split())
+        if args.source:
+            chosen |= set(strategies.nodes_of(deployment, args.source))
+        if args.shard:
+            nodes = deployment.nodes.values()
+            chosen |= {node.uuid for node in nodes if same_shard(node.shard, args.shard)}
+        return strategies.move(deployment, chosen, args.targets, number=args.number, **rules)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,10 @@ from ironic_virt.cmd.fleet import FleetCommand
 from ironic_virt.exit_codes import FleetExitCode
 
 if TYPE_CHECKING:
+    from ironic_virt.fleet.plans.apply import Report
+    from ironic_virt.fleet.plans.moving import NovaWorld
     from ironic_virt.fleet.pools.conversion import Conversion
-    from ironic_virt.fleet.pools.convert import Report
+    from ironic_virt.fleet.pools.convert import About
 
 _COLUMNS = output.in_order("Host", "Server", "Outcome", "Node", "From", "To", "Reason")
 
@@ -41,32 +44,35 @@ class _Converted(FleetCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Convert one service after the other."""
         reader = self.reader(parsed_args)
-        from ironic_virt.baremetal.client import IronicClient
         from ironic_virt.baremetal.http.versions import Feature
+        from ironic_virt.fleet import lock
+        from ironic_virt.fleet.plans.moving import NovaWorld
         from ironic_virt.fleet.pools import conversion
         from ironic_virt.fleet.pools.conversion import Direction
 
-        direction = Direction(self.direction)
-        if direction is Direction.ENTER:
-            IronicClient.from_conf(reader.conf).require(Feature.ALLOCATIONS)
-        deployment = reader.read(placement=False)
-        quiet = 2.0 * float(reader.conf.report_interval)
-        plans = [
-            conversion.plan(deployment, host, direction, quiet)
-            for host in dict.fromkeys(parsed_args.hosts)
-        ]
+        direction, dry_run = Direction(self.direction), parsed_args.dry_run
+        hosts = list(dict.fromkeys(parsed_args.hosts))
         rows: list[tuple[Any, ...]] = []
-        for plan in plans:
-            rows += self._converted(plan, dry_run=parsed_args.dry_run)
+        held = contextlib.nullcontext(lambda: None) if dry_run else lock.held()
+        with held as check:
+            deployment = reader.read(placement=False)
+            world = NovaWorld.from_conf(reader.conf, deployment.hosts, check)
+            if direction is Direction.ENTER:
+                world.client.require(Feature.ALLOCATIONS)
+            world = world.watching(hosts, reader.options, self.progress())
+            plans = [conversion.plan(deployment, host, direction, world.watched) for host in hosts]
+            for plan in plans:
+                rows += self._converted(plan, world, dry_run=dry_run)
         return output.table(_COLUMNS, rows)
 
-    def _converted(self, plan: Conversion, *, dry_run: bool) -> list[tuple[Any, ...]]:
-        from ironic_virt.fleet.placement import PlacementClient
+    def _converted(
+        self, plan: Conversion, world: NovaWorld, *, dry_run: bool
+    ) -> list[tuple[Any, ...]]:
         from ironic_virt.fleet.plans.apply import Outcome
         from ironic_virt.fleet.pools import convert
 
         host = plan.service.host
-        run = convert.run(plan, PlacementClient(), self.progress(), dry_run=dry_run)
+        run = convert.run(plan, world, self.progress(), dry_run=dry_run)
         reports = self.collected(run, functools.partial(self._sum_up, host))
         outcomes = {one.outcome for one in reports}
         if Outcome.FAILED in outcomes:
@@ -83,13 +89,13 @@ class _Converted(FleetCommand):
         return [
             _row(host, one)
             for one in reports
-            if one.is_server or one.outcome not in (Outcome.DONE, Outcome.WOULD)
+            if _is_server(one) or one.outcome not in (Outcome.DONE, Outcome.WOULD)
         ]
 
-    def _sum_up(self, host: str, reports: Sequence[Report]) -> None:
+    def _sum_up(self, host: str, reports: Sequence[Report[About]]) -> None:
         for is_server, what in ((True, "servers"), (False, "records without a server")):
             counts = collections.Counter(
-                one.outcome for one in reports if one.is_server is is_server
+                one.outcome for one in reports if _is_server(one) is is_server
             )
             said = ", ".join(f"{count:,} {outcome.value}" for outcome, count in counts.items())
             self.say(f"{host}: {counts.total():,} {what}: {said or 'nothing to do'}")
@@ -136,9 +142,19 @@ class Leave(_Converted):
     then = "remove [ironic] node_selection (or set compute_driver = ironic.IronicDriver)"
 
 
-def _row(host: str, report: Report) -> tuple[Any, ...]:
-    server = report.about if report.is_server else None
+def _is_server(report: Report[About]) -> bool:
+    from ironic_virt.fleet.pools.conversion import Move
+
+    return isinstance(report.change, Move)
+
+
+def _row(host: str, report: Report[About]) -> tuple[Any, ...]:
+    about = report.change
+    server = getattr(about, "server", None)
+    is_target = not server and hasattr(about, "formers")
     return (
-        *(host, server, report.outcome.value, report.node),
-        *(report.former, report.target, report.reason),
+        *(host, server and server.uuid, report.outcome.value, getattr(about, "node", None)),
+        server.node if server else None if is_target else about.name,  # type: ignore[union-attr]
+        about.target if server else about.name if is_target else None,  # type: ignore[union-attr]
+        report.reason,
     )

@@ -63,7 +63,7 @@ class Shadow(FleetCommand):
             raise exceptions.InvalidConfiguration(
                 "--host", f"there is no nova-compute on {conf.host}"
             )
-        cell = next(one for one in cells.cells() if one.name == service.cell)
+        cell = next(one for one in cells.cells() if one.uuid == service.cell)
         with drivers.records_of(cell):
             theirs = drivers.in_tree(conf, reader.progress)
             ours = drivers.ours(conf, reader.progress)

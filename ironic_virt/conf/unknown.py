@@ -38,6 +38,17 @@ def written(path: str, group: str) -> dict[str, str]:
     }
 
 
+def written_in(conf: cfg.ConfigOpts, group: str) -> dict[str, str]:
+    """What the files that were read say in a group, by name; values as they stand there.
+
+    :raises OSError, ValueError, cfg.ParseError: one can't be read.
+    """
+    found: dict[str, str] = {}
+    for path in _files(conf):
+        found |= written(path, group)
+    return found
+
+
 def _written(conf: cfg.ConfigOpts, group: str) -> dict[str, tuple[str, str]]:
     """What the files that were read say in a group: by name the value, and the last file."""
     found: dict[str, tuple[str, str]] = {}

@@ -34,6 +34,7 @@ _SERVER_COLUMNS = (
     models.Instance.task_state,
     models.Instance.project_id,
     models.Instance.user_id,
+    models.Instance.availability_zone,
     models.Instance.deleted != 0,
 )
 """In the order of what :class:`Server` has."""
@@ -47,11 +48,13 @@ class CellFailed(exceptions.IronicVirtError):
 class Cell:
     """A cell of Nova.
 
+    :ivar uuid: two cells may have one name.
     :ivar name: its name, or its uuid if it has none.
     :ivar context: an administrator's, aimed at the cell's database.
     :ivar is_cell0: whether it is the one of servers that no host was found for.
     """
 
+    uuid: str
     name: str
     context: Any = dataclasses.field(repr=False)
     is_cell0: bool = False
@@ -72,10 +75,11 @@ def cells(names: Collection[str] = ()) -> list[Cell]:
         left -= called
         context = nova_context.get_admin_context()
         nova_context.set_target_cell(context, mapping)
-        found.append(Cell(mapping.name or str(mapping.uuid), context, mapping.is_cell0()))
+        uuid = str(mapping.uuid)
+        found.append(Cell(uuid, mapping.name or uuid, context, mapping.is_cell0()))
     if left:
         raise exceptions.InvalidConfiguration("--cell", f"no cell {', '.join(sorted(left))}")
-    return sorted(found, key=lambda cell: (cell.is_cell0, cell.name))
+    return sorted(found, key=lambda cell: (cell.is_cell0, cell.name, cell.uuid))
 
 
 def _rows(cell: Cell, statement: Any) -> Sequence[Any]:
@@ -91,17 +95,28 @@ def services(cell: Cell, down_time: float, now: datetime.datetime) -> Iterator[S
     """The services of nova-compute.
 
     :param down_time: Nova's ``service_down_time``, in seconds.
-    :param now: in UTC.
+    :param now: in UTC; for a database that has no clock of its own.
     """
     table = models.Service
     statement = sa.select(
-        table.id, table.host, table.forced_down, table.last_seen_up, table.created_at
+        *(table.id, table.host, table.forced_down, table.disabled),
+        *(table.last_seen_up, table.created_at, table.report_count),
     ).where(table.deleted == 0, table.binary == "nova-compute")
-    for row in _rows(cell, statement):
-        seen = (row.last_seen_up or row.created_at).replace(tzinfo=datetime.UTC)
-        fresh = abs((now - seen).total_seconds()) <= down_time
+    rows = _rows(cell, statement)
+    now = clock(cell) or now
+    for row in rows:
+        seen, created = _utc(row.last_seen_up), _utc(row.created_at)
+        since = seen or created
+        fresh = since is not None and abs((now - since).total_seconds()) <= down_time
         forced = bool(row.forced_down)
-        yield Service(cell.name, row.id, row.host, fresh and not forced, forced, seen)
+        yield Service(
+            *(cell.uuid, row.id, row.host, fresh and not forced, forced, seen),
+            *(bool(row.disabled), row.report_count, created),
+        )
+
+
+def _utc(time: datetime.datetime | None) -> datetime.datetime | None:
+    return None if time is None else time.replace(tzinfo=datetime.UTC)
 
 
 def records(cell: Cell, uuids: Collection[str] | None = None) -> Iterator[Record]:
@@ -116,7 +131,7 @@ def records(cell: Cell, uuids: Collection[str] | None = None) -> Iterator[Record
     for part in _parts(statement, table.uuid, uuids):
         for row in _rows(cell, part):
             yield Record(
-                cell.name, row.id, row.uuid, row.host or "", row.hypervisor_hostname or ""
+                cell.uuid, row.id, row.uuid, row.host or "", row.hypervisor_hostname or ""
             )
 
 
@@ -139,7 +154,7 @@ def _servers(
     cell: Cell, column: Any, wanted: Collection[str], *conditions: Any
 ) -> Iterator[Server]:
     for part in _parts(sa.select(*_SERVER_COLUMNS).where(*conditions), column, wanted):
-        yield from (Server(cell.name, *row) for row in _rows(cell, part))
+        yield from (Server(cell.uuid, *row) for row in _rows(cell, part))
 
 
 def migrations(cell: Cell, uuids: Collection[str]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.pools import counts, names
+from ironic_virt.fleet.hosts import Hosts
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.providers import Placement
 
@@ -27,9 +28,11 @@ T = TypeVar("T")
 class Service:
     """A nova-compute service.
 
+    :ivar cell: the cell's uuid, here and in records and servers.
     :ivar up: its last report is younger than Nova's ``service_down_time``, and nobody has
         forced it down.
-    :ivar last_seen: when it last reported, in UTC.
+    :ivar last_seen: when it last reported, in UTC; ``None``: it never did.
+    :ivar reports: how often it has reported since it was created.
     """
 
     cell: str
@@ -38,18 +41,21 @@ class Service:
     up: bool = True
     forced_down: bool = False
     last_seen: datetime.datetime | None = None
+    disabled: bool = False
+    reports: int = 0
+    created: datetime.datetime | None = None
 
-    def why_running(self, now: datetime.datetime, quiet: float) -> str | None:
-        """Why it does not count as stopped; ``None``: it does.
+    @property
+    def interval(self) -> float:
+        """Seconds between two reports, in the mean; 0: not known."""
+        if self.last_seen is None or self.created is None or not self.reports:
+            return 0.0
+        return max(0.0, (self.last_seen - self.created).total_seconds() / self.reports)
 
-        :param quiet: seconds after which a service that is forced down counts as stopped.
-        """
-        if not self.forced_down:
-            return f"stop nova-compute on {self.host}, and force it down"
-        age = (now - self.last_seen).total_seconds() if self.last_seen else quiet
-        if age < quiet:
-            return f"{self.host} is forced down, and reported {age:.0f} s ago; stop it"
-        return None
+    @property
+    def pulse(self) -> tuple[object, ...]:
+        """What stays as it is while the service is stopped."""
+        return self.id, self.forced_down, self.last_seen, self.reports
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,6 +77,7 @@ class Server:
     """An instance in Nova's records.
 
     :ivar node: the name of its compute node record.
+    :ivar zone: its availability zone, as Nova wrote it when it was built.
     """
 
     cell: str
@@ -81,6 +88,7 @@ class Server:
     task_state: str | None = None
     project_id: str | None = None
     user_id: str | None = None
+    zone: str | None = None
     deleted: bool = False
 
     @property
@@ -132,7 +140,8 @@ class Deployment:
     """What was read.
 
     :ivar read_at: when, in UTC.
-    :ivar cells: the names of the cells that were read.
+    :ivar cells: the uuids of the cells that were read, and their names.
+    :ivar cloud: the same deployment has the same: Ironic's URL and region, as Nova's file says.
     :ivar whole: whether these are all cells.
     :ivar services: all of nova-compute in these cells.
     :ivar servers: by uuid; also deleted ones that a node or an allocation names.
@@ -141,11 +150,13 @@ class Deployment:
     :ivar unhealthy: nodes that Ironic calls unhealthy, and in what words.
     :ivar options: of services, by host; only of those whose file was given.
     :ivar leases: by host, of those whose file names the backend of a standby.
+    :ivar hosts: what Nova's API database says.
     :ivar novas_options: the names of Nova's own options in ``[ironic]``.
     """
 
     read_at: datetime.datetime
-    cells: tuple[str, ...] = ("cell1",)
+    cells: Mapping[str, str] = dataclasses.field(default_factory=lambda: {"cell1": "cell1"})
+    cloud: tuple[str, str] = ("", "")
     whole: bool = True
     services: Sequence[Service] = ()
     records: Sequence[Record] = ()
@@ -156,6 +167,7 @@ class Deployment:
     placement: Placement = dataclasses.field(default_factory=Placement)
     options: Mapping[str, ServiceOptions] = dataclasses.field(default_factory=dict)
     leases: Mapping[str, Lease] = dataclasses.field(default_factory=dict)
+    hosts: Hosts = dataclasses.field(default_factory=Hosts)
     novas_options: Collection[str] = frozenset()
     components: Sequence[Component] = ()
 

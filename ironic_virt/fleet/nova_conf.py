@@ -12,10 +12,11 @@ from oslo_config import cfg
 from ironic_virt import exceptions
 
 
-def load(files: Sequence[str]) -> cfg.ConfigOpts:
+def load(files: Sequence[str], directories: Sequence[str] = ()) -> cfg.ConfigOpts:
     """Read Nova's files, and make its databases and objects usable in this process.
 
     :param files: paths of ini files; none: those that oslo.config finds for Nova.
+    :param directories: of such files, read after them.
     :returns: Nova's configuration, with our options of ``[ironic]`` beside its own.
     :raises InvalidConfiguration: a file can't be read, or a value is wrong.
     """
@@ -27,6 +28,8 @@ def load(files: Sequence[str]) -> cfg.ConfigOpts:
     arguments = ["ironic-virt-fleet"]
     for path in files:
         arguments += ["--config-file", path]
+    for path in directories:
+        arguments += ["--config-dir", path]
     try:
         config.parse_args(arguments)
     except cfg.Error as exc:

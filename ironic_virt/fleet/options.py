@@ -3,14 +3,17 @@
 """What the configuration files of compute services say of ``[ironic]``.
 
 Each nova-compute has a file of its own, and the tools run elsewhere: an operator names the
-files, one or several for each host.  Only what is written is looked at, without Nova's
-defaults, so that a file of another release can be read, too.
+files, one or several for each host.  oslo.config reads them, so that a value may name another
+one.  Only what is written is looked at, without Nova's defaults, so that a file of another
+release can be read, too; a value that names an option which the files don't set is refused,
+since the service has it from its own machine.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 from oslo_config import cfg
 
@@ -34,12 +37,22 @@ class ServiceOptions:
 
     :ivar host: whose they are.
     :ivar written: what they say in ``[ironic]``; of several values the last.
-    :ivar driver: ``compute_driver``.
+    :ivar defaults: what they say in ``[DEFAULT]``.
     """
 
     host: str
     written: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    driver: str = ""
+    defaults: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def driver(self) -> str:
+        """``compute_driver``."""
+        return self.defaults.get("compute_driver", "")
+
+    def number(self, name: str, default: int) -> int:
+        """A whole number in ``[DEFAULT]``."""
+        text = self.defaults.get(name, "")
+        return int(text) if text.isdecimal() else default
 
     @property
     def shard(self) -> str | None:
@@ -108,19 +121,50 @@ class ServiceOptions:
         return sorted(self.written.keys() - known - set(novas))
 
 
-def read(host: str, files: Sequence[str]) -> ServiceOptions:
+def read(host: str, paths: Sequence[str]) -> ServiceOptions:
     """Read the files of a service.
 
-    :raises InvalidConfiguration: one can't be read.
+    :param paths: of files and of directories, in the order in which the service reads them.
+    :raises InvalidConfiguration: one can't be read, they are another host's, or a value names
+        an option that they don't set.
     """
-    written: dict[str, str] = {}
-    driver = ""
-    for path in files:
+    conf = cfg.ConfigOpts()
+    arguments = []
+    for path in paths:
+        arguments += ["--config-dir" if Path(path).is_dir() else "--config-file", path]
+    try:
+        conf(arguments, project="nova", default_config_files=[], default_config_dirs=[])
+        defaults, written = (unknown.written_in(conf, name) for name in ("DEFAULT", ironic.GROUP))
+    except (OSError, ValueError, cfg.Error) as exc:
+        raise exceptions.InvalidConfiguration(", ".join(paths), f"can't be read: {exc}") from exc
+    if defaults.get("host", host) != host:
+        raise exceptions.InvalidConfiguration(
+            ", ".join(paths), f"its [DEFAULT] host is {defaults['host']}, not {host}"
+        )
+    conf.register_opts([cfg.StrOpt(name) for name in {"host": host, **defaults}])
+    conf.set_default("host", host)
+    conf.register_opts([cfg.StrOpt(name) for name in written], group=ironic.GROUP)
+    for name in [name for name, text in written.items() if "$" in text]:
         try:
-            written |= unknown.written(path, ironic.GROUP)
-            driver = unknown.written(path, "DEFAULT").get("compute_driver", driver)
-        except OSError as exc:
-            raise exceptions.InvalidConfiguration(path, str(exc.strerror)) from exc
-        except (ValueError, cfg.ParseError) as exc:
-            raise exceptions.InvalidConfiguration(path, f"not an ini file: {exc}") from exc
-    return ServiceOptions(host, written, driver)
+            written[name] = conf[ironic.GROUP][name]
+        except (cfg.Error, ValueError) as exc:
+            if name in unknown.DECISIVE:
+                raise exceptions.InvalidConfiguration(
+                    f"[ironic] {name} of {host}",
+                    f"is {written[name]}, and its files don't say what that stands for: say "
+                    f"--serves {host}=<shard> instead",
+                ) from exc
+    return ServiceOptions(host, written, defaults)
+
+
+def serves(text: str) -> ServiceOptions:
+    """Options said by hand, as ``HOST=SHARD`` or ``HOST=SHARD:GROUP``.
+
+    :raises ValueError: it is neither.
+    """
+    host, _, target = text.partition("=")
+    shard, colon, group = target.partition(":")
+    if not (host and shard):
+        raise ValueError(f"{text}: this is not <host>=<shard>[:<group>]")
+    written = {"shard": shard} | ({"conductor_group": group} if colon else {})
+    return ServiceOptions(host, written, {"host": host})

@@ -208,6 +208,17 @@ class PlacementClient:
         """The uuids of the aggregates that a provider is in; none if there is no provider."""
         return frozenset(self._of(provider, "aggregates"))
 
+    def change_aggregates(self, provider: str, left: set[str], joined: set[str]) -> None:
+        """Have a provider leave some aggregates, and join others; nothing if there is none."""
+        path = f"/resource_providers/{provider}/aggregates"
+        answer = self.ask("get", path, good=(_OK, _NOT_FOUND))
+        if answer.status_code == _NOT_FOUND:
+            return
+        found = answer.json()
+        aggregates = set(found["aggregates"])
+        if aggregates != (wanted := (aggregates - left) | joined):
+            self.ask("put", path, {**found, "aggregates": sorted(wanted)}, good=(_OK,))
+
     def offer(
         self, provider: str, name: str, offered: NodeInventory, aggregates: Collection[str]
     ) -> None:

@@ -24,7 +24,7 @@ from ironic_virt.baremetal.http.versions import BASE, Feature
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
 from ironic_virt.conf import unknown
 from ironic_virt.driver import resources
-from ironic_virt.fleet import cells
+from ironic_virt.fleet import api_database, cells
 from ironic_virt.fleet.deployment import (
     Component,
     Deployment,
@@ -150,7 +150,12 @@ class Reader:
             self.progress("Nova: cells", number, len(with_hosts))
         return Deployment(
             read_at=now,
-            cells=tuple(cell.name for cell in with_hosts),
+            cells={cell.uuid: cell.name for cell in with_hosts},
+            cloud=(
+                self.conf.ironic.endpoint_override or "by the catalogue",
+                self.conf.ironic.region_name or "",
+            ),
+            hosts=api_database.read(self.conf, servers),
             whole=not self.cells,
             services=services,
             records=records,

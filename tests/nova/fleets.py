@@ -37,12 +37,14 @@ class Fleet(Services):
         super().setUp()
         self.start_nova(self.provide_ironic())
         self._loads = 0
+        # Everybody is in this process, and answers at once or never.
+        self.stub_out("ironic_virt.fleet.ping.SECONDS", 1.0)
         self.stub_out("ironic_virt.fleet.nova_conf.load", self._load)
         assert nova_conf
         self._files = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self._hosts: list[str] = []
 
-    def _load(self, files: Any) -> Any:
+    def _load(self, files: Any, directories: Any) -> Any:
         # Nova's configuration can't be loaded again in a process.
         self._loads += 1
         assert self._loads == 1
@@ -72,7 +74,8 @@ class Fleet(Services):
         lines = [f"{name} = {value}" for name, value in options.items()]
         name = deployment.DRIVERS[driver or self.driver]
         self._files.joinpath(f"{host}.conf").write_text(
-            "\n".join(["[DEFAULT]", f"compute_driver = {name}", "[ironic]", *lines, ""])
+            f"[DEFAULT]\nhost = {host}\ncompute_driver = {name}\n[ironic]\n"
+            + "\n".join([*lines, ""])
         )
         if host not in self._hosts:
             self._hosts.append(host)
@@ -90,6 +93,8 @@ class Fleet(Services):
         """
         self._loads = 0
         printed, said = io.StringIO(), io.StringIO()
+        if {"apply", "undo"} & set(arguments[:1]) and "--dry-run" not in arguments:
+            arguments = (*arguments, "--yes")
         with (
             root_logger.kept(),
             contextlib.redirect_stdout(printed),
@@ -97,6 +102,8 @@ class Fleet(Services):
         ):
             try:
                 found = fleet.main([*arguments, "-f", "json"])
+            except SystemExit as ended:
+                found = ended.code
             finally:
                 self.said = said.getvalue()
         assert found == code, (found, printed.getvalue(), self.said)

@@ -40,6 +40,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 class Records:
     """What Nova's database and Ironic say."""
 
+    nodes = NODES
+
     def __init__(self, world: World) -> None:
         self._engine = sa.create_engine(world.cell)
         self._ironic = world.ironic
@@ -67,7 +69,7 @@ class Records:
         )
         assert apart == []
         rows = self.execute("SELECT uuid, host FROM compute_nodes WHERE deleted = 0")
-        assert len(rows) == NODES
+        assert len(rows) == self.nodes
         return {row.uuid: row.host for row in rows}
 
     def shards(self) -> dict[str, str]:
@@ -113,9 +115,9 @@ def test_a_killed_run_loses_nothing_and_goes_on(world: World, tmp_path: Path) ->
     for verb, stopped in (("apply", (DRAINED,)), ("undo", OTHERS)):
         records.stop(*stopped)
         for _ in range(DEATHS):
-            killed(world, journal, rng, verb, plan)
+            killed(world, journal, rng, verb, plan, "--yes")
             records.hosts()
-        run(world, verb, plan)
+        run(world, verb, plan, "--yes")
         hosts = records.hosts()
         # The shard of each is that of its service, whose name it has.
         assert records.shards() == hosts

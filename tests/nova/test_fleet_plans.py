@@ -51,11 +51,16 @@ class TestPlans(Fleet):
     def test_from_a_ring_to_shards_then_to_one_service_and_back(self) -> None:
         ids, hosts = self.record_ids(), self.hosts()
         assert set(self.check()) == {"option-deprecated"}
-        keep = self.plan("keep.yaml", "shards", "--strategy", "keep")
+        keep = self.plan("keep.yaml", "shards", "--accept", "option-deprecated")
         assert sum(row["Moving In"] for row in self.rows) == 0
         assert "No record moves" in self.said
         (*dry,) = self.fleet("apply", keep, "--dry-run")
         assert {row["Outcome"] for row in dry} == {"would be done"}
+        assert all(f"PATCH /v1/nodes/{row['Node']} " in row["Reason"] for row in dry)
+        # Nothing was written.
+        assert {path.name for path in self._files.iterdir() if "keep" in path.name} == {
+            "keep.yaml"
+        }
         assert {self.node(uuid)["shard"] for uuid in self.nodes} == {None}
         canary = self.fleet("apply", keep, "--canary", "2", *self.service_files)
         assert [row["Outcome"] for row in canary] == ["done", "done"]

@@ -61,7 +61,7 @@ class Page:
     def _lines(self, name: str, hosts: Mapping[str, str]) -> list[str]:
         lines = [line.strip() for line in self._blocks[name].replace("\\\n", "").splitlines()]
         return [
-            re.sub(r"compute-\w", lambda match: hosts.get(match[0], match[0]), line)
+            re.sub(r"compute-\w|--number \d+", lambda match: hosts.get(match[0], match[0]), line)
             for line in lines
         ]
 
@@ -86,7 +86,7 @@ class Page:
     ) -> Any:
         """Carry a block out.
 
-        :param hosts: others instead of those that the page has.
+        :param hosts: others instead of those that the page has, and other numbers of nodes.
         :param code: with what ``ironic-virt-fleet`` is to end.
         :param reader: watches what is killed.
         :returns: what the last command has printed as JSON.
@@ -122,6 +122,9 @@ class Page:
             for word in words
             for argument in (self._deployment.service_files if word == "SERVICES" else [word])
         ]
+        if words[0] == "apply":
+            # Nobody is there to be asked.
+            arguments.append("--yes")
         command = [*self._deployment.fleet(*arguments), "-f", "json"]
         changes = words[0] in _CHANGING and not {"--dry-run", "--canary"} & set(words)
         if changes and reader is not None:

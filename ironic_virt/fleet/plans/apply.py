@@ -4,8 +4,8 @@
 
 Of a node whose record moves, the shard is changed first: the former service is stopped, and the
 new one leaves a node alone whose record is another host's.  Then record and server move in
-one transaction.  What is done already is seen and left, so a run that was cut off is just
-started again.
+one transaction; if that is refused, the shard is put back.  What is done already is seen and
+left, so a run that was cut off is just started again.
 
 :func:`decide` is all that decides, and asks nothing.
 """
@@ -13,11 +13,10 @@ started again.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
@@ -25,7 +24,10 @@ from ironic_virt.fleet.deployment import Record, Server, Service
 from ironic_virt.fleet.plans import journal as journals
 from ironic_virt.fleet.plans.journal import Journal
 from ironic_virt.fleet.plans.plan import Change, Plan
+from ironic_virt.fleet.stopped import Watched
 from ironic_virt.sharding.selector import same_shard
+
+T = TypeVar("T")
 
 BATCH = 50
 """Nodes that are looked at, and written down, together."""
@@ -47,10 +49,10 @@ class Outcome(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Report:
-    """What became of a change, and why."""
+class Report(Generic[T]):
+    """What became of something that was to be changed, and why."""
 
-    change: Change
+    change: T
     outcome: Outcome
     reason: str = ""
 
@@ -59,11 +61,11 @@ class World(Protocol):
     """What a plan is carried out on."""
 
     @property
-    def quiet(self) -> float:
-        """Seconds after which a service that is forced down counts as stopped."""
+    def watched(self) -> Watched:
+        """Which services are stopped."""
 
-    def now(self) -> datetime.datetime:
-        """The time, in UTC."""
+    def check(self) -> None:
+        """Raise if somebody else may change it, too."""
 
     def services(self) -> Mapping[str, Service]:
         """The services of nova-compute by host, as they are now."""
@@ -77,14 +79,20 @@ class World(Protocol):
     def node(self, uuid: str) -> Node | None:
         """A node as Ironic has it now; ``None``: Ironic does not have it."""
 
-    def set_shard(self, node: str, shard: str | None) -> None:
-        """Give a node another shard."""
+    def set_shard(self, node: str, before: str | None, after: str | None) -> None:
+        """Give a node another shard.
 
-    def move(self, record: Record, host: str) -> None:
-        """Give a record, and the server on it, to another host, if all is as it was read.
-
-        :raises MoveRefused: it is not; nothing was changed.
+        :raises MoveRefused: it has neither the one nor the other; nothing was changed.
         """
+
+    def move(self, record: Record, source: str, target: str) -> None:
+        """Give a record, and the server on it, to a host, if each is with one of the two.
+
+        :raises MoveRefused: it is not so; nothing was changed.
+        """
+
+    def statements(self, change: Change, record: Record | None) -> Sequence[str]:
+        """What would be sent to give a node its shard, and to move its record if there is one."""
 
 
 class MoveRefused(exceptions.IronicVirtError):
@@ -99,8 +107,7 @@ class Seen:
     record: Record | None
     servers: Sequence[Server]
     services: Mapping[str, Service]
-    now: datetime.datetime
-    quiet: float
+    watched: Watched
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -125,35 +132,39 @@ def decide(change: Change, seen: Seen) -> Decision:
         return Decision(Outcome.REFUSED, "it has no record any more")
     if record is not None and record.host not in (before, after):
         return Decision(Outcome.REFUSED, f"its record is with {record.host} by now")
+    for server in seen.servers:
+        if server.host not in (before, after):
+            return Decision(Outcome.REFUSED, f"its server is with {server.host} by now")
     sets_shard = not same_shard(node.shard, change.shard[1])
-    moves = record is not None and record.host != after
+    # Whoever moved it before may have moved the one and not the other.
+    owners = {record.host, *(server.host for server in seen.servers)} if record else {after}
+    moves = owners != {after}
     if not sets_shard and not moves:
         return Decision(Outcome.ALREADY)
-    if moves and (refused := _why_not_movable(change, node, seen)) is not None:
-        return refused
+    uuids = [server.uuid for server in seen.servers]
+    is_busy = any(server.task_state is not None for server in seen.servers)
+    if not is_busy and uuids != ([node.instance_uuid] if node.instance_uuid else []):
+        carries, has = node.instance_uuid or "nothing", ", ".join(uuids) or "nothing"
+        return Decision(Outcome.REFUSED, f"Nova has {has} on it, it carries {carries}")
+    if moves and (why := _why_to_wait(change, seen)) is not None:
+        return Decision(Outcome.WAITS, why)
     return Decision(Outcome.WOULD, "", sets_shard, moves)
 
 
-def _why_not_movable(change: Change, node: Node, seen: Seen) -> Decision | None:
+def _why_to_wait(change: Change, seen: Seen) -> str | None:
     before, after = change.host
     source, target = seen.services.get(before or ""), seen.services.get(after)
     if target is None:
-        return Decision(Outcome.WAITS, f"there is no service {after}; start it")
+        return f"there is no service {after}; start it"
     if target.forced_down:
-        return Decision(Outcome.WAITS, f"{after} is forced down; start it, and set it up again")
-    if source is not None and (running := source.why_running(seen.now, seen.quiet)):
-        return Decision(Outcome.WAITS, running)
-    if len(seen.servers) > 1:
-        uuids = ", ".join(server.uuid for server in seen.servers)
-        return Decision(Outcome.REFUSED, f"Nova has several servers on it: {uuids}")
+        return f"{after} is forced down; start it, and set it up again"
+    if target.disabled:
+        return f"{after} is disabled; enable it"
+    if source is not None and (running := seen.watched.why_running(source)):
+        return running
     for server in seen.servers:
         if server.task_state is not None:
-            return Decision(Outcome.WAITS, f"server {server.uuid} is {server.task_state}")
-        if node.instance_uuid != server.uuid:
-            carries = node.instance_uuid or "nothing"
-            return Decision(
-                Outcome.REFUSED, f"Nova has server {server.uuid} on it, it carries {carries}"
-            )
+            return f"server {server.uuid} is {server.task_state}"
     return None
 
 
@@ -165,7 +176,7 @@ def run(
     limit: int | None = None,
     undo: bool = False,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
-) -> Iterator[Report]:
+) -> Iterator[Report[Change]]:
     """Carry a plan out; each change is reported when it is done.
 
     :param journal: where it is written down; ``None``: change nothing, only decide.
@@ -187,32 +198,55 @@ def run(
     with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         for begin in range(0, len(changes), BATCH):
             batch = changes[begin : begin + BATCH]
+            world.check()
             looked = _look(batch, world, pool)
-            wanted = [one for one in looked if one[1].outcome is Outcome.WOULD]
+            wanted = [one for one in looked if one.decision.outcome is Outcome.WOULD]
             chosen = wanted[: max(0, left)]
             left -= len(chosen)
+            reports: dict[str, Report[Change]] = {}
             if journal is not None and chosen:
-                journal.write([change.node for change, _, _ in chosen], begun)
-            reports: dict[str, Report] = {}
-            if journal is not None:
+                as_they_are = {one.change.node: one.before for one in chosen}
+                journal.write(as_they_are, begun)
                 for report in pool.map(lambda one: _change(one, world), chosen):
                     reports[report.change.node] = report
-                finished = [node for node, one in reports.items() if one.outcome is Outcome.DONE]
+                finished = {
+                    node: before
+                    for node, before in as_they_are.items()
+                    if reports[node].outcome is Outcome.DONE
+                }
                 if finished:
                     journal.write(finished, done)
-            for change, decision, _ in looked:
-                yield reports.get(change.node) or _left(change, decision, journal is None)
+            for one in looked:
+                yield reports.get(one.change.node) or _left(one, world, is_dry=journal is None)
             progress("Plan: nodes", min(begin + BATCH, len(changes)), len(changes))
 
 
-def _left(change: Change, decision: Decision, is_dry: bool) -> Report:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Looked:
+    """A change, what it is to be done for it, and what was seen."""
+
+    change: Change
+    decision: Decision
+    seen: Seen
+
+    @property
+    def before(self) -> journals.Before:
+        """What the node is before it is touched, and whose, if only one of both has moved."""
+        seen, after = self.seen, self.change.host[1]
+        owners = [one.host for one in (seen.record, *seen.servers) if one is not None]
+        owner = next((host for host in owners if host != after), after if owners else None)
+        return seen.node.shard if seen.node else None, owner
+
+
+def _left(looked: _Looked, world: World, *, is_dry: bool) -> Report[Change]:
     """What to say of a change for which nothing was done."""
-    if decision.outcome is Outcome.WOULD and not is_dry:
+    change, decision = looked.change, looked.decision
+    if decision.outcome is not Outcome.WOULD:
+        return Report(change, decision.outcome, decision.reason)
+    if not is_dry:
         return Report(change, Outcome.WAITS, "its turn comes with the next run")
-    return Report(change, decision.outcome, decision.reason)
-
-
-_Looked = tuple[Change, Decision, Record | None]
+    record = looked.seen.record if decision.moves else None
+    return Report(change, decision.outcome, "; ".join(world.statements(change, record)))
 
 
 def _look(batch: Sequence[Change], world: World, pool: futures.Executor) -> list[_Looked]:
@@ -220,23 +254,29 @@ def _look(batch: Sequence[Change], world: World, pool: futures.Executor) -> list
     nodes = dict(zip(uuids, pool.map(world.node, uuids), strict=True))
     records = world.records(uuids)
     servers = world.servers(list(records.values()))
-    services, now = world.services(), world.now()
+    services = world.services()
     found: list[_Looked] = []
     for change in batch:
         record = records.get(change.node)
         on_it = servers.get(record.name, ()) if record is not None else ()
-        seen = Seen(nodes[change.node], record, on_it, services, now, world.quiet)
-        found.append((change, decide(change, seen), record))
+        seen = Seen(nodes[change.node], record, on_it, services, world.watched)
+        found.append(_Looked(change, decide(change, seen), seen))
     return found
 
 
-def _change(looked: _Looked, world: World) -> Report:
-    change, decision, record = looked
+def _change(looked: _Looked, world: World) -> Report[Change]:
+    change, decision, record = looked.change, looked.decision, looked.seen.record
     try:
         if decision.sets_shard:
-            world.set_shard(change.node, change.shard[1])
+            world.set_shard(change.node, *change.shard)
         if decision.moves and record is not None:
-            world.move(record, change.host[1])
+            try:
+                world.move(record, change.host[0] or change.host[1], change.host[1])
+            except MoveRefused:
+                if record.host == change.host[1]:
+                    raise
+                world.set_shard(change.node, *reversed(change.shard))
+                raise
     except MoveRefused as exc:
         return Report(change, Outcome.REFUSED, str(exc))
     except exceptions.IronicVirtError as exc:

@@ -3,14 +3,16 @@
 """The world that a plan is carried out on: Nova's cells and Ironic.
 
 A record moves as ``nova-manage db ironic_compute_node_move`` moves one, with its conditions
-asked again inside the transaction, and with the server in the same one.
+asked again inside the transaction, and with the server in the same one.  Where only one of
+them has moved before, the other one follows.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,48 +23,71 @@ from oslo_db import exception as db_exception
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
-from ironic_virt.fleet import cells
+from ironic_virt.fleet import cells, ping, stopped
 from ironic_virt.fleet.cells import Cell
 from ironic_virt.fleet.deployment import Record, Server, Service
+from ironic_virt.fleet.hosts import Hosts
+from ironic_virt.fleet.options import ServiceOptions
+from ironic_virt.fleet.placement import PlacementClient
 from ironic_virt.fleet.plans.apply import MoveRefused
+from ironic_virt.fleet.plans.plan import Change
+from ironic_virt.fleet.stopped import Watched
+from ironic_virt.sharding.selector import same_shard
 
 
 @dataclasses.dataclass(frozen=True)
 class NovaWorld:
-    """Nova's cells and Ironic; every call reads them again.  Thread-safe."""
+    """Nova's cells, Placement and Ironic; every call reads them again.  Thread-safe.
+
+    :ivar watched: the services that are stopped; each record's is so in the transaction, too.
+    :ivar check: raises if somebody else may change the deployment, too.
+    """
 
     conf: cfg.ConfigOpts
     client: IronicClient
     cells: Mapping[str, Cell]
+    hosts: Hosts
+    watched: Watched = dataclasses.field(default_factory=Watched)
+    check: Callable[[], None] = lambda: None
+    placement: PlacementClient = dataclasses.field(default_factory=PlacementClient)
 
     @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts) -> NovaWorld:
-        """By Nova's options.
+    def from_conf(cls, conf: cfg.ConfigOpts, hosts: Hosts, check: Callable[[], None]) -> NovaWorld:
+        """By Nova's options."""
+        known = {cell.uuid: cell for cell in cells.cells() if not cell.is_cell0}
+        return cls(conf, IronicClient.from_conf(conf), known, hosts, check=check)
 
-        :raises MicroversionNotSupported: Ironic has no shards.
-        """
-        client = IronicClient.from_conf(conf)
-        client.require(Feature.SHARD)
-        known = {cell.name: cell for cell in cells.cells() if not cell.is_cell0}
-        return cls(conf, client, known)
-
-    @property
-    def quiet(self) -> float:
-        """Seconds after which a service that does not report has been stopped."""
-        return 2.0 * float(self.conf.report_interval)
-
-    def now(self) -> datetime.datetime:
-        """The time, in UTC."""
-        return datetime.datetime.now(datetime.UTC)
+    def watching(
+        self,
+        hosts: Collection[str],
+        options: Mapping[str, ServiceOptions],
+        progress: Callable[[str, int, int], None],
+    ) -> NovaWorld:
+        """The same, when the services of hosts have been watched, as long as they have to be."""
+        default = int(self.conf.report_interval)
+        watched = stopped.watch(
+            self.services,
+            lambda service: ping.ask(self.cells[service.cell], service.host),
+            hosts,
+            {
+                host: options[host].number("report_interval", default)
+                if host in options
+                else default
+                for host in hosts
+            },
+            progress,
+        )
+        return dataclasses.replace(self, watched=watched)
 
     def services(self) -> dict[str, Service]:
         """The services of nova-compute by host."""
         return {
             service.host: service
             for cell in self.cells.values()
-            for service in cells.services(cell, self.conf.service_down_time, self.now())
+            for service in cells.services(
+                cell, self.conf.service_down_time, datetime.datetime.now(datetime.UTC)
+            )
         }
 
     def records(self, nodes: Sequence[str]) -> dict[str, Record]:
@@ -77,7 +102,7 @@ class NovaWorld:
         """The servers on nodes, by the record's name."""
         found: dict[str, list[Server]] = {}
         for cell in self.cells.values():
-            names = [record.name for record in records if record.cell == cell.name]
+            names = [record.name for record in records if record.cell == cell.uuid]
             for server in cells.servers_on(cell, names):
                 found.setdefault(server.node or "", []).append(server)
         return found
@@ -89,66 +114,127 @@ class NovaWorld:
         except exceptions.NodeNotFound:
             return None
 
-    def set_shard(self, node: str, shard: str | None) -> None:
-        """Give a node another shard, or none."""
-        if shard is None:
-            self.client.patch_node(node, [{"op": "remove", "path": "/shard"}])
-        else:
-            self.client.patch_node(node, [{"op": "add", "path": "/shard", "value": shard}])
+    def set_shard(self, node: str, before: str | None, after: str | None) -> None:
+        """Give a node another shard, or none.
 
-    def move(self, record: Record, host: str) -> None:
-        """Give a record, and the server on it, to another host, in one transaction.
+        :raises MoveRefused: it has neither the one nor the other; nothing was changed.
+        """
+        shard = self.client.get_node(node).shard
+        if same_shard(shard, after):
+            return
+        if not same_shard(shard, before):
+            raise MoveRefused(f"the shard of node {node} is {shard!r} by now")
+        self.client.patch_node(node, _patch(after))
+
+    def move(self, record: Record, source: str, target: str) -> None:
+        """Give a record, and the server on it, to a host, in one transaction.
+
+        Its provider goes from the aggregates of the one host to those of the other before.
 
         :raises MoveRefused: it is not as it was read; nothing was changed.
         """
         context = self.cells[record.cell].context
+        self._change_aggregates(record, source, target)
         try:
             with main_db.get_context_manager(context).writer.using(context) as session:
-                _move(session, record, host)
-        except db_exception.DBDuplicateEntry as exc:
-            raise MoveRefused(f"host {host} has a record of node {record.name}, too") from exc
+                self._move(session, record, source, target)
+        except (MoveRefused, db_exception.DBDuplicateEntry) as exc:
+            self._change_aggregates(record, target, source)
+            if isinstance(exc, MoveRefused):
+                raise
+            raise MoveRefused(f"host {target} has a record of node {record.name}, too") from exc
         except db_exception.DBError as exc:
             raise cells.CellFailed(f"cell {record.cell}: its database: {exc}") from exc
 
+    def _change_aggregates(self, record: Record, source: str, target: str) -> None:
+        left, joined = self.hosts.only_of(source, target), self.hosts.only_of(target, source)
+        if left or joined:
+            uuids = ({one.uuid for one in aggregates} for aggregates in (left, joined))
+            self.placement.change_aggregates(record.uuid, *uuids)
 
-def _move(session: Any, record: Record, host: str) -> None:
-    services, nodes, instances = models.Service, models.ComputeNode, models.Instance
-
-    def service(name: str) -> Any:
-        return session.execute(
-            sa.select(services.id, services.forced_down).where(
-                services.host == name,
-                services.binary == "nova-compute",
-                services.deleted == 0,
-            )
+    def _move(self, session: Any, record: Record, source: str, target: str) -> None:
+        nodes, instances = models.ComputeNode, models.Instance
+        former, following = (service_in(session, host) for host in (source, target))
+        if following is None or following.forced_down:
+            raise MoveRefused(f"service {target} is gone or forced down")
+        if former is not None and self.watched.why_running(former):
+            raise MoveRefused(f"service {source} is not stopped any more")
+        row = session.execute(
+            sa.select(nodes.host)
+            .where(nodes.id == record.id, nodes.deleted == 0)
+            .with_for_update()
         ).first()
+        if row is None or row.host not in (source, target):
+            raise MoveRefused(f"the record of node {record.name} is another host's by now")
+        on_it = session.execute(
+            sa.select(instances.host, instances.task_state)
+            .where(instances.node == record.name, instances.deleted == 0)
+            .with_for_update()
+        ).all()
+        strange = [one for one in on_it if one.task_state or one.host not in (source, target)]
+        if len(on_it) > 1 or strange:
+            raise MoveRefused(f"something is being done to what is on node {record.name}")
+        for statement in _updates(record, target, following.id):
+            session.execute(statement)
 
-    source, target = service(record.host), service(host)
-    if target is None or target.forced_down:
-        raise MoveRefused(f"service {host} is gone or forced down")
-    if source is not None and not source.forced_down:
-        raise MoveRefused(f"service {record.host} is not forced down any more")
-    on_it = session.execute(
-        sa.select(instances.uuid, instances.task_state)
-        .where(
-            instances.host == record.host,
-            instances.node == record.name,
-            instances.deleted == 0,
-        )
-        .with_for_update()
-    ).all()
-    if len(on_it) > 1 or any(row.task_state is not None for row in on_it):
-        raise MoveRefused(f"something is being done to what is on node {record.name}")
+    def statements(self, change: Change, record: Record | None) -> list[str]:
+        """What would be sent to give a node its shard, and to move its record if there is one."""
+        shard, target = change.shard[1], change.host[1]
+        found = []
+        if not same_shard(change.shard[0], shard):
+            found.append(f"PATCH /v1/nodes/{change.node} {json.dumps(_patch(shard))}")
+        if record is not None:
+            found += map(_text, _updates(record, target, self.services()[target].id))
+        return found
+
+
+def _patch(shard: str | None) -> list[dict[str, Any]]:
+    if shard is None:
+        return [{"op": "remove", "path": "/shard"}]
+    return [{"op": "add", "path": "/shard", "value": shard}]
+
+
+def service_in(session: Any, host: str) -> Service | None:
+    """A host's service, as far as it shows whether it is stopped; its row stays so."""
+    table = models.Service
+    row = session.execute(
+        sa.select(table.id, table.forced_down, table.last_seen_up, table.report_count)
+        .where(table.host == host, table.binary == "nova-compute", table.deleted == 0)
+        .with_for_update(read=True)
+    ).first()
+    if row is None:
+        return None
+    seen = row.last_seen_up and row.last_seen_up.replace(tzinfo=datetime.UTC)
+    return Service(
+        "",
+        row.id,
+        host,
+        forced_down=bool(row.forced_down),
+        last_seen=seen,
+        reports=row.report_count,
+    )
+
+
+def _updates(record: Record, target: str, service: int) -> list[Any]:
+    """The statements that give a record, and the server on it, to a host."""
+    nodes, instances = models.ComputeNode, models.Instance
     now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
-    moved = session.execute(
+    return [
         sa.update(nodes)
-        .where(nodes.id == record.id, nodes.host == record.host, nodes.deleted == 0)
-        .values(host=host, service_id=target.id, updated_at=now)
-    )
-    if moved.rowcount != 1:
-        raise MoveRefused(f"the record of node {record.name} is another host's by now")
-    session.execute(
+        .where(nodes.id == record.id)
+        .values(host=target, service_id=service, updated_at=now),
         sa.update(instances)
-        .where(instances.uuid.in_([row.uuid for row in on_it]))
-        .values(host=host, updated_at=now)
-    )
+        .where(instances.node == record.name, instances.deleted == 0)
+        .values(host=target, updated_at=now),
+    ]
+
+
+def _text(statement: Any) -> str:
+    """A statement in one line, with its values."""
+    compiled = statement.compile()
+    text = str(compiled)
+    for name, value in compiled.params.items():
+        text = text.replace(
+            f":{name}", repr(value) if isinstance(value, int | str) else f"'{value}'"
+        )
+    return " ".join(text.split())

@@ -2,14 +2,16 @@
 
 """A plan as data, and as a file of YAML that people can review.
 
-A file of another version is refused.  What a plan says of the present is as old as the plan;
-what carries it out looks again.
+The file says which deployment it is for, what it takes the services to serve, how many changes
+it has and their digest, so that one that was cut off or changed by hand is refused.  What a
+plan says of the present is as old as the plan; what carries it out looks again.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,8 +21,9 @@ import msgspec
 import yaml
 
 from ironic_virt import exceptions
+from ironic_virt.fleet.options import ServiceOptions
 
-VERSION = 1
+VERSION = 2
 
 _SECONDS_FOR_A_SHARD = 0.05
 _SECONDS_FOR_A_RECORD = 0.03
@@ -65,6 +68,30 @@ class Change(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
         )
 
 
+class Assumed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a service is taken to serve; its file must say the same.
+
+    :ivar conductor_group: ``None``: any.
+    :ivar report_interval: of its file, in seconds; 0: not told.
+    """
+
+    shard: _Text
+    conductor_group: str | None = None
+    report_interval: int = 0
+
+
+class Cloud(msgspec.Struct, frozen=True):
+    """Which deployment a plan is for.
+
+    :ivar cells: uuids.
+    :ivar ironic: its URL, by Nova's file.
+    """
+
+    cells: list[str] = []
+    ironic: str = ""
+    region: str = ""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
     """One service to stop, once.
@@ -85,14 +112,38 @@ class Plan:
 
     :ivar strategy: how it was made.
     :ivar made_at: when, in UTC.
-    :ivar shards: the shard of each service: what its file must say.
+    :ivar services: what each service of which it speaks is taken to serve.
     :ivar changes: of the nodes for which something changes.
+    :ivar accepted: findings that don't matter, and zones and aggregates that may differ.
     """
 
     strategy: str
     made_at: datetime.datetime
-    shards: Mapping[str, str]
+    services: Mapping[str, Assumed]
     changes: Sequence[Change]
+    cloud: Cloud = dataclasses.field(default_factory=Cloud)
+    accepted: Sequence[str] = ()
+
+    @property
+    def digest(self) -> str:
+        """Of all that it says."""
+        said = (self.made_at, self.cloud, self.services, self.accepted, self.changes)
+        return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
+
+    @property
+    def options(self) -> dict[str, ServiceOptions]:
+        """What the services serve when it is carried out, as their files will say."""
+        return {
+            host: ServiceOptions(
+                host,
+                {"shard": one.shard}
+                | (
+                    {} if one.conductor_group is None else {"conductor_group": one.conductor_group}
+                ),
+                {"report_interval": str(one.report_interval)} if one.report_interval else {},
+            )
+            for host, one in self.services.items()
+        }
 
     @property
     def moved(self) -> list[Change]:
@@ -108,15 +159,17 @@ class Plan:
             for host, count in leaving.most_common()
         ]
 
-    def undone(self, nodes: Sequence[str] | None = None) -> Plan:
+    def undone(self, before: Mapping[str, tuple[str | None, str | None]]) -> Plan:
         """The plan that takes this one back.
 
-        :param nodes: of these nodes only.
+        :param before: shards and hosts of nodes as they were; of these nodes only.
         """
-        wanted = None if nodes is None else frozenset(nodes)
-        changes = [
-            change.undone() for change in self.changes if wanted is None or change.node in wanted
-        ]
+        changes = []
+        for one in self.changes:
+            if one.node in before:
+                shard, host = before[one.node]
+                then = (shard, one.shard[1]), (host, one.host[1])
+                changes.append(Change(one.node, *then, one.server).undone())
         return dataclasses.replace(self, strategy=f"undo {self.strategy}", changes=changes)
 
 
@@ -129,14 +182,14 @@ def estimate(shards: int, records: int) -> float:
 # -- the file -----------------------------------------------------------------
 
 
-class _Service(msgspec.Struct):
-    shard: _Text
-
-
 class _Document(msgspec.Struct):
     strategy: str
     made_at: datetime.datetime
-    services: dict[str, _Service]
+    cloud: Cloud
+    services: dict[str, Assumed]
+    accepted: list[str]
+    count: int
+    digest: str
     changes: list[Change]
 
 
@@ -153,7 +206,11 @@ def write(plan: Plan, path: Path) -> None:
         "version": VERSION,
         "strategy": plan.strategy,
         "made_at": plan.made_at.isoformat(),
-        "services": {host: {"shard": shard} for host, shard in sorted(plan.shards.items())},
+        "cloud": msgspec.to_builtins(plan.cloud),
+        "services": msgspec.to_builtins(plan.services),
+        "accepted": list(plan.accepted),
+        "count": len(plan.changes),
+        "digest": plan.digest,
         "steps": steps,
         "changes": msgspec.to_builtins(plan.changes),
     }
@@ -170,10 +227,11 @@ def write(plan: Plan, path: Path) -> None:
         raise PlanRefused(f"{path}: {exc.strerror}") from exc
 
 
-def read(path: Path) -> Plan:
+def read(path: Path, *, edited: bool = False) -> Plan:
     """Read a plan.
 
-    :raises PlanRefused: the file is no plan, or one of another version.
+    :param edited: whether it may have been changed by hand.
+    :raises PlanRefused: the file is no plan, one of another version, or not as it was written.
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
@@ -193,13 +251,25 @@ def read(path: Path) -> Plan:
         found = msgspec.convert(document, _Document)
     except msgspec.ValidationError as exc:
         raise PlanRefused(f"{path} is no plan: {exc}") from exc
-    shards = {host: service.shard for host, service in found.services.items()}
-    plan = Plan(found.strategy, found.made_at, shards, found.changes)
+    plan = Plan(
+        found.strategy,
+        found.made_at,
+        found.services,
+        found.changes,
+        found.cloud,
+        tuple(found.accepted),
+    )
+    if not edited and (len(plan.changes), plan.digest) != (found.count, found.digest):
+        raise PlanRefused(
+            f"{path} has {len(plan.changes)} changes and not the {found.count} that were written, "
+            "or they were edited; make a new plan, or say --edited if you did that on purpose"
+        )
     twice = [node for node, count in Counter(c.node for c in plan.changes).items() if count > 1]
     if twice:
         raise PlanRefused(f"{path} names a node twice: {', '.join(twice)}")
     for change in plan.changes:
-        if plan.shards.get(change.host[1]) != change.shard[1]:
+        service = plan.services.get(change.host[1])
+        if service is None or service.shard != change.shard[1]:
             raise PlanRefused(
                 f"{path}: node {change.node} goes to {change.host[1]}, whose shard is not "
                 f"{change.shard[1]!r}"

@@ -35,6 +35,7 @@ class Row(NamedTuple):
 def rows(deployment: Deployment, plan: Plan) -> list[Row]:
     """The plan by service, class and group."""
     changes = {change.node: change for change in plan.changes}
+    shards = {host: service.shard for host, service in plan.services.items()}
     keys: dict[tuple[str, str, str], Counter[str]] = {}
     for node in deployment.nodes.values():
         kind = (node.resource_class or "", node.conductor_group or "")
@@ -52,7 +53,7 @@ def rows(deployment: Deployment, plan: Plan) -> list[Row]:
                 keys[host, *kind]["servers"] += change.server is not None
     return [
         Row(
-            *(host, plan.shards.get(host, ""), name, group),
+            *(host, shards.get(host, ""), name, group),
             *(count["before"], count["after"], count["in"], count["out"], count["servers"]),
         )
         for (host, name, group), count in sorted(keys.items())
@@ -77,8 +78,9 @@ def instructions(plan: Plan, deployment: Deployment, path: str) -> Iterator[str]
     if not moved:
         seconds = estimate(shards, 0)
         yield f"No record moves: ironic-virt-fleet apply {path} (about {seconds:.0f} s)"
-    for host, shard in sorted(plan.shards.items()):
-        options = deployment.options.get(host)
-        if options is not None and options.shard == shard and not options.peers:
-            continue
-        yield f"The file of {host}: [ironic] shard = {shard}, and no peer_list; then restart it"
+    for host, service in sorted(plan.services.items()):
+        if deployment.options[host].shard != service.shard:
+            yield (
+                f"The file of {host}: [ironic] shard = {service.shard}, and no peer_list; then "
+                "restart it"
+            )

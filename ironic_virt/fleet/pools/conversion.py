@@ -19,6 +19,7 @@ from ironic_virt.driver.pools import names
 from ironic_virt.driver.pools import records as pool_records
 from ironic_virt.fleet.deployment import Deployment, Record, Server, Service, pool_name, pools
 from ironic_virt.fleet.plans.apply import Outcome
+from ironic_virt.fleet.stopped import Watched
 from ironic_virt.virt import NodeInventory, NodeResource
 
 
@@ -90,16 +91,16 @@ class Conversion:
     emptied: Sequence[Record] = ()
 
 
-def plan(deployment: Deployment, host: str, direction: Direction, quiet: float) -> Conversion:
+def plan(deployment: Deployment, host: str, direction: Direction, watched: Watched) -> Conversion:
     """What is to be done for the service of a host.
 
-    :param quiet: seconds after which a service that is forced down counts as stopped.
+    :param watched: which services are stopped.
     :raises InvalidConfiguration: there is no such service.
     """
     service = deployment.service_of.get(host)
     if service is None:
         raise exceptions.InvalidConfiguration(host, "no nova-compute has this name")
-    blocked = service.why_running(deployment.read_at, quiet) or ""
+    blocked = watched.why_running(service) or ""
     servers = [server for server in deployment.live_servers if server.host == host]
     moves = list(_moves(deployment, host, servers, direction))
     if direction is Direction.ENTER:

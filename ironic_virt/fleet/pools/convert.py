@@ -25,84 +25,65 @@ from nova.db.main import models
 from oslo_db import exception as db_exception
 
 from ironic_virt import exceptions
-from ironic_virt.fleet import cells
-from ironic_virt.fleet.cells import Cell
 from ironic_virt.fleet.deployment import Record, Service
-from ironic_virt.fleet.placement import PlacementClient
-from ironic_virt.fleet.plans.apply import MoveRefused, Outcome
+from ironic_virt.fleet.plans.apply import MoveRefused, Outcome, Report
+from ironic_virt.fleet.plans.moving import NovaWorld, service_in
 from ironic_virt.fleet.pools.conversion import Conversion, Move, Target
 from ironic_virt.nova import values
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Report:
-    """What became of a server, or of a record that was to go.
-
-    :ivar about: the server's uuid, or the record's name.
-    :ivar is_server: which of the two.
-    """
-
-    about: str
-    is_server: bool
-    node: str | None
-    former: str | None
-    target: str | None
-    outcome: Outcome
-    reason: str = ""
+About = Target | Move | Record
+"""What a report is about: a record that was to be made, a server, or a record that was to go."""
 
 
 def run(
     conversion: Conversion,
-    placement: PlacementClient,
+    world: NovaWorld,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
     *,
     dry_run: bool = False,
-) -> Iterator[Report]:
+) -> Iterator[Report[About]]:
     """Do it; each server and each record is reported when it is done.
 
+    :param world: that knows which services are stopped.
     :raises MoveRefused: the service is not stopped; nothing was changed.
     """
     if conversion.blocked and not dry_run:
         raise MoveRefused(conversion.blocked)
-    return _carried_out(conversion, placement, progress, dry_run)
+    return _carried_out(conversion, world, progress, dry_run)
 
 
 def _carried_out(
     conversion: Conversion,
-    placement: PlacementClient,
+    world: NovaWorld,
     progress: Callable[[str, int, int], None],
     dry_run: bool,
-) -> Iterator[Report]:
-    world = _World(_cell(conversion.service.cell), conversion.service, placement)
+) -> Iterator[Report[About]]:
+    steps = _Steps(world, conversion.service)
     failed: dict[str, tuple[Outcome, str]] = {}
     for number, target in enumerate(conversion.targets.values(), start=1):
-        if not dry_run and (why := _tried(world.provide, target)) is not None:
+        if not dry_run and (why := _tried(steps.provide, target)) is not None:
             failed[target.name] = why
-            yield Report(target.name, False, None, None, target.name, *why)
+            yield Report(target, *why)
         progress("Pools: records", number, len(conversion.targets))
     staying: set[str | None] = set()
     for number, move in enumerate(conversion.moves, start=1):
-        server, done = move.server, (move.outcome, move.reason)
+        done = move.outcome, move.reason
         if move.target is not None and not dry_run:
             target = conversion.targets[move.target]
-            why = failed.get(move.target) or _tried(world.move, move, target)
+            why = failed.get(move.target) or _tried(steps.move, move, target)
             if why is not None:
-                staying.add(server.node)
+                staying.add(move.server.node)
             done = why or (Outcome.DONE, "")
-        yield Report(server.uuid, True, move.node, server.node, move.target, *done)
+        yield Report(move, *done)
         progress("Pools: servers", number, len(conversion.moves))
     for number, record in enumerate(conversion.emptied, start=1):
         done = Outcome.WOULD, ""
         if record.name in staying:
             done = Outcome.WAITS, "it goes when its servers have gone"
         elif not dry_run:
-            done = _tried(world.remove, record) or (Outcome.DONE, "")
-        yield Report(record.name, False, None, record.name, None, *done)
+            done = _tried(steps.remove, record) or (Outcome.DONE, "")
+        yield Report(record, *done)
         progress("Pools: empty records", number, len(conversion.emptied))
-
-
-def _cell(name: str) -> Cell:
-    return next(cell for cell in cells.cells() if cell.name == name and not cell.is_cell0)
 
 
 def _tried(act: Callable[..., None], *arguments: Any) -> tuple[Outcome, str] | None:
@@ -119,12 +100,15 @@ def _tried(act: Callable[..., None], *arguments: Any) -> tuple[Outcome, str] | N
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _World:
-    """The cell and Placement.  Each method may be called again after it was cut off."""
+class _Steps:
+    """What is done for one service.  Each method may be called again after it was cut off."""
 
-    cell: Cell
+    world: NovaWorld
     service: Service
-    placement: PlacementClient
+
+    @property
+    def _context(self) -> Any:
+        return self.world.cells[self.service.cell].context
 
     def provide(self, target: Target) -> None:
         """Have a provider and a record; the record comes last, as the sign that both are there.
@@ -133,10 +117,10 @@ class _World:
         """
         self._check_stopped()
         aggregates = {
-            one for former in target.formers for one in self.placement.aggregates(former)
+            one for former in target.formers for one in self.world.placement.aggregates(former)
         }
-        self.placement.offer(target.uuid, target.name, target.inventory, aggregates)
-        context = self.cell.context
+        self.world.placement.offer(target.uuid, target.name, target.inventory, aggregates)
+        context = self._context
         with nova_utils.temporary_mutation(context, read_deleted="yes"):
             try:
                 record = objects.ComputeNode.get_by_uuid(context, target.uuid)
@@ -161,7 +145,7 @@ class _World:
 
         :raises MoveRefused: it is not as it was read; nothing was changed.
         """
-        context = self.cell.context
+        context = self._context
         server, instances, nodes = move.server, models.Instance, models.ComputeNode
         with main_db.get_context_manager(context).writer.using(context) as session:
             self._check_stopped(session)
@@ -186,7 +170,7 @@ class _World:
             ).first()
             if row is None or record is None:
                 raise MoveRefused("its records are other than a moment ago")
-            self.placement.allocate(
+            self.world.placement.allocate(
                 server.uuid,
                 target.uuid,
                 server.project_id or "",
@@ -209,21 +193,17 @@ class _World:
         :raises MoveRefused: the service is not stopped.
         """
         self._check_stopped()
-        self.placement.delete_provider(record.uuid)
+        self.world.placement.delete_provider(record.uuid)
         with contextlib.suppress(exception.ComputeHostNotFound):
-            objects.ComputeNode.get_by_uuid(self.cell.context, record.uuid).destroy()
+            objects.ComputeNode.get_by_uuid(self._context, record.uuid).destroy()
 
     def _check_stopped(self, session: Any = None) -> None:
         if session is None:
-            context = self.cell.context
+            context = self._context
             with main_db.get_context_manager(context).reader.using(context) as opened:
                 self._check_stopped(opened)
             return
-        services = models.Service
-        row = session.execute(
-            sa.select(services.forced_down).where(
-                services.id == self.service.id, services.deleted == 0
-            )
-        ).first()
-        if row is None or not row.forced_down:
-            raise MoveRefused(f"service {self.service.host} is not forced down any more")
+        self.world.check()
+        service = service_in(session, self.service.host)
+        if service is None or self.world.watched.why_running(service):
+            raise MoveRefused(f"service {self.service.host} is not stopped any more")

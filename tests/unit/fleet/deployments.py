@@ -15,6 +15,7 @@ import msgspec
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.fleet.deployment import Deployment, Record, Server, Service
+from ironic_virt.fleet.hosts import Hosts
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.providers import Placement, Provider, Stock
 
@@ -76,6 +77,7 @@ def fleet(
         servers=servers,
         nodes=nodes,
         placement=placement_of(nodes, allocations),
+        hosts=Hosts(dict.fromkeys(hosts, "cell1")),
         options={
             host: ServiceOptions(host, written={"shard_key": host} if shards else {})
             for host in hosts

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import subprocess
 import sys
 import threading
@@ -23,9 +22,8 @@ from ironic_virt.fleet.deployment import Deployment, Record, Server, Service
 from ironic_virt.fleet.plans import apply, journal, plan, strategies
 from ironic_virt.fleet.plans.apply import MoveRefused, Outcome, Report, Seen
 from ironic_virt.fleet.plans.plan import Change, Plan, PlanRefused
+from ironic_virt.fleet.stopped import Watched
 from tests.unit.fleet.deployments import NOW, changed, fleet, node_uuid
-
-LATER = NOW + datetime.timedelta(minutes=5)
 
 
 class Killed(BaseException):
@@ -37,8 +35,6 @@ class World:
 
     :param deployment: as it is at first.
     """
-
-    quiet = 20.0
 
     def __init__(self, deployment: Deployment) -> None:
         self.nodes = dict(deployment.nodes)
@@ -61,9 +57,10 @@ class World:
             host: changed(one, forced_down=host in hosts, up=host not in hosts)
             for host, one in self._services.items()
         }
+        self.watched = Watched({host: self._services[host] for host in hosts})
 
-    def now(self) -> datetime.datetime:
-        return LATER
+    def check(self) -> None:
+        """Nobody else is there."""
 
     def services(self) -> Mapping[str, Service]:
         return self._services
@@ -83,23 +80,28 @@ class World:
         self._call()
         return self.nodes.get(uuid)
 
-    def set_shard(self, node: str, shard: str | None) -> None:
+    def set_shard(self, node: str, before: str | None, after: str | None) -> None:
         self._call()
-        self.nodes[node] = changed(self.nodes[node], shard=shard)
+        assert self.nodes[node].shard in (before, after)
+        self.nodes[node] = changed(self.nodes[node], shard=after)
         self._call()
 
-    def move(self, record: Record, host: str) -> None:
+    def move(self, record: Record, source: str, target: str) -> None:
         self._call()
         with self._lock:
             assert self._records[record.name] == record
-            assert self._services[record.host].forced_down
-            self._records[record.name] = changed(record, host=host)
+            assert self._services[source].forced_down
+            self._records[record.name] = changed(record, host=target)
             for server in list(self._servers.values()):
                 if server.node == record.name:
-                    self._servers[server.uuid] = changed(server, host=host)
+                    assert server.host in (source, target)
+                    self._servers[server.uuid] = changed(server, host=target)
         self._call()
 
-    def check(self) -> None:
+    def statements(self, change: Change, record: Record | None) -> list[str]:
+        return [f"node {change.node} to {change.shard[1]}", *([record.name] if record else [])]
+
+    def look(self) -> None:
         """Each node has one owner, its server's host."""
         for server in self._servers.values():
             assert self._records[server.node or ""].host == server.host
@@ -132,10 +134,7 @@ def wanted(deployment: Deployment, made: Plan) -> dict[str, tuple[str | None, st
         uuid: (one.shard, getattr(deployment.node_records.get(uuid), "host", None))
         for uuid, one in deployment.nodes.items()
     }
-    return before | {
-        change.node: (change.shard[1], change.host[1] if change.host[0] else None)
-        for change in made.changes
-    }
+    return before | {change.node: (change.shard[1], change.host[1]) for change in made.changes}
 
 
 FORMER, NEW = ("compute-a", "compute-b"), ("compute-c", "compute-d")
@@ -143,9 +142,8 @@ FORMER, NEW = ("compute-a", "compute-b"), ("compute-c", "compute-d")
 
 def given(counts: tuple[int, int], path: Path) -> tuple[Deployment, World, Plan]:
     """Two services that are stopped, and a plan that gives their nodes to two others."""
-    found = fleet(dict(zip((*FORMER, *NEW), (*counts, 0, 0), strict=True)), shards=False)
-    deployment = changed(found, options={})
-    made = strategies.balance(deployment, NEW)
+    deployment = fleet(dict(zip((*FORMER, *NEW), (*counts, 0, 0), strict=True)))
+    made = strategies.move(deployment, list(deployment.nodes), NEW)
     plan.write(made, path)
     world = World(deployment)
     world.stop(*FORMER)
@@ -177,11 +175,11 @@ def test_a_run_that_is_killed_anywhere_goes_on_and_can_be_undone(
             with contextlib.suppress(Killed):
                 carry(world, path, undo=undo)
             world.dies_at = None
-            world.check()
+            world.look()
         if undo or not half_way:
             assert outcomes(carry(world, path, undo=undo)) <= {Outcome.DONE, Outcome.ALREADY}
             assert outcomes(carry(world, path, undo=undo)) <= {Outcome.ALREADY}
-            world.check()
+            world.look()
             assert world.state() == (before if undo else wanted(deployment, made))
 
 
@@ -216,33 +214,40 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     reports = list(apply.run(made, world, None))
     assert outcomes(reports) == {Outcome.WOULD}
     assert len(reports) == 6
+    assert all(
+        f"node {one.change.node} to {one.change.shard[1]}; " in one.reason for one in reports
+    )
     assert world.state() == before
 
 
 class _Stubborn(World):
     """An Ironic that takes no change of one node, and a record that another one takes."""
 
-    def set_shard(self, node: str, shard: str | None) -> None:
+    def set_shard(self, node: str, before: str | None, after: str | None) -> None:
         if node == node_uuid(1):
             raise exceptions.IronicUnavailable("is locked", node=node)
-        super().set_shard(node, shard)
+        super().set_shard(node, before, after)
 
-    def move(self, record: Record, host: str) -> None:
+    def move(self, record: Record, source: str, target: str) -> None:
         if record.name == node_uuid(2):
             raise MoveRefused("it was moved meanwhile")
-        super().move(record, host)
+        super().move(record, source, target)
 
 
-def test_what_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+def test_what_fails_is_told_what_is_refused_is_as_it_was_and_the_others_go_on(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "plan.yaml"
     deployment, _, _ = given((5, 0), path)
     world = _Stubborn(deployment)
     world.stop(*FORMER)
+    before = world.state()
     found = {one.change.node: one.outcome for one in carry(world, path)}
     assert found.pop(node_uuid(1)) is Outcome.FAILED
     assert found.pop(node_uuid(2)) is Outcome.REFUSED
+    assert world.state()[node_uuid(2)] == before[node_uuid(2)]
     assert set(found.values()) == {Outcome.DONE}
-    world.check()
+    world.look()
 
 
 # -- the decision -------------------------------------------------------------
@@ -263,8 +268,7 @@ def seen() -> Seen:
         record,
         found.servers_by_place[record.name],
         services,
-        LATER,
-        20.0,
+        Watched({"compute-a": services["compute-a"]}),
     )
 
 
@@ -301,8 +305,8 @@ def with_server_fields(now: Seen, **fields: object) -> Seen:
             Outcome.WAITS, "force it down", id="source-up",
         ),
         pytest.param(
-            lambda s: with_service(s, "compute-a", last_seen=LATER),
-            Outcome.WAITS, "reported 0 s ago", id="source-still-reports",
+            lambda s: with_service(s, "compute-a", reports=1),
+            Outcome.WAITS, "has reported by now", id="source-still-reports",
         ),
         pytest.param(
             lambda s: with_service(s, "compute-b", forced_down=True),
@@ -315,8 +319,32 @@ def with_server_fields(now: Seen, **fields: object) -> Seen:
             Outcome.WAITS, "no service compute-b", id="no-target",
         ),
         pytest.param(
+            lambda s: with_service(s, "compute-b", disabled=True),
+            Outcome.WAITS, "is disabled", id="target-disabled",
+        ),
+        pytest.param(
             lambda s: dataclasses.replace(s, servers=[*s.servers, *s.servers]),
-            Outcome.REFUSED, "several servers", id="two-servers",
+            Outcome.REFUSED, "it carries", id="two-servers",
+        ),
+        pytest.param(
+            lambda s: dataclasses.replace(s, servers=()),
+            Outcome.REFUSED, "Nova has nothing on it", id="unknown-instance",
+        ),
+        pytest.param(
+            lambda s: with_server_fields(s, host="compute-x"),
+            Outcome.REFUSED, "its server is with compute-x", id="server-of-another",
+        ),
+        pytest.param(
+            lambda s: dataclasses.replace(
+                s, node=changed(s.node, shard="b"), record=changed(s.record, host="compute-b")
+            ),
+            Outcome.WOULD, "", id="only-the-record-has-moved",
+        ),
+        pytest.param(
+            lambda s: with_server_fields(
+                dataclasses.replace(s, node=changed(s.node, shard="b")), host="compute-b"
+            ),
+            Outcome.WOULD, "", id="only-the-server-has-moved",
         ),
         pytest.param(
             lambda s: with_server_fields(s, task_state="rebuilding"),
@@ -331,6 +359,7 @@ def with_server_fields(now: Seen, **fields: object) -> Seen:
                 s,
                 node=changed(s.node, shard="B"),
                 record=changed(s.record, host="compute-b"),
+                servers=[changed(one, host="compute-b") for one in s.servers],
             ),
             Outcome.ALREADY, "", id="done-already",
         ),
@@ -347,7 +376,10 @@ def test_a_node_whose_record_stays_needs_nothing_stopped() -> None:
     stays = Change(node_uuid(2), (None, "a"), ("compute-a", "compute-a"))
     up = with_service(seen(), "compute-a", forced_down=False)
     assert apply.decide(stays, up).outcome is Outcome.WOULD
-    assert apply.decide(stays, dataclasses.replace(up, record=None)).outcome is Outcome.WOULD
+    free = dataclasses.replace(
+        up, node=changed(up.node, instance_uuid=None), record=None, servers=()
+    )
+    assert apply.decide(stays, free).outcome is Outcome.WOULD
 
 
 # -- the journal --------------------------------------------------------------
@@ -357,17 +389,18 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text("x")
     with journal.opened(path) as book:
-        book.write(["a", "b"], journal.BEGUN)
-        book.write(["a"], journal.UNDONE)
+        book.write({"a": ("x", "one"), "b": (None, None)}, journal.BEGUN)
+        book.write({"a": ("y", "two")}, journal.UNDONE)
     file = journal.path_of(path)
     whole = file.read_text()
     for cut in range(1, len(whole.splitlines(keepends=True)[-1]) + 1):
         file.write_text(whole[:-cut])
         with journal.opened(path) as book:
-            assert book.state("a") == journal.BEGUN
-            book.write(["c"], journal.DONE)
+            # How it was at first, whatever was seen of it half-way.
+            assert book.touched()["a"] == ("x", "one")
+            book.write({"a": ("y", "two"), "c": (None, None)}, journal.DONE)
         with journal.opened(path) as book:
-            assert book.touched() == ["a", "b", "c"]
+            assert book.touched() == {"a": ("x", "one"), "b": (None, None), "c": (None, None)}
 
 
 def test_a_plan_that_was_changed_is_not_gone_on_with(tmp_path: Path) -> None:
@@ -385,7 +418,7 @@ def test_a_plan_that_was_changed_is_not_gone_on_with(tmp_path: Path) -> None:
     path.write_text("y")
     with pytest.raises(PlanRefused, match="was changed"), journal.opened(path):
         pass
-    for line in ("what is this", "null", '{"node": "n1"}', "[" * 3000):
+    for line in ("what is this", "null", '{"node": "n1", "state": "begun"}', "[" * 3000):
         journal.path_of(path).write_text(f"{line}\n")
         with pytest.raises(PlanRefused, match="is no journal"), journal.opened(path):
             pass

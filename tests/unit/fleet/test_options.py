@@ -18,7 +18,7 @@ OURS = "ironic_virt.IronicDriver"
 
 
 def service(host: str, driver: str = OURS, **written: str) -> ServiceOptions:
-    return ServiceOptions(host, written=written, driver=driver)
+    return ServiceOptions(host, written=written, defaults={"compute_driver": driver})
 
 
 def test_the_last_file_counts(tmp_path: Path) -> None:
@@ -29,6 +29,42 @@ def test_the_last_file_counts(tmp_path: Path) -> None:
     assert (found.shard, found.conductor_group, found.peers) == ("b", "g", ())
     assert (found.driver, found.written["auth_type"]) == ("x", "none")
     assert found.unknown_names(set()) == []
+
+
+def test_values_may_name_others_and_files_may_be_directories(tmp_path: Path) -> None:
+    file, directory = tmp_path / "nova.conf", tmp_path / "nova.conf.d"
+    file.write_text(
+        "[DEFAULT]\nhost = one\nmy_ip = 192.0.2.1\nreport_interval = 3\n"
+        "[ironic]\nshard = rack-$my_ip\nconductor_group = $host\npassword = a$b\n"
+    )
+    directory.mkdir()
+    (directory / "b.conf").write_text("[ironic]\nconductor_group = last\n")
+    (directory / "a.conf").write_text("[ironic]\nconductor_group = first\n")
+    found = options.read("one", [str(file)])
+    assert (found.shard, found.conductor_group) == ("rack-192.0.2.1", "one")
+    assert (found.written["password"], found.number("report_interval", 10)) == ("a$b", 3)
+    assert found.number("max_concurrent_builds", 10) == 10
+    assert options.read("one", [str(file), str(directory)]).conductor_group == "last"
+
+
+def test_files_of_another_host_and_values_of_another_machine_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "nova.conf"
+    path.write_text("[DEFAULT]\nhost = two\n[ironic]\nshard = a\n")
+    with pytest.raises(exceptions.InvalidConfiguration, match="host is two, not one"):
+        options.read("one", [str(path)])
+    path.write_text("[ironic]\nshard = rack-$my_ip\n")
+    with pytest.raises(exceptions.InvalidConfiguration, match=r"rack-\$my_ip.*--serves one="):
+        options.read("one", [str(path)])
+
+
+def test_what_is_said_by_hand() -> None:
+    one = options.serves("one=rack:a:b")
+    assert (one.host, one.shard, one.conductor_group) == ("one", "rack", "a:b")
+    assert options.serves("one=rack:").conductor_group == ""
+    assert options.serves("one=rack").conductor_group is None
+    for text in ("one", "one=", "=rack", "one=:group"):
+        with pytest.raises(ValueError, match="not <host>=<shard>"):
+            options.serves(text)
 
 
 @pytest.mark.parametrize("text", [None, "shard = a\nwhat is this\n"])

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Plans of shards: who gets what, for any deployment; and the file that says so."""
+"""Plans of shards: who gets what, for any deployment, what is refused; and the file of a plan."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis
@@ -12,37 +14,34 @@ import pytest
 from hypothesis import strategies as st
 
 from ironic_virt.fleet.deployment import Deployment
+from ironic_virt.fleet.hosts import Aggregate, Group
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.plans import plan as plans
 from ironic_virt.fleet.plans import strategies, summary
 from ironic_virt.fleet.plans.plan import Plan, PlanRefused
-from tests.unit.fleet.deployments import changed, fleet, node, node_uuid, with_node
+from tests.unit.fleet.deployments import (
+    changed,
+    fleet,
+    node,
+    node_uuid,
+    server_uuid,
+    with_node,
+    with_server,
+)
 
 HOSTS = ("compute-a", "compute-b", "compute-c", "compute-d")
-GROUPS = ("", "rack1", "Rack2")
-CLASSES = ("gold", "silver")
+A, B, C, D = HOSTS
 
-counts = st.dictionaries(st.sampled_from(HOSTS), st.integers(0, 30), min_size=1)
+counts = st.dictionaries(st.sampled_from(HOSTS), st.integers(0, 30), min_size=2)
 
 
 @st.composite
 def deployments(draw: st.DrawFn) -> Deployment:
-    """Services in a ring, with nodes of several groups and classes, some without a record."""
-    base = fleet(draw(counts), taken=draw(st.integers(1, 4)), shards=False)
-    kinds = st.tuples(st.sampled_from(GROUPS), st.sampled_from(CLASSES))
-    nodes = {
-        uuid: changed(one, conductor_group=kind[0], resource_class=kind[1])
-        for (uuid, one), kind in zip(
-            base.nodes.items(),
-            draw(st.lists(kinds, min_size=len(base.nodes), max_size=len(base.nodes))),
-            strict=True,
-        )
-    }
-    for number in range(draw(st.integers(0, 5))):
-        new = node(9000 + number)
-        nodes[new.uuid] = new
+    """Services with a shard each, with nodes, some with a server, and some new nodes."""
+    base = fleet(draw(counts), taken=draw(st.integers(1, 4)))
     hypothesis.assume(base.records)
-    return changed(base, nodes=nodes, options={})
+    fresh = [node(9000 + number) for number in range(draw(st.integers(0, 5)))]
+    return changed(base, nodes={**base.nodes, **{one.uuid: one for one in fresh}})
 
 
 def owners(deployment: Deployment, plan: Plan) -> dict[str, str]:
@@ -51,21 +50,16 @@ def owners(deployment: Deployment, plan: Plan) -> dict[str, str]:
     return before | {change.node: change.host[1] for change in plan.changes}
 
 
-def loads(deployment: Deployment, plan: Plan, hosts: tuple[str, ...]) -> Counter[str]:
-    found = Counter(owners(deployment, plan).values())
-    return Counter({host: found[host] for host in hosts})
-
-
 def check(deployment: Deployment, plan: Plan) -> None:
     """What holds of every plan."""
     after = owners(deployment, plan)
     shards = {uuid: one.shard for uuid, one in deployment.nodes.items()} | {
         change.node: change.shard[1] for change in plan.changes
     }
-    # Every node has one owner, and the shard of that owner and of no other.
-    assert after.keys() == deployment.nodes.keys()
-    assert all(shards[uuid] == plan.shards[host] for uuid, host in after.items())
-    assert len(set(plan.shards.values())) == len(plan.shards)
+    # Every node that changes has one owner, and the shard of that owner and of no other.
+    touched = {change.node for change in plan.changes}
+    assert all(shards[uuid] == plan.services[after[uuid]].shard for uuid in touched)
+    assert {host for one in plan.changes for host in one.host if host} == plan.services.keys()
     assert all(change.is_needed for change in plan.changes)
     for change in plan.changes:
         record = deployment.node_records.get(change.node)
@@ -77,165 +71,277 @@ def check(deployment: Deployment, plan: Plan) -> None:
     assert len({step.host for step in steps}) == len(steps)
     rows = summary.rows(deployment, plan)
     assert sum(row.before for row in rows) == len(deployment.node_records)
-    assert sum(row.after for row in rows) == len(deployment.nodes)
+    assert sum(row.after for row in rows) == len(after)
     assert sum(row.moving_in for row in rows) == len(plan.moved)
 
 
-@hypothesis.given(deployments())
-def test_keep_moves_no_record(deployment: Deployment) -> None:
-    plan = strategies.keep(deployment)
-    check(deployment, plan)
+@hypothesis.given(deployments(), st.booleans())
+def test_keep_moves_no_record_and_touches_new_nodes_only_if_told(
+    deployment: Deployment, new: bool
+) -> None:
+    ring = {host: changed(one, written={}) for host, one in deployment.options.items()}
+    bare = {uuid: changed(one, shard=None) for uuid, one in deployment.nodes.items()}
+    before = changed(deployment, options=ring, nodes=bare)
+    if len(ring) > 1:
+        with pytest.raises(PlanRefused, match="node-in-two-target-sets"):
+            strategies.keep(before, new=new)
+    plan = strategies.keep(before, accepted=["node-in-two-target-sets"], new=new)
+    check(changed(deployment, nodes=bare), plan)
     assert plan.moved == []
     assert plan.steps() == []
+    expected = deployment.nodes.keys() if new else deployment.node_records.keys()
+    assert {change.node for change in plan.changes} == expected
 
 
-@hypothesis.given(deployments(), st.integers(1, len(HOSTS)))
-def test_balance_makes_the_fewest_moves_to_within_5_percent(
+@hypothesis.given(deployments(), st.data())
+def test_drain_moves_what_a_service_has_to_those_named_and_nothing_else(
+    deployment: Deployment, data: st.DataObject
+) -> None:
+    host, *others = data.draw(st.permutations(sorted(deployment.options)))
+    has = {record.name for record in deployment.records if record.host == host}
+    if not has:
+        with pytest.raises(PlanRefused, match="has no nodes"):
+            strategies.drain(deployment, host, others)
+        return
+    plan = strategies.drain(deployment, host, others)
+    check(deployment, plan)
+    assert {change.node for change in plan.changes} == has
+    assert {change.host[0] for change in plan.moved} == {host}
+    # Those that have fewest get them.
+    after, before = (
+        Counter(owners(deployment, plan).values()),
+        Counter(record.host for record in deployment.records),
+    )
+    getters = {host: after[host] for host in others if after[host] > before[host]}
+    assert max(getters.values()) - min(after[host] for host in others) <= 1
+
+
+@hypothesis.given(deployments(), st.integers(1, 40))
+def test_a_number_of_nodes_goes_and_those_without_a_server_first(
     deployment: Deployment, number: int
 ) -> None:
-    hosts = HOSTS[:number]
-    plan = strategies.balance(deployment, hosts)
-    check(deployment, plan)
-    found = loads(deployment, plan, hosts)
-    assert sum(found.values()) == len(deployment.nodes)
-    mean = sum(found.values()) / number
-    # A node can't be cut in two.
-    assert max(found.values()) <= max(mean * 1.05, -(-mean // 1))
-    assert min(found.values()) >= min(mean * 0.95, mean // 1)
-    now = Counter(record.host for record in deployment.records)
-    if len(deployment.nodes) == len(deployment.records) and now.keys() <= set(hosts):
-        # What is too much has to go, and what is too little has to come.
-        most, least = (
-            max(int(mean * 1.05), -int(-mean // 1)),
-            min(-int(-mean * 0.95 // 1), int(mean)),
-        )
-        too_much = sum(max(0, now[host] - most) for host in hosts)
-        too_little = sum(max(0, least - now[host]) for host in hosts)
-        assert len(plan.moved) == max(too_much, too_little)
-
-
-@hypothesis.given(deployments(), st.sampled_from(HOSTS))
-def test_drain_moves_what_a_service_has_and_nothing_else(
-    deployment: Deployment, host: str
-) -> None:
-    has = [record for record in deployment.records if record.host == host]
-    others = {record.host for record in deployment.records} - {host}
-    if not has or not others:
-        with pytest.raises(PlanRefused):
-            strategies.drain(deployment, host)
+    source, target = sorted(deployment.options)[:2]
+    has = strategies.nodes_of(deployment, source)
+    if not has:
         return
-    plan = strategies.drain(deployment, host)
+    plan = strategies.move(deployment, has, [target], number=number)
     check(deployment, plan)
-    assert {change.host[0] for change in plan.moved} == {host}
-    assert len(plan.moved) == len(has)
+    assert len(plan.changes) == min(number, len(has))
+    free = [one for one in has if deployment.nodes[one].instance_uuid is None]
+    assert sum(change.server is None for change in plan.changes) == min(number, len(free))
 
 
-@hypothesis.given(deployments())
-def test_add_moves_only_to_the_new_service(deployment: Deployment) -> None:
-    plan = strategies.add(deployment, "compute-new")
-    check(deployment, plan)
-    assert {change.host[1] for change in plan.moved} <= {"compute-new"}
-    hosts = {record.host for record in deployment.records} | {"compute-new"}
-    mean = len(deployment.nodes) / len(hosts)
-    assert loads(deployment, plan, ("compute-new",))["compute-new"] >= int(mean * 0.95)
+# -- what is refused ----------------------------------------------------------
 
 
-@hypothesis.given(deployments(), st.integers(2, len(HOSTS)))
-def test_a_conductor_group_stays_together(deployment: Deployment, number: int) -> None:
-    plan = strategies.balance(deployment, HOSTS[:number], keep_groups=True)
-    check(deployment, plan)
-    after = owners(deployment, plan)
-    for group in GROUPS:
-        members = [
-            uuid
-            for uuid, one in deployment.nodes.items()
-            if (one.conductor_group or "").lower() == group.lower()
-        ]
-        assert len({after[uuid] for uuid in members}) <= 1
+def drained(deployment: Deployment, *accepted: str) -> Plan:
+    return strategies.drain(deployment, A, [B], accepted=accepted)
 
 
-@hypothesis.given(deployments(), st.integers(1, len(HOSTS)))
-def test_by_weight_no_move_is_left_that_would_help(deployment: Deployment, number: int) -> None:
-    weights = {"gold": 5, "silver": 2}
-    hosts = HOSTS[:number]
-    plan = strategies.balance(
-        deployment,
-        hosts,
-        weigh=lambda node: (
-            weights[node.resource_class or ""] if node.resource_class in weights else 1
-        ),
-    )
-    check(deployment, plan)
-    found: Counter[str] = Counter(dict.fromkeys(hosts, 0))
-    for uuid, host in owners(deployment, plan).items():
-        found[host] += weights.get(deployment.nodes[uuid].resource_class or "", 1)
-    mean = sum(found.values()) / number
-    assert max(found.values()) - min(found.values()) <= max(5, 0.1 * mean + 1)
+def three() -> Deployment:
+    """Three services with shards, two nodes each, of which every second has a server."""
+    return fleet({A: 2, B: 2, C: 2})
 
 
-@hypothesis.given(deployments())
-def test_a_plan_that_is_undone_changes_back_what_it_has_changed(deployment: Deployment) -> None:
-    plan = strategies.balance(deployment, HOSTS)
-    back = plan.undone()
-    for change, undo in zip(plan.changes, back.changes, strict=True):
-        assert undo.shard == change.shard[::-1]
-        assert undo.host[0] == change.host[1]
-        assert undo.host[1] == (change.host[0] or change.host[1])
-    assert len(back.moved) == len(plan.moved)
-    assert plan.undone([]).changes == []
+def with_service(deployment: Deployment, host: str, **fields: object) -> Deployment:
+    services = [changed(one, **fields) if one.host == host else one for one in deployment.services]
+    return changed(deployment, services=services)
 
 
-def test_nodes_go_only_to_services_of_their_conductor_group() -> None:
-    deployment = fleet({"compute-a": 4, "compute-b": 1}, shards=False)
-    for number in (1, 5):
-        deployment = with_node(deployment, node_uuid(number), conductor_group="rack1")
-    options = {
-        "compute-a": ServiceOptions("compute-a", written={"conductor_group": ""}),
-        "compute-b": ServiceOptions("compute-b", written={"conductor_group": "Rack1"}),
-    }
-    deployment = changed(deployment, options=options)
-    plan = strategies.balance(deployment, ["compute-a", "compute-b"])
-    assert [(one.node, one.host) for one in plan.moved] == [
-        (node_uuid(1), ("compute-a", "compute-b"))
+def with_hosts(deployment: Deployment, **fields: object) -> Deployment:
+    return changed(deployment, hosts=dataclasses.replace(deployment.hosts, **fields))
+
+
+def with_options(deployment: Deployment, host: str, **written: str) -> Deployment:
+    options = {**deployment.options, host: ServiceOptions(host, written=written)}
+    return changed(deployment, options=options)
+
+
+def named(deployment: Deployment, *hosts: str) -> Deployment:
+    return changed(deployment, options={host: deployment.options[host] for host in hosts})
+
+
+def zones(**hosts: str) -> list[Aggregate]:
+    return [
+        Aggregate(f"in-{zone}", f"uuid-{zone}", frozenset({f"compute-{name}"}), zone)
+        for name, zone in hosts.items()
     ]
-    with pytest.raises(PlanRefused, match="not in the conductor group of compute-a"):
-        strategies.keep(deployment)
-    nobody = with_node(deployment, node_uuid(2), conductor_group="other")
-    with pytest.raises(PlanRefused, match="no service may have node"):
-        strategies.balance(nobody, ["compute-a", "compute-b"])
+
+
+def group(*members: int, most: int | None) -> dict[str, Group]:
+    made = Group("g", frozenset(map(server_uuid, members)), most)
+    return dict.fromkeys(made.members, made)
+
+
+CROWDED = group(2, 4, most=1)
+"""Servers of two services that must not share one."""
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        pytest.param(lambda d: named(d, B), "with compute-a, which was not named", id="source"),
+        pytest.param(lambda d: named(d, A), "compute-b was not named", id="target"),
+        pytest.param(lambda d: with_options(d, B), "compute-b has no shard", id="no-shard"),
+        pytest.param(lambda d: with_options(d, B, shard=A), "two services have", id="same-shard"),
+        pytest.param(
+            lambda d: with_options(d, B, shard=B, conductor_group="x"), "serves 'x'", id="group"
+        ),
+        pytest.param(
+            lambda d: with_options(d, B, shard=B, node_selection="ironic"), "pools", id="pools"
+        ),
+        pytest.param(
+            lambda d: changed(d, services=[one for one in d.services if one.host != B]),
+            "no nova-compute on compute-b", id="misspelt",
+        ),
+        pytest.param(lambda d: with_service(d, B, up=False), "compute-b is down", id="down"),
+        pytest.param(
+            lambda d: with_service(d, B, up=False, last_seen=None), "never reported", id="never"
+        ),
+        pytest.param(lambda d: with_service(d, B, forced_down=True), "forced down", id="forced"),
+        pytest.param(lambda d: with_service(d, B, disabled=True), "is disabled", id="disabled"),
+        pytest.param(lambda d: with_service(d, B, cell="x"), "not mapped", id="cell-not-mapped"),
+        pytest.param(lambda d: with_hosts(d, cells={A: "cell1"}), "not mapped", id="not-mapped"),
+        pytest.param(
+            lambda d: with_hosts(with_service(d, B, cell="x"), cells={A: "cell1", B: "x"}),
+            "another cell", id="another-cell",
+        ),
+        pytest.param(
+            lambda d: with_hosts(d, aggregates=zones(a="az1", b="az2")),
+            "in availability zone az1, compute-b in az2", id="zone",
+        ),
+        pytest.param(
+            lambda d: with_hosts(d, aggregates=[Aggregate("ssd", "u", frozenset({A}))]),
+            "in aggregate ssd", id="aggregate",
+        ),
+        pytest.param(lambda d: with_hosts(d, groups=CROWDED), "server group g keeps", id="crowd"),
+        pytest.param(
+            lambda d: with_node(d, node_uuid(1), instance_uuid="strange"),
+            "node-with-unknown-instance", id="unknown-instance",
+        ),
+        pytest.param(
+            lambda d: changed(d, records=[*d.records, changed(d.records[0], id=9, host=C)]),
+            "node-in-two-records", id="two-records",
+        ),
+        pytest.param(
+            lambda d: with_node(d, node_uuid(1), maintenance=True),
+            "offered-unavailable", id="a-finding-on-a-node",
+        ),
+        pytest.param(
+            lambda d: with_options(d, B, shard=B, nope="1"), "option-unknown", id="on-a-host"
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_refused(spoil: Callable[[Deployment], Deployment], why: str) -> None:
+    assert len(drained(three()).changes) == 2
+    with pytest.raises(PlanRefused, match=why):
+        drained(spoil(three()))
+
+
+def test_together_means_together() -> None:
+    deployment = fleet({A: 4, B: 2, C: 0})
+    deployment = with_hosts(deployment, groups=group(2, 4, most=None))
+    assert len(drained(deployment).changes) == 4
+    with pytest.raises(PlanRefused, match="group g would not be together"):
+        strategies.move(deployment, [node_uuid(2)], [B])
+
+
+def test_what_others_have_wrong_is_no_obstacle_and_what_is_accepted_neither() -> None:
+    deployment = with_node(three(), node_uuid(3), maintenance=True)
+    assert len(drained(deployment).changes) == 2
+    deployment = with_node(deployment, node_uuid(1), maintenance=True)
+    plan = drained(deployment, "offered-unavailable")
+    assert plan.accepted == ("offered-unavailable",)
+    twice = changed(
+        deployment, records=[*deployment.records, changed(deployment.records[0], host=C)]
+    )
+    with pytest.raises(PlanRefused, match="node-in-two-records"):
+        drained(twice, "offered-unavailable", "node-in-two-records")
+    # A zone that is accepted.
+    apart = with_hosts(three(), aggregates=zones(a="az1", b="az2"))
+    assert len(drained(apart, "az2").changes) == 2
+    with pytest.raises(PlanRefused, match="zone"):
+        drained(apart, "az1")
+
+
+def test_a_service_that_only_gives_may_be_down_and_another_one_that_is_down_is_left_alone() -> (
+    None
+):
+    deployment = three()
+    for host in (A, C):
+        deployment = with_service(deployment, host, up=False, forced_down=True, disabled=True)
+    plan = drained(deployment)
+    assert {change.host[0] for change in plan.changes} == {A}
+    # Neither is a service that nobody named.
+    assert drained(named(deployment, A, B)) == plan
+
+
+def test_nodes_of_somebody_else_are_left_alone() -> None:
+    strange = {
+        "free": node(51),
+        "ours": node(52, shard="COMPUTE-B"),
+        "another cloud's": node(53, shard="prod"),
+        "enrolled": node(54, provision_state="enroll"),
+        "managed": node(55, provision_state="manageable"),
+        "another's server": with_server(node(56), "strange"),
+    }
+    base = three()
+    deployment = changed(base, nodes={**base.nodes, **{n.uuid: n for n in strange.values()}})
+    assert strategies.keep(deployment).changes == []
+    plan = strategies.keep(deployment, new=True)
+    assert {change.node for change in plan.changes} == {strange["free"].uuid, strange["ours"].uuid}
+    for name, one in strange.items():
+        if name not in ("free", "ours"):
+            with pytest.raises(PlanRefused, match="none of these nodes has a record"):
+                strategies.move(deployment, [one.uuid], [B], new=True)
+    # Where not all cells were read, nobody knows which are new.
+    assert strategies.keep(changed(deployment, whole=False), new=True).changes == []
+    with pytest.raises(PlanRefused, match="Ironic has no node"):
+        strategies.move(deployment, ["x"], [B])
 
 
 def test_a_service_keeps_the_shard_of_its_file() -> None:
-    deployment = fleet({"compute-a": 2, "compute-b": 2})
-    options = {
-        host: changed(one, written={"shard": f"rack-{host[-1]}"})
-        for host, one in deployment.options.items()
-    }
-    plan = strategies.keep(changed(deployment, options=options))
-    assert plan.shards == {"compute-a": "rack-a", "compute-b": "rack-b"}
-    same = {host: changed(one, written={"shard": "x"}) for host, one in options.items()}
-    with pytest.raises(PlanRefused, match="two services have the shard x"):
-        strategies.keep(changed(deployment, options=same))
+    deployment = fleet({A: 2, B: 2}, shards=False)
+    for host in (A, B):
+        deployment = with_options(deployment, host, shard=f"rack-{host[-1]}")
+    plan = strategies.keep(
+        deployment, accepted=["node-in-no-target-set", "node-outside-its-service"]
+    )
+    assert {host: one.shard for host, one in plan.services.items()} == {A: "rack-a", B: "rack-b"}
+    assert [one.shard for one in plan.changes] == [
+        *[(None, "rack-a")] * 2,
+        *[(None, "rack-b")] * 2,
+    ]
+    with pytest.raises(PlanRefused, match="in conductor group 'x', compute-a serves ''"):
+        strategies.keep(
+            with_node(
+                with_options(deployment, A, conductor_group=""), node_uuid(1), conductor_group="x"
+            )
+        )
 
 
-def test_an_unclear_owner_is_refused() -> None:
-    deployment = fleet({"compute-a": 4})
-    servers = {uuid: changed(one, host="compute-b") for uuid, one in deployment.servers.items()}
-    with pytest.raises(PlanRefused, match="it is not clear whose these are"):
-        strategies.keep(changed(deployment, servers=servers))
+# -- the file -----------------------------------------------------------------
 
 
 @hypothesis.given(deployments())
 @hypothesis.settings(max_examples=20)
-def test_a_file_is_read_as_it_was_written(
+def test_a_file_is_read_as_it_was_written_and_undone_by_the_journal(
     tmp_path_factory: pytest.TempPathFactory, deployment: Deployment
 ) -> None:
     path = tmp_path_factory.mktemp("plans") / "plan.yaml"
-    plan = strategies.balance(deployment, HOSTS)
+    source, *others = sorted(deployment.options)
+    nodes = strategies.nodes_of(deployment, source)
+    hypothesis.assume(nodes)
+    plan = strategies.move(deployment, nodes, others)
     plans.write(plan, path)
     assert plans.read(path) == plan
     with pytest.raises(PlanRefused, match="exists"):
         plans.write(plan, path)
+    back = plan.undone({change.node: ("Was", change.host[0]) for change in plan.changes})
+    for change, undo in zip(plan.changes, back.changes, strict=True):
+        assert undo.shard == (change.shard[1], "Was")
+        assert undo.host == (change.host[1], change.host[0])
+    assert plan.undone({}).changes == []
 
 
 @pytest.mark.parametrize(
@@ -245,7 +351,7 @@ def test_a_file_is_read_as_it_was_written(
         ("9" * 5000, "no YAML"),
         ("[]", "no plan"),
         ("version: 7", "version 7"),
-        ("version: 1", "no plan: Object missing"),
+        ("version: 2", "no plan: Object missing"),
         ("node: [a]", "has the shard|no plan"),
     ],
 )
@@ -256,30 +362,40 @@ def test_a_file_that_is_no_plan(tmp_path: Path, text: str, why: str) -> None:
         plans.read(path)
 
 
-@pytest.mark.parametrize(
-    ("was", "becomes", "why"),
-    [
-        ("shard: [null, compute-b]", "shard: [null, compute-x]", "whose shard is not"),
-        ("shard: [null, compute-b]", "shard: [null, null]", "whose shard is not"),
-        ("shard: [null, compute-b]", "shard: compute-b", "no plan: Expected `array`"),
-    ],
-)
-def test_a_file_that_was_edited_in_a_wrong_way(
-    tmp_path: Path, was: str, becomes: str, why: str
-) -> None:
+def test_a_file_that_was_cut_off_or_edited(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
-    plans.write(strategies.keep(fleet({"compute-b": 1}, shards=False)), path)
-    text = path.read_text()
-    assert was in text
-    path.write_text(text.replace(was, becomes))
-    with pytest.raises(PlanRefused, match=why):
+    plans.write(drained(fleet({A: 9, B: 1})), path)
+    whole = path.read_text()
+    lines = whole.splitlines(keepends=True)
+    first = next(number for number, line in enumerate(lines) if line.startswith("changes"))
+    for end in range(first + 2, len(lines)):
+        path.write_text("".join(lines[:end]))
+        with pytest.raises(PlanRefused, match=r"not the 9 that were written|is no plan"):
+            plans.read(path)
+    starts = [number for number, line in enumerate(lines) if line.startswith("- node")]
+    path.write_text("".join(lines[: starts[-1]]))
+    with pytest.raises(PlanRefused, match="has 8 changes and not the 9"):
         plans.read(path)
+    assert len(plans.read(path, edited=True).changes) == 8
+    for was, becomes, why in (
+        ("shard: [compute-a, compute-b]", "shard: [compute-x, compute-b]", "or they were edited"),
+        ("shard: [compute-a, compute-b]", "shard: [compute-a, compute-x]", "whose shard is not"),
+        ("shard: [compute-a, compute-b]", "shard: [compute-a, null]", "whose shard is not"),
+        ("shard: [compute-a, compute-b]", "shard: compute-b", "no plan: Expected `array`"),
+    ):
+        assert was in whole
+        path.write_text(whole.replace(was, becomes, 1))
+        with pytest.raises(PlanRefused, match=why):
+            plans.read(path, edited="whose" in why)
 
 
 def test_the_instructions_name_each_service_to_stop_once() -> None:
-    deployment = fleet({"compute-a": 9, "compute-b": 0, "compute-c": 3}, shards=False)
-    plan = strategies.balance(deployment, HOSTS[:3])
-    said = list(summary.instructions(plan, deployment, "plan.yaml"))
+    plan = strategies.drain(fleet({A: 9, B: 0, C: 3}), A, [B, C])
+    said = list(summary.instructions(plan, fleet({A: 9, B: 0, C: 3}), "plan.yaml"))
     assert [line for line in said if "Stop nova-compute" in line] == [said[1]]
-    assert "compute-a" in said[1]
-    assert any("The file of compute-b: [ironic] shard = compute-b" in line for line in said)
+    assert A in said[1]
+    ring = fleet({A: 1, B: 1}, shards=False)
+    kept = summary.instructions(
+        strategies.keep(ring, accepted=["node-in-two-target-sets"]), ring, "plan.yaml"
+    )
+    assert "The file of compute-b: [ironic] shard = compute-b, and no peer_list" in "".join(kept)

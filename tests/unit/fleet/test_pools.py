@@ -14,6 +14,7 @@ from ironic_virt.fleet.deployment import Deployment, Record, pool_name
 from ironic_virt.fleet.plans.apply import Outcome
 from ironic_virt.fleet.pools import conversion
 from ironic_virt.fleet.pools.conversion import Conversion, Direction
+from ironic_virt.fleet.stopped import Watched
 from tests.unit.fleet import deployments
 
 ENTER, LEAVE = Direction.ENTER, Direction.LEAVE
@@ -36,7 +37,8 @@ def stopped() -> Deployment:
 
 
 def planned(deployment: Deployment, direction: Direction = ENTER) -> Conversion:
-    return conversion.plan(deployment, "a", direction, 20.0)
+    forced = {one.host: one for one in deployment.services if one.forced_down}
+    return conversion.plan(deployment, "a", direction, Watched(forced))
 
 
 def carried_out(
@@ -152,12 +154,9 @@ def test_a_server_that_can_not_go_keeps_its_record(stopped: Deployment) -> None:
 
 def test_a_service_that_is_not_stopped_blocks_it(stopped: Deployment) -> None:
     assert planned(stopped).blocked == ""
-    running = conversion.plan(stopped, "b", ENTER, 20.0)
+    running = conversion.plan(stopped, "b", ENTER, Watched())
     assert running.blocked == "stop nova-compute on b, and force it down"
-    (fresh, *_) = stopped.services
-    lately = deployments.changed(
-        stopped, services=[dataclasses.replace(fresh, last_seen=deployments.NOW)]
-    )
-    assert planned(lately).blocked.endswith("reported 0 s ago; stop it")
+    fresh = Watched({"a": dataclasses.replace(stopped.service_of["a"], reports=7)})
+    assert "a has reported by now" in conversion.plan(stopped, "a", ENTER, fresh).blocked
     with pytest.raises(exceptions.InvalidConfiguration, match="no nova-compute has this name"):
-        conversion.plan(stopped, "c", ENTER, 20.0)
+        conversion.plan(stopped, "c", ENTER, Watched())

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What Nova's API database says of hosts: their cells, their aggregates, and what servers ask for.
+
+Plain data, read by :mod:`ironic_virt.fleet.api_database` and made by hand in tests.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from ironic_virt.baremetal.node import Node
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A host aggregate.
+
+    :ivar zone: the availability zone that it makes; ``None``: none.
+    """
+
+    name: str
+    uuid: str
+    hosts: frozenset[str] = frozenset()
+    zone: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """A server group with a policy that Nova enforces.
+
+    :ivar most: how many members may be on one host; ``None``: all of them have to.
+    """
+
+    uuid: str
+    members: frozenset[str]
+    most: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flavor:
+    """A flavor that asks for bare metal.
+
+    :ivar classes: resource classes in Placement's names.
+    """
+
+    name: str
+    classes: frozenset[str]
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+
+    def fits(self, placement_class: str, node: Node) -> bool:
+        """Whether a node of a class has what is asked for."""
+        return (
+            self.classes == {placement_class}
+            and self.required <= node.traits
+            and not self.forbidden & node.traits
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Hosts:
+    """What was read.
+
+    :ivar cells: the cell's uuid, by host; hosts that are not there are not mapped.
+    :ivar groups: by member.
+    :ivar default_zone: of hosts that no aggregate gives another one.
+    """
+
+    cells: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    aggregates: Sequence[Aggregate] = ()
+    groups: Mapping[str, Group] = dataclasses.field(default_factory=dict)
+    flavors: Sequence[Flavor] = ()
+    default_zone: str = "nova"
+
+    def zone(self, host: str) -> str:
+        """A host's availability zone."""
+        zones = (one.zone for one in self.aggregates if host in one.hosts and one.zone)
+        return next(zones, self.default_zone)
+
+    def only_of(self, host: str, other: str) -> list[Aggregate]:
+        """The aggregates that a host is in, and another host is not."""
+        return [one for one in self.aggregates if host in one.hosts and other not in one.hosts]
+
+    def why_apart(self, host: str, other: str, accepted: Collection[str] = ()) -> str | None:
+        """Why a node may not go from a host to another one; ``None``: it may.
+
+        :param accepted: names of zones and aggregates that may differ.
+        """
+        zones = self.zone(host), self.zone(other)
+        if zones[0] != zones[1] and zones[1] not in accepted:
+            return f"{host} is in availability zone {zones[0]}, {other} in {zones[1]}"
+        for one in (*self.only_of(host, other), *self.only_of(other, host)):
+            # A zone that is accepted is so whichever aggregates make it.
+            if one.name not in accepted and one.zone is None:
+                return f"only one of {host} and {other} is in aggregate {one.name}"
+        return None
+
+    def why_crowded(self, server: str, host: str, places: Mapping[str, str]) -> str | None:
+        """Why its server group keeps a server from a host; ``None``: nothing does.
+
+        :param places: the hosts of servers.
+        """
+        group = self.groups.get(server)
+        if group is None or group.most is None:
+            return None
+        others = sum(places.get(one) == host for one in group.members - {server})
+        if others < group.most:
+            return None
+        return f"server group {group.uuid} keeps server {server} from {host}"
+
+    def torn(
+        self, servers: Iterable[str], before: Mapping[str, str], after: Mapping[str, str]
+    ) -> list[Group]:
+        """The groups of servers that were on one host together, and are not any more.
+
+        :param before: the hosts of servers.
+        """
+
+        def spread(group: Group, places: Mapping[str, str]) -> int:
+            return len({places[one] for one in group.members if one in places})
+
+        groups = {one.uuid: one for server in servers if (one := self.groups.get(server))}
+        return [
+            one
+            for one in groups.values()
+            if one.most is None and spread(one, before) <= 1 < spread(one, after)
+        ]

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Asks a nova-compute over Nova's RPC whether it is there.
+
+Its silence means something only if somebody else answers there: a conductor of the cell.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import oslo_messaging as messaging
+from nova import rpc
+
+from ironic_virt.fleet.cells import Cell
+
+SECONDS = 10.0
+"""How long an answer may take."""
+_SPARE = 5.0
+"""Seconds more, after which a library that reconnects without end is left alone."""
+
+
+def ask(cell: Cell, host: str) -> bool | None:
+    """Whether the nova-compute of a host answers; ``None``: nobody does, so that is not known."""
+    if not _answers(cell, "conductor"):
+        return None
+    return _answers(cell, "compute", server=host)
+
+
+def _answers(cell: Cell, topic: str, **where: str) -> bool | None:
+    target = messaging.Target(topic=topic, namespace="baseapi", version="1.0")
+    answers: list[bool | None] = []
+
+    def call() -> None:
+        try:
+            client = messaging.get_rpc_client(
+                cell.context.mq_connection or rpc.TRANSPORT,
+                target,
+                serializer=rpc.RequestContextSerializer(None),
+            )
+            prepared: Any = client.prepare(timeout=SECONDS, retry=1, **where)
+            prepared.call(cell.context, "ping", arg="ironic-virt-fleet")
+        except (messaging.MessagingTimeout, messaging.MessageUndeliverable):
+            answers.append(False)
+        except messaging.RemoteError:
+            answers.append(True)
+        except Exception:
+            # No broker, or one that refuses: that says nothing of who listens there.
+            answers.append(None)
+        else:
+            answers.append(True)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(SECONDS + _SPARE)
+    return answers[0] if answers else None

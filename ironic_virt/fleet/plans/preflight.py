@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What is looked at before a plan is carried out: a list, with ✓ and ✗.
+
+A service that is not stopped yet is no obstacle: its nodes wait.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Collection, Iterator
+
+from ironic_virt.fleet.checks.services import CLOCKS_MAY_DIFFER
+from ironic_virt.fleet.deployment import Deployment
+from ironic_virt.fleet.plans import conditions
+from ironic_virt.fleet.plans.plan import Plan
+from ironic_virt.fleet.stopped import Watched
+
+_MARKS = {True: "✓", False: "✗", None: "·"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that was looked at.
+
+    :ivar is_well: whether it is as it has to be; ``None``: some nodes wait for it.
+    """
+
+    is_well: bool | None
+    words: str
+
+    def __str__(self) -> str:
+        return f"{_MARKS[self.is_well]} {self.words}"
+
+
+def items(
+    plan: Plan,
+    deployment: Deployment,
+    watched: Watched,
+    *,
+    oldest: float,
+    begun: Collection[str],
+    undo: bool = False,
+) -> Iterator[Item]:
+    """Look at everything.
+
+    :param deployment: as it is now, with Placement.
+    :param oldest: hours that a plan may be old, before it is begun.
+    :param begun: the nodes with which it was begun.
+    """
+    yield _identity(plan, deployment)
+    age = deployment.read_at - plan.made_at
+    if not begun and not undo:
+        is_young = datetime.timedelta() <= age < datetime.timedelta(hours=oldest)
+        hours = age.total_seconds() / 3600
+        yield Item(is_young, f"the plan is {hours:.1f} h old, and may be {oldest:g} h")
+    yield from _clocks(deployment)
+    yield Item(
+        True, f"Placement answers; it has {len(deployment.placement.providers):,} providers"
+    )
+    for host in sorted({change.host[1] for change in plan.changes if change.moves_record}):
+        why = conditions.why_unfit(deployment, host)
+        yield Item(why is None, why or f"{host} is up, enabled and mapped")
+    for pair in sorted({change.host for change in plan.moved}, key=str):
+        source, target = pair[0] or "", pair[1]
+        why = deployment.hosts.why_apart(source, target, plan.accepted)
+        if not undo:
+            yield Item(why is None, why or f"{source} and {target} are in the same aggregates")
+    for host in sorted({change.host[0] or "" for change in plan.moved}):
+        service = deployment.service_of.get(host)
+        why = watched.why_running(service) if service is not None else None
+        unasked = ", which could not be asked over RPC" if host in watched.unasked else ""
+        yield Item(None if why else True, why or f"{host} is stopped{unasked}")
+    found = () if undo else conditions.findings(deployment, plan, half_way=True)
+    yield Item(not found, f"check finds {len(found) or 'nothing'} on what the plan touches")
+    for one in found:
+        yield Item(False, f"{one.kind.code}: {one.about}: {one.words}")
+
+
+def _identity(plan: Plan, deployment: Deployment) -> Item:
+    here = conditions.identity(deployment)
+    if here == plan.cloud:
+        return Item(True, "the plan is for this deployment")
+    return Item(False, f"the plan is for another deployment: {plan.cloud}; this is {here}")
+
+
+def _clocks(deployment: Deployment) -> Iterator[Item]:
+    aheads = [
+        (part.name, part.seconds_ahead)
+        for part in deployment.components
+        if part.seconds_ahead is not None
+    ]
+    apart = [
+        f"{name} by {ahead:.0f} s" for name, ahead in aheads if abs(ahead) > CLOCKS_MAY_DIFFER
+    ]
+    yield Item(not apart, f"clocks are apart: {', '.join(apart)}" if apart else "clocks agree")

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which services are stopped: forced down, silent while they are watched, and not to be reached.
+
+What counts is whether a service's row stays as it is for as long as it takes to report twice,
+not how old its last report is: its clock and its interval may be others than this machine's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent import futures
+
+from ironic_virt.fleet.deployment import Service
+
+Services = Mapping[str, Service]
+Ping = Callable[[Service], bool | None]
+"""Whether a service answers over Nova's RPC; ``None``: it can't be asked."""
+
+SLICE = 1.0
+"""Seconds between two lines about how far the watch is."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Watched:
+    """What a watch has shown.
+
+    :ivar services: those that are stopped, as they were all the time, by host.
+    :ivar running: why others are not, by host.
+    :ivar unasked: hosts that could not be asked over RPC.
+    """
+
+    services: Services = dataclasses.field(default_factory=dict)
+    running: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unasked: Collection[str] = ()
+
+    def why_running(self, service: Service) -> str | None:
+        """Why a service does not count as stopped by now; ``None``: it does."""
+        seen = self.services.get(service.host)
+        if seen is not None and seen.pulse == service.pulse:
+            return None
+        if not service.forced_down:
+            return f"stop nova-compute on {service.host}, and force it down"
+        return self.running.get(service.host, f"{service.host} has reported by now; stop it")
+
+
+def watch(
+    read: Callable[[], Services],
+    ping: Ping,
+    hosts: Collection[str],
+    intervals: Mapping[str, float],
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Watched:
+    """Watch services that are forced down, all at once.
+
+    :param read: the services as they are.
+    :param hosts: whose services are to be watched.
+    :param intervals: seconds between two reports, at least, by host.
+    """
+    first = {host: one for host, one in read().items() if host in hosts and one.forced_down}
+    with futures.ThreadPoolExecutor(len(first) or 1) as pool:
+        answers = dict(zip(first, pool.map(ping, first.values()), strict=True))
+    running = {host: f"{host} answers over RPC; stop it" for host in first if answers[host]}
+    for host, one in first.items():
+        if one.last_seen is None and answers[host] is None:
+            running[host] = (
+                f"{host} never reports, and can't be asked over RPC; nobody can tell that it is "
+                "stopped"
+            )
+    silent = first.keys() - running.keys()
+    seconds = max((2 * max(first[h].interval, intervals.get(h, 0.0)) for h in silent), default=0.0)
+    began = clock()
+    while (spent := clock() - began) < seconds:
+        progress("Watching services: seconds", int(spent), int(seconds))
+        sleep(min(SLICE, seconds - spent))
+    last = read() if silent else {}
+    for host in silent:
+        if host not in last or last[host].pulse != first[host].pulse:
+            running[host] = f"{host} has reported while it was watched; stop it"
+    return Watched(
+        {host: first[host] for host in first.keys() - running.keys()},
+        running,
+        sorted(host for host in silent if answers[host] is None),
+    )
