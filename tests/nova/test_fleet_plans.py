@@ -101,15 +101,3 @@ class TestPlans(Fleet):
             assert self.host_of(server) == host
             self.reboot(server)
             self.delete(server)
-
-    def test_balance_names_what_is_to_be_stopped(self) -> None:
-        path = self.plan("all.yaml", "shards", "--strategy", "balance", "--services", "1")
-        (step,) = [line for line in self.said.splitlines() if line.startswith("1. Stop")]
-        source = step.split()[4]
-        self.stop(source)
-        (target,) = self.services.keys() - {source}
-        self.fleet("apply", path)
-        assert set(self.hosts().values()) == {target}
-        self.restart(target, shard=target)
-        assert self.host_of(self.servers[source]) == target
-        self.delete(self.servers[source])
