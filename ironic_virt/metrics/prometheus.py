@@ -75,6 +75,17 @@ class PrometheusMetrics(virt.Metrics, Collector):
             _REFRESH_SECONDS,
             "result",
         )
+        self._node_passes = prometheus_client.Counter(
+            "ironic_virt_node_passes",
+            "Nodes that Nova's resource tracker has looked at, by why; settled: passed over",
+            ["reason"],
+            registry=self.registry,
+        )
+        self._oldest_pass = prometheus_client.Gauge(
+            "ironic_virt_oldest_pass_seconds",
+            "How long ago the tracker looked at the node that it passes over for longest",
+            registry=self.registry,
+        )
         self._waits = prometheus_client.Gauge(
             "ironic_virt_waits",
             "Threads that wait for a node, by what for",
@@ -114,6 +125,14 @@ class PrometheusMetrics(virt.Metrics, Collector):
     def refresh(self, seconds: float, worked: bool) -> None:
         """See :class:`virt.Metrics`."""
         self._refresh_seconds.labels("done" if worked else "failed").observe(seconds)
+
+    def node_pass(self, reason: str | None) -> None:
+        """See :class:`virt.Metrics`."""
+        self._node_passes.labels(reason or "settled").inc()
+
+    def oldest_pass(self, seconds: float) -> None:
+        """See :class:`virt.Metrics`."""
+        self._oldest_pass.set(seconds)
 
     @contextlib.contextmanager
     def waiting(self, kind: str) -> Iterator[None]:

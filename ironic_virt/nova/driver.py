@@ -13,6 +13,7 @@ into an answer to the user.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
@@ -25,7 +26,7 @@ from nova.virt import driver as nova_driver
 from oslo_log import log as logging
 
 from ironic_virt import driver, exceptions, logs, virt
-from ironic_virt.nova import options, release, values
+from ironic_virt.nova import capabilities, options, release, tracker, values
 from ironic_virt.nova.actions import Actions
 from ironic_virt.nova.errors import Doing, NotDeployed, translated
 from ironic_virt.nova.metrics import Offered
@@ -42,40 +43,6 @@ _EPHEMERAL_DEVICE = "/dev/sda1"
 _JUST_NOW = 2.0
 """Seconds for which a node counts as just read, after an action that ended with a look at it."""
 
-CAPABILITIES: dict[str, bool] = {
-    "has_imagecache": False,
-    "supports_accelerators": False,
-    "supports_address_space_emulated": False,
-    "supports_address_space_passthrough": False,
-    "supports_attach_interface": True,
-    "supports_evacuate": False,
-    "supports_mem_backing_file": False,
-    "supports_migrate_to_same_host": False,
-    "supports_multiattach": False,
-    "supports_pcpus": False,
-    "supports_remote_managed_ports": False,
-    "supports_stateless_firmware": False,
-    "supports_trusted_certs": False,
-    "supports_virtio_fs": False,
-    # Ironic gets the image from Glance by itself, in these formats.
-    "supports_image_type_ami": True,
-    "supports_image_type_qcow2": True,
-    "supports_image_type_raw": True,
-    "supports_image_type_aki": False,
-    "supports_image_type_ari": False,
-    "supports_image_type_iso": False,
-    "supports_image_type_ploop": False,
-    "supports_image_type_vdi": False,
-    "supports_image_type_vhd": False,
-    "supports_image_type_vhdx": False,
-    "supports_image_type_vmdk": False,
-}
-"""What nova-compute may ask of this driver, by Nova's names: as of Nova's in-tree driver.
-
-Each becomes a trait of every node's resource provider, so the scheduler sends no request for
-what is ``False`` here.
-"""
-
 
 class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriver):  # type: ignore[misc]
     """Deploys Nova's servers on bare metal through Ironic.
@@ -86,7 +53,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
     :raises InvalidConfiguration: an ``[ironic]`` option can't be used.
     """
 
-    capabilities = CAPABILITIES
+    capabilities = capabilities.CAPABILITIES
 
     def __init__(
         self,
@@ -135,6 +102,12 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
             # Nova starts without it; nothing is listed before the check is made up for.
             LOG.warning("[ironic-unreachable] Ironic does not answer yet. Starting without it")
             self._answered = False
+        tracker.install(
+            self._records.manager,
+            self._driver.conf.ironic,
+            lambda name: (self._offers.of(name), self._resources.of(name)),
+            self._metrics.told,
+        )
 
     def cleanup_host(self, host: str) -> None:
         """End no wait; let a standby take over.
@@ -197,7 +170,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
         """Whether Ironic itself says that it has no such node; any doubt is ``False``."""
         return self._driver.is_node_deleted(nodename)
 
-    def get_available_resource(self, nodename: str) -> dict[str, Any]:
+    def get_available_resource(self, nodename: str) -> Any:
         """What the node is, for its compute node record.
 
         :raises ComputeHostNotFound: the record is another host's by now.
@@ -208,8 +181,8 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
                 nodename,
             )
             raise exception.ComputeHostNotFound(host=nodename)
-        # Nova adds to it.
-        return dict(self._resources.of(nodename))
+        # Nova adds to it, and to what is in it.
+        return copy.deepcopy(self._resources.of(nodename))
 
     def _resource(self, nodename: str) -> Mapping[str, Any]:
         with translated(Doing.NODE):

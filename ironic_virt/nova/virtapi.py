@@ -106,7 +106,7 @@ class NovaVirtAPI(virt.VirtAPI):
         return {one.uuid for one in self._not_deleted(uuids)}
 
     def _not_deleted(self, uuids: Collection[str]) -> Sequence[Any]:
-        return _instances(uuids, deleted=False, soft_deleted=True)
+        return find_instances(uuids, deleted=False, soft_deleted=True)
 
     def image_of(self, instance: Any) -> virt.ImageLike | None:
         """The server's image, with the properties that it has."""
@@ -155,7 +155,7 @@ class NovaVirtAPI(virt.VirtAPI):
     def known_instances(self, uuids: Collection[str]) -> Mapping[str, str]:
         """Those of these instances that Nova knows, deleted ones too, and their names."""
         # Deleted ones are left out only when the filter says so, whatever the context says.
-        return {instance.uuid: instance.name for instance in _instances(uuids)}
+        return {instance.uuid: instance.name for instance in find_instances(uuids)}
 
     # -- a build --------------------------------------------------------------
 
@@ -246,7 +246,8 @@ class NovaVirtAPI(virt.VirtAPI):
         return metadata
 
 
-def _instances(uuids: Collection[str], **filters: bool) -> list[Any]:
+def find_instances(uuids: Collection[str], **filters: bool) -> list[Any]:
+    """Instances by their uuids, deleted ones too unless a filter says otherwise."""
     return [
         instance
         for some in _chunks(list(uuids))

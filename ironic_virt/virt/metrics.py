@@ -30,6 +30,18 @@ class Metrics:
         :param seconds: how long it took.
         """
 
+    def node_pass(self, reason: str | None) -> None:
+        """Called for each node in each period of Nova's resource tracker.
+
+        :param reason: why the node is looked at; ``None``: it is passed over.
+        """
+
+    def oldest_pass(self, seconds: float) -> None:
+        """Called once a period.
+
+        :param seconds: since the node that was passed over for longest was looked at.
+        """
+
     def waiting(self, kind: str) -> contextlib.AbstractContextManager[None]:
         """Return a block in which a thread waits for a node.
 

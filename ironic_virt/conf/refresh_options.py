@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Options of the group ``[ironic]`` for what a refresh of the nodes asks."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+OPTIONS = [
+    cfg.IntOpt(
+        "inventory_refresh_interval",
+        default=0,
+        min=0,
+        help="""
+Seconds for which the list of nodes counts as up to date: when a refresh is
+asked for sooner, nothing is sent to Ironic. 0: each refresh asks Ironic.
+
+What a refresh asks, and what it costs, depends on the other two options.
+
+Related options:
+
+* inventory_full_resync_period
+* inventory_sweep_interval
+""",
+    ),
+    cfg.IntOpt(
+        "inventory_full_resync_period",
+        default=600,
+        min=0,
+        help="""
+Seconds after which a refresh lists all nodes again. In between, a refresh reads
+only the nodes that were changed or created since the last one. 0: every
+refresh lists all nodes.
+
+Less than 250 nodes are listed at every refresh in any case, if they fit into
+one page of Ironic's: that is one request.
+
+The clocks of the conductors should agree within 20 seconds; what a clock that
+is further off hides is seen with the next full list.
+
+Related options:
+
+* inventory_sweep_interval
+""",
+    ),
+    cfg.IntOpt(
+        "inventory_sweep_interval",
+        default=300,
+        min=0,
+        help="""
+Seconds after which a refresh also lists the uuids of all nodes, with little
+more, or, where they are fewer than four pages, lists them whole: to find those
+that were deleted, or that left the conductor group or shard. Until then such a
+node still counts as this service's, but nothing is done to it: before any action
+it is read again. 0: at every refresh, as is always done with a ``peer_list``.
+
+Related options:
+
+* inventory_full_resync_period
+""",
+    ),
+    cfg.IntOpt(
+        "inventory_max_age",
+        default=1800,
+        min=0,
+        help="""
+Seconds for which nodes are offered after the last list of them, when they can't be listed
+any more. After that no new instance gets one of them until they are listed again: with
+Nova the driver is not ready, and the reference service marks its nodes as not available.
+What runs on them is not touched, and no record is deleted. 0: no limit.
+
+Related options:
+
+* inventory_refresh_interval
+""",
+    ),
+    cfg.StrOpt(
+        "node_refresh",
+        default="changed",
+        choices=[
+            ("changed", "the nodes that may have changed, and each one at least once an hour"),
+            ("all", "all nodes, as Nova does it by itself"),
+        ],
+        help="""
+Which nodes Nova looks at in each period (``[DEFAULT] update_resources_interval``). With
+``all`` each node costs two requests to Placement and three to the conductor, although
+nothing has changed. With ``changed`` a few requests for all nodes tell which ones may
+have changed; what an operator sees in Nova and Placement is the same.
+
+Only nova-compute reads it.
+
+Related options:
+
+* settled_max_age
+""",
+    ),
+    cfg.IntOpt(
+        "settled_max_age",
+        default=3600,
+        min=0,
+        help="""
+Seconds after which Nova looks at a node even if nothing has changed; for each node it
+is half of that to all of it, at random. 0: at each period.
+
+Related options:
+
+* node_refresh
+""",
+    ),
+]

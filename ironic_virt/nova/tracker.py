@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Keeps Nova's resource tracker from passing over all nodes again each minute.
+
+This module, with :mod:`ironic_virt.nova.subtree`, touches private parts of Nova: attributes of
+the resource tracker and of its report client, and methods that it replaces on these two objects.
+:func:`unknown_parts` names all of them, and where one is not as known nothing is replaced.
+What a pass does is Nova's code, unchanged; :mod:`ironic_virt.nova.settled` decides when.
+
+Nova's threads call it, several at once with ``[compute] update_resources_max_workers``.  What
+is read once a period is read by the first of them, while the others wait.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import inspect
+import re
+import threading
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from nova import context as nova_context
+from nova import exception, objects
+from nova.compute import resource_tracker
+from nova.scheduler.client import report
+from oslo_config import cfg
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from ironic_virt import virt
+from ironic_virt.nova import subtree
+from ironic_virt.nova.settled import (
+    Inputs,
+    Outcome,
+    Period,
+    Server,
+    Servers,
+    SettledNodes,
+    is_clean,
+)
+from ironic_virt.nova.virtapi import find_instances
+
+LOG = logging.getLogger(__name__)
+
+_PROVIDERS = "/resource_providers?required=COMPUTE_NODE"
+_PROVIDERS_VERSION = "1.22"
+_WRITE = re.compile("/resource_providers/([^/]+)/(?:inventories|traits|aggregates)$")
+_CLOCKS_APART = datetime.timedelta(seconds=120)
+"""By so much may the clocks of those who write servers differ from this host's."""
+
+_KNOWN: dict[Callable[..., Any], list[str]] = {
+    resource_tracker.ResourceTracker.update_available_resource: ["context", "nodename", "startup"],
+    report.SchedulerReportClient.get: ["url", "version", "global_request_id"],
+    report.SchedulerReportClient.put: ["url", "data", "version", "global_request_id"],
+    report.SchedulerReportClient.get_allocations_for_resource_provider: ["context", "rp_uuid"],
+}
+
+
+def unknown_parts(rt: Any) -> list[str]:
+    """What of the resource tracker and its report client is not as this module knows it."""
+    client = getattr(rt, "reportclient", None)
+    attributes: list[tuple[Any, str, Any]] = [
+        (rt, "compute_nodes", Mapping),
+        (rt, "old_resources", Mapping),
+        (rt, "stats", Mapping),
+        (rt, "monitors", Collection),
+        (rt, "pci_tracker", object),
+        (rt, "host", str),
+        (client, "_association_refresh_time", Mapping),
+        (getattr(client, "_provider_tree", None), "data", Callable),
+    ]
+    return [
+        method.__qualname__
+        for method, known in _KNOWN.items()
+        if list(inspect.signature(method).parameters)[1:] != known
+    ] + [
+        name
+        for owner, name, kind in attributes
+        if not hasattr(owner, name) or not isinstance(getattr(owner, name), kind)
+    ]
+
+
+def install(
+    manager: Any,
+    group: cfg.ConfigOpts.GroupAttr,
+    offered: Callable[[str], object],
+    metrics: virt.Metrics,
+) -> None:
+    """Have Nova pass over settled nodes, and see one node at a time in older releases.
+
+    :param manager: Nova's compute manager; ``None`` in a driver that Nova does not run.
+    :param group: the options of ``[ironic]``.
+    :param offered: what the driver reports and offers of a node; it may raise.
+    """
+    rt = getattr(manager, "rt", None)
+    if rt is None or "update_available_resource" in vars(rt):
+        return
+    if unknown := unknown_parts(rt):
+        LOG.warning(
+            "[settled-unavailable] This Nova has changed (%s). "
+            "All nodes are looked at in each period, as with [ironic] node_refresh = all",
+            ", ".join(unknown),
+        )
+    elif group.node_refresh == "changed":
+        NodePasses(rt, offered, SettledNodes(group.settled_max_age), metrics)
+    if subtree.NEEDED:
+        rt.reportclient = subtree.NodeReportClient(rt.reportclient)
+
+
+class NodePasses:
+    """Stands where the resource tracker's own ``update_available_resource`` was.
+
+    :param rt: Nova's resource tracker.
+    :param offered: what the driver offers and reports of a node.
+    """
+
+    def __init__(
+        self,
+        rt: Any,
+        offered: Callable[[str], object],
+        nodes: SettledNodes,
+        metrics: virt.Metrics,
+    ) -> None:
+        self._rt = rt
+        self._offered = offered
+        self._nodes = nodes
+        self._metrics = metrics
+        self._servers = Servers()
+        self._lock = threading.Lock()
+        self._context: Any = None
+        self._asked: set[str] = set()
+        self._since: Any = None
+        self._write_lock = threading.Lock()
+        self._writes: collections.Counter[str] = collections.Counter()
+        self._consumers: dict[str, frozenset[str]] = {}
+        self._client = client = rt.reportclient
+        self._pass = rt.update_available_resource
+        self._put = client.put
+        self._get_allocations = client.get_allocations_for_resource_provider
+        rt.update_available_resource = self.update_available_resource
+        client.put = self._counted_put
+        client.get_allocations_for_resource_provider = self._noted_allocations
+
+    def update_available_resource(
+        self, context: Any, nodename: str, startup: bool = False
+    ) -> None:
+        """Pass over a settled node; let Nova pass any other one.
+
+        What Nova raises passes; such a node is not settled.
+        """
+        with self._lock:
+            # A context is a period's; a node that is asked for twice begins one, too.
+            if context is not self._context or nodename in self._asked:
+                self._context, self._asked = context, set()
+                self._nodes.begin(self._read(context))
+                self._metrics.oldest_pass(self._nodes.oldest())
+            self._asked.add(nodename)
+        period = self._nodes.period
+        inputs, outcome = self._inputs(nodename, period), self._outcome(nodename)
+        reason = self._nodes.reason(nodename, inputs, outcome, starts=startup)
+        self._metrics.node_pass(reason)
+        if reason is None:
+            return
+        if outcome is not None:
+            self._consumers.pop(outcome.uuid, None)
+            generations = period.generations
+            if generations is not None and generations.get(outcome.uuid) != outcome.generation:
+                # By itself Nova would look at Placement after minutes only.
+                self._client._association_refresh_time.pop(outcome.uuid, None)
+        self._pass(context, nodename, startup=startup)
+        outcome = self._outcome(nodename)
+        if outcome is None or inputs is None or inputs != self._inputs(nodename, period):
+            return
+        consumers = self._consumers.get(outcome.uuid)
+        if consumers is not None and is_clean(
+            outcome, period, self._writes[outcome.uuid], consumers
+        ):
+            self._nodes.keep(nodename, inputs, outcome, consumers)
+
+    # -- what is read once a period -------------------------------------------
+
+    def _read(self, context: Any) -> Period:
+        try:
+            return Period(
+                self._generations(context),
+                self._is_disabled(context),
+                *self._look_at_servers(context),
+            )
+        except Exception as exc:
+            LOG.warning(
+                "[nova-not-asked] Can't ask Nova which nodes have changed: %s. "
+                "All nodes are looked at in this period",
+                exc,
+            )
+            return Period()
+
+    def _generations(self, context: Any) -> Mapping[str, int] | None:
+        error: object
+        try:
+            answer = self._client.get(
+                _PROVIDERS, version=_PROVIDERS_VERSION, global_request_id=context.global_id
+            )
+            if answer.status_code == 200:
+                found = answer.json()["resource_providers"]
+                generations = {one["uuid"]: one["generation"] for one in found}
+                with self._write_lock:
+                    # Writes before this may be in the list or not.
+                    self._writes.clear()
+                return generations
+            error = f"{answer.status_code} {answer.text}"
+        except Exception as exc:
+            error = exc
+        LOG.warning(
+            "[placement-not-listed] Placement does not list its resource providers: %s. "
+            "Settled nodes are left alone until it does",
+            error,
+        )
+        return None
+
+    def _is_disabled(self, context: Any) -> bool | None:
+        try:
+            return bool(objects.Service.get_by_compute_host(context, self._rt.host).disabled)
+        except exception.NotFound:
+            return None
+
+    def _look_at_servers(self, context: Any) -> tuple[frozenset[str], frozenset[str] | None]:
+        now = timeutils.utcnow()
+        uuids = frozenset(objects.InstanceList.get_uuids_by_host(context, self._rt.host))
+        written = objects.InstanceList.get_by_filters(
+            nova_context.get_admin_context(read_deleted="yes"),
+            {"host": self._rt.host, "changes-since": self._since or now - _CLOCKS_APART},
+            expected_attrs=[],
+        )
+        touched = self._servers.touched(
+            uuids, [_server(one) for one in written], _nodes_of, self._nodes.with_consumer
+        )
+        self._since = now - _CLOCKS_APART
+        return uuids, touched
+
+    # -- a node as Nova holds it ----------------------------------------------
+
+    def _inputs(self, nodename: str, period: Period) -> Inputs | None:
+        rt = self._rt
+        if rt.monitors or (rt.pci_tracker and rt.pci_tracker.pci_devs):
+            # These change by themselves.
+            return None
+        stats = rt.stats.get(nodename, {})
+        try:
+            offered = self._offered(nodename)
+        except Exception as exc:
+            LOG.debug("What node %s offers is not known: %s", nodename, exc)
+            return None
+        return Inputs(offered, period.disabled, stats.get("failed_builds", 0))
+
+    def _outcome(self, nodename: str) -> Outcome | None:
+        record = self._rt.compute_nodes.get(nodename)
+        if record is None:
+            return None
+        saved = self._rt.old_resources.get(nodename)
+        try:
+            provider = self._client._provider_tree.data(record.uuid)
+        except ValueError:
+            return Outcome(record.uuid, None, False, saved)
+        disabled = "COMPUTE_STATUS_DISABLED" in provider.traits
+        return Outcome(record.uuid, provider.generation, disabled, saved)
+
+    # -- what Nova sends to Placement -----------------------------------------
+
+    def _counted_put(self, url: str, *args: Any, **kwargs: Any) -> Any:
+        answer = self._put(url, *args, **kwargs)
+        write = _WRITE.fullmatch(url)
+        if write and answer is not None and answer.status_code == 200:
+            with self._write_lock:
+                self._writes[write[1]] += 1
+        return answer
+
+    def _noted_allocations(self, context: Any, rp_uuid: str) -> Any:
+        answer = self._get_allocations(context, rp_uuid)
+        self._consumers[rp_uuid] = frozenset(answer.allocations)
+        return answer
+
+
+def _server(instance: Any) -> Server:
+    written = (instance.updated_at, instance.deleted_at)
+    return Server(
+        instance.uuid, instance.node or "", (*written, instance.vm_state, instance.task_state)
+    )
+
+
+def _nodes_of(uuids: Collection[str]) -> Mapping[str, str]:
+    return {one.uuid: one.node or "" for one in find_instances(uuids)}
