@@ -104,7 +104,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
             self._answered = False
         tracker.install(
             self._records.manager,
-            self._driver.conf.ironic,
+            self._driver.conf,
             lambda name: (self._offers.of(name), self._resources.of(name)),
             self._metrics.told,
         )

@@ -111,6 +111,20 @@ def is_clean(outcome: Outcome, period: Period, writes: int, consumers: frozenset
     )
 
 
+def is_current(last: Pass | None, outcome: Outcome, period: Period) -> bool:
+    """Whether Nova's cache of a provider is what Placement has.
+
+    A write of Nova's own may have hidden an edit that Nova has not read.  So the generation
+    must still be that of the last clean pass.
+    """
+    listed = period.generations
+    return (
+        last is not None
+        and outcome.generation == last.outcome.generation
+        and (listed is None or listed.get(outcome.uuid) == outcome.generation)
+    )
+
+
 def reason_to_pass(
     last: Pass | None, inputs: Inputs, outcome: Outcome | None, period: Period, now: float
 ) -> Reason | None:
@@ -125,12 +139,7 @@ def reason_to_pass(
         return Reason.UNSETTLED
     if inputs != last.inputs:
         return Reason.CHANGED
-    if outcome.generation != last.outcome.generation or outcome.uuid != last.outcome.uuid:
-        # Nova has written, perhaps over what it had not read.
-        return Reason.PLACEMENT
-    if period.generations is not None and (
-        period.generations.get(outcome.uuid) != outcome.generation
-    ):
+    if not is_current(last, outcome, period):
         return Reason.PLACEMENT
     if outcome.saved is not last.outcome.saved:
         return Reason.RECORD
@@ -166,10 +175,13 @@ class SettledNodes:
         """Forget the passes of nodes that were touched, or not asked for in the last period."""
         with self._lock:
             asked, self._asked, self.period = self._asked, set(), period
-            if period.touched is None:
-                self._passes.clear()
             for name in self._passes.keys() - (asked - (period.touched or set())):
                 del self._passes[name]
+
+    def is_current(self, name: str, outcome: Outcome) -> bool:
+        """See :func:`is_current`; to be asked before :meth:`reason`."""
+        with self._lock:
+            return is_current(self._passes.get(name), outcome, self.period)
 
     def reason(
         self, name: str, inputs: Inputs | None, outcome: Outcome | None, *, starts: bool = False
@@ -246,6 +258,13 @@ class Servers:
         self._uuids: frozenset[str] | None = None
         self._nodes: dict[str, str] = {}
         self._states: dict[str, object] = {}
+
+    def restore(self, uuids: frozenset[str], nodes: Mapping[str, str]) -> None:
+        """Go on from what another process has looked at last.
+
+        :param nodes: of the servers, as far as they are known.
+        """
+        self._uuids, self._nodes = uuids, dict(nodes)
 
     def touched(
         self,

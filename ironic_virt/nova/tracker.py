@@ -2,9 +2,10 @@
 
 """Keeps Nova's resource tracker from passing over all nodes again each minute.
 
-This module, with :mod:`ironic_virt.nova.subtree`, touches private parts of Nova: attributes of
-the resource tracker and of its report client, and methods that it replaces on these two objects.
-:func:`unknown_parts` names all of them, and where one is not as known nothing is replaced.
+This module, with :mod:`~ironic_virt.nova.subtree` and :mod:`~ironic_virt.nova.warm`, touches
+private parts of Nova: attributes of the resource tracker and of its report client, and methods
+that it replaces on these two objects.  :func:`unknown_parts` names them, and where one is not as
+known nothing is replaced.
 What a pass does is Nova's code, unchanged; :mod:`ironic_virt.nova.settled` decides when.
 
 Nova's threads call it, several at once with ``[compute] update_resources_max_workers``.  What
@@ -30,7 +31,7 @@ from oslo_log import log as logging
 from oslo_utils import timeutils
 
 from ironic_virt import virt
-from ironic_virt.nova import subtree
+from ironic_virt.nova import subtree, warm
 from ironic_virt.nova.settled import (
     Inputs,
     Outcome,
@@ -84,27 +85,30 @@ def unknown_parts(rt: Any) -> list[str]:
 
 def install(
     manager: Any,
-    group: cfg.ConfigOpts.GroupAttr,
-    offered: Callable[[str], object],
+    conf: cfg.ConfigOpts,
+    offered: Callable[[str], Any],
     metrics: virt.Metrics,
 ) -> None:
     """Have Nova pass over settled nodes, and see one node at a time in older releases.
 
     :param manager: Nova's compute manager; ``None`` in a driver that Nova does not run.
-    :param group: the options of ``[ironic]``.
-    :param offered: what the driver reports and offers of a node; it may raise.
+    :param conf: Nova's.
+    :param offered: what the driver offers and reports of a node; it may raise.
     """
     rt = getattr(manager, "rt", None)
     if rt is None or "update_available_resource" in vars(rt):
         return
-    if unknown := unknown_parts(rt):
+    if conf.ironic.node_refresh == "all":
+        LOG.debug("All nodes are looked at in each period")
+    elif unknown := unknown_parts(rt):
         LOG.warning(
             "[settled-unavailable] This Nova has changed (%s). "
             "All nodes are looked at in each period, as with [ironic] node_refresh = all",
             ", ".join(unknown),
         )
-    elif group.node_refresh == "changed":
-        NodePasses(rt, offered, SettledNodes(group.settled_max_age), metrics)
+    else:
+        nodes = SettledNodes(conf.ironic.settled_max_age)
+        NodePasses(rt, offered, nodes, metrics, warm.path_of(conf.state_path, rt.host))
     if subtree.NEEDED:
         rt.reportclient = subtree.NodeReportClient(rt.reportclient)
 
@@ -114,14 +118,16 @@ class NodePasses:
 
     :param rt: Nova's resource tracker.
     :param offered: what the driver offers and reports of a node.
+    :param path: of the file with what this process leaves to the next one.
     """
 
     def __init__(
         self,
         rt: Any,
-        offered: Callable[[str], object],
+        offered: Callable[[str], Any],
         nodes: SettledNodes,
         metrics: virt.Metrics,
+        path: str,
     ) -> None:
         self._rt = rt
         self._offered = offered
@@ -136,6 +142,16 @@ class NodePasses:
         self._writes: collections.Counter[str] = collections.Counter()
         self._consumers: dict[str, frozenset[str]] = {}
         self._client = client = rt.reportclient
+        self._keeper = warm.Keeper(path, rt.host, client)
+        self._warm: warm.WarmStart | None = None
+        state = warm.load(path, rt.host)
+        if state is not None:
+            self._since = state.since
+            self._servers.restore(state.servers, state.nodes())
+            context = nova_context.get_admin_context()
+            self._warm = warm.WarmStart(
+                rt, client, state, offered, lambda: self._generations(context)
+            )
         self._pass = rt.update_available_resource
         self._put = client.put
         self._get_allocations = client.get_allocations_for_resource_provider
@@ -153,31 +169,55 @@ class NodePasses:
         with self._lock:
             # A context is a period's; a node that is asked for twice begins one, too.
             if context is not self._context or nodename in self._asked:
-                self._context, self._asked = context, set()
-                self._nodes.begin(self._read(context))
-                self._metrics.oldest_pass(self._nodes.oldest())
+                self._begin(context, startup)
             self._asked.add(nodename)
         period = self._nodes.period
         inputs, outcome = self._inputs(nodename, period), self._outcome(nodename)
+        is_current = outcome is not None and self._nodes.is_current(nodename, outcome)
         reason = self._nodes.reason(nodename, inputs, outcome, starts=startup)
-        self._metrics.node_pass(reason)
-        if reason is None:
+        if reason is None or (inputs and self._is_taken_over(context, nodename, inputs, period)):
+            self._metrics.node_pass(None)
             return
+        self._metrics.node_pass(reason)
         if outcome is not None:
             self._consumers.pop(outcome.uuid, None)
-            generations = period.generations
-            if generations is not None and generations.get(outcome.uuid) != outcome.generation:
+            if not is_current:
                 # By itself Nova would look at Placement after minutes only.
                 self._client._association_refresh_time.pop(outcome.uuid, None)
         self._pass(context, nodename, startup=startup)
         outcome = self._outcome(nodename)
         if outcome is None or inputs is None or inputs != self._inputs(nodename, period):
             return
+        if self._warm is not None:
+            self._warm.learn(nodename)
         consumers = self._consumers.get(outcome.uuid)
         if consumers is not None and is_clean(
             outcome, period, self._writes[outcome.uuid], consumers
         ):
             self._nodes.keep(nodename, inputs, outcome, consumers)
+
+    def _begin(self, context: Any, startup: bool) -> None:
+        if self._context is not None:
+            self._keeper.keep(self._nodes.passes(), self._nodes.period.servers, self._since)
+        self._context, self._asked = context, set()
+        if not startup:
+            self._warm = None
+        self._nodes.begin(self._read(context))
+        self._metrics.oldest_pass(self._nodes.oldest())
+
+    def _is_taken_over(self, context: Any, nodename: str, inputs: Inputs, period: Period) -> bool:
+        if self._warm is None:
+            return False
+        try:
+            consumers = self._warm.take_over(context, nodename, period)
+        except Exception as exc:
+            LOG.info("Node %s is not taken over: %s", nodename, exc)
+            return False
+        outcome = self._outcome(nodename)
+        if consumers is None or outcome is None:
+            return False
+        self._nodes.keep(nodename, inputs, outcome, consumers, earliest=0.0)
+        return True
 
     # -- what is read once a period -------------------------------------------
 
@@ -277,6 +317,11 @@ class NodePasses:
         return answer
 
     def _noted_allocations(self, context: Any, rp_uuid: str) -> Any:
+        if self._warm is not None and self._context is None:
+            # Nova looks for interrupted builds before its first period.
+            answer = self._warm.allocations(context, rp_uuid)
+            if answer is not None:
+                return answer
         answer = self._get_allocations(context, rp_uuid)
         self._consumers[rp_uuid] = frozenset(answer.allocations)
         return answer

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
+import fixtures
 import pytest
 import requests
 import sqlalchemy
@@ -95,6 +96,8 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         # when a test says so.  The scheduler reads it when it starts.
         self.flags(service_down_time=_LONG)
         super().setUp()
+        # What a nova-compute leaves there is for the next one of this test.
+        self.flags(state_path=self.useFixture(fixtures.TempDir()).path)
         self.flags(rpc_response_timeout=_LONG)
         # New in Nova 34.  Nova 29 can't be asked to import it first.
         service = importlib.import_module("nova.service")

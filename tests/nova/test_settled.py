@@ -10,17 +10,27 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
+import json
+import os
+import stat
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+import fixtures
+import msgspec
 import requests
+from nova import conf as nova_conf
 from nova import context, exception, objects, servicegroup
+from nova.compute import resource_tracker, task_states, vm_states
 from oslo_utils import timeutils
 from oslo_utils.fixture import TimeFixture
 
+from ironic_virt.nova import capabilities, warm
 from tests.nova.services import Services
 
+CONF = nova_conf.CONF
 HOST = "compute-1"
 GOLD = "CUSTOM_BAREMETAL_GOLD"
 AGGREGATE = "11111111-2222-3333-4444-555555555555"
@@ -438,9 +448,8 @@ class TestServers(Settled):
         assert self.passed == [node]
         self.settle()
         # By somebody whose clock is ahead; then by somebody whose clock is right.
-        clock = self.useFixture(TimeFixture(timeutils.utcnow() + datetime.timedelta(hours=1)))
-        self.act(server, **{"os-resetState": {"state": "active"}})
-        clock.cleanUp()
+        with TimeFixture(timeutils.utcnow() + datetime.timedelta(hours=1)):
+            self.act(server, **{"os-resetState": {"state": "active"}})
         assert self.check()["record", node]["stats"]["num_vm_active"] == "1"
         self.act(server, **{"os-resetState": {"state": "error"}})
         assert self.check()["record", node]["stats"]["num_vm_error"] == "1"
@@ -476,3 +485,184 @@ class TestServers(Settled):
         self.delete(server)
         self.check()
         self.settle()
+
+
+class TestRestarts(Settled):
+    """A service that starts again takes nodes over, and a whole pass would change nothing."""
+
+    @property
+    def path(self) -> str:
+        return warm.path_of(CONF.state_path, HOST)
+
+    def restart(self) -> list[str]:
+        """Start the stopped service; the nodes that got a whole pass, one at least.
+
+        :returns: those whose passes were not just because there must be a first one.
+        """
+        self.passed, began = [], len(self.counted.log)
+        real = resource_tracker.ResourceTracker.update_available_resource
+
+        @functools.wraps(real)
+        def note(rt: Any, context: Any, nodename: str, startup: bool = False) -> None:
+            self.passed.append(nodename)
+            real(rt, context, nodename, startup=startup)
+
+        with mock.patch.object(
+            resource_tracker.ResourceTracker, "update_available_resource", note
+        ):
+            self.compute = self.start_compute(HOST)
+        self.manager = self.compute.manager
+        self.sent = [line for line in self.counted.log[began:] if line.startswith("placement")]
+        before = self.seen()
+        self.whole_pass()
+        after = self.seen()
+        changed = {key for key in before.keys() | after if before.get(key) != after.get(key)}
+        assert not changed, [(key, before.get(key), after.get(key)) for key in changed]
+        self.settle()
+        # Once more, for the file to tell of it.
+        self.period()
+        return sorted(self.passed[1:])
+
+    def stop(self) -> None:
+        self.compute.stop()
+
+    def test_nothing_has_changed(self) -> None:
+        """Twice; in the first minute nothing is written."""
+        with open(self.path, "rb") as file:
+            assert len(file.read()) <= 600 * len(self.nodes)
+        assert stat.S_IMODE(os.stat(self.path).st_mode) == 0o600
+        for _ in range(2):
+            self.stop()
+            assert self.restart() == []
+            # Two lists, and the pass of the first node.
+            assert len(self.sent) <= 2 + 8
+            assert len([line for line in self.sent if "required=" in line]) == 2
+
+    def test_changes_while_it_was_down(self) -> None:
+        node, other, third = self.nodes[:3]
+        self.stop()
+        self.edit(node, "inventories", inventories={GOLD: {"total": 5}})
+        self.edit(other, "aggregates", aggregates=[AGGREGATE])
+        self.place("delete", f"/resource_providers/{third}")
+        self.restart()
+        assert set(self.passed) >= {node, other, third}
+        assert len(self.passed) <= 4
+        self.stop()
+        self.ironic("PUT", f"/nodes/{node}/maintenance", {})
+        self.set_on_node(other, properties=LARGER)
+        self.record(third).destroy()
+        self.restart()
+        assert set(self.passed) >= {node, other, third}
+        assert len(self.passed) <= 4
+        self.stop()
+        record = self.record(other)
+        record.host = "compute-2"
+        record.save()
+        self.edit(node, "traits", traits=[])
+        self.restart()
+        assert self.record(other).host == "compute-2"
+        assert set(self.passed) >= {node}
+        self.stop()
+        self.ironic("DELETE", f"/nodes/{node}")
+        (new,) = self.make_nodes(1)
+        self.restart()
+        assert new in self.passed
+        assert not {node, other} & set(self.passed)
+        self.stop()
+        self.disable(True)
+        self.restart()
+        assert set(self.passed) == {*self.nodes[2:], new}
+        self.stop()
+        assert self.restart() == []
+
+    def test_servers(self) -> None:
+        server = self.wait_for(self.boot(), "ACTIVE")
+        node = self.node_of(server)
+        self.settle()
+        self.period()
+        self.stop()
+        assert self.restart() == []
+        assert self.record(node).stats["num_vm_active"] == "1"
+        self.stop()
+        self.act(server, **{"os-resetState": {"state": "error"}})
+        self.restart()
+        assert node in self.passed
+        self.stop()
+        with mock.patch.object(servicegroup.API, "service_is_up", return_value=False):
+            self.delete(server)
+        self.restart()
+        assert node in self.passed
+        # One that was to be built here, of which its record does not tell.
+        self.stop()
+        free = next(name for name in self.nodes if name != node)
+        instance = objects.Instance(
+            context.get_admin_context(),
+            uuid=GONE,
+            project_id="p",
+            user_id="u",
+            flavor=objects.Flavor.get_by_flavor_id(context.get_admin_context(), self.flavor_id),
+            vm_state=vm_states.BUILDING,
+            task_state=task_states.SCHEDULING,
+        )
+        instance.create()
+        self.allocate(free, GONE)
+        self.compute = self.start_compute(HOST)
+        instance.refresh()
+        assert instance.vm_state == vm_states.ERROR
+        self.manager = self.compute.manager
+        self.period()
+        # Deleted, while its allocation could not be.
+        self.stop()
+        instance.destroy()
+        self.restart()
+        assert free in self.passed
+        assert self._get_allocations_by_provider_uuid(free) == {}
+
+    def test_a_file_that_is_of_no_use(self) -> None:
+        with open(self.path, "rb") as file:
+            good = file.read()
+        state = msgspec.json.decode(good)
+        for bad in (
+            None,
+            b"",
+            good[:-9],
+            b"[]",
+            msgspec.json.encode({**state, "host": "compute-2"}),
+            msgspec.json.encode({**state, "made_by": ["28.0.0", "1.0"]}),
+        ):
+            self.stop()
+            if bad is None:
+                os.unlink(self.path)
+            else:
+                with open(self.path, "wb") as file:
+                    file.write(bad)
+            self.restart()
+            assert sorted(self.passed) == sorted(self.nodes)
+        self.stop()
+        os.unlink(self.path)
+        os.mkdir(self.path)
+        self.restart()
+        assert sorted(self.passed) == sorted(self.nodes)
+
+    def test_what_a_process_would_write_is_other_than_what_the_last_one_wrote(self) -> None:
+        self.stop()
+        with mock.patch.dict(capabilities.CAPABILITIES, supports_multiattach=True):
+            self.restart()
+            assert sorted(self.passed) == sorted(self.nodes)
+            assert "COMPUTE_VOLUME_MULTI_ATTACH" in self.traits(self.nodes[0])
+            self.stop()
+        self.restart()
+        assert sorted(self.passed) == sorted(self.nodes)
+        provider = {
+            "identification": {"uuid": self.nodes[0]},
+            "traits": {"additional": ["CUSTOM_Y"]},
+        }
+        location = self.useFixture(fixtures.TempDir()).path
+        with open(os.path.join(location, "provider.yaml"), "w") as file:
+            json.dump({"meta": {"schema_version": "1.0"}, "providers": [provider]}, file)
+        for directory in (location, "/nowhere"):
+            self.stop()
+            self.flags(provider_config_location=directory, group="compute")
+            self.restart()
+            assert self.nodes[0] in self.passed
+            assert ("CUSTOM_Y" in self.traits(self.nodes[0])) == (directory == location)

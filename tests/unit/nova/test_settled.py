@@ -1,0 +1,546 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Nodes are passed over only where a whole pass would change nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from ironic_virt.nova.settled import (
+    Inputs,
+    Outcome,
+    Period,
+    Reason,
+    Server,
+    Servers,
+    SettledNodes,
+    is_clean,
+)
+from tests import depth
+from tests.unit.nova.small_nova import (
+    CAPABILITY,
+    DISABLED,
+    HOST,
+    REFRESH,
+    Cloud,
+    Compute,
+    Provider,
+    Record,
+    after_a_whole_pass,
+)
+from tests.unit.nova.small_nova import Server as Row
+
+NODES = ["n1", "n2", "n3"]
+INFINITE = 1e12
+node_names = st.sampled_from(NODES)
+any_server = st.integers(0, 5)
+STEPS = ["servers", "allocations", "reading", "traits", "saved"]
+
+
+class Events:
+    """What may happen to a small cloud; servers are numbered."""
+
+    def __init__(self, cloud: Cloud, compute: Compute) -> None:
+        self.cloud = cloud
+        self.compute = compute
+
+    def change(self, node: str) -> None:
+        """Maintenance, cleaning, other properties."""
+        if node in self.cloud.offers:
+            self.cloud.offers[node] += 1
+
+    def edit(self, node: str, what: int) -> None:
+        """In Placement: inventory, each kind of trait, or the provider itself."""
+        provider = self.cloud.providers.get(node)
+        if provider is None:
+            return
+        kinds: list[dict[str, object]] = [
+            {"inventory": 0},
+            {"inventory": 77},
+            {"traits": frozenset()},
+            {"traits": provider.traits | {"FOREIGN"}},
+            {"traits": provider.traits ^ {DISABLED}},
+            {"traits": provider.traits - {CAPABILITY}},
+        ]
+        if what == len(kinds):
+            if not provider.consumers:
+                del self.cloud.providers[node]
+            return
+        provider.write(**kinds[what])
+
+    def disable(self, disabled: bool, told: bool) -> None:
+        if told:
+            self.compute.disable(disabled)
+        else:
+            self.cloud.disabled = disabled
+
+    def fail_builds(self, node: str, count: int) -> None:
+        self.compute.failed[node] = count
+
+    def claim(self, node: str, number: int, state: str, ahead: float) -> None:
+        """The scheduler and a build, or any later state of the server."""
+        uuid = f"s{number}"
+        row = self.cloud.servers.get(uuid)
+        provider = self.cloud.providers.get(node)
+        if row is None and provider is not None:
+            provider.consumers.add(uuid)
+            provider.generation += 1
+            self.cloud.servers[uuid] = Row(node, HOST)
+            self.cloud.write_server(uuid, ahead, state=state)
+        elif row is not None and not row.deleted:
+            self.cloud.write_server(uuid, ahead, state=state)
+
+    def allocate(self, node: str, number: int, deleted: bool) -> None:
+        """By hand, or for a server that another host has."""
+        uuid = f"x{number}"
+        provider = self.cloud.providers.get(node)
+        if provider is not None:
+            provider.consumers.add(uuid)
+            provider.generation += 1
+            self.cloud.servers.setdefault(uuid, Row("elsewhere", "compute-2"))
+            if deleted:
+                self.cloud.write_server(uuid, deleted=True)
+
+    def delete(self, number: int, kind: str, freed: bool) -> None:
+        """A server, perhaps by the API alone, and perhaps without its allocation."""
+        uuid = f"{kind}{number}"
+        row = self.cloud.servers.get(uuid)
+        if row is None:
+            return
+        if not row.deleted:
+            self.cloud.write_server(uuid, deleted=True)
+        if freed:
+            for provider in self.cloud.providers.values():
+                provider.consumers.discard(uuid)
+
+    def free(self, node: str) -> None:
+        """Allocations are deleted by hand."""
+        provider = self.cloud.providers.get(node)
+        if provider is not None:
+            provider.consumers.clear()
+
+    def give_up(self, number: int) -> None:
+        """A build: the server is nobody's again, and its allocation is gone."""
+        uuid = f"s{number}"
+        row = self.cloud.servers.get(uuid)
+        if row is not None and not row.deleted and row.host:
+            for provider in self.cloud.providers.values():
+                provider.consumers.discard(uuid)
+            self.cloud.write_server(uuid, host="", node="", deleted=False)
+
+    def move_record(self, node: str, there: bool) -> None:
+        record = self.cloud.records.get(node)
+        if record is not None:
+            record.host = "compute-2" if there else HOST
+
+    def delete_record(self, node: str) -> None:
+        self.cloud.records.pop(node, None)
+
+    def enroll(self, node: str, there: bool) -> None:
+        if there:
+            self.cloud.offers.setdefault(node, 1)
+        else:
+            self.cloud.offers.pop(node, None)
+
+    def hang_up(self) -> None:
+        """SIGHUP."""
+        self.compute.clear_cache()
+
+    def wait(self, seconds: float) -> None:
+        self.cloud.now += seconds
+
+
+class Histories(RuleBasedStateMachine):
+    """Events in any order; after a period a whole pass changes nothing."""
+
+    @initialize(max_age=st.sampled_from([100.0, 3600.0, INFINITE]))
+    def begin(self, max_age: float) -> None:
+        self.cloud = Cloud(dict.fromkeys(NODES, 1))
+        self.compute = Compute(self.cloud, max_age)
+        self.events = Events(self.cloud, self.compute)
+        self.checked = False
+        self.compute.period()
+
+    def event(self, what: str, *args: object) -> None:
+        getattr(self.events, what)(*args)
+        self.checked = False
+
+    @rule(node=node_names)
+    def change(self, node: str) -> None:
+        self.event("change", node)
+
+    @rule(node=node_names, what=st.integers(0, 6))
+    def edit(self, node: str, what: int) -> None:
+        self.event("edit", node, what)
+
+    @rule(disabled=st.booleans(), told=st.booleans())
+    def disable(self, disabled: bool, told: bool) -> None:
+        self.event("disable", disabled, told)
+
+    @rule(node=node_names, what=st.integers(0, 6), disabled=st.booleans())
+    def edit_and_disable(self, node: str, what: int, disabled: bool) -> None:
+        self.event("edit", node, what)
+        self.event("disable", disabled, True)
+
+    @rule(node=node_names, count=st.integers(0, 2))
+    def fail_builds(self, node: str, count: int) -> None:
+        self.event("fail_builds", node, count)
+
+    @rule(
+        node=node_names,
+        number=any_server,
+        state=st.sampled_from(["building", "active", "error"]),
+        ahead=st.sampled_from([0.0, 0.0, -100.0, 3600.0]),
+    )
+    def claim(self, node: str, number: int, state: str, ahead: float) -> None:
+        self.event("claim", node, number, state, ahead)
+
+    @rule(node=node_names, number=any_server, deleted=st.booleans())
+    def allocate(self, node: str, number: int, deleted: bool) -> None:
+        self.event("allocate", node, number, deleted)
+
+    @rule(number=any_server, kind=st.sampled_from("sx"), freed=st.booleans())
+    def delete(self, number: int, kind: str, freed: bool) -> None:
+        self.event("delete", number, kind, freed)
+
+    @rule(node=node_names)
+    def free(self, node: str) -> None:
+        self.event("free", node)
+
+    @rule(number=any_server)
+    def give_up(self, number: int) -> None:
+        self.event("give_up", number)
+
+    @rule(node=node_names, there=st.booleans())
+    def move_record(self, node: str, there: bool) -> None:
+        self.event("move_record", node, there)
+
+    @rule(node=node_names)
+    def delete_record(self, node: str) -> None:
+        self.event("delete_record", node)
+
+    @rule(node=node_names, there=st.booleans())
+    def enroll(self, node: str, there: bool) -> None:
+        self.event("enroll", node, there)
+
+    @rule()
+    def hang_up(self) -> None:
+        self.event("hang_up")
+
+    @rule(seconds=st.sampled_from([1.0, 60.0, 301.0, 2000.0]))
+    def wait(self, seconds: float) -> None:
+        self.cloud.now += seconds
+
+    @rule(hidden=node_names)
+    def period_without_a_node(self, hidden: str) -> None:
+        self.cloud.hidden = frozenset({hidden})
+        self.compute.period()
+        self.cloud.hidden = frozenset()
+        self.checked = False
+
+    @rule(what=st.sampled_from(["placement_away", "conductor_away"]))
+    def period_while_somebody_is_away(self, what: str) -> None:
+        setattr(self.cloud, what, True)
+        self.compute.period()
+        setattr(self.cloud, what, False)
+        self.checked = False
+
+    @rule(
+        node=node_names,
+        step=st.sampled_from(STEPS),
+        event=st.sampled_from(
+            [("edit", n) for n in range(7)]
+            + [("disable", True), ("disable", False)]
+            + [("claim", n) for n in range(3)]
+            + [("allocate", n) for n in range(3)]
+            + [("change", 0), ("conductor_away", 0)]
+        ),
+    )
+    def period_while_something_happens(self, node: str, step: str, event: tuple[str, int]) -> None:
+        """In the midst of a pass of the node, once."""
+        happens = iter([event])
+
+        def meanwhile(at: str, passed: str) -> None:
+            if (at, passed) == (step, node):
+                for what, number in happens:
+                    if what == "edit":
+                        self.events.edit(node, number)
+                    elif what == "disable":
+                        self.events.disable(bool(number), False)
+                    elif what == "claim":
+                        self.events.claim(node, number, "building", 0.0)
+                    elif what == "allocate":
+                        self.events.allocate(node, number, True)
+                    elif what == "change":
+                        self.events.change(node)
+                    else:
+                        self.cloud.conductor_away = True
+
+        self.cloud.meanwhile = meanwhile
+        self.compute.period()
+        self.cloud.meanwhile = lambda at, passed: None
+        self.cloud.conductor_away = False
+        self.checked = False
+
+    @rule()
+    def period(self) -> None:
+        self.compute.period()
+        self.checked = True
+
+    @invariant()
+    def a_whole_pass_changes_nothing(self) -> None:
+        if getattr(self, "checked", False):
+            assert self.cloud.seen() == after_a_whole_pass(self.compute)
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(
+    max_examples=depth.choose(150, 5000), stateful_step_count=30, deadline=None
+)
+
+
+def happen(events: Events, rng: random.Random) -> None:
+    """One event of a year."""
+    node, number = rng.choice(NODES), rng.randrange(6)
+    yes = rng.random() < 0.5
+    kinds: list[Callable[[], None]] = [
+        lambda: events.change(node),
+        lambda: events.edit(node, rng.randrange(7)),
+        lambda: events.disable(yes, rng.random() < 0.5),
+        lambda: events.fail_builds(node, rng.randrange(3)),
+        lambda: events.claim(node, number, rng.choice(["building", "active"]), 0.0),
+        lambda: events.allocate(node, number, yes),
+        lambda: events.delete(number, rng.choice("sx"), yes),
+        lambda: events.give_up(number),
+        lambda: events.enroll(node, yes),
+        events.hang_up,
+    ]
+    rng.choice(kinds)()
+
+
+def test_a_year_without_any_largest_age_is_like_one_of_whole_passes() -> None:
+    """An hour a period, an event in every fourth one; servers' rows are archived each month."""
+    worlds = []
+    for max_age in (INFINITE, None):
+        cloud = Cloud(dict.fromkeys(NODES, 1))
+        worlds.append(Events(cloud, Compute(cloud, max_age)))
+    seeds, passed = random.Random(37), [0, 0]
+    for hour in range(365 * 24):
+        seed = seeds.getrandbits(32) if seeds.random() < 0.25 else None
+        for number, world in enumerate(worlds):
+            world.wait(3600)
+            if hour % 720 == 0:
+                rows = world.cloud.servers
+                for uuid in [uuid for uuid, row in rows.items() if row.deleted or not row.host]:
+                    del rows[uuid]
+            if seed is not None:
+                happen(world, random.Random(seed))
+            world.compute.period()
+            passed[number] += len(world.compute.passed)
+        settled_nodes, all_nodes = worlds
+        assert settled_nodes.cloud.seen()[0] == all_nodes.cloud.seen()[0], hour
+        assert settled_nodes.cloud.seen()[1] == all_nodes.cloud.seen()[1], hour
+    assert passed[0] < passed[1] * 0.6
+
+
+# -- decisions, one by one ----------------------------------------------------
+
+SAVED = object()
+INPUTS = Inputs("offered", False, 0)
+OUTCOME = Outcome("n1", 7, False, SAVED)
+QUIET = Period({"n1": 7}, False, frozenset({"s1"}), frozenset())
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def settled_node(clock: Clock, jitter: float = 0.0) -> SettledNodes:
+    nodes = SettledNodes(3600, clock=clock, jitter=lambda: jitter)
+    nodes.begin(QUIET)
+    assert nodes.reason("n1", INPUTS, OUTCOME) is Reason.UNSETTLED
+    nodes.keep("n1", INPUTS, OUTCOME, frozenset({"s1"}))
+    nodes.begin(QUIET)
+    return nodes
+
+
+def test_a_node_in_which_nothing_has_changed_is_passed_over() -> None:
+    nodes = settled_node(Clock())
+    assert nodes.reason("n1", INPUTS, OUTCOME) is None
+    # Placement is away: it is left alone.
+    nodes.begin(Period(None, False, frozenset({"s1"}), frozenset()))
+    assert nodes.reason("n1", INPUTS, OUTCOME) is None
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outcome", "reason"),
+    [
+        (None, OUTCOME, Reason.UNKNOWN),
+        (INPUTS, None, Reason.RECORD),
+        (INPUTS._replace(offered="other"), OUTCOME, Reason.CHANGED),
+        (INPUTS._replace(disabled=True), OUTCOME, Reason.CHANGED),
+        (INPUTS._replace(failed_builds=1), OUTCOME, Reason.CHANGED),
+        (INPUTS, OUTCOME._replace(generation=8), Reason.PLACEMENT),
+        (INPUTS, OUTCOME._replace(generation=None), Reason.PLACEMENT),
+        (INPUTS, OUTCOME._replace(saved=object()), Reason.RECORD),
+    ],
+)
+def test_what_a_pass_depends_on(
+    inputs: Inputs | None, outcome: Outcome | None, reason: Reason
+) -> None:
+    nodes = settled_node(Clock())
+    assert nodes.reason("n1", inputs, outcome) is reason
+    # It is not settled again before it had a clean pass.
+    assert nodes.reason("n1", INPUTS, OUTCOME) is Reason.UNSETTLED
+
+
+@pytest.mark.parametrize("generations", [{"n1": 8}, {}])
+def test_placement_says_another_generation(generations: dict[str, int]) -> None:
+    nodes = settled_node(Clock())
+    nodes.reason("n1", INPUTS, OUTCOME)
+    nodes.begin(Period(generations, False, frozenset({"s1"}), frozenset()))
+    assert nodes.reason("n1", INPUTS, OUTCOME) is Reason.PLACEMENT
+
+
+def test_a_write_of_nova_may_hide_an_edit() -> None:
+    nodes = settled_node(Clock())
+    nodes.reason("n1", INPUTS, OUTCOME)
+    nodes.begin(Period({"n1": 9}, False, frozenset({"s1"}), frozenset()))
+    outcome = OUTCOME._replace(generation=9)
+    assert not nodes.is_current("n1", outcome)
+    assert nodes.reason("n1", INPUTS, outcome) is Reason.PLACEMENT
+    # Without a clean pass nothing of the cache is sure.
+    assert not nodes.is_current("n1", outcome)
+
+
+@pytest.mark.parametrize(
+    ("touched", "reason"), [(frozenset({"n1"}), Reason.SERVERS), (None, Reason.UNKNOWN)]
+)
+def test_a_touched_node_is_not_settled_even_if_it_is_asked_for_later(
+    touched: frozenset[str] | None, reason: Reason
+) -> None:
+    nodes = settled_node(Clock())
+    touched_period = Period({"n1": 7}, False, frozenset({"s1"}), touched)
+    nodes.begin(touched_period)
+    assert nodes.reason("n1", INPUTS, OUTCOME) is reason
+    nodes = settled_node(Clock())
+    nodes.reason("n1", INPUTS, OUTCOME)
+    nodes.begin(touched_period)
+    nodes.begin(QUIET)
+    assert nodes.reason("n1", INPUTS, OUTCOME) is Reason.UNSETTLED
+
+
+def test_a_node_that_was_not_asked_for_in_a_period_is_not_settled() -> None:
+    nodes = settled_node(Clock())
+    nodes.begin(QUIET)
+    assert nodes.reason("n1", INPUTS, OUTCOME) is Reason.UNSETTLED
+
+
+@pytest.mark.parametrize(("jitter", "seconds"), [(0.0, 1800), (1.0, 3600)])
+def test_each_node_has_an_age_of_its_own(jitter: float, seconds: float) -> None:
+    clock = Clock()
+    nodes = settled_node(clock, jitter)
+    clock.now += seconds - 1
+    assert nodes.reason("n1", INPUTS, OUTCOME) is None
+    assert nodes.oldest() == seconds - 1
+    clock.now += 1
+    assert nodes.reason("n1", INPUTS, OUTCOME) is Reason.AGE
+    assert nodes.oldest() == 0
+
+
+def test_a_service_that_starts_passes_all_nodes() -> None:
+    assert settled_node(Clock()).reason("n1", INPUTS, OUTCOME, starts=True) is Reason.START
+
+
+@pytest.mark.parametrize(
+    ("generation", "listed", "writes", "clean"),
+    [
+        (7, {"n1": 7}, 0, True),
+        (9, {"n1": 7}, 2, True),
+        (9, {"n1": 7}, 1, False),
+        (8, {"n1": 7}, 2, False),
+        (2, {}, 2, True),
+        (None, {"n1": 7}, 0, False),
+        (7, None, 0, False),
+    ],
+)
+def test_a_pass_is_clean_if_nobody_else_has_written(
+    generation: int | None, listed: dict[str, int] | None, writes: int, clean: bool
+) -> None:
+    period = Period(listed, False, frozenset({"s1"}), frozenset())
+    outcome = OUTCOME._replace(generation=generation)
+    assert is_clean(outcome, period, writes, frozenset()) is clean
+
+
+def test_a_pass_is_clean_if_it_knows_all_consumers_and_shows_the_service_as_it_is() -> None:
+    assert is_clean(OUTCOME, QUIET, 0, frozenset({"s1"}))
+    assert not is_clean(OUTCOME, QUIET, 0, frozenset({"s1", "s2"}))
+    assert not is_clean(OUTCOME._replace(disabled=True), QUIET, 0, frozenset())
+
+
+class Look:
+    """Servers by their records, and who had an allocation where."""
+
+    def __init__(self) -> None:
+        self.servers = Servers()
+        self.records: dict[str, str] = {}
+        self.held: dict[str, list[str]] = {}
+
+    def touched(self, uuids: str, *written: Server) -> frozenset[str] | None:
+        return self.servers.touched(
+            frozenset(uuids.split()),
+            written,
+            lambda moved: {uuid: self.records[uuid] for uuid in moved if uuid in self.records},
+            lambda uuid: self.held.get(uuid, []),
+        )
+
+
+def test_servers_that_come_go_and_change_touch_their_nodes() -> None:
+    look = Look()
+    assert look.touched("s1 s2") is None
+    assert look.touched("s1 s2") == frozenset()
+    look.records = {"s2": "n2", "s3": "n3"}
+    assert look.touched("s1 s3") == {"n2", "n3"}
+    assert look.touched("s1 s3", Server("s1", "n1", 1)) == {"n1"}
+    assert look.touched("s1 s3", Server("s1", "n1", 1)) == frozenset()
+    assert look.touched("s1 s3", Server("s1", "n1", 2)) == {"n1"}
+    # Its record is no node's any more; the look before last has seen where it was.
+    look.records = {"s3": ""}
+    assert look.touched("s1") == {"n3"}
+    # The record is gone, but a pass has seen its allocation; then nothing is known.
+    look.held = {"s1": ["n1"]}
+    assert look.touched("") == {"n1"}
+    assert look.touched("s4") is None
+
+
+def test_a_look_that_fails_is_made_up_for() -> None:
+    look = Look()
+    look.touched("s1")
+    look.records = {"s2": "n2"}
+    with pytest.raises(TypeError):
+        look.servers.touched(frozenset({"s1", "s2"}), [], None, None)  # type: ignore[arg-type]
+    assert look.touched("s1 s2") == {"n2"}
+
+
+def test_the_small_nova_repairs_a_provider_after_minutes_only() -> None:
+    """Else the histories would show nothing."""
+    cloud = Cloud({"n1": 1})
+    compute = Compute(cloud, None)
+    compute.period()
+    assert cloud.providers["n1"] == Provider(2, 1, frozenset({CAPABILITY}))
+    assert cloud.records["n1"] == Record(HOST, (1, (), 0))
+    cloud.providers["n1"].write(inventory=5)
+    compute.period()
+    assert cloud.providers["n1"].inventory == 5
+    cloud.now += REFRESH + 1
+    compute.period()
+    assert cloud.providers["n1"].inventory == 1
