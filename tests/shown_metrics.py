@@ -97,6 +97,7 @@ def shown(directory: Path) -> Iterator[str]:
     """
     metrics = Metrics("compute1", "1.2.3")
     metrics.refreshed(compared=1, deleted=0)
+    metrics.node_pass(None)
     metrics.task_began("spawning")
     metrics.task_ended("spawning", "done", 1.0)
     with metrics.refresh_part("ironic"):

@@ -102,6 +102,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
             # Nova starts without it; nothing is listed before the check is made up for.
             LOG.warning("[ironic-unreachable] Ironic does not answer yet. Starting without it")
             self._answered = False
+        self._records.is_active()
         tracker.install(
             self._records.manager,
             self._driver.conf,

@@ -45,8 +45,6 @@ from ironic_virt.nova.virtapi import find_instances
 
 LOG = logging.getLogger(__name__)
 
-_PROVIDERS = "/resource_providers?required=COMPUTE_NODE"
-_PROVIDERS_VERSION = "1.22"
 _WRITE = re.compile("/resource_providers/([^/]+)/(?:inventories|traits|aggregates)$")
 _CLOCKS_APART = datetime.timedelta(seconds=120)
 """By so much may the clocks of those who write servers differ from this host's."""
@@ -148,10 +146,7 @@ class NodePasses:
         if state is not None:
             self._since = state.since
             self._servers.restore(state.servers, state.nodes())
-            context = nova_context.get_admin_context()
-            self._warm = warm.WarmStart(
-                rt, client, state, offered, lambda: self._generations(context)
-            )
+            self._warm = warm.WarmStart(rt, client, state, offered)
         self._pass = rt.update_available_resource
         self._put = client.put
         self._get_allocations = client.get_allocations_for_resource_provider
@@ -237,27 +232,19 @@ class NodePasses:
             return Period()
 
     def _generations(self, context: Any) -> Mapping[str, int] | None:
-        error: object
         try:
-            answer = self._client.get(
-                _PROVIDERS, version=_PROVIDERS_VERSION, global_request_id=context.global_id
-            )
-            if answer.status_code == 200:
-                found = answer.json()["resource_providers"]
-                generations = {one["uuid"]: one["generation"] for one in found}
-                with self._write_lock:
-                    # Writes before this may be in the list or not.
-                    self._writes.clear()
-                return generations
-            error = f"{answer.status_code} {answer.text}"
+            generations = warm.list_generations(self._client, context)
         except Exception as exc:
-            error = exc
-        LOG.warning(
-            "[placement-not-listed] Placement does not list its resource providers: %s. "
-            "Settled nodes are left alone until it does",
-            error,
-        )
-        return None
+            LOG.warning(
+                "[placement-not-listed] Placement does not list its resource providers: %s. "
+                "Settled nodes are left alone until it does",
+                exc,
+            )
+            return None
+        with self._write_lock:
+            # Writes before this may be in the list or not.
+            self._writes.clear()
+        return generations
 
     def _is_disabled(self, context: Any) -> bool | None:
         try:
@@ -319,9 +306,14 @@ class NodePasses:
     def _noted_allocations(self, context: Any, rp_uuid: str) -> Any:
         if self._warm is not None and self._context is None:
             # Nova looks for interrupted builds before its first period.
-            answer = self._warm.allocations(context, rp_uuid)
-            if answer is not None:
-                return answer
+            try:
+                answer = self._warm.allocations(context, rp_uuid)
+            except Exception as exc:
+                LOG.info("What the last process knew is of no use: %s", exc)
+                self._warm = None
+            else:
+                if answer is not None:
+                    return answer
         answer = self._get_allocations(context, rp_uuid)
         self._consumers[rp_uuid] = frozenset(answer.allocations)
         return answer

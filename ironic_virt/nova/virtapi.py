@@ -21,7 +21,7 @@ from oslo_log import log as logging
 
 from ironic_virt import virt
 from ironic_virt.driver.resources import HYPERVISOR_TYPE
-from ironic_virt.nova import config_drive, values
+from ironic_virt.nova import config_drive, observer, values, warm
 
 LOG = logging.getLogger(__name__)
 
@@ -59,6 +59,21 @@ class NovaVirtAPI(virt.VirtAPI):
         self._servicegroup = servicegroup.API()
         self._host: str = conf.host
         self._presumed: frozenset[str] = frozenset()
+        self._observer: observer.Observer | None = None
+
+    # -- a standby ------------------------------------------------------------
+
+    def standing_by(self) -> None:
+        """Learn what it takes to take over quickly."""
+        if self._observer is None and self._conf.ironic.node_refresh == "changed":
+            path = warm.path_of(self._conf.state_path, self.host)
+            self._observer = observer.Observer(self.manager.reportclient, self.host, path)
+            self._observer.begin()
+
+    def is_active(self) -> None:
+        """Learn no more."""
+        if self._observer is not None:
+            self._observer.end()
 
     # -- hosts and records ----------------------------------------------------
 

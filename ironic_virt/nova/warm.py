@@ -66,8 +66,24 @@ class State(msgspec.Struct, frozen=True):
         return {uuid: name for name, one in self.providers.items() for uuid in one.consumers}
 
 
-def _releases() -> tuple[str, str]:
+def releases() -> tuple[str, str]:
+    """Of Nova and of this package."""
     return metadata.version("nova"), metadata.version("ironic-virt")
+
+
+def list_generations(client: Any, context: Any) -> dict[str, int]:
+    """The generations of the compute nodes' providers in Placement, by uuid.
+
+    :raises OSError: Placement refuses; it may raise other errors when it does not answer.
+    """
+    answer = client.get(
+        "/resource_providers?required=COMPUTE_NODE",
+        version="1.22",
+        global_request_id=context.global_id,
+    )
+    if answer.status_code != 200:
+        raise OSError(f"{answer.status_code} {answer.text}")
+    return {one["uuid"]: one["generation"] for one in answer.json()["resource_providers"]}
 
 
 def path_of(directory: str, host: str) -> str:
@@ -85,7 +101,7 @@ def load(path: str, host: str) -> State | None:
     except (OSError, msgspec.MsgspecError) as exc:
         LOG.info("%s is of no use (%s). All nodes are looked at", path, exc)
         return None
-    return state if (state.made_by, state.host) == (_releases(), host) else None
+    return state if (state.made_by, state.host) == (releases(), host) else None
 
 
 def save(path: str, state: State) -> None:
@@ -107,7 +123,6 @@ class WarmStart:
     :param rt: Nova's resource tracker.
     :param client: its report client.
     :param offered: what the driver offers and reports of a node.
-    :param list_generations: of the providers in Placement; ``None``: it does not answer.
     """
 
     def __init__(
@@ -116,13 +131,11 @@ class WarmStart:
         client: Any,
         state: State,
         offered: Callable[[str], Any],
-        list_generations: Callable[[], Mapping[str, int] | None],
     ) -> None:
         self._rt = rt
         self._client = client
         self._state = state
         self._offered = offered
-        self._list_generations = list_generations
         self._lock = threading.Lock()
         self._listed: tuple[Mapping[str, int], frozenset[str]] | None = None
         self._records: dict[str, Any] | None = None
@@ -141,7 +154,7 @@ class WarmStart:
             return None
         if self._listed is None:
             servers = objects.InstanceList.get_uuids_by_host(context, self._rt.host)
-            self._listed = self._list_generations() or {}, frozenset(servers)
+            self._listed = list_generations(self._client, context), frozenset(servers)
         generations, servers = self._listed
         if generations.get(uuid) != provider.generation or not provider.consumers <= servers:
             return None
@@ -263,7 +276,7 @@ class Keeper:
             and (provider := self._provider(self._providers.get(name), one)) is not None
         }
         self._providers = providers
-        save(self._path, State(_releases(), self._host, since, servers, providers))
+        save(self._path, State(releases(), self._host, since, servers, providers))
 
     def _provider(self, last: Provider | None, one: Pass) -> Provider | None:
         generation = one.outcome.generation

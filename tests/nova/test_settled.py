@@ -24,10 +24,12 @@ import requests
 from nova import conf as nova_conf
 from nova import context, exception, objects, servicegroup
 from nova.compute import resource_tracker, task_states, vm_states
+from nova.scheduler.client import report
 from oslo_utils import timeutils
 from oslo_utils.fixture import TimeFixture
 
 from ironic_virt.nova import capabilities, warm
+from ironic_virt.nova.observer import Observer
 from tests.nova.services import Services
 
 CONF = nova_conf.CONF
@@ -499,12 +501,13 @@ class TestRestarts(Settled):
 
         :returns: those whose passes were not just because there must be a first one.
         """
-        self.passed, began = [], len(self.counted.log)
+        passed: list[str] = []
+        began = len(self.counted.log)
         real = resource_tracker.ResourceTracker.update_available_resource
 
         @functools.wraps(real)
         def note(rt: Any, context: Any, nodename: str, startup: bool = False) -> None:
-            self.passed.append(nodename)
+            passed.append(nodename)
             real(rt, context, nodename, startup=startup)
 
         with mock.patch.object(
@@ -512,6 +515,7 @@ class TestRestarts(Settled):
         ):
             self.compute = self.start_compute(HOST)
         self.manager = self.compute.manager
+        self.passed = list(passed)
         self.sent = [line for line in self.counted.log[began:] if line.startswith("placement")]
         before = self.seen()
         self.whole_pass()
@@ -579,12 +583,17 @@ class TestRestarts(Settled):
         server = self.wait_for(self.boot(), "ACTIVE")
         node = self.node_of(server)
         self.settle()
-        self.period()
+        # An hour later: what was written in the last two minutes is looked at again.
+        hour = datetime.timedelta(hours=1)
+        with TimeFixture(timeutils.utcnow() + hour):
+            self.manager.reset()
+            self.settle()
         self.stop()
         assert self.restart() == []
         assert self.record(node).stats["num_vm_active"] == "1"
         self.stop()
-        self.act(server, **{"os-resetState": {"state": "error"}})
+        with TimeFixture(timeutils.utcnow() + 2 * hour):
+            self.act(server, **{"os-resetState": {"state": "error"}})
         self.restart()
         assert node in self.passed
         self.stop()
@@ -617,6 +626,23 @@ class TestRestarts(Settled):
         self.restart()
         assert free in self.passed
         assert self._get_allocations_by_provider_uuid(free) == {}
+
+    def test_a_standby_reads_what_it_needs_to_take_over(self) -> None:
+        node, other = self.nodes[:2]
+        observer = Observer(report.SchedulerReportClient(), HOST, self.path)
+        os.unlink(self.path)
+        assert observer.look()
+        self.stop()
+        assert self.restart() == []
+        self.edit(node, "inventories", inventories={GOLD: {"total": 5}})
+        self.period()
+        self.edit(other, "inventories", inventories={GOLD: {"total": 5}})
+        for _ in range(60):
+            observer.look()
+        self.stop()
+        self.restart()
+        assert other in self.passed
+        assert len(self.passed) <= 2
 
     def test_a_file_that_is_of_no_use(self) -> None:
         with open(self.path, "rb") as file:

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a standby learns while it waits, so that it takes over as fast as a restart is.
+
+A thread reads what :mod:`ironic_virt.nova.warm` keeps of resource providers: all of them once,
+a few a second, and then those whose generation has changed.  Nothing is written but the file.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from typing import Any
+
+from nova import context as nova_context
+from nova import objects
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from ironic_virt.nova import warm
+
+LOG = logging.getLogger(__name__)
+
+_PERIOD = 60
+"""Looks from one list of the providers to the next; there is a look each second."""
+_MOST = 10
+"""Providers that are read at each look, by four requests each."""
+_VERSION = "1.22"
+_UNSEEN = datetime.timedelta(seconds=600)
+"""What was written later has perhaps not reached the records: the active one may have ended."""
+
+
+class Observer:
+    """Writes the file for the time when this process is the active one.
+
+    :param client: Nova's report client.
+    :param path: of the file.
+    """
+
+    def __init__(self, client: Any, host: str, path: str) -> None:
+        self._client = client
+        self._host = host
+        self._path = path
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._state: warm.State | None = None
+        self._wanted: dict[str, tuple[str, int]] = {}
+        self._looks = 0
+
+    def begin(self) -> None:
+        """Look in a thread from now on; called again, it does nothing."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name="ironic-virt-observer", daemon=True
+            )
+            self._thread.start()
+
+    def end(self) -> None:
+        """Write the file no more; a look that goes on is not waited for."""
+        self._ended.set()
+
+    def _run(self) -> None:
+        while not self._ended.wait(1):
+            try:
+                self.look()
+            except Exception as exc:
+                LOG.info("What is in Placement is not known: %s. Looking again", exc)
+                self._looks = 0
+                self._ended.wait(_PERIOD)
+
+    def look(self) -> bool:
+        """Read a few providers; ``True``: all are known, and the file has been written."""
+        if self._looks % _PERIOD == 0:
+            self._list()
+        self._looks += 1
+        state = self._state
+        if state is None or not self._wanted:
+            return True
+        for name in list(self._wanted)[:_MOST]:
+            uuid, generation = self._wanted.pop(name)
+            provider = self._read(uuid)
+            if provider is not None and provider.generation == generation:
+                state.providers[name] = provider
+        if self._wanted or self._ended.is_set():
+            return False
+        warm.save(self._path, state)
+        return True
+
+    def _list(self) -> None:
+        context = nova_context.get_admin_context()
+        since = timeutils.utcnow() - _UNSEEN
+        servers = frozenset(objects.InstanceList.get_uuids_by_host(context, self._host))
+        records = {
+            record.hypervisor_hostname: record.uuid
+            for record in objects.ComputeNodeList.get_all_by_host(context, self._host)
+        }
+        generations = warm.list_generations(self._client, context)
+        known = {} if self._state is None else self._state.providers
+        same = {
+            name: known[name]
+            for name, uuid in records.items()
+            if name in known and known[name].generation == generations.get(uuid)
+        }
+        self._state = warm.State(warm.releases(), self._host, since, servers, same)
+        self._wanted = {
+            name: (uuid, generations[uuid])
+            for name, uuid in records.items()
+            if name not in same and uuid in generations
+        }
+        if not self._wanted and not self._ended.is_set():
+            warm.save(self._path, self._state)
+
+    def _read(self, uuid: str) -> warm.Provider | None:
+        """A provider; ``None`` if it was written meanwhile."""
+        answers: list[Any] = []
+        for what in ("inventories", "traits", "aggregates", "allocations"):
+            answer = self._client.get(f"/resource_providers/{uuid}/{what}", version=_VERSION)
+            if answer.status_code != 200:
+                return None
+            answers.append(answer.json())
+        generations = {answer["resource_provider_generation"] for answer in answers}
+        if len(generations) > 1:
+            return None
+        inventories, traits, aggregates, allocations = answers
+        return warm.Provider(
+            generations.pop(),
+            inventories["inventories"],
+            frozenset(traits["traits"]),
+            frozenset(aggregates["aggregates"]),
+            frozenset(allocations["allocations"]),
+        )
