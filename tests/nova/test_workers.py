@@ -2,8 +2,9 @@
 
 """Nova asks the driver about several nodes at a time, and its records are none the worse.
 
-The same fleet lives through the same periods of ``nova-compute`` twice: with one worker and
-with eight (``[compute] update_resources_max_workers``).
+The same fleet lives through the same periods of ``nova-compute`` three times: with one worker
+(``[compute] update_resources_max_workers``), with eight, and with eight that pass over nodes in
+which nothing has changed.
 """
 
 from __future__ import annotations
@@ -83,17 +84,18 @@ class Life(Deployment):
     """A fleet in a Nova of its own.
 
     :param workers: of ``nova-compute``.
-    :param node_selection: of the driver.
+    :param node_selection: of the driver; likewise ``node_refresh``.
     """
 
     __test__ = False
 
-    def __init__(self, workers: int, node_selection: str) -> None:
+    def __init__(self, workers: int, node_selection: str, node_refresh: str) -> None:
         super().__init__("runTest")
         # The same nodes in each life.
         self.seeds = itertools.count(9000)
         self._workers = workers
         self._node_selection = node_selection
+        self._node_refresh = node_refresh
         self._names: dict[str, str] = {}
         self.meeting = Meeting(workers)
 
@@ -103,7 +105,12 @@ class Life(Deployment):
     def start(self, ironic: real_ironic.RealIronic) -> None:
         """Start Nova, but for nova-compute."""
         self.flags(update_resources_max_workers=self._workers, group="compute")
-        self.start_nova(ironic, node_selection=self._node_selection, api_retry_interval=1)
+        self.start_nova(
+            ironic,
+            node_selection=self._node_selection,
+            node_refresh=self._node_refresh,
+            api_retry_interval=1,
+        )
         names, resource = IronicDriver.get_available_nodes, IronicDriver.get_available_resource
 
         def get_available_nodes(driver: IronicDriver, refresh: bool = False) -> list[str]:
@@ -112,7 +119,8 @@ class Life(Deployment):
             return found
 
         def get_available_resource(driver: IronicDriver, nodename: str) -> dict[str, Any]:
-            self.meeting.arrive()
+            if self._node_refresh == "all":
+                self.meeting.arrive()
             return resource(driver, nodename)
 
         door = "ironic_virt.nova.driver.IronicDriver"
@@ -231,9 +239,11 @@ class Life(Deployment):
 
 
 @contextlib.contextmanager
-def life(ironic: real_ironic.RealIronic, workers: int, node_selection: str) -> Iterator[Life]:
+def life(
+    ironic: real_ironic.RealIronic, workers: int, node_selection: str, node_refresh: str
+) -> Iterator[Life]:
     """A life from its beginning to its end."""
-    one = Life(workers, node_selection)
+    one = Life(workers, node_selection, node_refresh)
     try:
         one.setUp()
         one.start(ironic)
@@ -248,15 +258,17 @@ def test_the_records_are_those_of_one_worker(
 ) -> None:
     # Of more nodes than these, those that the resource tracker holds are not asked for.
     monkeypatch.setattr(virtapi, "_FEW", 4)
-    lived: dict[int, list[Records]] = {}
-    for workers in (1, WORKERS):
-        with life(ironic, workers, node_selection) as one:
-            lived[workers] = list(one.periods())
-            assert (one.meeting.together > 1) == (workers > 1)
-    alone = lived[1]
+    lived: list[list[Records]] = []
+    for workers, node_refresh in ((1, "all"), (WORKERS, "all"), (WORKERS, "changed")):
+        with life(ironic, workers, node_selection, node_refresh) as one:
+            lived.append(list(one.periods()))
+            together = node_refresh == "all" and workers > 1
+            assert (one.meeting.together > 1) == together
+    alone, *others = lived
     nodes = {node for node, what in alone[0] if what == "inventory"}
     assert len(nodes) == (17 if node_selection == "scheduler" else 3)
     changes = [before != after for before, after in itertools.pairwise(alone)]
     assert changes == [True, True, False, True]
-    for with_one, with_several in zip(alone, lived[WORKERS], strict=True):
-        assert with_several == with_one
+    for other in others:
+        for with_one, with_several in zip(alone, other, strict=True):
+            assert with_several == with_one
