@@ -76,6 +76,11 @@ class ServiceOptions:
         return self.written.get("node_selection", "scheduler") != "ironic"
 
     @property
+    def looks_at_changes(self) -> bool:
+        """Whether Nova looks only at nodes that may have changed."""
+        return self.driver != _IN_TREE and self.written.get("node_refresh", "changed") != "all"
+
+    @property
     def target(self) -> TargetSet:
         """The nodes that the service is for, before peers share them."""
         group = self.conductor_group

@@ -56,6 +56,11 @@ _KNOWN: dict[Callable[..., Any], list[str]] = {
     report.SchedulerReportClient.get_allocations_for_resource_provider: ["context", "rp_uuid"],
 }
 
+_TREE = (
+    *("data", "exists", "populate_from_iterable"),
+    *("update_inventory", "update_traits", "update_aggregates"),
+)
+
 
 def unknown_parts(rt: Any) -> list[str]:
     """What of the resource tracker and its report client is not as this module knows it."""
@@ -67,8 +72,9 @@ def unknown_parts(rt: Any) -> list[str]:
         (rt, "monitors", Collection),
         (rt, "pci_tracker", object),
         (rt, "host", str),
+        (rt, "service_ref", object),
         (client, "_association_refresh_time", Mapping),
-        (getattr(client, "_provider_tree", None), "data", Callable),
+        *((getattr(client, "_provider_tree", None), name, Callable) for name in _TREE),
     ]
     return [
         method.__qualname__
@@ -192,8 +198,8 @@ class NodePasses:
             self._nodes.keep(nodename, inputs, outcome, consumers)
 
     def _begin(self, context: Any, startup: bool) -> None:
-        if self._context is not None:
-            self._keeper.keep(self._nodes.passes(), self._nodes.period.servers, self._since)
+        if (last := self._nodes.period).generations is not None:
+            self._keeper.keep(self._nodes.passes(), last.servers, self._since)
         self._context, self._asked = context, set()
         if not startup:
             self._warm = None

@@ -13,6 +13,8 @@ from ironic_virt.fleet.options import DEPRECATED
 
 CLOCKS_MAY_DIFFER = 5.0
 """Seconds."""
+REFRESH_MAY_TAKE = 300
+"""Seconds from one period of Nova's to the next."""
 
 
 @check(
@@ -106,6 +108,21 @@ def option_deprecated(deployment: Deployment, found: Found) -> Iterator[Finding]
         for name, instead in DEPRECATED.items():
             if options.written.get(name):
                 yield found(host, f"[ironic] {name} is deprecated", instead=instead)
+
+
+@check(
+    "refresh-rare",
+    Severity.WARNING,
+    meaning="Nova looks rarely for changes: a node in maintenance, a cleaned node or a new one is "
+    "seen late.  Where only nodes that have changed are looked at, each minute costs little.",
+    mend="remove [DEFAULT] update_resources_interval in the file of {about}",
+    provoke="set update_resources_interval to an hour",
+)
+def refresh_rare(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for host, options in sorted(deployment.options.items()):
+        interval = options.number("update_resources_interval", 0)
+        if options.looks_at_changes and interval > REFRESH_MAY_TAKE:
+            yield found(host, f"it looks for changes every {interval} s")
 
 
 @check(

@@ -71,6 +71,16 @@ def with_options(deployment: Deployment, host: str, **written: str) -> Deploymen
     return changed(deployment, options={**deployment.options, host: other})
 
 
+def with_interval(seconds: int, **written: str) -> Callable[[Deployment], Deployment]:
+    def change(deployment: Deployment) -> Deployment:
+        deployment = with_options(deployment, "compute-a", **written)
+        defaults = {"update_resources_interval": str(seconds)}
+        slow = changed(deployment.options["compute-a"], defaults=defaults)
+        return changed(deployment, options={**deployment.options, "compute-a": slow})
+
+    return change
+
+
 def with_service(deployment: Deployment, host: str, **fields: object) -> Deployment:
     services = [changed(one, **fields) if one.host == host else one for one in deployment.services]
     return changed(deployment, services=services)
@@ -215,6 +225,7 @@ PROVOKED: dict[str, tuple[Spoil, str, set[str]]] = {
         "compute-a",
         set(),
     ),
+    "refresh-rare": (with_interval(43200), "compute-a", set()),
     "version-too-old": (
         lambda d: changed(d, components=[Component("Ironic", "1.31", "1.38", is_too_old=True)]),
         "Ironic",
@@ -386,3 +397,8 @@ def test_a_class_or_a_trait_that_placement_lacks_is_missing() -> None:
     having = {**deployment.placement.traits, "CUSTOM_NEW": frozenset()}
     (found,) = checks.run(with_placement(deployment, traits=having))
     assert "lacks CUSTOM_NEW" in found.words
+
+
+@pytest.mark.parametrize("change", [with_interval(300), with_interval(43200, node_refresh="all")])
+def test_a_rare_refresh_may_be_on_purpose(change: Callable[[Deployment], Deployment]) -> None:
+    assert "refresh-rare" not in codes(checks.run(change(sound())))

@@ -23,7 +23,10 @@ def service(host: str, driver: str = OURS, **written: str) -> ServiceOptions:
 
 def test_the_last_file_counts(tmp_path: Path) -> None:
     first, second = tmp_path / "nova.conf", tmp_path / "compute.conf"
-    first.write_text("[DEFAULT]\ncompute_driver = x\n[ironic]\nshard = a\nconductor_group = g\n")
+    interval = "update_resources_interval = 3600"
+    first.write_text(
+        f"[DEFAULT]\ncompute_driver = x\n{interval}\n[ironic]\nshard = a\nconductor_group = g\n"
+    )
     second.write_text("[ironic]\nshard = b\npeer_list = x,y\nauth-type = none\n")
     found = options.read("one", [str(first), str(second)])
     assert (found.shard, found.conductor_group, found.peers) == ("b", "g", ())
