@@ -199,7 +199,7 @@ sample: $(DEV)/.made-$(DIGEST) ## Write the sample configuration file from the o
 	$(DEV)/bin/oslo-config-generator --config-file etc/oslo-config-generator/ironic-virt.conf
 
 .PHONY: bench
-bench: $(NOVA)/.made-$(DIGEST) ## Measure against Nova's in-tree driver
+bench: $(NOVA)/.made-$(DIGEST) $(UV)/.made-$(DIGEST) ## Measure against Nova's in-tree driver
 	$(NOVA)/bin/python -m benchmarks --table $(BENCH_ARGS)
 
 # An environment with what a package is made and listed by, and little else.

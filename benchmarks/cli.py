@@ -62,7 +62,8 @@ def _chosen(
     parser: argparse.ArgumentParser, arguments: argparse.Namespace
 ) -> list[registry.Benchmark]:
     """The benchmarks to run; each takes what it is told, or this ends the run."""
-    names = list(arguments.name or registry.BENCHMARKS)
+    unnamed = (name for name, benchmark in registry.BENCHMARKS.items() if not benchmark.by_name)
+    names = list(arguments.name or unnamed)
     if arguments.node_selection is not None:
         if names != ["nova"]:
             parser.error("--node-selection goes with 'nova' alone")
@@ -137,17 +138,22 @@ def _keep(benchmark: registry.Benchmark, content: dict[str, Any], directory: pat
     path.write_text(table.as_csv(lines))
     for plot in benchmark.plots:
         plots.draw(plot, content, directory)
-    if benchmark.name in registry.NODE_SELECTION.values():
+    if benchmark.name in registry.RELEASES:
         _draw_overview(directory)
 
 
 def _draw_overview(directory: pathlib.Path) -> None:
-    """Draw both ways to pick a node beside the peer, once both are recorded."""
-    paths = [directory / f"{name}.json" for name in registry.NODE_SELECTION.values()]
-    if all(path.exists() for path in paths):
-        nodes, pools = (json.loads(path.read_text()) for path in paths)
-        content = {key: nodes[key] for key in ("ours", "peer", "units")}
-        plots.draw(registry.OVERVIEW, content | {"pools": pools["ours"]}, directory)
+    """Draw the releases of Nova beside each other, once all are recorded."""
+    paths = {name: directory / f"{name}.json" for name in registry.RELEASES}
+    if not all(path.exists() for path in paths.values()):
+        return
+    content: dict[str, dict[str, Any]] = {side: {} for side in ("ours", "peer", "pools", "units")}
+    for name, path in paths.items():
+        recorded = json.loads(path.read_text())
+        for side, figures in content.items():
+            measured = recorded.get(side, {}).items()
+            figures |= {registry.of_release(figure, name): value for figure, value in measured}
+    plots.draw(registry.OVERVIEW, content, directory)
 
 
 def _redraw(benchmark: registry.Benchmark, directory: pathlib.Path) -> None:
@@ -167,16 +173,20 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure ironic_virt against what it replaces.",
-        epilog="Benchmarks: " + ", ".join(registry.BENCHMARKS) + ". 'make bench' runs all of them "
+        epilog="Benchmarks: " + ", ".join(registry.BENCHMARKS) + ". 'make bench' runs them "
         "in an environment that has the peers.",
     )
-    parser.add_argument("name", nargs="*", type=_name, help="a benchmark; none: all")
+    parser.add_argument(
+        "name", nargs="*", type=_name, help="a benchmark; none: all but those with another Nova"
+    )
     parser.add_argument("--list", action="store_true", help="list the benchmarks and end")
     parser.add_argument(
         "--rounds", type=_rounds, help="rounds of each side (default: each benchmark's own number)"
     )
     parser.add_argument(
-        "--nodes", type=_nodes, help="of nova: how many nodes (default: 1000; --quick: 8)"
+        "--nodes",
+        type=_nodes,
+        help="of those with a whole Nova: how many nodes (--quick: 8 by default)",
     )
     parser.add_argument(
         "--node-selection",

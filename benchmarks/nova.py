@@ -3,12 +3,15 @@
 """``nova``: what the driver costs a real nova-compute, beside Nova's in-tree driver.
 
 Each side is a whole Nova of its own with one nova-compute (:mod:`benchmarks.nova_sides`),
-and all have the same 1,000 free nodes of the same real Ironic.  A round starts
-nova-compute on empty records, and then has its resource periodic run some times, by
-turns.  Before each turn one node in a hundred goes into maintenance or comes back.
+and all have the same 1,000 free nodes of the same real Ironic.  A round goes through
+:data:`PHASES`: each side starts on empty records, runs its resource periodic in minutes of
+three kinds, and is restarted.  The sides take turns at each phase.
 
-The in-tree driver has two sides: with Nova's defaults, and tuned, which is with several
-threads that see to the nodes.
+Ours has two sides: in its default mode, and in pools.  The in-tree driver has two: with
+Nova's defaults, and tuned, which is with several threads that see to the nodes.
+
+``nova-33`` and ``nova-29`` are the same with an older Nova, in which nothing can be tuned;
+``nova-ironic`` has our side in pools, and the peer.
 
 After each round Placement must offer the same on all sides, namely what is free.
 """
@@ -17,14 +20,12 @@ from __future__ import annotations
 
 import contextlib
 import random
-import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib import metadata
-from typing import Any
+from typing import Any, NamedTuple
 
 import real_ironic
-from benchmarks import ironic
+from benchmarks import ironic, releases
 from benchmarks.fleet import KINDS, TRAITS
 from benchmarks.registry import Progress
 from benchmarks.results import Outcome
@@ -33,34 +34,72 @@ from benchmarks.side import Side
 
 FEW = 8
 CHURN = 0.01
-REFRESHES = 3
 WORKERS = 8
 """``[compute] update_resources_max_workers`` of the tuned side; Nova's default is 1."""
 SCHEDULER, IRONIC = "scheduler", "ironic"
 """Who picks the node: the values of ``[ironic] node_selection``."""
+
+
+class Phase(NamedTuple):
+    """What is measured at a time.
+
+    :param call: a method of :class:`~benchmarks.nova_sides.Compute`, and its arguments.
+    :param what: it is, for people.
+    :param changes: whether some nodes change before.
+    :param tuned: whether it is measured of the tuned side, too.
+    """
+
+    call: tuple[Any, ...]
+    what: str
+    changes: bool = False
+    tuned: bool = False
+
+
+PHASES = {
+    "start": Phase(("start",), "for the start of nova-compute on empty records", tuned=True),
+    "idle": Phase(("refresh",), "for a minute in which nothing has changed"),
+    "steady": Phase(
+        ("refresh",), "for a minute in which 1 % of the nodes have changed", True, True
+    ),
+    # After more than resource_provider_association_refresh, which is 300 s.
+    "sixth": Phase(("refresh", 6), "for a sixth minute, 1 % changed: associations are read", True),
+    "restart": Phase(("restart",), "for the restart of nova-compute"),
+}
 
 _CLASSES = tuple(f"baremetal.kind-{kind}" for kind in range(4))
 _SIDE = "benchmarks.nova_sides:Compute"
 _WHAT = {
     "wall": "seconds on the wall",
     "cpu": "seconds of processor time of the whole process",
+    "placement_requests": "requests to Placement",
+    "database_queries": "queries to Nova's database, calls to the conductor",
+}
+_WHERE = {
     "driver_wall": "seconds on the wall in the driver, Ironic's answers included",
     "driver_cpu": "seconds of processor time in the driver",
     "database_wall": "seconds on the wall in Nova's database",
     "placement_wall": "seconds on the wall in Placement",
-    "database_queries": "queries to Nova's database",
     "ironic_requests": "requests to Ironic",
-    "placement_requests": "requests to Placement",
 }
-_START = "for the start of nova-compute on empty records"
-_STEADY = f"for update_available_resource: the median of {REFRESHES}"
-_AT_WORK = ("driver_cpu", "database_queries", "ironic_requests", "placement_requests")
-_BY_SEVERAL = ("driver_wall", "start_driver_wall")
+"""Of the minute of most days alone."""
+_STEADY = {"wall": "steady_wall", "cpu": "steady_cpu"}
+_AT_WORK = ("driver_cpu", "ironic_requests", "placement_requests", "database_queries")
+_BY_SEVERAL = "driver_wall"
 """Not told of the tuned side: its threads are in the driver together, and wait for each other
 there, so the sum of their times is no time that passes."""
-_STEADY_NAMES = {"wall": "steady_wall", "cpu": "steady_cpu"}
-UNITS = {f"start_{name}": f"{unit} {_START}" for name, unit in _WHAT.items()} | {
-    _STEADY_NAMES.get(name, name): f"{unit} {_STEADY}" for name, unit in _WHAT.items()
+
+
+def _names(phase: str) -> dict[str, str]:
+    """What a side calls a figure, to what it is called as one of a phase."""
+    if phase == "steady":
+        return {name: _STEADY.get(name, name) for name in (*_WHAT, *_WHERE)}
+    return {name: f"{phase}_{name}" for name in _WHAT}
+
+
+UNITS = {
+    name: f"{(_WHAT | _WHERE)[figure]} {PHASES[phase].what}"
+    for phase in ("steady", "idle", "sixth", "restart", "start")
+    for figure, name in _names(phase).items()
 }
 
 
@@ -70,38 +109,43 @@ def run(
     *,
     nodes: int,
     node_selection: str = SCHEDULER,
+    release: str = releases.NEWEST,
     benchmark: str = "nova",
 ) -> Outcome:
     """Measure all sides.
 
     :param node_selection: of ours.
+    :param release: of OpenStack, whose Nova it is.
     :param benchmark: which one this is, by name.
     """
-    found: dict[str, list[Figures]] = {side: [] for side in _sides(node_selection)}
+    environment = releases.environment(release, progress)
+    sides = _sides(node_selection, release)
+    found: dict[str, list[Figures]] = {side: [] for side in sides}
     with fleet(nodes, progress) as stage:
         for number in range(1, rounds + 1):
-            for side, figures in _round(stage, number, node_selection).items():
+            for side, figures in _round(stage, number, sides, environment.side).items():
                 found[side].append(figures)
                 progress(
                     f"round {number} of {rounds}, {side}: {figures['start_wall']:.1f} s to start, "
-                    f"{figures['steady_wall']:.2f} s for a refresh, for which the driver works "
-                    f"{figures['driver_cpu'] * 1000:.0f} ms"
+                    f"{figures['steady_cpu']:.2f} s of processor time a minute, in which the "
+                    f"driver works {figures['driver_cpu'] * 1000:.0f} ms"
                 )
         version = stage.version
     return Outcome(
         benchmark,
         ours=found["ours"],
         peer=found["peer"],
-        tuned=found["tuned"],
+        tuned=found.get("tuned", ()),
+        pools=found.get("pools", ()),
         units=UNITS,
         setting={
             "nodes": nodes,
-            "changes before each refresh": stage.changes,
+            "changes in a minute": stage.changes,
             "node_selection": node_selection,
-            "update_resources_max_workers of tuned": WORKERS,
             "ironic": version,
         }
-        | {name: metadata.version(name) for name in ("nova", "openstack-placement")},
+        | ({"update_resources_max_workers of tuned": WORKERS} if "tuned" in found else {})
+        | environment.versions,
     )
 
 
@@ -185,39 +229,48 @@ def fleet(nodes: int, progress: Progress) -> Iterator[Fleet]:
         )
 
 
-def _sides(node_selection: str) -> dict[str, dict[str, Any]]:
+def _sides(node_selection: str, release: str) -> dict[str, dict[str, Any]]:
     """What is told to each side."""
-    options = {} if node_selection == SCHEDULER else {"node_selection": node_selection}
-    return {
-        "ours": {"driver": "ours", "options": options},
+    pools = {"driver": "ours", "options": {"node_selection": IRONIC}}
+    if node_selection == IRONIC:
+        return {"ours": pools, "peer": {"driver": "in-tree"}}
+    sides: dict[str, dict[str, Any]] = {
+        "ours": {"driver": "ours"},
+        "pools": pools,
         "peer": {"driver": "in-tree"},
-        "tuned": {"driver": "in-tree", "workers": WORKERS},
     }
+    if release == releases.NEWEST:
+        sides["tuned"] = {"driver": "in-tree", "workers": WORKERS}
+    return sides
 
 
-def _round(stage: Fleet, number: int, node_selection: str) -> dict[str, Figures]:
-    """Start all sides and let them refresh in turns; who begins changes."""
+def _round(
+    stage: Fleet, number: int, told: Mapping[str, Mapping[str, Any]], make: Callable[..., Side]
+) -> dict[str, Figures]:
+    """Go through all phases, the sides by turns; who begins changes."""
+    found: dict[str, dict[str, float]] = {name: {} for name in told}
+    free: dict[str, dict[str, int]] = {}
     with contextlib.ExitStack() as stack:
         sides = {
-            name: stack.enter_context(Side(_SIDE, url=stage.url, **told))
-            for name, told in _sides(node_selection).items()
+            name: stack.enter_context(make(_SIDE, url=stage.url, **more))
+            for name, more in told.items()
         }
-        started = {name: sides[name].call("start") for name in _turned(sides, number - 1)}
-        steady: dict[str, list[Figures]] = {name: [] for name in sides}
-        for turn in range(REFRESHES):
-            stage.change()
+        for turn, (phase, (call, _, changes, tuned)) in enumerate(PHASES.items()):
+            if changes:
+                stage.change()
             for name in _turned(sides, number + turn):
-                steady[name].append(sides[name].call("refresh"))
+                if name != "tuned" or tuned:
+                    found[name] |= figures_of(phase, sides[name].call(*call))
+                    free[name] = stage.offered()
         for name, side in sides.items():
-            compare(name, side.call("offered"), stage.offered())
-    see_threads(started)
-    found: dict[str, Figures] = {}
-    for name, start in started.items():
-        figures = figures_of(start, steady[name])
+            compare(name, side.call("offered"), free[name])
+        if "tuned" in sides:
+            see_threads({name: side.call("threads") for name, side in sides.items()})
+    for name, figures in found.items():
         see_all_at_work(name, figures)
-        untold = _BY_SEVERAL if name == "tuned" else ()
-        found[name] = {figure: value for figure, value in figures.items() if figure not in untold}
-    return found
+        if name == "tuned":
+            del figures[_BY_SEVERAL]
+    return dict(found)
 
 
 def _turned(names: Iterable[str], by: int) -> list[str]:
@@ -227,14 +280,14 @@ def _turned(names: Iterable[str], by: int) -> list[str]:
     return listed[first:] + listed[:first]
 
 
-def see_threads(started: Mapping[str, Figures]) -> None:
+def see_threads(threads: Mapping[str, int]) -> None:
     """See that several threads saw to the nodes of the tuned side, and one to the others'.
 
     :raises AssertionError: it was not so, perhaps as the option has another name now.
     """
-    for name, start in started.items():
-        if (start["threads"] > 1) != (name == "tuned"):
-            raise AssertionError(f"{start['threads']:g} threads saw to the nodes of {name}")
+    for name, count in threads.items():
+        if (count > 1) != (name == "tuned"):
+            raise AssertionError(f"{count} threads saw to the nodes of {name}")
 
 
 def compare(side: str, offered: Mapping[str, int], free: Mapping[str, int]) -> None:
@@ -247,23 +300,15 @@ def compare(side: str, offered: Mapping[str, int], free: Mapping[str, int]) -> N
 
 
 def see_all_at_work(side: str, figures: Figures) -> None:
-    """See that what is watched has been at work, in the start and in the refreshes.
+    """See that what is watched has been at work.
 
     :raises AssertionError: something was not seen at work, perhaps as it has another name now.
     """
-    for name in (*_AT_WORK, *(f"start_{name}" for name in _AT_WORK)):
+    for name in _AT_WORK:
         if not figures[name] > 0:
             raise AssertionError(f"{name} of {side} is {figures[name]}")
 
 
-def figures_of(start: Figures, refreshes: Sequence[Figures]) -> dict[str, float]:
-    """The figures of a round.
-
-    :param start: what starting cost.
-    :param refreshes: what the refreshes after it cost, of the same names.
-    """
-    figures = {f"start_{name}": start[name] for name in _WHAT}
-    for name in _WHAT:
-        typical = statistics.median(one[name] for one in refreshes)
-        figures[_STEADY_NAMES.get(name, name)] = typical
-    return figures
+def figures_of(phase: str, measured: Figures) -> dict[str, float]:
+    """The figures of a phase, by their own names."""
+    return {name: measured[figure] for figure, name in _names(phase).items()}

@@ -3,26 +3,31 @@
 """The sides of ``nova``: a whole Nova with one nova-compute, in a process of its own.
 
 It is the one of ``tests/nova``: API, scheduler, conductor, compute and Placement of
-Nova's functional fixtures, on databases in memory.  The side starts nova-compute and
-has it do what its resource periodic does.  Where the time goes is told by
+Nova's functional fixtures, on databases in memory.  The side starts nova-compute, has
+it do what its resource periodic does, and restarts it.  Where the time goes is told by
 :class:`~benchmarks.nova_parts.Parts`:
 
 ``driver``
     in the virt driver, Ironic's answers included
 ``database``
-    in Nova's objects that ask the database, whoever calls them
+    in Nova's objects that ask the database, whoever calls them: nova-compute asks the
+    conductor to do it
 ``placement``
     in requests to Placement
 
-What Nova does by the clock is kept out, as it would fall into some refreshes only: a
-service's heartbeat, and that a provider's associations are read again every five minutes.
+Options are Nova's defaults.  A service's heartbeat is kept out, as it would fall into some
+periods only.  The clock by which Nova reads a provider's associations again after five
+minutes goes on by a minute from period to period, however long they take here.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import tempfile
+import time
 import types
+import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -34,6 +39,7 @@ DRIVER, DATABASE, PLACEMENT = "driver", "database", "placement"
 PARTS = (DRIVER, DATABASE, PLACEMENT)
 HOST = "compute-1"
 DAY = 86400
+MINUTE = 60
 
 
 class Compute:
@@ -42,7 +48,8 @@ class Compute:
     :param url: of Ironic.
     :param driver: a key of ``tests.nova.deployment.DRIVERS``.
     :param options: of ``[ironic]``, as in nova.conf, by name.
-    :param workers: ``[compute] update_resources_max_workers``.
+    :param workers: ``[compute] update_resources_max_workers``; Nova's default if None.
+    :param eventlet: run by eventlet, not by native threads.
     """
 
     def __init__(
@@ -50,13 +57,18 @@ class Compute:
         url: str,
         driver: str,
         options: Mapping[str, Any] | None = None,
-        workers: int = 1,
+        workers: int | None = None,
+        eventlet: bool = False,
     ) -> None:
         # Before anything of Nova's tests is imported.
-        os.environ["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "1"
+        os.environ["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "0" if eventlet else "1"
         from nova import monkey_patch
 
-        monkey_patch.patch(backend="threading")
+        # Up to 2025.1 importing it is enough.
+        if hasattr(monkey_patch, "patch"):
+            monkey_patch.patch()
+        from nova.scheduler.client import report
+
         from tests.nova import deployment
 
         chosen = driver
@@ -65,13 +77,10 @@ class Compute:
             driver = chosen
 
             def setUp(self) -> None:
-                """Keep out what happens by the clock, and so in some refreshes only."""
+                """Keep out what happens by the clock, and so in some periods only."""
                 self.flags(report_interval=DAY, service_down_time=2 * DAY)
-                self.flags(
-                    resource_provider_association_refresh=0,
-                    update_resources_max_workers=workers,
-                    group="compute",
-                )
+                if workers is not None:
+                    self.flags(update_resources_max_workers=workers, group="compute")
                 super().setUp()
                 # Nova's tests have all of them formatted; it is off in nova.conf by default.
                 logging.disable(logging.DEBUG)
@@ -79,9 +88,16 @@ class Compute:
             def runTest(self) -> None:  # noqa: N802 - unittest's name
                 """Nothing: only what is set up counts."""
 
+        self._now = time.time()
+        self._report: Any = report
+        self._report.time = types.SimpleNamespace(time=lambda: self._now, sleep=time.sleep)
         self._parts = Parts()
         self._stage = Stage()
         self._stage.setUp()
+        directory = tempfile.TemporaryDirectory()
+        self._stage.addCleanup(directory.cleanup)
+        # What nova-compute keeps for its next start.
+        self._stage.flags(state_path=directory.name)
         ironic: Any = types.SimpleNamespace(url=url)
         self._stage.start_nova(ironic, **dict(options or {}))
         self._watch()
@@ -114,30 +130,70 @@ class Compute:
         session_class.send = sent
 
     def start(self) -> dict[str, float]:
-        """Start nova-compute.
+        """Start nova-compute; when this returns it serves requests.
 
-        :returns: as :meth:`refresh`, and how many ``threads`` see to its nodes.
+        :returns: as :meth:`refresh`.
         """
-        from nova import thread_pool_factory
 
         def start() -> None:
             self._service = self._stage.start_service("compute", HOST)
 
-        figures = self._measured(start)
-        kind = thread_pool_factory.ExecutorType.UPDATE_RESOURCES
-        return figures | {"threads": float(thread_pool_factory.get_executor(kind).num_workers)}
+        return self._measured(start)
 
-    def refresh(self) -> dict[str, float]:
+    def restart(self) -> dict[str, float]:
+        """Stop nova-compute and start it as a new process: only records and files are left.
+
+        :returns: as :meth:`refresh`, of the start.
+        """
+        self._service.stop()
+        self._report.PLACEMENTCLIENT = None
+        return self.start()
+
+    def threads(self) -> int:
+        """How many threads see to the nodes, where Nova lets an option say so."""
+        from nova import thread_pool_factory
+
+        kind = thread_pool_factory.ExecutorType.UPDATE_RESOURCES
+        workers: int = thread_pool_factory.get_executor(kind).num_workers
+        return workers
+
+    def refresh(self, minutes: int = 1) -> dict[str, float]:
         """Do what the resource periodic does.
 
+        :param minutes: since the last one, by the clock of what Nova knows of Placement.
         :returns: ``wall`` and ``cpu``, of the whole process, in seconds; both also of each
             of :data:`PARTS`, with its name before them; ``database_queries``, and the
             requests: ``ironic_requests``, ``placement_requests``.
         """
         from nova import context
 
+        self._now += minutes * MINUTE
         update = self._service.manager.update_available_resource
         return self._measured(lambda: update(context.get_admin_context()))
+
+    def passes(self, nodes: int) -> float:
+        """Have the resource tracker see to each node, as if it had more of them.
+
+        :param nodes: how many providers Nova's report client is to know.
+        :returns: seconds of processor time for a node.
+        """
+        from nova import context
+
+        manager = self._service.manager
+        tree, known = manager.rt.reportclient._provider_tree, list(manager.rt.compute_nodes)
+        like = tree.data(known[0])
+        for _ in range(nodes - len(tree.get_provider_uuids())):
+            more = str(uuid.uuid4())
+            tree.new_root(more, more, generation=like.generation)
+            tree.update_inventory(more, like.inventory)
+            tree.update_traits(more, like.traits)
+            manager.rt.reportclient._association_refresh_time[more] = self._now
+
+        def see_to_all() -> None:
+            for node in known:
+                manager._update_available_resource_for_node(context.get_admin_context(), node)
+
+        return self._measured(see_to_all)["cpu"] / len(known)
 
     def _measured(self, action: Callable[[], None]) -> dict[str, float]:
         self._parts.taken()

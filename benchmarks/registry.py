@@ -33,6 +33,7 @@ class Benchmark:
         ``run`` is told for a record.
     :param arguments: what both are always told.
     :param recorded: whether its figures are in ``benchmarks/results`` and documented.
+    :param by_name: whether it is run only if it is named, as it needs an environment of its own.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Benchmark:
     takes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     recorded: bool = True
+    by_name: bool = False
 
     def run(self, rounds: int | None, progress: Progress, **more: Any) -> Outcome:
         """Measure.
@@ -65,21 +67,57 @@ class Benchmark:
         return outcome
 
 
+RELEASES = {"nova-29": "Nova 29", "nova-33": "Nova 33", "nova": "Nova 34"}
+"""The benchmarks of a whole Nova in one process, and whose it is."""
+
+
+def of_release(figure: str, benchmark: str) -> str:
+    """The name of a figure among those of several releases."""
+    return f"{figure} of {benchmark}"
+
+
 OVERVIEW = Plot(
     "overview",
-    "A real nova-compute with 1,000 nodes:\ntime on the wall",
-    (
-        Panel("First start", {"start_wall": ""}),
-        Panel("Periodic task, each minute", {"steady_wall": ""}),
+    "A nova-compute with 1,000 nodes: processor time",
+    tuple(
+        Panel(title, {of_release(figure, name): nova for name, nova in RELEASES.items()})
+        for title, figure in (
+            ("Periodic task, each minute: 1 % changed", "steady_cpu"),
+            ("Restart", "restart_cpu"),
+        )
     ),
     y="linear",
-    ours="ironic_virt, a record a node",
-    width=2.6,
+    ours="ironic_virt, default",
+    width=3.6,
 )
-"""Of the records of ``nova`` and ``nova-ironic`` together, for readers in a hurry."""
+"""Of the records of :data:`RELEASES` together, for readers in a hurry."""
 
 NODE_SELECTION = {"scheduler": "nova", "ironic": "nova-ironic"}
 """By who picks the node: which benchmark ``nova`` is."""
+
+_SETTLED = {"placement_requests": 40, "database_queries": 60, "restart_cpu": 10}
+"""What is required of the default mode in each release of Nova, beside the period's time."""
+_IDLE = {"idle_cpu": 0.4, "idle_placement_requests": 2}
+
+
+def _of_phases(name: str, nova: str) -> Plot:
+    phases = {
+        "start_{}": "first start",
+        "restart_{}": "restart",
+        "idle_{}": "nothing\nchanged",
+        "{}": "1 %\nchanged",
+    }
+    requests = {phase.format("placement_requests"): label for phase, label in phases.items()}
+    times = {phase.format("cpu"): label for phase, label in phases.items() if phase != "{}"}
+    return Plot(
+        name,
+        f"A nova-compute with 1,000 nodes, {nova}",
+        (
+            Panel("Processor time", times | {"steady_cpu": phases["{}"]}),
+            Panel("Requests to Placement", requests),
+        ),
+    )
+
 
 BENCHMARKS = {
     benchmark.name: benchmark
@@ -304,33 +342,98 @@ BENCHMARKS = {
         ),
         Benchmark(
             "nova",
-            "start and refresh a real nova-compute with 1,000 nodes, with either driver",
+            "start, refresh and restart a real nova-compute with 1,000 nodes, with either driver",
             "benchmarks.nova",
-            required={"steady_wall": 1, "driver_wall": 5},
+            required={"steady_cpu": 20, "driver_wall": 5, "start_cpu": 0.9, **_SETTLED},
+            limits=_IDLE,
+            rounds=3,
+            takes={"nodes": 1000},
+            plots=(_of_phases("nova", "Nova 34"),),
+            recorded=False,
+        ),
+        Benchmark(
+            "nova-33",
+            "the same with Nova 33",
+            "benchmarks.nova",
+            required={"steady_cpu": 60, "start_cpu": 1.8, **_SETTLED},
+            limits=_IDLE,
+            rounds=3,
+            takes={"nodes": 1000},
+            arguments={"release": "2026.1", "benchmark": "nova-33"},
+            plots=(_of_phases("nova-33", "Nova 33"),),
+            recorded=False,
+            by_name=True,
+        ),
+        Benchmark(
+            "nova-29",
+            "the same with Nova 29",
+            "benchmarks.nova",
+            required={"steady_cpu": 60, **_SETTLED},
+            limits=_IDLE,
+            rounds=3,
+            takes={"nodes": 1000},
+            arguments={"release": "2024.1", "benchmark": "nova-29"},
+            plots=(_of_phases("nova-29", "Nova 29"),),
+            recorded=False,
+            by_name=True,
+        ),
+        Benchmark(
+            "nova-33-large",
+            "processor time of a minute with 3,000 nodes and Nova 33",
+            "benchmarks.nova_large",
+            required={"steady_cpu": 60},
+            rounds=3,
+            takes={"nodes": 3000},
+            plots=(
+                Plot(
+                    "nova-33-large",
+                    "A nova-compute with 3,000 nodes, Nova 33",
+                    (
+                        Panel(
+                            "Processor time of a minute",
+                            {"idle_cpu": "nothing changed", "steady_cpu": "1 % changed"},
+                        ),
+                    ),
+                    peer="Nova's in-tree driver: five nodes, multiplied",
+                ),
+            ),
+            recorded=False,
+            by_name=True,
+        ),
+        Benchmark(
+            "nova-processes",
+            "a nova-compute with 1,000 nodes, on MariaDB, RabbitMQ and Placement over HTTP",
+            "benchmarks.nova_processes",
+            required={"steady_cpu": 20, "placement_requests": 40, "database_queries": 60},
+            limits={"idle_placement_requests": 2},
             rounds=3,
             takes={"nodes": 1000},
             plots=(
                 Plot(
-                    "nova",
-                    "A nova-compute with 1,000 nodes",
+                    "nova-processes",
+                    "Nova 34 as processes, a nova-compute with 1,000 nodes",
                     (
+                        Panel(
+                            "Processor time of a period, 1 % changed",
+                            {
+                                "steady_cpu": "nova-compute",
+                                "placement_cpu": "Placement",
+                                "conductor_cpu": "conductor",
+                            },
+                        ),
                         Panel(
                             "Time on the wall",
                             {
                                 "start_wall": "first start",
-                                "steady_wall": "update_available_\nresource",
-                            },
-                        ),
-                        Panel(
-                            "The driver's part of it",
-                            {
-                                "start_driver_wall": "first start",
-                                "driver_wall": "update_available_\nresource",
+                                "restart_wall": "restart",
+                                "steady_wall": "period",
+                                "build_wall": "a build in it",
                             },
                         ),
                     ),
                 ),
             ),
+            recorded=False,
         ),
         Benchmark(
             "nova-ironic",

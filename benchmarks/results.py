@@ -11,6 +11,7 @@ import os
 import pathlib
 import platform
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from benchmarks.rounds import Figures, medians
@@ -39,6 +40,8 @@ class Outcome:
     :param points: a curve of the same figures or others.
     :param tuned: all rounds of the peer with what its options can do for it; none if it was
         measured with its defaults only.
+    :param pools: all rounds of ours in pools, beside those in its default mode; none if there
+        is one mode only.
     """
 
     benchmark: str
@@ -49,10 +52,17 @@ class Outcome:
     along: str = ""
     points: Sequence[Point] = ()
     tuned: Sequence[Figures] = ()
+    pools: Sequence[Figures] = ()
+
+    @property
+    def more(self) -> dict[str, Sequence[Figures]]:
+        """The rounds of the sides that few benchmarks have."""
+        sides = {"tuned": self.tuned, "pools": self.pools}
+        return {name: rounds for name, rounds in sides.items() if rounds}
 
     def summary(self) -> dict[str, Any]:
-        """Medians of all sides, and by figure the others' divided by ours."""
-        return {"benchmark": self.benchmark} | _compared(self.ours, self.peer, self.tuned)
+        """Medians of all sides, and by figure the peer's divided by ours."""
+        return {"benchmark": self.benchmark} | _compared(self.ours, self.peer, self.more)
 
 
 def line(outcome: Outcome) -> str:
@@ -94,7 +104,7 @@ def record(outcome: Outcome) -> dict[str, Any]:
             "system": f"{platform.system()} {platform.machine()}",
         },
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "rounds": _rounds(outcome.ours, outcome.peer, outcome.tuned),
+        "rounds": _rounds(outcome.ours, outcome.peer, outcome.more),
     }
     if outcome.points:
         content["along"] = outcome.along
@@ -120,14 +130,17 @@ def write(content: Mapping[str, Any], directory: pathlib.Path) -> pathlib.Path:
 
 
 def _compared(
-    ours: Sequence[Figures], peer: Sequence[Figures], tuned: Sequence[Figures] = ()
+    ours: Sequence[Figures],
+    peer: Sequence[Figures],
+    more: Mapping[str, Sequence[Figures]] = MappingProxyType({}),
 ) -> dict[str, dict[str, float]]:
     mine = medians(ours)
     others = medians(peer) if peer else {}
     found = {"ours": mine, "peer": others, "ratio": _ratio(mine, others)}
-    if tuned:
-        best = medians(tuned)
-        found |= {"tuned": best, "tuned_ratio": _ratio(mine, best)}
+    for name, rounds in more.items():
+        found[name] = medians(rounds)
+        sides = (mine, found[name]) if name == "tuned" else (found[name], others)
+        found[f"{name}_ratio"] = _ratio(*sides)
     return {name: _readable(figures) for name, figures in found.items()}
 
 
@@ -136,9 +149,11 @@ def _ratio(mine: Figures, others: Figures) -> dict[str, float]:
 
 
 def _rounds(
-    ours: Sequence[Figures], peer: Sequence[Figures], tuned: Sequence[Figures] = ()
+    ours: Sequence[Figures],
+    peer: Sequence[Figures],
+    more: Mapping[str, Sequence[Figures]] = MappingProxyType({}),
 ) -> dict[str, list[Figures]]:
-    sides = {"ours": ours, "peer": peer} | ({"tuned": tuned} if tuned else {})
+    sides = {"ours": ours, "peer": peer, **more}
     return {name: [_readable(figures) for figures in rounds] for name, rounds in sides.items()}
 
 

@@ -31,13 +31,14 @@ class Side:
 
     :param target: ``package.module:Class``; its ``close()``, if it has one, is called
         at the end.
+    :param python: the interpreter; ours by default.
     :param arguments: what the class is called with; JSON-able.
     """
 
-    def __init__(self, target: str, **arguments: Any) -> None:
+    def __init__(self, target: str, *, python: str = sys.executable, **arguments: Any) -> None:
         self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in __exit__
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.side", target, json.dumps(arguments)],
+            [python, "-m", "benchmarks.side", target, json.dumps(arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._output,

@@ -25,6 +25,8 @@ class Row(NamedTuple):
     ratio: str
     tuned: str
     tuned_ratio: str
+    pools: str
+    pools_ratio: str
     required: str
     verdict: str
 
@@ -37,11 +39,14 @@ HEADINGS = Row(
     ratio="Ratio",
     tuned="Tuned peer",
     tuned_ratio="Ratio to tuned",
+    pools="Pools",
+    pools_ratio="Ratio of pools",
     required="Required",
     verdict="Verdict",
 )
-_OF_TUNED = ("tuned", "tuned_ratio")
-_NUMBERS = ("ours", "peer", "ratio", *_OF_TUNED)
+_SOMETIMES = ("tuned", "tuned_ratio", "pools", "pools_ratio")
+"""Columns of sides that few benchmarks have."""
+_NUMBERS = ("ours", "peer", "ratio", *_SOMETIMES)
 _NONE = "-"
 
 
@@ -53,8 +58,8 @@ def rows(
     :param content: a :func:`benchmarks.results.record`.
     """
     ours, peer, ratio = content["ours"], content["peer"], content["ratio"]
-    tuned, tuned_ratio = content.get("tuned", {}), content.get("tuned_ratio", {})
     judged = [name for name in ours if name in required or name in limits]
+    more = {name: content.get(name, {}) for name in _SOMETIMES}
     lines = []
     for name in [*judged, *(name for name in ours if name not in judged)]:
         unit = content["units"].get(name, "")
@@ -70,15 +75,21 @@ def rows(
                 benchmark=content["benchmark"],
                 figure=name,
                 ours=readable(ours[name], unit),
-                peer=readable(peer[name], unit) if name in peer else _NONE,
-                ratio=_figures(ratio[name]) if name in ratio else _NONE,
-                tuned=readable(tuned[name], unit) if name in tuned else _NONE,
-                tuned_ratio=_figures(tuned_ratio[name]) if name in tuned_ratio else _NONE,
+                peer=_cell(peer, name, unit),
+                ratio=_cell(ratio, name),
+                tuned=_cell(more["tuned"], name, unit),
+                tuned_ratio=_cell(more["tuned_ratio"], name),
+                pools=_cell(more["pools"], name, unit),
+                pools_ratio=_cell(more["pools_ratio"], name),
                 required=" and ".join(demands) or _NONE,
                 verdict=("met" if holds else "MISSED") if demands else _NONE,
             )
         )
     return lines
+
+
+def _cell(figures: Mapping[str, float], name: str, unit: str = "") -> str:
+    return readable(figures[name], unit) if name in figures else _NONE
 
 
 def readable(value: float, unit: str) -> str:
@@ -124,9 +135,9 @@ def as_csv(lines: Sequence[Row]) -> str:
 
 
 def _columns(lines: Sequence[Row]) -> list[str]:
-    """All, but those of the tuned peer only where it was measured."""
-    tuned = any(row.tuned != _NONE for row in lines)
-    return [name for name in Row._fields if tuned or name not in _OF_TUNED]
+    """All, but those of further sides only where they were measured."""
+    measured = {name for row in lines for name in _SOMETIMES if getattr(row, name) != _NONE}
+    return [name for name in Row._fields if name in measured or name not in _SOMETIMES]
 
 
 def _figures(value: float) -> str:

@@ -49,6 +49,11 @@ def main() -> int:
     parser.add_argument("--threading", choices=["eventlet", "threads"], help="this one only")
     parser.add_argument("--no-conformance", action="store_true", help="leave the fake out")
     parser.add_argument("--only", help="these scenarios, in the form of pytest's -k")
+    parser.add_argument(
+        "--install",
+        action="store_true",
+        help="run nothing: print where each one's Nova is installed, and install it if it isn't",
+    )
     parser.add_argument("--jobs", type=int, default=2, help="processes at once (2)")
     parser.add_argument("--record", type=Path, help="write the results to this table (CSV)")
     parser.add_argument("--pytest", default="", help="more arguments for pytest")
@@ -58,6 +63,10 @@ def main() -> int:
     if arguments.record and (arguments.only or arguments.no_conformance):
         parser.error("--record is for whole runs, not for --only and --no-conformance")
     DIRECTORY.mkdir(parents=True, exist_ok=True)
+    if arguments.install:
+        for name in arguments.release or known:
+            print(_installed(known[name]))
+        return 0
     tests, wheel = _built(DIRECTORY)
     results = []
     for name in arguments.release or known:
@@ -69,6 +78,12 @@ def main() -> int:
     for result in results:
         print(f"  {result}")
     return int(any(result.failed for result in results))
+
+
+def _installed(release: Release) -> Path:
+    """The environment with a release's Nova and any wheel of ours."""
+    found = environments.Environments(DIRECTORY, release, Path()).found_nova()
+    return found or environments.Environments(DIRECTORY, release, _built(DIRECTORY)[1]).nova()
 
 
 def _built(directory: Path) -> tuple[Path, Path]:

@@ -74,12 +74,7 @@ class Environments:
 
         :raises Broken: the wheel and the release can't be installed together.
         """
-        release = self._release
-        packages = [
-            f"nova=={release.nova}",
-            f"openstack-placement=={release.placement}",
-            *release.packages,
-        ]
+        packages = self._nova_packages()
         constraints = self._constraints(())
         directory = self._made("nova", [*packages, *_TEST_TOOLS])
         marker = directory / "complete"
@@ -95,6 +90,16 @@ class Environments:
         marker.touch()
         return directory
 
+    def found_nova(self) -> Path | None:
+        """The one with Nova as it is, with whatever wheel of ours; None: it is to be made."""
+        directory = self._directory("nova", [*self._nova_packages(), *_TEST_TOOLS])
+        return directory if (directory / "complete").exists() else None
+
+    def _nova_packages(self) -> list[str]:
+        release = self._release
+        placement = f"openstack-placement=={release.placement}"
+        return [f"nova=={release.nova}", placement, *release.packages]
+
     def ironic(self) -> Path:
         """The one with Ironic."""
         packages = [f"ironic=={self._release.ironic}", "PyMySQL", *self._release.packages]
@@ -107,14 +112,17 @@ class Environments:
 
     def _made(self, kind: str, packages: Sequence[str]) -> Path:
         """An environment that may hold nothing yet."""
-        file = self._release.constraints_file
-        parts = [*packages, self._interpreter, file.read_text() if file else ""]
-        digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
-        directory = self._root / f"{self._release.name}-{kind}-{digest}"
+        directory = self._directory(kind, packages)
         if not (directory / "complete").exists():
             shutil.rmtree(directory, ignore_errors=True)
             run([self._uv(), "venv", "-q", "--python", self._interpreter, str(directory)])
         return directory
+
+    def _directory(self, kind: str, packages: Sequence[str]) -> Path:
+        file = self._release.constraints_file
+        parts = [*packages, self._interpreter, file.read_text() if file else ""]
+        digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
+        return self._root / f"{self._release.name}-{kind}-{digest}"
 
     def _install(self, directory: Path, constraints: Path | None, *what: str) -> None:
         limits = ["--constraint", str(constraints)] if constraints else []

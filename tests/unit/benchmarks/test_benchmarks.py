@@ -78,10 +78,14 @@ def test_the_line_has_medians_and_the_peer_s_divided_by_ours() -> None:
     }
 
 
-def test_a_tuned_peer_has_medians_rounds_and_a_ratio_of_its_own() -> None:
-    tuned = dataclasses.replace(outcome(), tuned=[{"cpu": 5.0}, {"cpu": 4.0}, {"cpu": 4.0}])
-    found = results.record(tuned)
+def test_further_sides_have_medians_rounds_and_ratios_of_their_own() -> None:
+    further = dataclasses.replace(
+        outcome(), tuned=[{"cpu": 5.0}, {"cpu": 4.0}, {"cpu": 4.0}], pools=[{"cpu": 0.5}]
+    )
+    found = results.record(further)
+    # The tuned peer's divided by ours; the peer's divided by ours in pools.
     assert (found["tuned"], found["tuned_ratio"]) == ({"cpu": 4.0}, {"cpu": 2.0})
+    assert (found["pools"], found["pools_ratio"]) == ({"cpu": 0.5}, {"cpu": 150.0})
     assert found["rounds"]["tuned"] == [{"cpu": 5.0}, {"cpu": 4.0}, {"cpu": 4.0}]
     without = results.record(outcome())
     assert found["ratio"] == without["ratio"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import cli, nova, registry, results
+from benchmarks import cli, nova, nova_large, registry, results
 from benchmarks.nova_parts import Parts
 from tests.clock import VirtualClock
 
@@ -133,11 +133,18 @@ def test_a_side_by_which_placement_offers_something_else_has_no_figures(
 
 
 def test_a_side_of_which_a_part_was_not_seen_at_work_has_no_figures() -> None:
-    figures = nova.figures_of(measured(1), [measured(1)])
+    figures = nova.figures_of("steady", measured(1))
     nova.see_all_at_work("ours", figures)
-    for name in ("driver_cpu", "start_placement_requests"):
+    for name in ("driver_cpu", "placement_requests"):
         with pytest.raises(AssertionError, match=f"{name} of ours is 0"):
             nova.see_all_at_work("ours", figures | {name: 0})
+
+
+def test_several_threads_are_those_of_the_tuned_side_alone() -> None:
+    nova.see_threads({"ours": 1, "tuned": 8})
+    for threads in ({"ours": 1, "tuned": 1}, {"ours": 8, "tuned": 8}):
+        with pytest.raises(AssertionError, match="threads saw to the nodes of"):
+            nova.see_threads(threads)
 
 
 # -- figures ------------------------------------------------------------------------
@@ -151,18 +158,72 @@ def measured(amount: float) -> dict[str, float]:
     } | {"database_queries": amount, "ironic_requests": amount, "placement_requests": amount}
 
 
-def test_a_round_is_a_start_and_the_typical_refresh() -> None:
-    figures = nova.figures_of(measured(50), [measured(9), measured(1), measured(2)])
-    assert (figures["start_wall"], figures["start_driver_wall"]) == (50, 50)
-    assert (figures["steady_wall"], figures["driver_wall"]) == (2, 2)
-    assert figures["placement_requests"] == 2
+def test_each_phase_has_figures_of_its_own() -> None:
+    phases = [nova.figures_of(phase, measured(at)) for at, phase in enumerate(nova.PHASES)]
+    figures = {name: value for phase in phases for name, value in phase.items()}
     assert figures.keys() == nova.UNITS.keys()
+    assert sum(map(len, phases)) == len(figures)
+    # Without a name of their own those of the usual minute.
+    assert (figures["placement_requests"], figures["steady_cpu"], figures["driver_cpu"]) == (
+        2,
+    ) * 3
+    assert (figures["start_cpu"], figures["restart_database_queries"]) == (0, 4)
 
 
-def test_whatever_is_required_or_drawn_is_measured() -> None:
-    benchmark = registry.BENCHMARKS["nova"]
+class Told:
+    """A side that notes what is called, and has seen what Placement offers when it was called."""
+
+    def __init__(self, stage: nova.Fleet, calls: list[tuple[Any, ...]], name: str) -> None:
+        self._stage, self._calls, self._name = stage, calls, name
+        self._offered: dict[str, int] = {}
+
+    def __enter__(self) -> Told:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Nothing is left."""
+
+    def call(self, *call: Any) -> Any:
+        if call == ("offered",):
+            return self._offered
+        if call == ("threads",):
+            return 8 if self._name == "8" else 1
+        self._calls.append((self._name, *call))
+        self._offered = self._stage.offered()
+        return measured(1)
+
+
+def test_a_round_goes_through_the_phases_and_the_tuned_side_through_some() -> None:
+    changed: list[str] = []
+    stage = nova.Fleet("ABCD", "url", "", put=changed.append, delete=changed.append)
+    calls: list[tuple[Any, ...]] = []
+
+    def make(target: str, url: str, driver: str, options: Any = None, workers: int = 1) -> Any:
+        return Told(stage, calls, f"{workers}" if workers > 1 else "one")
+
+    figures = nova._round(stage, 1, nova._sides("scheduler", "2026.2"), make)
+    assert figures.keys() == {"ours", "pools", "peer", "tuned"}
+    assert calls.count(("one", "start")) == calls.count(("one", "restart")) == 3
+    assert [call[1:] for call in calls if call[0] == "8"] == [("start",), ("refresh",)]
+    assert ("one", "refresh", 6) in calls
+    assert len(changed) == 2
+    assert "driver_wall" in figures["peer"]
+    assert "driver_wall" not in figures["tuned"]
+    assert nova._sides("scheduler", "2024.1").keys() == {"ours", "pools", "peer"}
+    assert nova._sides("ironic", "2026.2")["ours"]["options"] == {"node_selection": "ironic"}
+
+
+@pytest.mark.parametrize(
+    ("name", "units"),
+    [
+        *((name, nova.UNITS) for name in (*registry.RELEASES, "nova-ironic")),
+        ("nova-33-large", nova_large.UNITS),
+    ],
+)
+def test_whatever_is_required_or_drawn_is_measured(name: str, units: dict[str, str]) -> None:
+    benchmark = registry.BENCHMARKS[name]
     drawn = {name for plot in benchmark.plots for panel in plot.panels for name in panel.figures}
-    assert {*benchmark.required, *drawn} <= nova.UNITS.keys()
+    assert {*benchmark.required, *benchmark.limits, *drawn} <= units.keys()
 
 
 # -- the command line ---------------------------------------------------------------
