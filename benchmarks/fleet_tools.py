@@ -59,10 +59,9 @@ def quick(progress: Progress) -> Outcome:
 def _commands(world: World, directory: Path, number: int) -> dict[str, list[str]]:
     plan = str(directory / f"plan-{number}.yaml")
     files = world.service_files()
-    services = [f"--service={host}" for host in HOSTS[:-1]]
     return {
         "check": ["check", *files],
-        "plan": ["plan", "shards", "--strategy=balance", *services, "--output", plan, *files],
+        "plan": ["plan", "drain", HOSTS[-1], "--output", plan, *files],
         "apply": ["apply", plan, "--dry-run"],
         "shadow": ["--config-file", str(directory / f"{HOSTS[0]}.conf"), "shadow"],
     }

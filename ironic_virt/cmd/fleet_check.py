@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from operator import attrgetter
@@ -96,7 +97,10 @@ class Check(FleetCommand):
         deployment = dataclasses.replace(reader.read(), leases=reader.leases())
         found = checks.run(deployment, codes)
         if parsed_args.fix:
-            rows = [self._mended(one, reader.conf, apply=parsed_args.apply) for one in found]
+            from ironic_virt.fleet import lock
+
+            with lock.held() if parsed_args.apply else contextlib.nullcontext():
+                rows = [self._mended(one, reader.conf, apply=parsed_args.apply) for one in found]
             if found and not parsed_args.apply:
                 self.code = FleetExitCode.FOUND
             return output.table(_FIX_COLUMNS, rows)

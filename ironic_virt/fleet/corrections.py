@@ -14,8 +14,9 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.driver import resources
 from ironic_virt.fleet import cells
+from ironic_virt.fleet.deployment import pool_name
 from ironic_virt.fleet.findings import Finding
-from ironic_virt.fleet.placement import PlacementClient
+from ironic_virt.fleet.placement import OF_NOVA, PlacementClient
 
 Correction = Callable[[Finding, PlacementClient, IronicClient], str]
 """Does what is to be done, and says in words what that was."""
@@ -32,6 +33,8 @@ def _delete_allocation(finding: Finding, placement: PlacementClient, ironic: Iro
     migrating = any(True for cell in known for _ in cells.migrations(cell, [consumer]))
     if alive or migrating or cells.being_built([consumer]):
         raise NoLongerSo(f"{consumer} is known to Nova by now")
+    if (kind := placement.consumer_type(consumer)) not in OF_NOVA:
+        raise NoLongerSo(f"{consumer} is not Nova's: its type is {kind}")
     placement.delete_allocations(consumer)
     return f"deleted the allocations of {consumer}"
 
@@ -51,10 +54,15 @@ def _allocate(finding: Finding, placement: PlacementClient, ironic: IronicClient
     if not any(one.is_on_a_node for one in found):
         raise NoLongerSo(f"server {server} is gone, or something is being done to it")
     (alive, *_) = [one for one in found if one.is_on_a_node]
-    if ironic.node_of_instance(server) is None:
+    node, place = ironic.node_of_instance(server), alive.node or ""
+    if node is None:
         raise NoLongerSo(f"no node carries server {server}")
+    if place not in (node.uuid, pool_name(alive.host or "", node)):
+        raise NoLongerSo(f"node {node.uuid} carries server {server}, its record names {place}")
     provider = finding.facts["provider"]
-    name = placement.allocate(server, provider, alive.project_id or "", alive.user_id or "")
+    owner = alive.project_id or "", alive.user_id or ""
+    # Of an allocation that is elsewhere, the finding is about that provider.
+    name = placement.allocate(server, provider, *owner, instead_of=finding.about)
     return f"allocated {name} of {provider}"
 
 

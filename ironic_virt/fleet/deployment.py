@@ -53,6 +53,11 @@ class Service:
         return max(0.0, (self.last_seen - self.created).total_seconds() / self.reports)
 
     @property
+    def is_silent(self) -> bool:
+        """Whether it has never reported, though it had the time to."""
+        return self.last_seen is None and not self.up and not self.forced_down
+
+    @property
     def pulse(self) -> tuple[object, ...]:
         """What stays as it is while the service is stopped."""
         return self.id, self.forced_down, self.last_seen, self.reports
@@ -145,7 +150,8 @@ class Deployment:
     :ivar whole: whether these are all cells.
     :ivar services: all of nova-compute in these cells.
     :ivar servers: by uuid; also deleted ones that a node or an allocation names.
-    :ivar consumers: uuids that Nova knows otherwise, such as those of migrations.
+    :ivar consumers: uuids that Nova knows otherwise, such as those of migrations, and those
+        of consumers that others than Nova have made.
     :ivar nodes: by uuid.
     :ivar unhealthy: nodes that Ironic calls unhealthy, and in what words.
     :ivar options: of services, by host; only of those whose file was given.
@@ -218,6 +224,12 @@ class Deployment:
     def bare_metal_hosts(self) -> frozenset[str]:
         """Hosts that have records of bare metal, or whose file was given."""
         return frozenset(record.host for record in self.records) | self.options.keys()
+
+    @property
+    def bare_metal_services(self) -> Sequence[Service]:
+        """The services of hosts of bare metal, by host."""
+        hosts = sorted(self.service_of.keys() & self.bare_metal_hosts)
+        return [self.service_of[host] for host in hosts]
 
     @functools.cached_property
     def hosts_not_told(self) -> frozenset[str]:

@@ -11,12 +11,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import requests
+from keystoneauth1 import session as ksa
+from keystoneauth1.identity.base import BaseIdentityPlugin
 from nova import context as nova_context
 from nova import objects
 from nova.compute import provider_tree
@@ -39,15 +42,26 @@ class ReadOnly(exceptions.IronicVirtError):
 def _only_looking() -> Iterator[Counter[str]]:
     """Count the requests of this process, and refuse those that change something.
 
-    What Keystone is asked for a token is let through, and not counted.
+    What is sent for a token is let through, and not counted, whatever the plugin sends it to.
     """
     traffic: Counter[str] = Counter()
     send = requests.Session.send
+    asking = threading.local()
+
+    def for_a_token(original: Any) -> Any:
+        def asked(*args: Any, **kwargs: Any) -> Any:
+            asking.depth = getattr(asking, "depth", 0) + 1
+            try:
+                return original(*args, **kwargs)
+            finally:
+                asking.depth -= 1
+
+        return asked
 
     def watched(
         session: requests.Session, request: requests.PreparedRequest, **kwargs: Any
     ) -> requests.Response:
-        if (request.url or "").rstrip("/").endswith("/auth/tokens"):
+        if getattr(asking, "depth", 0):
             return send(session, request, **kwargs)
         if request.method not in _READS:
             raise ReadOnly(f"{request.method} {request.url} was not sent: this only looks")
@@ -60,12 +74,17 @@ def _only_looking() -> Iterator[Counter[str]]:
     log = logging.getLogger("nova.virt.ironic")
     level = log.level
     log.setLevel(logging.ERROR)
-    requests.Session.send = watched  # type: ignore[assignment, method-assign]
-    try:
+    with contextlib.ExitStack() as stack:
+        for owner, name, function in (
+            (requests.Session, "send", watched),
+            # Some plugins ask in the one, some in the other.
+            (BaseIdentityPlugin, "get_access", for_a_token(BaseIdentityPlugin.get_access)),
+            (ksa.Session, "get_auth_headers", for_a_token(ksa.Session.get_auth_headers)),
+        ):
+            stack.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, function)
+        stack.callback(log.setLevel, level)
         yield traffic
-    finally:
-        requests.Session.send = send  # type: ignore[method-assign]
-        log.setLevel(level)
 
 
 @contextlib.contextmanager

@@ -29,7 +29,11 @@ T = TypeVar("T")
 VERSION = "1.28"
 """The microversion that is spoken: consumers have generations from there on."""
 _AT_ONCE = 8
-_OK, _NO_CONTENT, _BAD_REQUEST, _NOT_FOUND = 200, 204, 400, 404
+_OK, _NO_CONTENT, _BAD_REQUEST, _NOT_FOUND, _NOT_ACCEPTABLE = 200, 204, 400, 404, 406
+_TYPES = "1.38"
+"""Consumers have types from there on."""
+OF_NOVA = (None, "INSTANCE", "MIGRATION")
+"""Types of consumers that Nova has made, or that nobody knows."""
 
 Progress = Callable[[str, int, int], None]
 """Told what is being read, how much of it is done, and how much it is."""
@@ -45,17 +49,26 @@ class PlacementClient:
     def __init__(self) -> None:
         self._client = report.SchedulerReportClient()
 
-    def ask(self, method: str, path: str, body: Any = None, *, good: Collection[int]) -> Any:
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        good: Collection[int],
+        version: str = VERSION,
+    ) -> Any:
         """Send a request.
 
         :param good: statuses that are no error.
+        :param version: the microversion.
         :returns: the answer.
         :raises PlacementFailed: it had another status, or there was none.
         """
         send = getattr(self._client, method)
         arguments = (path,) if body is None else (path, body)
         try:
-            answer = send(*arguments, version=VERSION)
+            answer = send(*arguments, version=version)
         except ksa_exceptions.ClientException as exc:
             raise PlacementFailed(f"Placement: {method.upper()} {path}: {exc}") from exc
         if answer.status_code not in good:
@@ -143,6 +156,14 @@ class PlacementClient:
                 raise
         return found
 
+    def consumer_type(self, consumer: str) -> str | None:
+        """What kind of consumer it is; ``None``: it holds nothing, or Placement can't tell."""
+        answer = self.ask(
+            *("get", f"/allocations/{consumer}"), good=(_OK, _NOT_ACCEPTABLE), version=_TYPES
+        )
+        kind = answer.json().get("consumer_type") if answer.status_code == _OK else None
+        return None if kind == "unknown" else kind
+
     # -- changes --------------------------------------------------------------
 
     def delete_allocations(self, consumer: str) -> None:
@@ -173,7 +194,8 @@ class PlacementClient:
         Placement allocates nothing from what is reserved, and a node with a server is.  So the
         reservation is lifted for that moment; who comes in between finds a node that is taken.
 
-        :param instead_of: the provider that it holds nothing of any more; ``None``: all others.
+        :param instead_of: the provider that it holds nothing of any more; of all others it keeps
+            what it holds, such as the bandwidth of its ports.
         :returns: the resource class.
         :raises PlacementFailed: also if the provider has several classes.
         """
@@ -186,7 +208,7 @@ class PlacementClient:
         kept = {
             other: {"resources": one["resources"]}
             for other, one in held["allocations"].items()
-            if instead_of is not None and other != instead_of
+            if other != instead_of
         }
         body = {
             "allocations": {**kept, provider: {"resources": {name: 1}}},

@@ -35,7 +35,7 @@ from ironic_virt.fleet.deployment import (
     is_pool,
 )
 from ironic_virt.fleet.options import ServiceOptions
-from ironic_virt.fleet.placement import PlacementClient, Progress, seconds_ahead
+from ironic_virt.fleet.placement import OF_NOVA, PlacementClient, Progress, seconds_ahead
 from ironic_virt.fleet.providers import Placement, Provider
 from ironic_virt.nova import release
 
@@ -108,7 +108,7 @@ class Reader:
             components=[*found.components, component],
             placement=_placement(found, asked, self.progress),
         )
-        return self._with_consumers(found)
+        return self._with_consumers(found, asked)
 
     def leases(self) -> dict[str, Lease]:
         """Ask the backends of the services that have a standby for their leases, by host.
@@ -171,7 +171,7 @@ class Reader:
                 if server.uuid not in servers or servers[server.uuid].deleted:
                     servers[server.uuid] = server
 
-    def _with_consumers(self, found: Deployment) -> Deployment:
+    def _with_consumers(self, found: Deployment, asked: PlacementClient) -> Deployment:
         consumers = {
             consumer for each in found.placement.allocations.values() for consumer in each
         }
@@ -181,6 +181,7 @@ class Reader:
         known: set[str] = set(cells.being_built(others))
         for cell in cells.cells(self.cells) if others else ():
             known.update(cells.migrations(cell, others))
+        known |= {one for one in others - known if asked.consumer_type(one) not in OF_NOVA}
         return dataclasses.replace(found, servers=servers, consumers=frozenset(known))
 
     # -- Ironic ---------------------------------------------------------------

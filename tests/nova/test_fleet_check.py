@@ -8,6 +8,7 @@ from nova.cmd import manage
 from nova.db.main import models
 
 from ironic_virt.exit_codes import FleetExitCode
+from tests.nova.deployment import RESOURCE_CLASS
 from tests.nova.fleets import Fleet
 
 NOBODY = "5c0d0f6e-0000-4000-8000-000000000009"
@@ -66,7 +67,10 @@ class TestCheck(Fleet):
         assert self.check() == {"traits-differ": self.free}
         self.refresh(self.a)
         self.fake.set_node(self.free, resource_class="silver")
-        assert self.check() == {"inventory-differs": self.free}
+        assert set(self.check()) == {"inventory-differs", "node-without-flavor"}
+        self.refresh(self.a)
+        assert self.check() == {"node-without-flavor": self.free}
+        self.fake.set_node(self.free, resource_class=RESOURCE_CLASS)
         self.refresh(self.a)
         assert self.check() == {}
         # A server without its allocation.
@@ -84,6 +88,8 @@ class TestCheck(Fleet):
 
     def test_a_server_whose_class_has_another_name_gets_its_allocation_again(self) -> None:
         self.fake.set_node(self.taken, resource_class="R640 (96G)")
+        asked = {"resources__CUSTOM_BAREMETAL_GOLD": "0", "resources__CUSTOM_R640_96G_": "1"}
+        self.make_flavor(**asked)
         # Placement refuses this: the former class is in use.
         self.refresh(self.a)
         assert self.check() == {"resource-class-renamed": self.taken}
@@ -95,6 +101,43 @@ class TestCheck(Fleet):
         assert self.check() == {}
         held = self.placement.get(f"/allocations/{self.server_id}").body["allocations"]
         assert held[self.taken]["resources"] == {"CUSTOM_R640_96G_": 1}
+
+    def test_what_is_mended_leaves_all_else_alone(self) -> None:
+        call = self.placement_call
+        owner = {"project_id": "p", "user_id": "u"}
+        fix = ("check", *self.service_files, "--fix")
+        # A port's bandwidth, and an allocation that is Cinder's.
+        shared = call("post", "/resource_providers", {"name": "shared"})["uuid"]
+        stock = {"NET_BW_EGR_KILOBIT_PER_SEC": {"total": 9}, "SRIOV_NET_VF": {"total": 9}}
+        body = {"resource_provider_generation": 0, "inventories": stock}
+        call("put", f"/resource_providers/{shared}/inventories", body)
+        bandwidth = {shared: {"resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1}}}
+        held = {"allocations": bandwidth, "consumer_generation": 1}
+        call("put", f"/allocations/{self.server_id}", {**held, **owner})
+        assert self.check() == {"allocation-missing": self.server_id}
+        # Ironic carries the server on another node than Nova's record says.
+        self.fake.set_node(self.taken, instance_uuid=None)
+        self.fake.set_node(self.other, instance_uuid=self.server_id)
+        (row,) = self.fleet(*fix, "allocation-missing", "--apply")
+        assert f"left alone: node {self.other} carries server {self.server_id}" in row["Outcome"]
+        self.fake.set_node(self.other, instance_uuid=None)
+        self.fake.set_node(self.taken, instance_uuid=self.server_id)
+        self.fleet(*fix, "allocation-missing", "--apply")
+        after = call("get", f"/allocations/{self.server_id}")["allocations"]
+        assert {one: each["resources"] for one, each in after.items()} == {
+            shared: {"NET_BW_EGR_KILOBIT_PER_SEC": 1},
+            self.taken: {GOLD: 1},
+        }
+        # Somebody else's consumer is nobody whom Nova lacks.
+        body = {
+            "allocations": {self.free: {"resources": {GOLD: 1}}},
+            "consumer_generation": None,
+            "consumer_type": "VOLUME",
+            **owner,
+        }
+        answer = self.placement.put(f"/allocations/{NOBODY}", body, version="1.38")
+        assert answer.status == 204
+        assert self.check() == {}
 
     def test_what_is_wrong_in_records_is_found_and_mended(self) -> None:
         # The record of a node with a server is another host's.

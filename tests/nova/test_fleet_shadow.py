@@ -6,10 +6,16 @@ from __future__ import annotations
 
 import itertools
 import shlex
+from typing import Any
+
+import pytest
+import requests_mock
+from keystoneauth1 import fixture, session
+from keystoneauth1.identity import v2, v3
 
 from ironic_virt.baremetal import states
 from ironic_virt.exit_codes import FleetExitCode
-from ironic_virt.fleet import shadow
+from ironic_virt.fleet import drivers, shadow
 from tests.functional import typed
 from tests.nova.fleets import Fleet
 
@@ -94,3 +100,41 @@ class TestShadow(Fleet):
     def test_a_service_that_is_not_there(self) -> None:
         self.fleet("shadow", "--host", "compute-x", code=1)
         assert "no nova-compute on compute-x" in self.said
+
+
+KEYSTONE, PROVIDER = "http://keystone.test/v3", "http://provider.test/token"
+SECRETS = {"client_id": "c", "client_secret": "s", "access_token_endpoint": PROVIDER}
+OAUTH2 = {"oauth2_client_id": "c", "oauth2_client_secret": "s"}
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        v2.Password("http://keystone.test/v2.0", username="u", password="p"),
+        v3.Password(KEYSTONE, user_id="u", password="p"),
+        v3.OidcClientCredentials(KEYSTONE, identity_provider="i", protocol="p", **SECRETS),
+        v3.OAuth2ClientCredential(
+            KEYSTONE, oauth2_endpoint=f"{KEYSTONE}/OS-OAUTH2/token", **OAUTH2
+        ),
+    ],
+    ids=lambda plugin: type(plugin).__name__,
+)
+def test_a_token_may_be_asked_for_wherever_the_plugin_does_and_nothing_else_sent(
+    plugin: Any,
+) -> None:
+    token = {"X-Subject-Token": "t"}
+    with requests_mock.Mocker() as mocker, drivers._only_looking() as traffic:
+        mocker.post("http://keystone.test/v2.0/tokens", json=fixture.V2Token(token_id="t"))
+        mocker.post(f"{KEYSTONE}/auth/tokens", json=fixture.V3Token(), headers=token)
+        mocker.post(PROVIDER, json={"access_token": "a"})
+        mocker.post(f"{KEYSTONE}/OS-OAUTH2/token", json={"access_token": "t", "expires_in": 60})
+        federated = f"{KEYSTONE}/OS-FEDERATION/identity_providers/i/protocols/p/auth"
+        mocker.post(federated, json=fixture.V3Token(), headers=token)
+        asked = session.Session(auth=plugin)
+        assert asked.get_token() == "t"
+        mocker.post("http://ironic.test/v1/nodes")
+        for _ in range(2):
+            with pytest.raises(drivers.ReadOnly):
+                asked.post("http://ironic.test/v1/nodes")
+        assert not [one for one in mocker.request_history if "ironic.test" in one.url]
+    assert traffic["requests"] == 0

@@ -179,6 +179,46 @@ def pool_differs(deployment: Deployment, found: Found) -> Iterator[Finding]:
                 )
 
 
+@check(
+    "node-without-flavor",
+    Severity.WARNING,
+    meaning="No flavor asks for a node of this class and these traits: it stays empty.",
+    mend="make a flavor with resources:{name}=1, or correct the node's class and traits",
+    provoke="give a node a resource class that no flavor asks for",
+)
+def node_without_flavor(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for name, nodes in _kinds(deployment).items():
+        if deployment.hosts.flavors and not any(
+            one.fits(name[0], nodes[0]) for one in deployment.hosts.flavors
+        ):
+            for node in nodes:
+                yield found(node.uuid, f"no flavor fits it: {name[0]}", name=name[0])
+
+
+@check(
+    "flavor-without-node",
+    Severity.WARNING,
+    meaning="A flavor asks for bare metal that no node has: no server of it can be built.",
+    mend="correct the flavor {about}, or the class and traits of nodes",
+    provoke="make a flavor that asks for a resource class of no node",
+)
+def flavor_without_node(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    kinds = _kinds(deployment)
+    for flavor in deployment.hosts.flavors if deployment.whole else ():
+        if not any(flavor.fits(name[0], nodes[0]) for name, nodes in kinds.items()):
+            asked = ", ".join(sorted(flavor.classes | flavor.required))
+            yield found(flavor.name, f"it asks for {asked}, and no node has that")
+
+
+def _kinds(deployment: Deployment) -> dict[tuple[str, frozenset[str]], list[Node]]:
+    """The nodes by resource class, in Placement's name, and traits; none without a class."""
+    kinds: dict[tuple[str, frozenset[str]], list[Node]] = {}
+    for node in deployment.nodes.values():
+        if name := resources.node_inventory(node).placement_class:
+            kinds.setdefault((name, frozenset(node.traits)), []).append(node)
+    return kinds
+
+
 def _is_of(host: str, node: Node, deployment: Deployment) -> bool:
     record = deployment.node_records.get(node.uuid)
     return deployment.options[host].serves(node) and (record is None or record.host == host)

@@ -68,6 +68,26 @@ def server_on_another_node(deployment: Deployment, found: Found) -> Iterator[Fin
 
 
 @check(
+    "server-in-another-zone",
+    Severity.WARNING,
+    meaning="The server was built in one availability zone, and its host is in another one.",
+    mend="move its node back into {zone} (ironic-virt-fleet plan move), or correct the aggregates "
+    "of {host}",
+    provoke="move a node with a server to a service in another availability zone",
+)
+def server_in_another_zone(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for server in deployment.live_servers:
+        zone = deployment.hosts.zone(host := server.host or "")
+        if host in deployment.bare_metal_hosts and server.zone not in (None, zone):
+            yield found(
+                server.uuid,
+                f"it was built in zone {server.zone}, and is on {host} in {zone}",
+                zone=server.zone or "",
+                host=host,
+            )
+
+
+@check(
     "two-servers-on-a-node",
     Severity.CRITICAL,
     meaning="Nova has two servers on one node; at most one of them can be there.",

@@ -15,6 +15,9 @@ CLOCKS_MAY_DIFFER = 5.0
 """Seconds."""
 REFRESH_MAY_TAKE = 300
 """Seconds from one period of Nova's to the next."""
+_MANY_REPORTS, _OFTEN = 100, 0.75
+_BUILDS, _FEW_BUILDS = 10, 0.1
+"""Nova's default, and the part of its nodes that a service should build at a time."""
 
 
 @check(
@@ -30,12 +33,101 @@ def service_down(deployment: Deployment, found: Found) -> Iterator[Finding]:
     servers = Counter(server.host for server in deployment.live_servers)
     for host, count in sorted(nodes.items()):
         service = deployment.service_of.get(host)
-        if service is not None and service.up:
+        if service is not None and (service.up or service.is_silent):
             continue
         why = "there is no service of this name" if service is None else "it is down"
         if service is not None and service.forced_down:
             why = "it is forced down"
         yield found(host, f"{why}, and has {count} compute nodes and {servers[host]} servers")
+
+
+@check(
+    "service-never-reports",
+    Severity.WARNING,
+    meaning="Nova's database has no report of the service, as where servicegroup_driver is not "
+    "db: whether it runs can't be told from here.",
+    mend="look whether nova-compute runs on {about}",
+    provoke="start a service with [DEFAULT] servicegroup_driver = mc",
+)
+def service_never_reports(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for service in deployment.bare_metal_services:
+        if service.is_silent:
+            yield found(service.host, "it has never reported")
+
+
+@check(
+    "service-reports-twice",
+    Severity.CRITICAL,
+    meaning="The service reports far more often than its file says: two processes may have the "
+    "same host, and both act on its nodes.",
+    mend="find the second nova-compute with host = {about}, and stop it",
+    provoke="start nova-compute with the same host on a second machine",
+)
+def service_reports_twice(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for service in deployment.bare_metal_services:
+        options = deployment.options.get(service.host)
+        told = options.number("report_interval", 0) if options is not None else 0
+        if service.reports >= _MANY_REPORTS and service.interval < _OFTEN * told:
+            yield found(
+                service.host,
+                f"it has reported each {service.interval:.1f} s, its report_interval is {told} s",
+            )
+
+
+@check(
+    "service-disabled",
+    Severity.WARNING,
+    meaning="A service that has nodes is disabled: nothing is scheduled to them.",
+    mend="openstack compute service set --enable {about} nova-compute",
+    provoke="disable a service that has nodes",
+)
+def service_disabled(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    nodes = Counter(record.host for record in deployment.records)
+    for service in deployment.bare_metal_services:
+        if service.disabled and nodes[service.host]:
+            yield found(
+                service.host, f"it is disabled, and has {nodes[service.host]} compute nodes"
+            )
+
+
+@check(
+    "host-not-mapped",
+    Severity.ERROR,
+    meaning="Nova's API database has no mapping of the host to its cell: builds for its nodes end "
+    "in cell0.",
+    mend="nova-manage cell_v2 discover_hosts --by-service",
+    provoke="delete a host's mapping: nova-manage cell_v2 delete_host",
+)
+def host_not_mapped(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for service in deployment.bare_metal_services:
+        cell = deployment.hosts.cells.get(service.host)
+        if cell != service.cell:
+            yield found(service.host, f"it is mapped to {cell or 'no cell'}")
+
+
+@check(
+    "builds-too-few",
+    Severity.WARNING,
+    meaning="A service with pools builds few servers at a time for the nodes that it has: a large "
+    "batch waits in it, and not in Ironic.",
+    mend="raise [DEFAULT] max_concurrent_builds of {about}; all services together should not have "
+    "more than Ironic deploys at a time: [conductor] max_concurrent_deploy for each conductor",
+    provoke="have a service with pools, 101 nodes and the default of 10",
+)
+def builds_too_few(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    limits = {
+        host: options.number("max_concurrent_builds", _BUILDS)
+        for host, options in sorted(deployment.options.items())
+        if not options.picks_nodes
+    }
+    for host, limit in limits.items():
+        nodes = sum(map(deployment.options[host].serves, deployment.nodes.values()))
+        if 0 < limit < nodes * _FEW_BUILDS:
+            yield found(
+                host,
+                f"it builds {limit} servers at a time, and has {nodes} nodes; all services with "
+                f"pools build {sum(limits.values())}",
+            )
 
 
 @check(

@@ -40,9 +40,8 @@ def why_unfit(deployment: Deployment, host: str) -> str | None:
         return f"there is no nova-compute on {host}"
     if service.forced_down:
         return f"{host} is forced down; start it, and set it up again"
-    if not service.up:
-        never = service.last_seen is None
-        return f"{host} {'has never reported' if never else 'is down'}; start it"
+    if not service.up and not service.is_silent:
+        return f"{host} is down; start it"
     if service.disabled:
         return f"{host} is disabled; enable it, or nothing is scheduled to its nodes"
     if mapped.get(host) != service.cell:

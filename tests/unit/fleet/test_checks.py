@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Collection
 
 import pytest
@@ -12,6 +13,7 @@ from ironic_virt.driver.pools import names
 from ironic_virt.fleet import checks
 from ironic_virt.fleet.deployment import Component, Deployment, Lease, Record, Server, pool_name
 from ironic_virt.fleet.findings import Finding
+from ironic_virt.fleet.hosts import Flavor
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.providers import Provider, Stock
 from tests.unit.fleet.deployments import (
@@ -32,6 +34,8 @@ SERVER = server_uuid(2)
 NOBODY = server_uuid(999)
 STRANGE = node_uuid(500)
 
+GOLDEN = frozenset({GOLD})
+FLAVORS = [Flavor("silver", frozenset({"CUSTOM_SILVER"}))]
 Spoil = Callable[[Deployment], Deployment]
 
 
@@ -112,6 +116,22 @@ def with_allocations(deployment: Deployment, uuid: str, consumers: Collection[st
 def with_room(deployment: Deployment, name: str, providers: Collection[str]) -> Deployment:
     room = {**deployment.placement.room, name: frozenset(providers)}
     return with_placement(deployment, room=room)
+
+
+def with_hosts(deployment: Deployment, **fields: object) -> Deployment:
+    return changed(deployment, hosts=changed(deployment.hosts, **fields))
+
+
+def two_processes(deployment: Deployment) -> Deployment:
+    """One of two services has reported twice as often as its file says."""
+    long_ago = NOW - datetime.timedelta(seconds=2000)
+    found = with_service(deployment, "compute-a", created=long_ago, reports=400)
+    found = with_service(found, "compute-b", created=long_ago, reports=200)
+    options = {
+        host: changed(one, defaults={"report_interval": "10"})
+        for host, one in found.options.items()
+    }
+    return changed(found, options=options)
 
 
 def a_free_node_is_reserved(deployment: Deployment) -> Deployment:
@@ -249,6 +269,33 @@ PROVOKED: dict[str, tuple[Spoil, str, set[str]]] = {
         TAKEN,
         set(),
     ),
+    "service-disabled": (
+        lambda d: with_service(d, "compute-a", disabled=True),
+        "compute-a",
+        set(),
+    ),
+    "service-never-reports": (
+        lambda d: with_service(d, "compute-a", up=False, last_seen=None),
+        "compute-a",
+        set(),
+    ),
+    "service-reports-twice": (two_processes, "compute-a", set()),
+    "host-not-mapped": (lambda d: with_hosts(d, cells={"compute-a": "cell1"}), "compute-b", set()),
+    "server-in-another-zone": (
+        lambda d: with_server_record(d, SERVER, zone="az1"),
+        SERVER,
+        set(),
+    ),
+    "node-without-flavor": (
+        lambda d: with_hosts(d, flavors=FLAVORS),
+        FREE,
+        {"flavor-without-node"},
+    ),
+    "flavor-without-node": (
+        lambda d: with_hosts(d, flavors=[Flavor("any", GOLDEN), *FLAVORS]),
+        "silver",
+        set(),
+    ),
     "offered-unavailable": (lambda d: with_node(d, FREE, maintenance=True), FREE, set()),
     "reserved-differs": (a_free_node_is_reserved, FREE, set()),
     "inventory-differs": (lambda d: with_node(d, FREE, resource_class="silver"), FREE, set()),
@@ -265,7 +312,9 @@ def test_in_a_sound_deployment_nothing_is_found() -> None:
 
 
 def test_each_finding_is_provoked_here() -> None:
-    assert {kind.code for kind in checks.kinds()} == PROVOKED.keys() | {"pool-differs"}
+    assert {kind.code for kind in checks.kinds()} == PROVOKED.keys() | {
+        *("pool-differs", "builds-too-few"),
+    }
 
 
 @pytest.mark.parametrize("code", PROVOKED)
@@ -334,6 +383,30 @@ def test_a_server_in_a_pool_of_another_class_is_found() -> None:
     found = checks.run(with_placement(deployment, allocations=former))
     assert [(one.kind.code, one.about) for one in found] == [("resource-class-renamed", uuid)]
     assert found[0].words.endswith("has CUSTOM_GO_LD of it, and its resource class is CUSTOM_GOLD")
+
+
+def test_a_pool_that_builds_few_at_a_time_is_found() -> None:
+    deployment = pooled()
+    written = deployment.options["compute-a"].written
+    for limit, few in (("0", False), ("1", True), ("2", False)):
+        options = ServiceOptions("compute-a", written, {"max_concurrent_builds": limit})
+        nodes = {one.uuid: one for one in (node(number) for number in range(1, 20))}
+        found = checks.run(
+            changed(deployment, nodes=nodes, options={"compute-a": options}), ["builds-too-few"]
+        )
+        assert codes(found) == ({"builds-too-few"} if few else set())
+
+
+def test_a_flavor_fits_by_class_and_traits() -> None:
+    ssd = node(1, traits=frozenset({"CUSTOM_SSD"}))
+    for flavor, fits in (
+        (Flavor("f", GOLDEN), True),
+        (Flavor("f", GOLDEN, frozenset({"CUSTOM_SSD"})), True),
+        (Flavor("f", GOLDEN, frozenset({"CUSTOM_SSD", "CUSTOM_GPU"})), False),
+        (Flavor("f", GOLDEN, frozenset(), frozenset({"CUSTOM_SSD"})), False),
+        (Flavor("f", frozenset({GOLD, "CUSTOM_X"})), False),
+    ):
+        assert flavor.fits(GOLD, ssd) is fits
 
 
 def test_a_node_of_no_pool_is_found() -> None:
