@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Ironic's allocations: having it reserve one of several nodes, and giving that up (API 1.52).
+"""Ironic's allocations: having it reserve one of several nodes, and giving that up.
 
 An allocation is made for an instance and has the instance's uuid, so there is never
 a second one: a request that is sent again finds what the first one made.  Ironic
@@ -25,10 +25,8 @@ from ironic_virt import exceptions, logs
 from ironic_virt.baremetal.http import answers, paging
 from ironic_virt.baremetal.http.connection import Answer
 from ironic_virt.baremetal.http.sender import Sender, path_of
-from ironic_virt.baremetal.http.versions import Feature
 
 _PATH = "/allocations"
-_NEEDS = (Feature.ALLOCATIONS,)
 
 ALLOCATING = "allocating"
 ACTIVE = "active"
@@ -108,7 +106,6 @@ class Allocations:
             return self._sender.change(
                 "POST",
                 _PATH,
-                needs=_NEEDS,
                 json=body,
                 applied=lambda: self._look(uuid),
                 result=lambda answer: _allocation_in(answer, "POST", _PATH),
@@ -123,7 +120,7 @@ class Allocations:
         """An allocation as it is now; ``None`` if Ironic has none of this uuid."""
         path = _path_of(uuid)
         try:
-            answer = self._sender.read(path, needs=_NEEDS)
+            answer = self._sender.read(path)
         except exceptions.NotFound as exc:
             _confirm_absent(exc, uuid)
             return None
@@ -136,7 +133,7 @@ class Allocations:
         """
 
         def page(params: Mapping[str, str]) -> tuple[list[Allocation], str | None]:
-            answer = self._sender.read(_PATH, needs=_NEEDS, params=params)
+            answer = self._sender.read(_PATH, params=params)
             found = answers.content(answer, _page_in, "a page of allocations", path=_PATH)
             return found.allocations, found.next
 
@@ -154,7 +151,6 @@ class Allocations:
             return self._sender.change(
                 "DELETE",
                 path,
-                needs=_NEEDS,
                 applied=lambda: True if self._look(uuid) is None else None,
                 result=lambda _: True,
             )
@@ -165,7 +161,7 @@ class Allocations:
     def _look(self, uuid: str) -> Allocation | None:
         path = _path_of(uuid)
         try:
-            answer = self._sender.once("GET", path, needs=_NEEDS)
+            answer = self._sender.once("GET", path)
         except exceptions.NotFound as exc:
             _confirm_absent(exc, uuid)
             return None

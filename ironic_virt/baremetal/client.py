@@ -28,11 +28,11 @@ from ironic_virt.baremetal.http.connection import Answer, Channel, KeystoneChann
 from ironic_virt.baremetal.http.reachability import ReportingChannel, where
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.http.sender import Fence, Guard, Sender, path_of
-from ironic_virt.baremetal.http.versions import Feature, ServerVersions
+from ironic_virt.baremetal.http.versions import ServerVersions
 from ironic_virt.baremetal.management import Management
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
 from ironic_virt.baremetal.node_decoder import NodeDecoder
-from ironic_virt.baremetal.node_filter import FIELD_FEATURES, NodeFilter
+from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.baremetal.node_lists import NodeLists
 from ironic_virt.baremetal.patches import JsonPatch, patch_is_applied
 from ironic_virt.baremetal.ports import NetworkPorts
@@ -50,17 +50,27 @@ _ONE_NODE_FIELDS = (
     "deploy_interface",
     "storage_interface",
     "console_enabled",
+    "conductor_group",
+    "shard",
+    "retired",
+    "protected",
+    "protected_reason",
+    "owner",
+    "lessee",
 )
+
+# Not the health: no action depends on it.
+_NEWER = ("disable_power_off", "instance_name")
 
 
 class _Shown(TypedDict):
     """The fields of a single node: see :meth:`Sender.once`."""
 
     fields: Sequence[str]
-    optional: Mapping[str, Feature]
+    newer: Sequence[str]
 
 
-_WHOLE = _Shown(fields=_ONE_NODE_FIELDS, optional=FIELD_FEATURES)
+_WHOLE = _Shown(fields=_ONE_NODE_FIELDS, newer=_NEWER)
 
 
 class Validation(msgspec.Struct, frozen=True):
@@ -128,23 +138,15 @@ class IronicClient:
 
     @property
     def versions(self) -> ServerVersions:
-        """The API versions that Ironic speaks, as far as is known."""
-        return self._sender.versions
+        """The API versions that Ironic speaks, as far as is known.
 
-    def has(self, feature: Feature) -> bool:
-        """Whether Ironic has a feature; its versions are read again before the answer is no."""
-        return self._sender.has(feature)
-
-    def require(self, feature: Feature) -> None:
-        """Raise if Ironic lacks a feature.
-
-        :raises MicroversionNotSupported: Ironic is too old, with the version needed and found.
+        :raises MicroversionNotSupported: Ironic is too old for the driver.
         """
-        self._sender.require(feature)
+        return self._sender.versions
 
     @property
     def allocations(self) -> Allocations:
-        """Reservations of nodes that Ironic makes; see :attr:`Feature.ALLOCATIONS`."""
+        """Reservations of nodes that Ironic makes."""
         return Allocations(self._sender)
 
     @property
@@ -164,7 +166,7 @@ class IronicClient:
 
     @property
     def history(self) -> History:
-        """The events that conductors record for nodes; see :attr:`Feature.HISTORY`."""
+        """The events that conductors record for nodes."""
         return History(self._sender)
 
     @property
@@ -189,8 +191,6 @@ class IronicClient:
         """All nodes that match, page by page.
 
         :param page_size: nodes a page; ``None`` leaves it to the server.
-        :raises MicroversionNotSupported: the server can't apply the filter;
-            nothing was listed.
         :raises IronicError: any page failed; there is no partial result.
         """
         return self.lists.whole(where, fields=fields, page_size=page_size)
@@ -261,7 +261,7 @@ class IronicClient:
         path = path_of("nodes", uuid)
 
         def applied() -> Node | None:
-            answer = self._sender.once("GET", path, optional=FIELD_FEATURES, node=uuid)
+            answer = self._sender.once("GET", path, newer=_NEWER, node=uuid)
             found = answers.content(answer, _OBJECT.decode, "a node", path=path, node=uuid)
             if not patch_is_applied(found, patch):
                 return None
@@ -270,7 +270,7 @@ class IronicClient:
         return self._sender.change(
             "PATCH",
             path,
-            optional=FIELD_FEATURES,
+            newer=_NEWER,
             json=list(patch),
             node=uuid,
             applied=applied,
@@ -287,7 +287,6 @@ class IronicClient:
         configdrive: str | Mapping[str, Any] | None = None,
         rescue_password: str | None = None,
         deploy_steps: Sequence[Mapping[str, Any]] = (),
-        features: Sequence[Feature] = (),
         again: Callable[[], None] | None = None,
     ) -> None:
         """Ask for a change of the provision state; it happens later.
@@ -295,27 +294,21 @@ class IronicClient:
         :param verb: ``active``, ``deleted``, ``abort``, ...
         :param applied: given the node re-read after a lost reply, whether the
             request was taken.
-        :param configdrive: base64 of a gzipped ISO, or the JSON form (1.56).
+        :param configdrive: base64 of a gzipped ISO, or the JSON form.
         :param rescue_password: for the verb ``rescue``.
         :param deploy_steps: for the verbs ``active`` and ``rebuild``, beside those that
-            the node has by itself (1.69).
+            the node has by itself.
         :param again: called before it is asked for again; raises if it is no longer right.
         :raises BadRequest: the node's state doesn't allow it.
         """
         body: dict[str, Any] = {"target": verb}
-        needed = list(features)
         if rescue_password is not None:
             body["rescue_password"] = rescue_password
         if deploy_steps:
             body["deploy_steps"] = list(deploy_steps)
-            needed.append(Feature.DEPLOY_STEPS)
         if configdrive is not None:
             body["configdrive"] = configdrive
-            if not isinstance(configdrive, str):
-                needed.append(Feature.JSON_CONFIG_DRIVE)
-                if "vendor_data" in configdrive:
-                    needed.append(Feature.VENDOR_DATA)
-        self._change_state(uuid, "provision", body, applied, needed, again)
+        self._change_state(uuid, "provision", body, applied, again)
 
     def set_power_state(
         self,
@@ -335,7 +328,7 @@ class IronicClient:
         body: dict[str, Any] = {"target": target}
         if timeout is not None:
             body["timeout"] = timeout
-        self._change_state(uuid, "power", body, applied, (), again)
+        self._change_state(uuid, "power", body, applied, again)
 
     def _change_state(
         self,
@@ -343,7 +336,6 @@ class IronicClient:
         kind: str,
         body: Mapping[str, Any],
         applied: Callable[[Node], bool],
-        features: Sequence[Feature],
         again: Callable[[], None] | None,
     ) -> None:
         node_path = path_of("nodes", uuid)
@@ -355,7 +347,6 @@ class IronicClient:
         self._sender.change(
             "PUT",
             f"{node_path}/states/{kind}",
-            needs=features,
             json=body,
             node=uuid,
             applied=look,
@@ -378,7 +369,7 @@ class IronicClient:
 
 def _asked(answer: Answer) -> frozenset[str]:
     """The fields that an answer about a node should have."""
-    return frozenset((*_ONE_NODE_FIELDS, *FIELD_FEATURES)) - answer.unasked
+    return frozenset((*_ONE_NODE_FIELDS, *_NEWER)) - answer.unasked
 
 
 def _readable(node: Node, answer: Answer, path: str, method: str = "GET") -> Node:
@@ -392,9 +383,4 @@ def _readable(node: Node, answer: Answer, path: str, method: str = "GET") -> Nod
             method=method,
             path=path,
         )
-    return _with_unasked(node, answer)
-
-
-def _with_unasked(node: Node, answer: Answer) -> Node:
-    """The node, with the names of the fields of which its answer can't tell."""
-    return msgspec.structs.replace(node, unasked=answer.unasked) if answer.unasked else node
+    return node

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The events that Ironic's conductors have recorded for a node (API 1.78)."""
+"""The events that Ironic's conductors have recorded for a node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import msgspec
 from ironic_virt import exceptions, logs
 from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.http.sender import Sender, path_of
-from ironic_virt.baremetal.http.versions import Feature
 
 ERROR = "ERROR"
 
@@ -57,7 +56,6 @@ class History:
 
         :param node: its uuid.
         :param limit: how many at most.
-        :raises MicroversionNotSupported: the server keeps no history.
         """
         # Only a list in detail has all of an event.
         detail = {"detail": "true"}
@@ -70,7 +68,7 @@ class History:
 
     def _read(self, node: str, params: Mapping[str, str]) -> list[NodeEvent]:
         path = path_of("nodes", node, "history")
-        answer = self._sender.read(path, needs=[Feature.HISTORY], params=params, node=node)
+        answer = self._sender.read(path, params=params, node=node)
         return answers.content(answer, _page_in, "a node's history", path=path, node=node).history
 
 

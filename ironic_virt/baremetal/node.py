@@ -44,8 +44,6 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     :ivar health: what Ironic says of the hardware, such as ``critical``; only in a list that
         asks for it (1.109).
     :ivar hidden: names of fields that Ironic shows to others only.
-    :ivar unasked: names of fields that Ironic is too old for; only in a node asked for by
-        itself.  Their value says nothing.
     """
 
     uuid: str
@@ -80,7 +78,6 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     console_enabled: bool = False
     malformed: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
-    unasked: frozenset[str] = frozenset()
 
     @property
     def is_whole(self) -> bool:

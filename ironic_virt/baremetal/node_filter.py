@@ -17,24 +17,7 @@ import msgspec
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.http.paging import Row
-from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
-
-FIELD_FEATURES = {
-    "conductor_group": Feature.CONDUCTOR_GROUP,
-    "shard": Feature.SHARD,
-    "retired": Feature.RETIRED,
-    "protected": Feature.PROTECTED,
-    "disable_power_off": Feature.DISABLE_POWER_OFF,
-    "protected_reason": Feature.PROTECTED,
-    "owner": Feature.OWNER,
-    "lessee": Feature.LESSEE,
-    "instance_name": Feature.INSTANCE_NAME,
-}
-"""What a server must be able to do to show a field."""
-
-LISTED_FIELD_FEATURES = {**FIELD_FEATURES, "health": Feature.HEALTH}
-"""The same in lists; the health is not asked of a single node, since no action depends on it."""
 
 
 class NodeRow(Row, Protocol):
@@ -65,15 +48,6 @@ class NodeFilter(msgspec.Struct, frozen=True):
     shard: str | None = None
     provision_state: str | None = None
     instance_uuid: str | None = None
-
-    def features(self) -> list[Feature]:
-        """What the server must be able to do to apply the filter."""
-        needed = []
-        if self.conductor_group is not None:
-            needed.append(Feature.CONDUCTOR_GROUP)
-        if self.shard is not None:
-            needed.append(Feature.SHARD)
-        return needed
 
     def params(self) -> dict[str, str]:
         """The filter as query parameters."""

@@ -2,9 +2,8 @@
 
 """Lists of nodes: whole ones, and the short ones that tell what has changed.
 
-All are filtered by Ironic itself; a filter that the server can't apply means
-that nothing is asked.  The fields that are filtered by are asked for as well: a page with
-a node that the filter leaves out is refused, since then something has dropped the filter.
+All are filtered by Ironic itself.  The fields that are filtered by are asked for as well: a page
+with a node that the filter leaves out is refused, since then something has dropped the filter.
 A node whose shard only looks the same to Ironic's database is left out.
 Each method is one request, or one per page.
 
@@ -14,7 +13,7 @@ Thread-safe: it keeps nothing.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -23,10 +22,10 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal.http import answers, paging
 from ironic_virt.baremetal.http.sender import Sender, path_of
-from ironic_virt.baremetal.http.versions import Feature
+from ironic_virt.baremetal.http.versions import NEWER_FIELDS
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
 from ironic_virt.baremetal.node_decoder import NodeDecoder
-from ironic_virt.baremetal.node_filter import LISTED_FIELD_FEATURES, NodeFilter, RowT
+from ironic_virt.baremetal.node_filter import NodeFilter, RowT
 
 LOG = logging.getLogger(__name__)
 
@@ -157,10 +156,6 @@ class NodeLists:
         self._sender = sender
         self._decoder = decoder
 
-    def can_tell_changes(self) -> bool:
-        """Whether the server shows when nodes were updated, in a filtered list."""
-        return self._sender.has(Feature.DETAIL)
-
     def whole(
         self,
         where: NodeFilter,
@@ -185,7 +180,7 @@ class NodeLists:
     ) -> Iterator[list[Node]]:
         """The same, one page at a time."""
         names = tuple(fields)
-        return self._pages(where, names, lambda body: self._decoder.page(body, names), page_size)
+        return self._pages(where, names, self._decoder.page, page_size)
 
     def sweep(self, where: NodeFilter) -> list[Swept]:
         """All nodes that match, with next to nothing of each.
@@ -214,8 +209,7 @@ class NodeLists:
             "sort_key": "updated_at",
             "sort_dir": "desc",
         }
-        needs = [*where.features(), Feature.DETAIL]
-        answer = self._sender.read("/nodes", needs=needs, params=params)
+        answer = self._sender.read("/nodes", params=params)
         what = "a page of nodes"
         nodes, following = answers.content(answer, self._listed_page, what, path="/nodes")
         nodes = self._passing(where, nodes)
@@ -251,10 +245,9 @@ class NodeLists:
     def shards(self) -> list[str]:
         """The names of the shards that have a node, sorted.
 
-        :raises MicroversionNotSupported: the server knows no shards.
         :raises IronicError: they could not be listed.
         """
-        answer = self._sender.read("/shards", needs=[Feature.SHARD])
+        answer = self._sender.read("/shards")
         found = answers.content(answer, _SHARDS.decode, "a list of shards", path="/shards")
         return sorted(shard.name for shard in found.shards if shard.name)
 
@@ -265,8 +258,7 @@ class NodeLists:
             "sort_key": "updated_at",
             "sort_dir": direction,
         }
-        needs = [*where.features(), Feature.DETAIL]
-        answer = self._sender.read("/nodes", needs=needs, params=params)
+        answer = self._sender.read("/nodes", params=params)
         page = answers.content(answer, _stamps_in, "a page of nodes", path="/nodes")
         if not page.nodes:
             return None
@@ -275,12 +267,12 @@ class NodeLists:
     def _listed_page(self, body: bytes) -> tuple[list[Node], str | None]:
         return self._decoder.page(body, LIST_FIELDS)
 
-    def _swept_page(self, body: bytes) -> tuple[list[Swept], str | None]:
+    def _swept_page(self, body: bytes, fields: Collection[str]) -> tuple[list[Swept], str | None]:
         try:
             page = _SWEPT.decode(body)
         except (ValueError, RecursionError):
             # Malformed data costs the node that has it, never the sweep.
-            nodes, following = self._decoder.page(body, SWEPT_FIELDS)
+            nodes, following = self._decoder.page(body, fields)
             return [Swept.of(node) for node in nodes], following
         return page.nodes, page.next
 
@@ -295,7 +287,7 @@ class NodeLists:
         if marker is not None:
             params["marker"] = marker
         fields = list(dict.fromkeys((*LIST_FIELDS, *where.fields())))
-        answer = self._sender.read("/nodes", needs=where.features(), fields=fields, params=params)
+        answer = self._sender.read("/nodes", fields=fields, params=params)
         nodes, following = answers.content(
             answer, self._listed_page, "a page of nodes", path="/nodes"
         )
@@ -317,15 +309,18 @@ class NodeLists:
         self,
         where: NodeFilter,
         names: tuple[str, ...],
-        decode: Callable[[bytes], tuple[list[RowT], str | None]],
+        decode: Callable[[bytes, Collection[str]], tuple[list[RowT], str | None]],
         page_size: int | None = None,
     ) -> Iterator[list[RowT]]:
-        fields = list(dict.fromkeys((*names, *where.fields())))
-        needs = [LISTED_FIELD_FEATURES[name] for name in fields if name in LISTED_FIELD_FEATURES]
+        newer = [name for name in names if name in NEWER_FIELDS]
+        fields = [name for name in dict.fromkeys((*names, *where.fields())) if name not in newer]
 
         def read(params: Mapping[str, str]) -> tuple[list[RowT], str | None]:
-            answer = self._sender.read("/nodes", needs=needs, fields=fields, params=params)
-            return answers.content(answer, decode, "a page of nodes", path="/nodes")
+            answer = self._sender.read("/nodes", fields=fields, newer=newer, params=params)
+            shown = [name for name in names if name not in answer.unasked]
+            return answers.content(
+                answer, lambda body: decode(body, shown), "a page of nodes", path="/nodes"
+            )
 
         query = where.params()
         if page_size is not None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Volume connectors and volume targets of nodes (API 1.32).
+"""Volume connectors and volume targets of nodes.
 
 A connector says who a node is to a storage: its IQN, WWPN and so on.  A target says
 which volume the node is to have, and how to get at it; its properties hold
@@ -25,11 +25,9 @@ import msgspec
 from ironic_virt import exceptions
 from ironic_virt.baremetal.http import answers, paging
 from ironic_virt.baremetal.http.sender import Sender, path_of
-from ironic_virt.baremetal.http.versions import Feature
 
 _CONNECTORS = "/volume/connectors"
 _TARGETS = "/volume/targets"
-_NEEDS = (Feature.VOLUMES,)
 
 
 class VolumeConnector(msgspec.Struct, frozen=True):
@@ -139,7 +137,6 @@ class NodeVolumes:
         return self._sender.change(
             "POST",
             _TARGETS,
-            needs=_NEEDS,
             json=body,
             node=node,
             applied=lambda: self._look(made),
@@ -163,7 +160,6 @@ class NodeVolumes:
             return self._sender.change(
                 "DELETE",
                 _path_of(uuid),
-                needs=_NEEDS,
                 node=node,
                 applied=lambda: True if self._look(uuid) is None else None,
                 result=lambda _: True,
@@ -176,7 +172,7 @@ class NodeVolumes:
     def _look(self, uuid: str) -> VolumeTarget | None:
         path = _path_of(uuid)
         try:
-            answer = self._sender.once("GET", path, needs=_NEEDS)
+            answer = self._sender.once("GET", path)
         except exceptions.NotFound as exc:
             _confirm_absent(exc, uuid)
             return None
@@ -187,7 +183,7 @@ class NodeVolumes:
     ) -> list[_ConnectorOrTarget]:
 
         def read(params: Mapping[str, str]) -> tuple[list[_ConnectorOrTarget], str | None]:
-            answer = self._sender.read(path, needs=_NEEDS, params=params, node=node)
+            answer = self._sender.read(path, params=params, node=node)
             return answers.content(answer, page, what, path=path, node=node)
 
         query = {"detail": "true"} | ({"node": node} if node else {})

@@ -106,12 +106,10 @@ class _Carried(FleetCommand):
     ) -> list[Report[Change]]:
         chosen = self.chosen(plan, journal, parsed_args)
         reader = self.reader(parsed_args, assumed=plan)
-        from ironic_virt.baremetal.http.versions import Feature
         from ironic_virt.fleet.plans import apply, moving, preflight
 
         deployment = reader.read()
         world = moving.NovaWorld.from_conf(self.conf, deployment.hosts, check)
-        world.client.require(Feature.SHARD)
         sources = {change.host[0] or "" for change in chosen.moved}
         world = world.watching(sources, reader.options, self.progress())
         begun = journal.touched()

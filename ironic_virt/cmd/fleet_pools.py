@@ -44,7 +44,6 @@ class _Converted(FleetCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Convert one service after the other."""
         reader = self.reader(parsed_args)
-        from ironic_virt.baremetal.http.versions import Feature
         from ironic_virt.fleet import lock
         from ironic_virt.fleet.plans.moving import NovaWorld
         from ironic_virt.fleet.pools import conversion
@@ -57,8 +56,6 @@ class _Converted(FleetCommand):
         with held as check:
             deployment = reader.read(placement=False)
             world = NovaWorld.from_conf(reader.conf, deployment.hosts, check)
-            if direction is Direction.ENTER:
-                world.client.require(Feature.ALLOCATIONS)
             world = world.watching(hosts, reader.options, self.progress())
             plans = [conversion.plan(deployment, host, direction, world.watched) for host in hosts]
             for plan in plans:

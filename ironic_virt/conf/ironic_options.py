@@ -138,8 +138,7 @@ Who picks the node that an instance gets.
 With ``ironic`` this service reports pools, one for each resource class and set of
 traits, and Ironic reserves one of the nodes that fit when an instance is built.
 What a refresh of the records costs then depends on how many kinds of nodes there
-are, and several services may serve the same nodes. Needs API version 1.52 of
-Ironic; with an older one there is a warning, and the scheduler picks.
+are, and several services may serve the same nodes.
 
 May be changed while there are instances; restart the service.
 
@@ -217,8 +216,7 @@ How a config drive is sent to Ironic. ``json`` costs this host nothing; the cond
 makes the image when it deploys.
 
 An image is sent in any case for what JSON can't carry (injected files, user data that
-is no text), to an Ironic with API version 1.55 or older, and for vendor data to one
-with 1.58 or older. No program is run for it.
+is no text). No program is run for it.
 """,
     ),
     cfg.ListOpt(
@@ -240,9 +238,8 @@ that is not installed, or can't be loaded, is an error at start.
         item_type=types.String(choices=["lessee", "owner"]),
         default=[],
         help="""
-Which fields of a node say the project of its instance while it has one: ``lessee``,
-which needs API version 1.65 of Ironic, and ``owner``, 1.50. Ironic's own rules say what
-a lessee or an owner may do with a node.
+Which fields of a node say the project of its instance while it has one. Ironic's own
+rules say what a lessee or an owner may do with a node.
 
 A field that has a value is left alone; it gets empty again when the instance is
 deleted. Ironic sets the lessee by itself if its ``[conductor] automatic_lessee`` is

@@ -43,7 +43,7 @@ class ComputeNodes:
         :raises InventoryTooOld: it is older than ``[ironic] inventory_max_age``.
         """
         nodes = self._site.nodes
-        if self._site.selection.by_ironic:
+        if self._site.by_ironic:
             snapshot = nodes.young(nodes.snapshot(refresh=refresh))
             return self._pools.names(snapshot, recount=refresh)
         ours, elsewhere = nodes.ours(refresh=refresh)
@@ -54,7 +54,7 @@ class ComputeNodes:
     def is_available(self, nodename: str) -> bool:
         """Whether the node, or the pool, is ours."""
         snapshot = self._site.nodes.snapshot()
-        if self._site.selection.by_ironic:
+        if self._site.by_ironic:
             return nodename in self._pools.names(snapshot)
         if self._pools.is_pool(nodename):
             return nodename in self._pools.left_over()
@@ -71,7 +71,7 @@ class ComputeNodes:
 
         For a pool, and for a node if Ironic picks: whether it needs no record any more.
         """
-        if self._site.selection.by_ironic:
+        if self._site.by_ironic:
             return self._pools.is_gone(nodename, self._site.nodes.snapshot())
         if self._pools.is_pool(nodename):
             return not self._pools.has_instances(nodename)
@@ -88,7 +88,7 @@ class ComputeNodes:
 
     def versions(self) -> Mapping[str, object]:
         """Our nodes as the inventory has them, or our pools as they were counted."""
-        if self._site.selection.by_ironic:
+        if self._site.by_ironic:
             return self._pools.versions(self._site.nodes.snapshot())
         ours, _ = self._site.nodes.ours()
         return {node.uuid: node for node in ours}
@@ -132,7 +132,7 @@ class ComputeNodes:
             return records.resource(self._pools.pool(nodename))
         found = resources.node_resource(self._known(nodename))
         # The record of a node that is in a pool is there for its instance alone.
-        pooled = self._site.selection.by_ironic
+        pooled = self._site.by_ironic
         return dataclasses.replace(found, available=False) if pooled else found
 
     def inventory_of(self, nodename: str) -> virt.NodeInventory:
@@ -140,7 +140,7 @@ class ComputeNodes:
         if self._pools.is_pool(nodename):
             return records.inventory(self._pools.pool(nodename))
         offered = resources.node_inventory(self._known(nodename))
-        pooled = self._site.selection.by_ironic
+        pooled = self._site.by_ironic
         return dataclasses.replace(offered, reserved=1) if pooled else offered
 
     def record_uuid(self, nodename: str) -> str:

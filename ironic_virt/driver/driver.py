@@ -23,7 +23,6 @@ from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver import history
 from ironic_virt.driver.compute_nodes import ComputeNodes
 from ironic_virt.driver.console import Console
-from ironic_virt.driver.deploy import project_fields
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.deploy.rebuild import Rebuild
 from ironic_virt.driver.deploy.spawn import Spawn
@@ -103,23 +102,19 @@ class IronicDriver(virt.ComputeDriver):
     # -- the service's life ---------------------------------------------------
 
     def init_host(self, host: str) -> None:
-        """Wait until this process is the active one; check that Ironic can apply our filter.
+        """Wait until this process is the active one; check that Ironic is not too old.
 
         :raises InvalidConfiguration: ``conductor_group`` is set with a
             ``peer_list`` that lacks this host, or the hash ring's package is missing.
-        :raises MicroversionNotSupported: it can't filter by ``shard_key`` or
-            ``conductor_group``; nothing is ever listed without the filter.
+        :raises MicroversionNotSupported: it is.
         :raises IronicError: it can't be reached or refuses our credentials.
         """
         if self.lease is not None:
             self.lease.wait(host, self.virtapi.standing_by)
         policy = self._site.nodes.ownership.adopt()
-        # Also without any filter: the server may be too old altogether.
-        policy.target.check_server(self._site.client.versions)
-        for name in self.conf.ironic.project_fields:
-            self._site.client.require(project_fields.FEATURES[name])
-        LOG.info("Compute service %s serves the nodes of %s", host, policy)
-        if self._site.selection.by_ironic:
+        newest = self._site.client.versions.maximum
+        LOG.info("Compute service %s serves the nodes of %s; API %s", host, policy, newest)
+        if self._site.by_ironic:
             LOG.info("Ironic picks the nodes; pools say how many there are")
 
     def cleanup_host(self) -> None:
@@ -152,7 +147,7 @@ class IronicDriver(virt.ComputeDriver):
 
     def picks_nodes(self) -> bool:
         """Whether Ironic picks."""
-        return self._site.selection.by_ironic
+        return self._site.by_ironic
 
     def is_pool(self, nodename: str) -> bool:
         """Whether it is the name of a pool of this host; the pool need not exist."""
@@ -217,7 +212,7 @@ class IronicDriver(virt.ComputeDriver):
 
     def prepare_for_spawn(self, instance: virt.InstanceLike) -> None:
         """See :meth:`Spawn.reserve`."""
-        image = self.virtapi.image_of(instance) if self._site.selection.by_ironic else None
+        image = self.virtapi.image_of(instance) if self._site.by_ironic else None
         self._spawn.reserve(instance, image)
 
     def prepare_networks_before_block_device_mapping(

@@ -17,7 +17,6 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.history import ERROR, NodeEvent
-from ironic_virt.baremetal.http.versions import Feature
 
 LOG = logging.getLogger(__name__)
 
@@ -49,8 +48,6 @@ def explain(client: IronicClient, error: exceptions.NodeError) -> None:
         # Nothing was done: the error has all that there is to say.
         return
     try:
-        if not client.has(Feature.HISTORY):
-            return
         # Whoever waits for the error need not wait for this, too.
         asked = client.single_try()
         events = asked.history.newest(error.node, _LOOKED_AT)

@@ -14,7 +14,6 @@ from ironic_virt.baremetal.inventory.cache import Inventory
 from ironic_virt.baremetal.inventory.resync import Resync
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver.selection import NodeSelection
 from ironic_virt.sharding.ownership import Ownership
 
 
@@ -25,6 +24,7 @@ class HostNodes:
     :ivar inventory: the nodes of the target set.
     :ivar refresh_error: why the last refresh failed; ``None``: it did not.
 
+    :param by_ironic: whether Ironic picks the node for an instance.
     :param clock: a monotonic clock in seconds.
     """
 
@@ -33,12 +33,12 @@ class HostNodes:
         conf: cfg.ConfigOpts,
         client: IronicClient,
         service: virt.VirtAPI,
-        selection: NodeSelection,
+        by_ironic: bool,
         clock: Callable[[], float],
     ) -> None:
         self._conf = conf
         self._clock = clock
-        self.ownership = Ownership(conf, service, client, lambda: selection.by_ironic)
+        self.ownership = Ownership(conf, service, client, by_ironic)
         resync = Resync(
             client,
             lambda: self.ownership.target.node_filter(),

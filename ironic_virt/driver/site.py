@@ -13,7 +13,6 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.host_nodes import HostNodes
-from ironic_virt.driver.selection import NodeSelection
 from ironic_virt.virt import VirtAPI
 
 
@@ -24,7 +23,7 @@ class Site:
     :ivar conf: the options, some of which change while the service runs.
     :ivar client: asks Ironic.
     :ivar service: the compute service's side of the contract.
-    :ivar selection: who picks the node for an instance.
+    :ivar by_ironic: whether Ironic picks the node for an instance, or the scheduler.
     :ivar nodes: the nodes of this host, as they were last listed.
     :ivar access: reads a node for an action, and refuses one that is not ours.
     :ivar watcher: waits for nodes.
@@ -35,7 +34,7 @@ class Site:
     conf: cfg.ConfigOpts
     client: IronicClient
     service: VirtAPI
-    selection: NodeSelection
+    by_ironic: bool
     nodes: HostNodes
     access: NodeAccess
     watcher: Watcher
@@ -57,13 +56,14 @@ class Site:
 
         :param watcher: for tests; made from ``conf`` otherwise.
         """
-        selection = NodeSelection(conf, client)
-        nodes = HostNodes(conf, client, service, selection, clock)
+        # Asked for each node; the option is not mutable.
+        by_ironic = conf.ironic.node_selection == "ironic"
+        nodes = HostNodes(conf, client, service, by_ironic, clock)
         return cls(
             conf,
             client,
             service,
-            selection,
+            by_ironic,
             nodes,
             NodeAccess(client, nodes.inventory, nodes.ownership),
             watcher

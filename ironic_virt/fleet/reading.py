@@ -20,7 +20,7 @@ from oslo_config import cfg
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import KeystoneChannel
-from ironic_virt.baremetal.http.versions import BASE, Feature
+from ironic_virt.baremetal.http.versions import FLOOR
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
 from ironic_virt.conf import unknown
 from ironic_virt.driver import resources
@@ -39,13 +39,14 @@ from ironic_virt.fleet.placement import OF_NOVA, PlacementClient, Progress, seco
 from ironic_virt.fleet.providers import Placement, Provider
 from ironic_virt.nova import release
 
-_NODE_FIELDS = (*LIST_FIELDS, "provision_updated_at")
-_OPTIONAL_FIELDS = {
-    "conductor_group": Feature.CONDUCTOR_GROUP,
-    "retired": Feature.RETIRED,
-    "shard": Feature.SHARD,
-    "health": Feature.HEALTH,
-}
+_NODE_FIELDS = (
+    *LIST_FIELDS,
+    "provision_updated_at",
+    "conductor_group",
+    "retired",
+    "shard",
+    "health",
+)
 _CRITICAL = "critical"
 
 
@@ -187,11 +188,7 @@ class Reader:
     # -- Ironic ---------------------------------------------------------------
 
     def _nodes(self, client: IronicClient) -> dict[str, Node]:
-        fields = [
-            *_NODE_FIELDS,
-            *(name for name, needs in _OPTIONAL_FIELDS.items() if client.has(needs)),
-        ]
-        nodes = {node.uuid: node for node in client.list_nodes(fields=fields)}
+        nodes = {node.uuid: node for node in client.list_nodes(fields=_NODE_FIELDS)}
         self.progress("Ironic: nodes", len(nodes), len(nodes))
         return nodes
 
@@ -208,7 +205,7 @@ class Reader:
         answer = KeystoneChannel.from_conf(self.conf).send("GET", "")
         headers = {name.lower(): value for name, value in answer.headers.items()}
         ahead = seconds_ahead(headers.get("date"))
-        found.append(Component("Ironic", str(newest), str(BASE), newest < BASE, ahead))
+        found.append(Component("Ironic", str(newest), str(FLOOR), seconds_ahead=ahead))
         return found
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -54,7 +54,7 @@ class Ownership:
         conf: cfg.ConfigOpts,
         virtapi: VirtAPI,
         client: IronicClient,
-        pooled: Callable[[], bool] = lambda: False,
+        pooled: bool = False,
     ) -> None:
         self._conf = conf
         self._virtapi = virtapi
@@ -85,18 +85,11 @@ class Ownership:
 
         :returns: the policy in force.
         :raises InvalidConfiguration: they can't be used, and there is no former one.
-        :raises MicroversionNotSupported: likewise, because of the server.
         """
         former = self._policy
         try:
             policy = Policy.from_conf(self._conf, self._virtapi.host)
-            if policy != former:
-                # Without the lock: all callers wait together while Ironic does not answer.
-                policy.target.check_server(self._client.versions)
-        except (
-            exceptions.InvalidConfiguration,
-            exceptions.MicroversionNotSupported,
-        ) as exc:
+        except exceptions.InvalidConfiguration as exc:
             if former is None:
                 raise
             with self._lock:
@@ -150,7 +143,7 @@ class Ownership:
             begun = self._begun
         members = self._members_now()
         ring = self._ring_of(members)
-        pooled = ring is None and self._pooled()
+        pooled = ring is None and self._pooled
         host = self._virtapi.host
         held: Mapping[str, str] = {}
         if ring is None:
@@ -197,7 +190,7 @@ class Ownership:
             for node in nodes
             if node.instance_uuid is not None and node.uuid not in owners
         }
-        if not carrying or self._pooled():
+        if not carrying or self._pooled:
             return owners, {}
         hosts = self._virtapi.instance_hosts(list(carrying))
         return owners, {carrying[instance]: host for instance, host in hosts.items()}

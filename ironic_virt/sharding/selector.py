@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from ironic_virt import exceptions
-from ironic_virt.baremetal.http.versions import ServerVersions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
 
@@ -41,26 +39,11 @@ class TargetSet:
         """The target set as a filter of lists."""
         return NodeFilter(conductor_group=self.conductor_group, shard=self.shard_key)
 
-    def check_server(self, versions: ServerVersions) -> None:
-        """See that the server can apply the filter.
-
-        :raises MicroversionNotSupported: naming the version needed and found.
-        """
-        versions.carrying(*self.node_filter().features())
-
     def why_outside(self, node: Node) -> str | None:
         """Why a node is not in the target set; ``None`` if it is.
 
         :param node: read by itself, so that its group and shard are known.
-        :raises IronicUnavailable: they are not: Ironic has become too old to tell them.
         """
-        for name in self.node_filter().fields():
-            if name in node.unasked:
-                raise exceptions.IronicUnavailable(
-                    f"the {name} of the node is not known: Ironic has become too old to show it. "
-                    "Nothing was changed. Upgrade Ironic again",
-                    node=node.uuid,
-                )
         if self.shard_key is not None and not same_shard(node.shard, self.shard_key):
             return (
                 f"its shard is {node.shard!r}, this service serves {self.shard_key!r}"

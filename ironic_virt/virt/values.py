@@ -182,7 +182,7 @@ class ConfigDrive:
         type ``phy`` that name nothing the addresses of the ports without one, in Ironic's
         order.  A link without an ``mtu`` gets one.  ``None``: the driver makes it of the ports
         that have VIFs.
-    :param vendor_data: the operator's additions (API 1.59).
+    :param vendor_data: the operator's additions.
     :param files: where files are to be put in the instance, and their contents.
     :param iso_gzip_base64: a config drive that the caller made: an ISO 9660
         image, gzipped, in base64; then all other fields are ignored.

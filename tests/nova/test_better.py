@@ -59,7 +59,7 @@ class TestNoShards(NoShards):
 
     def test_it_does_not_start(self) -> None:
         with pytest.raises(
-            exception.InvalidConfiguration, match=r"needs Ironic API version 1\.82"
+            exception.InvalidConfiguration, match=r"needs Ironic API version 1\.90"
         ):
             self.start_service("compute", "compute1")
         assert self.api.api_get("/os-hypervisors").body["hypervisors"] == []

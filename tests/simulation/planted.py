@@ -160,7 +160,7 @@ def _silence_is_gone(self: instances.Instances, instance: Any, *, use_cache: boo
 
 @_fault("a field that an answer lacks is read as null", clients, "_readable")
 def _missing_is_null(node: Any, answer: Any, path: str, method: str = "GET") -> Any:
-    return msgspec.structs.replace(node, malformed=(), unasked=answer.unasked)
+    return msgspec.structs.replace(node, malformed=())
 
 
 @_fault("after an outage Ironic counts as down for ever", CircuitBreaker, "failed")

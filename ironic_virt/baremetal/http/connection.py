@@ -58,7 +58,7 @@ _NO_VERSIONS = (ksa_exceptions.DiscoveryFailure, *_GARBLED)
 class Answer:
     """An HTTP answer, whatever its status.
 
-    :ivar unasked: the fields that were wanted, but that the server is too old for.
+    :ivar unasked: the newer fields that were wanted, but that the server lacks.
     """
 
     status: int

@@ -3,7 +3,7 @@
 """Sends requests: negotiates versions, retries, and checks what happened to lost replies.
 
 Below it is a channel that carries single requests, above it the client that
-knows what they mean.  All retries are made here.  Each try has the API version that
+knows what they mean.  All retries are made here.  Each try has an API version that
 Ironic speaks at that time.
 
 Thread-safe.
@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import functools
 import time
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +27,7 @@ from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.http.connection import Answer, Channel
 from ironic_virt.baremetal.http.negotiation import Negotiation
 from ironic_virt.baremetal.http.retry import RetryPolicy
-from ironic_virt.baremetal.http.versions import Feature, Microversion, ServerVersions
+from ironic_virt.baremetal.http.versions import ServerVersions, fitting
 
 LOG = logging.getLogger(__name__)
 
@@ -50,9 +49,6 @@ class Fence(Protocol):
         """See :func:`.transport.guarded`."""
 
 
-NOTHING: Mapping[str, Feature] = {}
-
-
 class Sender:
     """Sends requests to one Ironic.
 
@@ -65,7 +61,7 @@ class Sender:
         self._channel = channel
         self._retry = retry
         self._guard: Guard = guard or (lambda _: contextlib.nullcontext())
-        self._negotiation = Negotiation(self._ask_versions, retry.clock)
+        self._negotiation = Negotiation(retry.clock)
         self._limits: Mapping[str, float] = {}
 
     def single_try(self) -> Sender:
@@ -82,32 +78,25 @@ class Sender:
 
     @property
     def versions(self) -> ServerVersions:
-        """The API versions that Ironic speaks, as far as is known."""
-        return self._retry.run(self._negotiation.versions)
+        """The API versions that Ironic speaks, as far as is known.
 
-    def has(self, feature: Feature) -> bool:
-        """Whether Ironic has a feature; its versions are read again before the answer is no."""
-        return self._retry.run(lambda: self._negotiation.has(feature))
-
-    def require(self, feature: Feature) -> None:
-        """Raise if Ironic lacks a feature.
-
-        :raises MicroversionNotSupported: Ironic is too old, with the version needed and found.
+        :raises MicroversionNotSupported: Ironic is too old for the driver.
         """
-        self._retry.run(lambda: self._negotiation.with_all([feature]))
+        return self._retry.run(self._versions)
 
-    def _ask_versions(self) -> ServerVersions:
+    def _versions(self) -> ServerVersions:
+        if self._negotiation.known is not None:
+            return self._negotiation.known
         answer = self._sent("GET", "", None)
         what = "an Ironic's, it names no API versions; is [ironic] endpoint_override right?"
-        return answers.content(answer, _versions_in, what, path="")
+        return self._negotiation.note(answers.content(answer, _versions_in, what, path=""))
 
     def read(
         self,
         path: str,
         *,
-        needs: Sequence[Feature] = (),
         fields: Sequence[str] = (),
-        optional: Mapping[str, Feature] = NOTHING,
+        newer: Sequence[str] = (),
         params: Mapping[str, str] | None = None,
         node: str | None = None,
         is_costly: bool = False,
@@ -122,15 +111,7 @@ class Sender:
         def attempt() -> Answer:
             nonlocal failures
             try:
-                return self.once(
-                    "GET",
-                    path,
-                    needs=needs,
-                    fields=fields,
-                    optional=optional,
-                    params=params,
-                    node=node,
-                )
+                return self.once("GET", path, fields=fields, newer=newer, params=params, node=node)
             except exceptions.IronicUnavailable as exc:
                 failures += exc.status == 500
                 if is_costly and failures > 1:
@@ -145,14 +126,14 @@ class Sender:
         *,
         result: Callable[[Answer], T],
         fields: Sequence[str] = (),
-        optional: Mapping[str, Feature] = NOTHING,
+        newer: Sequence[str] = (),
         params: Mapping[str, str] | None = None,
         node: str | None = None,
     ) -> T:
         """The same, and parse the answer: one that can't be parsed is requested again, too."""
         return self._retry.run(
             lambda: result(
-                self.once("GET", path, fields=fields, optional=optional, params=params, node=node)
+                self.once("GET", path, fields=fields, newer=newer, params=params, node=node)
             )
         )
 
@@ -161,8 +142,7 @@ class Sender:
         method: str,
         path: str,
         *,
-        needs: Sequence[Feature] = (),
-        optional: Mapping[str, Feature] = NOTHING,
+        newer: Sequence[str] = (),
         applied: Callable[[], T | None],
         result: Callable[[Answer], T],
         json: Any = None,
@@ -196,10 +176,7 @@ class Sender:
             if again is not None and tries > 1:
                 again()
             try:
-                answer = self.once(
-                    method, path, needs=needs, optional=optional, json=json, node=node
-                )
-                return result(answer)
+                return result(self.once(method, path, newer=newer, json=json, node=node))
             except exceptions.IronicError as exc:
                 reply_lost = reply_lost or answers.may_have_been_applied(exc)
                 if reply_lost and not answers.is_transient(exc) and not final(exc):
@@ -218,41 +195,38 @@ class Sender:
         method: str,
         path: str,
         *,
-        needs: Sequence[Feature] = (),
         fields: Sequence[str] = (),
-        optional: Mapping[str, Feature] = NOTHING,
+        newer: Sequence[str] = (),
         params: Mapping[str, str] | None = None,
         json: Any = None,
         node: str | None = None,
     ) -> Answer:
         """Send a request a single time; a second time if its version is refused.
 
-        :param needs: features that the server must have.
         :param fields: the fields to show; empty: Ironic's default.
-        :param optional: further fields, each shown if the server has its feature.
-            :attr:`Answer.unasked` names the others.
+        :param newer: further fields, of :data:`.versions.NEWER_FIELDS`, each shown if the
+            server has it.  :attr:`Answer.unasked` names the others.
         :raises MicroversionNotSupported: Ironic is too old.
         :raises IronicError: of the kind that the answer's status stands for.
         """
 
         def try_it() -> Answer:
-            versions = self._negotiation.with_all(needs, optional.values())
-            version, shown, unasked = _suited(versions, (*needs,), (*optional.items(),))
+            server = self._versions() if newer else self._negotiation.known
+            fits = fitting(server, tuple(newer))
             query = dict(params or {})
             if fields:
-                query["fields"] = ",".join((*fields, *shown))
-            answer = self._sent(method, path, version, query, json, node)
-            return dataclasses.replace(answer, unasked=unasked) if unasked else answer
+                query["fields"] = ",".join((*fields, *fits.shown))
+            answer = self._sent(method, path, fits.version, query, json, node)
+            return dataclasses.replace(answer, unasked=fits.unasked) if fits.unasked else answer
 
         try:
             return try_it()
         except exceptions.IronicError as exc:
             if exc.status != NOT_ACCEPTABLE:
                 raise
-            LOG.debug("%s; Ironic is asked for its versions again", exc)
-        # It was upgraded or downgraded meanwhile, or the servers behind one URL differ.
-        self._negotiation.ask()
-        return try_it()
+            # Ironic was downgraded meanwhile, or the servers behind one URL differ.
+            LOG.debug("%s; it is sent again with another version", exc)
+            return try_it()
 
     def _sent(
         self,
@@ -286,6 +260,10 @@ class Sender:
             version,
             answers.request_id(answer),
         )
+        if answer.status == NOT_ACCEPTABLE:
+            self._negotiation.refused(answer.headers)
+        else:
+            self._negotiation.answered(answer.headers)
         if answer.status >= 400:
             raise answers.error_of(answer, method=method, path=path, node=node)
         return answer
@@ -298,21 +276,4 @@ def path_of(*parts: str) -> str:
 
 def _versions_in(body: bytes) -> ServerVersions:
     version = msgspec.json.decode(body)["version"]
-    lowest, newest = str(version["min_version"]), str(version["version"])
-    return ServerVersions(Microversion.parse(lowest), Microversion.parse(newest))
-
-
-@functools.lru_cache(maxsize=256)
-def _suited(
-    versions: ServerVersions,
-    needs: tuple[Feature, ...],
-    optional: tuple[tuple[str, Feature], ...],
-) -> tuple[str, list[str], frozenset[str]]:
-    """The version to send, the optional fields that the server has, and those that it lacks.
-
-    Cached: a spawn sends the same few requests again and again.
-    """
-    shown = {name: feature for name, feature in optional if versions.has(feature)}
-    version = versions.carrying(*needs, *shown.values())
-    unasked = frozenset(name for name, _ in optional if name not in shown)
-    return str(version), list(shown), unasked
+    return ServerVersions.parse(str(version["min_version"]), str(version["version"]))

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which API microversion each feature needs: one table.
+"""Which API microversion is sent: one table.
 
 A request is sent with the lowest version that carries all that it uses, so
-that a newer server's other changes never change an answer under us.
+that a newer server's other changes never change an answer under us.  That is
+:data:`FLOOR` but for a few fields that only tell more of a node.
 
 Source: Ironic's REST API version history.
 """
 
 from __future__ import annotations
 
-import enum
+import functools
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ironic_virt import exceptions
@@ -35,43 +37,18 @@ class Microversion(NamedTuple):
         return f"{self.major}.{self.minor}"
 
 
-BASE = Microversion(1, 38)
-"""The lowest version that the driver needs: traits (1.37) and rescue states (1.38)."""
+FLOOR = Microversion(1, 90)
+"""The lowest version that the driver uses: that of Ironic 24.1 (OpenStack 2024.1).
 
+Every filter and every action has it.
+"""
 
-class Feature(enum.Enum):
-    """A feature that only some requests use; the value is (words, version)."""
-
-    VOLUMES = ("volume connectors and volume targets", Microversion(1, 32))
-    DETAIL = ("listing nodes in detail", Microversion(1, 43))
-    CONDUCTOR_GROUP = ("filtering nodes by conductor group", Microversion(1, 46))
-    PROTECTED = ("protecting nodes", Microversion(1, 48))
-    OWNER = ("the owner of a node", Microversion(1, 50))
-    ALLOCATIONS = ("reserving nodes by allocation", Microversion(1, 52))
-    JSON_CONFIG_DRIVE = ("a config drive as JSON", Microversion(1, 56))
-    VENDOR_DATA = ("vendor data in config drives", Microversion(1, 59))
-    RETIRED = ("retiring nodes", Microversion(1, 61))
-    LESSEE = ("the lessee of a node", Microversion(1, 65))
-    DEPLOY_STEPS = ("steps of a deployment", Microversion(1, 69))
-    HISTORY = ("the history of a node", Microversion(1, 78))
-    SHARD = ("filtering nodes by shard", Microversion(1, 82))
-    HOLD = ("holding a node between steps", Microversion(1, 85))
-    DISABLE_POWER_OFF = ("nodes that are never powered off", Microversion(1, 95))
-    INSTANCE_NAME = ("the name of a node's instance", Microversion(1, 104))
-    HEALTH = ("the health of a node", Microversion(1, 109))
-
-    # Asked for each request, and an enumeration's own hashes a text.
-    __hash__ = object.__hash__
-
-    @property
-    def words(self) -> str:
-        """Its name for people."""
-        return self.value[0]
-
-    @property
-    def version(self) -> Microversion:
-        """The first API version that has it."""
-        return self.value[1]
+NEWER_FIELDS: Mapping[str, Microversion] = {
+    "disable_power_off": Microversion(1, 95),
+    "instance_name": Microversion(1, 104),
+    "health": Microversion(1, 109),
+}
+"""Fields of nodes that came later: read if the server has them, and done without if not."""
 
 
 class ServerVersions(NamedTuple):
@@ -80,28 +57,46 @@ class ServerVersions(NamedTuple):
     minimum: Microversion
     maximum: Microversion
 
-    def has(self, feature: Feature) -> bool:
-        """Whether the server has a feature."""
-        return self.maximum >= feature.version
+    @classmethod
+    def parse(cls, minimum: str, maximum: str) -> ServerVersions:
+        """Read ``"1.1"`` and ``"1.115"``.
 
-    def require(self, feature: Feature) -> None:
-        """Raise if the server lacks a feature.
+        :raises ValueError: one is no version.
+        """
+        return cls(Microversion.parse(minimum), Microversion.parse(maximum))
+
+    def require_floor(self) -> None:
+        """Raise if the server is too old for the driver.
 
         :raises MicroversionNotSupported: with the version needed and found.
         """
-        if not self.has(feature):
-            raise exceptions.MicroversionNotSupported(
-                feature.words, str(feature.version), str(self.maximum)
-            )
+        if self.maximum < FLOOR:
+            raise exceptions.MicroversionNotSupported("this driver", str(FLOOR), str(self.maximum))
 
-    def carrying(self, *features: Feature) -> Microversion:
-        """The lowest version that carries all features.
 
-        :raises MicroversionNotSupported: the server is too old for one, or
-            for what the driver can't do without.
-        """
-        for feature in features:
-            self.require(feature)
-        if self.maximum < BASE:
-            raise exceptions.MicroversionNotSupported("this driver", str(BASE), str(self.maximum))
-        return max([BASE, self.minimum, *(feature.version for feature in features)])
+class Fitting(NamedTuple):
+    """What is sent to a server.
+
+    :ivar version: for the header.
+    :ivar shown: the newer fields that it has.
+    :ivar unasked: those that it lacks.
+    """
+
+    version: str
+    shown: tuple[str, ...]
+    unasked: frozenset[str]
+
+
+@functools.lru_cache(maxsize=256)
+def fitting(server: ServerVersions | None, newer: tuple[str, ...] = ()) -> Fitting:
+    """The version and the newer fields that fit a server.
+
+    Cached: the same few requests are sent again and again.
+
+    :param server: ``None``: not known yet, which does for requests without newer fields.
+    :param newer: names in :data:`NEWER_FIELDS`.
+    """
+    server = server or ServerVersions(FLOOR, FLOOR)
+    shown = tuple(name for name in newer if NEWER_FIELDS[name] <= server.maximum)
+    version = max([FLOOR, server.minimum, *(NEWER_FIELDS[name] for name in shown)])
+    return Fitting(str(version), shown, frozenset(newer).difference(shown))

@@ -134,8 +134,6 @@ class Resync:
             return _Asked(where, self._mark)
         if self._is_small:
             return None
-        if not lists.can_tell_changes():
-            return _Asked(where, None)
         try:
             return _Asked(where, self._mark_of(recent_updates.newest(lists, where)))
         except recent_updates.Untold as exc:
@@ -159,7 +157,7 @@ class Resync:
         self._asked = None
         if where != self._where or began - self._full_at >= self._full_period:
             return None
-        if self._is_small or not lists.can_tell_changes():
+        if self._is_small:
             return None
         if self._pages < self._sweep_from and self._sweep_is_due(began):
             return None

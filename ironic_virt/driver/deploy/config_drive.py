@@ -2,12 +2,11 @@
 
 """The config drive of an instance, in the form in which Ironic takes it.
 
-That is JSON from API 1.56 on, of which the conductor makes an image when it deploys.  It
-has room for metadata, user data that is text, network data and, from 1.59 on, vendor
-data.  For what it can't carry, for an older server, and if ``[ironic] config_drive_form``
-says so, an image is made here, with the same files; one that the service hands over is
-sent as it is.  So it is for nodes that Anaconda installs: Ironic 39.0.0 trips over the JSON
-form when it writes their kickstart file.
+That is JSON, of which the conductor makes an image when it deploys.  It has room for
+metadata, user data that is text, network data and vendor data.  For what it can't carry,
+and if ``[ironic] config_drive_form`` says so, an image is made here, with the same files;
+one that the service hands over is sent as it is.  So it is for nodes that Anaconda installs:
+Ironic 39.0.0 trips over the JSON form when it writes their kickstart file.
 
 What is too large is refused before Ironic is asked for anything.  Nothing of the contents
 is ever in an error or a log.
@@ -26,7 +25,6 @@ from typing import Any
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.http.versions import Feature, ServerVersions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.deploy import iso_image
 from ironic_virt.driver.hooks import Calls
@@ -97,7 +95,6 @@ class ConfigDrives:
             form = in_form(
                 drive,
                 instance.uuid,
-                self._site.client.versions,
                 no_json=self._why_no_json(node),
             )
         except exceptions.IronicVirtError:
@@ -145,19 +142,16 @@ class ConfigDrives:
         return dataclasses.replace(drive, network_data=told)
 
 
-def in_form(
-    drive: ConfigDrive, instance: str, versions: ServerVersions, *, no_json: str | None = None
-) -> Form:
-    """A config drive in the form in which a server takes it.
+def in_form(drive: ConfigDrive, instance: str, *, no_json: str | None = None) -> Form:
+    """A config drive in the form in which Ironic takes it.
 
     :param instance: the instance's uuid.
-    :param versions: what the server speaks.
-    :param no_json: why an image is sent even if the server takes JSON.
+    :param no_json: why an image is sent even if JSON would do.
     :raises iso_image.NotMade: an image is needed and can't be made.
     """
     if drive.iso_gzip_base64 is not None:
         return drive.iso_gzip_base64
-    why = no_json or drive.no_json or why_no_json(drive, versions)
+    why = no_json or drive.no_json or why_no_json(drive)
     if why is None:
         return json_form(drive)
     LOG.info("The config drive of instance %s is sent as an image: %s", instance, why)
@@ -166,23 +160,17 @@ def in_form(
     return iso_image.build(files(drive, instance))
 
 
-def why_no_json(drive: ConfigDrive, versions: ServerVersions) -> str | None:
+def why_no_json(drive: ConfigDrive) -> str | None:
     """Why a config drive can't be sent as JSON; ``None`` if it can."""
     if drive.files:
         return "it has injected files, which JSON has no room for"
     if isinstance(drive.user_data, bytes) and not _is_text(drive.user_data):
         return "its user data is no text"
-    for feature, wanted in (
-        (Feature.JSON_CONFIG_DRIVE, True),
-        (Feature.VENDOR_DATA, bool(drive.vendor_data)),
-    ):
-        if wanted and not versions.has(feature):
-            return f"{feature.words} needs API version {feature.version} of Ironic"
     return None
 
 
 def json_form(drive: ConfigDrive) -> dict[str, Any]:
-    """The form of API 1.56; what is absent or empty is left out."""
+    """The JSON form; what is absent or empty is left out."""
     form: dict[str, Any] = {"meta_data": dict(drive.meta_data)}
     if drive.user_data:
         told = drive.user_data

@@ -15,13 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
 from ironic_virt.virt import InstanceLike
 
-FEATURES = {"lessee": Feature.LESSEE, "owner": Feature.OWNER}
-"""The fields, and what a server must be able to do to have them."""
-
+_FIELDS = ("lessee", "owner")
 MARK = "ironic_virt_project"
 _PATH = f"extra/{MARK}"
 
@@ -32,7 +29,7 @@ def set_here(node: Node) -> dict[str, str]:
     if not isinstance(mark, Mapping):
         return {}
     return {
-        name: value for name in FEATURES if (value := mark.get(name)) and value == _of(node, name)
+        name: value for name in _FIELDS if (value := mark.get(name)) and value == _of(node, name)
     }
 
 
@@ -45,7 +42,7 @@ def claim(node: Node, instance: InstanceLike, names: Sequence[str]) -> dict[str,
     former = set_here(node)
     told: dict[str, str] = {}
     changes: dict[str, Any] = {}
-    for name in FEATURES:
+    for name in _FIELDS:
         now = _of(node, name)
         if now is not None and name not in former:
             continue

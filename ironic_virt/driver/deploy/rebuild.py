@@ -19,7 +19,6 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.change import Change, has_moved
 from ironic_virt.driver.deploy import config_drive, instance_info, rebuild_info, steps
@@ -138,12 +137,9 @@ class _Attempt:
 
     def _wanted_steps(self) -> list[dict[str, Any]]:
         try:
-            wanted = steps.wanted(self._instance.flavor)
+            return steps.wanted(self._instance.flavor)
         except exceptions.InvalidExtraSpec as exc:
             raise self._failure(str(exc)) from exc
-        if wanted:
-            self._site.client.require(Feature.DEPLOY_STEPS)
-        return wanted
 
     def _begin(self, info: Mapping[str, Any], drive: config_drive.Form | None) -> None:
         node, service = self._change.node, self._site.service

@@ -19,7 +19,6 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import history, resources
 from ironic_virt.driver.change import Change
@@ -74,12 +73,11 @@ class Spawn:
         :raises NodeTaken: another instance has it; it is left alone.
         :raises NodeNotAvailable: it is gone or not free; nothing was changed.
         :raises NodeNotOurs: it is outside the target set; nothing was changed.
-        :raises InvalidExtraSpec, MicroversionNotSupported: the flavor asks for deploy
-            steps that no Ironic, or this one, would take; nothing was changed.
+        :raises InvalidExtraSpec: the flavor asks for deploy steps that no Ironic would
+            take; nothing was changed.
         """
-        if steps.wanted(instance.flavor):
-            self._site.client.require(Feature.DEPLOY_STEPS)
-        if self._site.selection.by_ironic:
+        steps.wanted(instance.flavor)
+        if self._site.by_ironic:
             return self._reservation.reserve(instance, image)
         if not instance.node:
             raise exceptions.NodeNotGiven(

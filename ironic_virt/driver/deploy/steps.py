@@ -2,7 +2,7 @@
 
 """Steps that a flavor wants to be run in a deployment: the extra spec ``ironic:deploy_steps``.
 
-Its value is a JSON list in the form of Ironic's API (1.69), of which ``args`` may be left
+Its value is a JSON list in the form of Ironic's API, of which ``args`` may be left
 out.  By the priority it is told when a step runs: Ironic writes the image at 80 and boots
 the instance at 20::
 

@@ -20,7 +20,6 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.driver.change import Change
@@ -179,15 +178,12 @@ class TearDown:
         self._site.service.report_progress(instance, "tearing down", node.provision_state or "")
         LOG.info("Tearing down instance %s: %r on node %s", instance.uuid, verb, node.uuid)
         before = node.provision_state
-        features = [Feature.HOLD] if verb == states.VERB_UNHOLD else []
 
         def applied(now: Node) -> bool:
             return now.instance_uuid != instance.uuid or now.provision_state != before
 
         try:
-            self._site.client.set_provision_state(
-                node.uuid, verb, applied=applied, features=features, again=again
-            )
+            self._site.client.set_provision_state(node.uuid, verb, applied=applied, again=again)
         except exceptions.NodeNotFound:
             return
         except exceptions.NodeLocked:
@@ -305,9 +301,10 @@ class TearDown:
         That is so in the states in which something has failed (39.0.0).
         """
         client = self._site.client
-        if isinstance(refusal, exceptions.NodeLocked) or not client.has(Feature.ALLOCATIONS):
-            raise refusal
-        if client.allocations.get(instance.uuid) is None:
+        if (
+            isinstance(refusal, exceptions.NodeLocked)
+            or client.allocations.get(instance.uuid) is None
+        ):
             raise refusal
         rest = [operation for operation in patch if operation["path"] != "/instance_uuid"]
         client.patch_node(node.uuid, rest, again=again)

@@ -24,7 +24,6 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.allocations import Allocation
-from ironic_virt.baremetal.http.versions import Feature
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.driver.pools import allocation_extra
 from ironic_virt.driver.pools.records import PoolRecords
@@ -60,7 +59,7 @@ class Reconciliation:
 
         A failure is put off to the next time, whatever it is: a refresh does not depend on it.
         """
-        if self._site.selection.by_ironic or self._looks_back():
+        if self._site.by_ironic or self._looks_back():
             self._look(self._site.nodes.snapshot())
 
     def _looks_back(self) -> bool:
@@ -69,11 +68,7 @@ class Reconciliation:
         The first look has a period's time, and costs nothing at the start, unless the
         records show that Ironic has picked nodes before.
         """
-        try:
-            if self._over or not self._site.client.has(Feature.ALLOCATIONS):
-                return False
-        except exceptions.IronicError as exc:
-            LOG.debug("Can't ask whether Ironic has allocations: %s", exc)
+        if self._over:
             return False
         if self._looked_at is None and not self._pools.left_over():
             self._looked_at = self._site.clock()

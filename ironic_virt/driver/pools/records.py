@@ -128,7 +128,7 @@ class PoolRecords:
 
     def may_be_allocated(self, instance: virt.InstanceLike) -> bool:
         """Whether an instance may have an allocation: it was put into a pool, now or before."""
-        return self._site.selection.by_ironic or self.is_pool(instance.node or "")
+        return self._site.by_ironic or self.is_pool(instance.node or "")
 
     def pool(self, name: str) -> Pool:
         """A pool as counted; one that has no nodes offers none and keeps its instances."""

@@ -68,7 +68,7 @@ def test_it_is_asked_for_under_the_instances_uuid_and_among_candidates() -> None
     made = create(client_of(channel))
     assert (made.uuid, made.state, made.node_uuid) == (INSTANCE, "allocating", None)
     [request] = channel.requests
-    assert (request.method, request.path, request.version) == ("POST", "/allocations", "1.52")
+    assert (request.method, request.path, request.version) == ("POST", "/allocations", "1.90")
     assert request.json == {
         "uuid": INSTANCE,
         "resource_class": "gold",
@@ -78,13 +78,11 @@ def test_it_is_asked_for_under_the_instances_uuid_and_among_candidates() -> None
     }
 
 
-def test_without_candidates_or_allocations_nothing_is_asked_for() -> None:
-    channel = ScriptedChannel(versions=("1.1", "1.51"))
+def test_without_candidates_nothing_is_asked_for() -> None:
+    channel = ScriptedChannel()
     client = client_of(channel)
     with pytest.raises(ValueError, match="any node"):
         client.allocations.create(INSTANCE, resource_class="gold", candidate_nodes=[])
-    with pytest.raises(exceptions.MicroversionNotSupported, match=r"allocation needs .*1\.52"):
-        create(client)
     assert channel.lines == []
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import Validation
-from ironic_virt.baremetal.http.versions import Feature
 from tests.unit.baremetal import scripted
 from tests.unit.baremetal.scripted import (
     INSTANCE,
@@ -42,45 +41,22 @@ STEP = {"interface": "bios", "step": "reset", "args": {}, "priority": 1}
 
 
 @pytest.mark.parametrize(
-    ("more", "version"),
+    "more",
     [
-        ({}, "1.38"),
-        ({"configdrive": "H4sIAAAA"}, "1.38"),
-        ({"configdrive": {"meta_data": {}}}, "1.56"),
-        ({"configdrive": {"meta_data": {}, "vendor_data": {}}}, "1.59"),
-        ({"deploy_steps": [STEP]}, "1.69"),
-        ({"features": (Feature.HOLD,)}, "1.85"),
+        {},
+        {"configdrive": "H4sIAAAA"},
+        {"configdrive": {"meta_data": {}, "vendor_data": {}}},
+        {"deploy_steps": [STEP]},
     ],
     ids=str,
 )
-def test_a_provision_state_is_asked_for_with_the_lowest_version_that_will_do(
-    more: dict[str, Any], version: str
-) -> None:
-    channel = ScriptedChannel(answer(202), versions=("1.1", version))
+def test_a_provision_state_is_asked_for_with_what_it_needs(more: dict[str, Any]) -> None:
+    channel = ScriptedChannel(answer(202))
     client_of(channel).set_provision_state(NODE, "active", applied=never, **more)
     [request] = channel.requests
     assert str(request) == f"PUT /nodes/{NODE}/states/provision"
-    sent = {name: value for name, value in more.items() if name != "features"}
-    assert request.json == {"target": "active"} | sent
-    assert request.version == version
-
-
-@pytest.mark.parametrize(
-    ("configdrive", "newest", "refused"),
-    [
-        ({"meta_data": {}}, "1.55", "config drive as JSON"),
-        ({"meta_data": {}, "vendor_data": {"a": 1}}, "1.58", "vendor data"),
-    ],
-)
-def test_a_config_drive_that_the_server_can_not_make_is_not_sent(
-    configdrive: Any, newest: str, refused: str
-) -> None:
-    channel = ScriptedChannel(versions=("1.1", newest))
-    with pytest.raises(exceptions.MicroversionNotSupported, match=refused):
-        client_of(channel).set_provision_state(
-            NODE, "active", applied=never, configdrive=configdrive
-        )
-    assert channel.requests == []
+    assert request.json == {"target": "active"} | more
+    assert request.version == "1.90"
 
 
 @pytest.mark.parametrize("more", [{}, {"timeout": 30}])

@@ -236,42 +236,20 @@ def test_a_first_page_that_is_not_found_is_no_deleted_marker() -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "newest", "words"),
-    [
-        (NodeFilter(shard="blue"), "1.81", "shard"),
-        (NodeFilter(conductor_group="rack1"), "1.45", "conductor group"),
-        (NodeFilter(conductor_group=""), "1.45", "conductor group"),
-        (NodeFilter(conductor_group="rack1", shard="blue"), "1.81", "shard"),
-    ],
-)
-def test_a_filter_that_the_server_can_not_apply_fails_closed(
-    where: NodeFilter, newest: str, words: str
-) -> None:
-    channel = ScriptedChannel(versions=("1.1", newest))
-    with pytest.raises(exceptions.MicroversionNotSupported, match=words) as caught:
-        client_of(channel).list_nodes(where)
-    assert channel.requests == [], "not one node was asked for"
-    assert caught.value.found == newest
-
-
-@pytest.mark.parametrize(
-    ("where", "fields", "version"),
-    [
-        (NodeFilter(), LIST_FIELDS, "1.38"),
-        (NodeFilter(provision_state="deploying"), LIST_FIELDS, "1.38"),
-        (NodeFilter(conductor_group="rack1"), LIST_FIELDS, "1.46"),
-        (NodeFilter(conductor_group="rack1", shard="blue"), LIST_FIELDS, "1.82"),
-        (NodeFilter(), ("uuid", "retired"), "1.61"),
-        (NodeFilter(), ("uuid", "shard", "conductor_group"), "1.82"),
-        (NodeFilter(), ("uuid", "protected"), "1.48"),
-    ],
+    ("newest", "version", "health"), [("1.115", "1.109", "ok"), ("1.90", "1.90", None)]
 )
 def test_a_list_is_asked_for_with_the_lowest_version_that_will_do(
-    where: NodeFilter, fields: tuple[str, ...], version: str
+    newest: str, version: str, health: str | None
 ) -> None:
-    channel = ScriptedChannel(page())
-    client_of(channel).list_nodes(where, fields=fields)
-    assert channel.requests[0].version == version
+    shown = {"health": health} if health else {}
+    channel = ScriptedChannel(
+        page(node_json(A, shard="blue")), page(node_json(A, **shown)), versions=("1.1", newest)
+    )
+    client = client_of(channel)
+    client.list_nodes(NodeFilter(shard="blue"))
+    [node] = client.list_nodes(fields=("uuid", "health"))
+    assert (node.health, node.malformed) == (health, ())
+    assert [request.version for request in channel.requests] == ["1.90", version]
 
 
 def test_pages_can_be_had_one_at_a_time() -> None:
@@ -298,13 +276,13 @@ def test_the_node_of_an_instance_is_looked_for_in_every_shard_and_group() -> Non
 
 @pytest.mark.parametrize(
     ("newest", "version", "lacks"),
-    [("1.115", "1.104", set()), ("1.50", "1.50", {"shard", "retired"})],
+    [("1.115", "1.104", set()), ("1.90", "1.90", {"disable_power_off", "instance_name"})],
 )
 def test_one_node_is_asked_for_with_all_fields_that_the_server_knows(
     newest: str, version: str, lacks: set[str]
 ) -> None:
     held = {"conductor_group": "rack1", "protected": True, "instance_info": {"image_source": "x"}}
-    held |= {"shard": "blue", "retired": True}
+    held |= {"shard": "blue", "retired": True, "disable_power_off": True, "instance_name": "web"}
     channel = ScriptedChannel(scripted.node_answer(**held), versions=("1.1", newest))
     node = client_of(channel).get_node(scripted.NODE)
     assert {name: getattr(node, name) for name in held} == held

@@ -245,20 +245,6 @@ def test_a_node_that_goes_while_a_sweep_s_findings_are_read(fleet: Fleet, what: 
     assert stray not in fleet.inventory.snapshot
 
 
-def test_a_server_that_can_not_show_times_of_change_is_asked_for_all() -> None:
-    fake = FakeIronic(max_version=(1, 42))
-    fake.add_nodes(3)
-    client = client_of(fake)
-    resync = Resync(client, NodeFilter, full_period=3600, sweep_period=lambda: 600)
-    inventory = Inventory(resync.list_nodes, changes=resync.changes)
-    for _ in range(2):
-        fake.requests.clear()
-        assert len(inventory.refresh()) == 3
-        assert ["traits" in entry.query for entry in fake.requests.matching("GET", "/nodes$")] == [
-            True
-        ]
-
-
 # -- how many requests a fleet of some pages is worth ---------------------------
 
 

@@ -14,7 +14,6 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.http.connection import Answer
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.http.sender import Sender
-from ironic_virt.baremetal.http.versions import Feature
 from tests.unit.baremetal.scripted import (
     NODE,
     Clock,
@@ -25,7 +24,7 @@ from tests.unit.baremetal.scripted import (
     no_such_node,
 )
 
-OPTIONAL = {"shard": Feature.SHARD}
+NEWER = ("disable_power_off", "instance_name")
 
 
 def sender_of(channel: Any, retries: int = 4) -> Sender:
@@ -87,7 +86,7 @@ def test_a_change_is_sent_with_its_body_and_the_guard_is_told_that_it_is_one() -
     sender.read("/nodes")
     change(sender, json={"target": "on"})
     assert channel.requests[-1].json == {"target": "on"}
-    assert told == [False, False, True], "the first asks for the versions"
+    assert told == [False, True]
 
 
 @pytest.mark.parametrize("reply", [no_such_node(), lost()], ids=["refused", "no answer"])
@@ -105,18 +104,22 @@ def test_an_error_names_the_node(reply: Any) -> None:
 
 @pytest.mark.parametrize(
     ("newest", "version", "fields", "unasked"),
-    [("1.115", "1.82", "uuid,shard", set()), ("1.60", "1.38", "uuid", {"shard"})],
+    [
+        ("1.115", "1.104", "uuid,disable_power_off,instance_name", set()),
+        ("1.103", "1.95", "uuid,disable_power_off", {"instance_name"}),
+        ("1.90", "1.90", "uuid", set(NEWER)),
+    ],
 )
-def test_an_optional_field_is_asked_of_a_server_that_has_it(
+def test_a_newer_field_is_asked_of_a_server_that_has_it(
     newest: str, version: str, fields: str, unasked: set[str]
 ) -> None:
     channel = ScriptedChannel(*[answer(200)] * 3, versions=("1.1", newest))
     sender = sender_of(channel)
-    found = sender.read("/nodes", fields=["uuid"], optional=OPTIONAL)
+    found = sender.read("/nodes", fields=["uuid"], newer=NEWER)
     assert found.unasked == unasked
-    seen = sender.look("/nodes", result=lambda reply: reply, fields=["uuid"], optional=OPTIONAL)
+    seen = sender.look("/nodes", result=lambda reply: reply, fields=["uuid"], newer=NEWER)
     assert seen.unasked == unasked
-    change(sender, optional=OPTIONAL)
+    change(sender, newer=NEWER)
     assert [request.params.get("fields") for request in channel.requests] == [fields, fields, None]
     assert {request.version for request in channel.requests} == {version}
 

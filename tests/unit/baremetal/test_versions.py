@@ -1,55 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which API version is spoken, and what an old server is not asked."""
+"""Which API version goes with a request, and what a server of another version changes."""
 
 from __future__ import annotations
 
-import functools
-import random
-from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
 import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.http.negotiation import OLDER_FOR_A_WHILE, PERIOD
+from ironic_virt.baremetal.http.connection import Answer
+from ironic_virt.baremetal.http.negotiation import MIXED_FOR
 from ironic_virt.baremetal.http.retry import RetryPolicy
-from ironic_virt.baremetal.http.versions import BASE, Feature, Microversion, ServerVersions
+from ironic_virt.baremetal.http.versions import (
+    FLOOR,
+    NEWER_FIELDS,
+    Microversion,
+    ServerVersions,
+    fitting,
+)
 from ironic_virt.baremetal.node_filter import NodeFilter
-from ironic_virt.sharding.selector import TargetSet
 from tests.unit.baremetal import scripted
-from tests.unit.baremetal.scripted import ScriptedChannel, answer, client_of, page
+from tests.unit.baremetal.scripted import NODE, ScriptedChannel, answer, client_of, page
 
-# Source: Ironic's REST API version history.
-INTRODUCED = {
-    Feature.VOLUMES: "1.32",
-    Feature.DETAIL: "1.43",
-    Feature.CONDUCTOR_GROUP: "1.46",
-    Feature.PROTECTED: "1.48",
-    Feature.OWNER: "1.50",
-    Feature.ALLOCATIONS: "1.52",
-    Feature.JSON_CONFIG_DRIVE: "1.56",
-    Feature.VENDOR_DATA: "1.59",
-    Feature.RETIRED: "1.61",
-    Feature.LESSEE: "1.65",
-    Feature.DEPLOY_STEPS: "1.69",
-    Feature.HISTORY: "1.78",
-    Feature.SHARD: "1.82",
-    Feature.HOLD: "1.85",
-    Feature.DISABLE_POWER_OFF: "1.95",
-    Feature.INSTANCE_NAME: "1.104",
-    Feature.HEALTH: "1.109",
-}
+BLUE = NodeFilter(shard="blue")
+LOOK = f"GET /nodes/{NODE}"
+POWER = f"PUT /nodes/{NODE}/states/power"
 
 
 def server(lowest: str, highest: str) -> ServerVersions:
-    return ServerVersions(Microversion.parse(lowest), Microversion.parse(highest))
+    return ServerVersions.parse(lowest, highest)
 
 
-def test_the_table_is_complete_and_agrees_with_ironic_s_history() -> None:
-    assert {feature: str(feature.version) for feature in Feature} == INTRODUCED
+def test_the_table_agrees_with_ironic_s_history() -> None:
+    assert str(FLOOR) == "1.90"
+    assert {name: str(version) for name, version in NEWER_FIELDS.items()} == {
+        "disable_power_off": "1.95",
+        "instance_name": "1.104",
+        "health": "1.109",
+    }
 
 
 @pytest.mark.parametrize("text", ["", "1", "1.", "1.2.3", "one.two", "latest"])
@@ -58,40 +48,26 @@ def test_what_is_no_version_is_refused(text: str) -> None:
         Microversion.parse(text)
 
 
-@pytest.mark.parametrize("feature", Feature, ids=lambda feature: feature.name)
-def test_a_feature_is_there_from_its_version_on_and_named_before(feature: Feature) -> None:
-    assert server("1.1", str(feature.version)).has(feature)
-    found = str(Microversion(1, feature.version.minor - 1))
-    assert not server("1.1", found).has(feature)
-    with pytest.raises(exceptions.MicroversionNotSupported) as caught:
-        server("1.1", found).require(feature)
-    assert all(said in str(caught.value) for said in (feature.words, INTRODUCED[feature], found))
-    assert (caught.value.needed, caught.value.found) == (INTRODUCED[feature], found)
-
-
-def test_the_lowest_version_that_carries_all_is_spoken() -> None:
-    new = server("1.1", "1.115")
-    assert new.carrying() == BASE
-    assert new.carrying(Feature.CONDUCTOR_GROUP) == Microversion(1, 46)
-    assert new.carrying(Feature.SHARD, Feature.CONDUCTOR_GROUP) == Microversion(1, 82)
-    without_old_ones = server("1.90", "1.115")
-    assert without_old_ones.carrying(Feature.SHARD) == Microversion(1, 90)
-    with pytest.raises(exceptions.MicroversionNotSupported, match=r"1\.38.*1\.37"):
-        server("1.1", "1.37").carrying()
+@pytest.mark.parametrize(
+    ("known", "newer", "version", "shown"),
+    [
+        (None, (), "1.90", ()),
+        (("1.1", "1.90"), ("health", "instance_name"), "1.90", ()),
+        (("1.1", "1.104"), ("health", "instance_name"), "1.104", ("instance_name",)),
+        (("1.1", "1.115"), ("disable_power_off",), "1.95", ("disable_power_off",)),
+        (("1.1", "1.115"), (), "1.90", ()),
+        (("1.100", "1.115"), (), "1.100", ()),
+    ],
+)
+def test_the_lowest_version_that_carries_all_is_spoken(
+    known: tuple[str, str] | None, newer: tuple[str, ...], version: str, shown: tuple[str, ...]
+) -> None:
+    fits = fitting(server(*known) if known else None, newer)
+    assert (fits.version, fits.shown) == (version, shown)
+    assert fits.unasked == set(newer) - set(shown)
 
 
 # -- negotiation ------------------------------------------------------------------
-
-
-def test_the_server_is_asked_once_and_without_a_version() -> None:
-    channel = ScriptedChannel(
-        scripted.versions_answer("1.1", "1.115"), page(), page(), versions=None
-    )
-    client = client_of(channel)
-    client.list_nodes()
-    client.list_nodes()
-    assert channel.lines == ["GET /", "GET /nodes", "GET /nodes"]
-    assert channel.requests[0].version is None
 
 
 def test_a_server_in_trouble_is_asked_again_for_its_versions_and_a_proxy_later() -> None:
@@ -106,7 +82,8 @@ def test_a_server_in_trouble_is_asked_again_for_its_versions_and_a_proxy_later()
     client = client_of(channel)
     with pytest.raises(exceptions.IronicError, match="no such page"):
         _ = client.versions
-    assert client.versions == server("1.1", "1.99")
+    assert client.versions == client.versions == server("1.1", "1.99")
+    assert not channel.script
 
 
 @pytest.mark.parametrize(
@@ -130,149 +107,127 @@ def test_an_answer_that_is_not_ironic_s_is_called_so(body: bytes) -> None:
         _ = client.versions
 
 
-def not_acceptable() -> scripted.Answer:
-    return scripted.fault(
-        406,
-        "Version 1.82 was requested but the minor version is not supported by this service. "
-        "The supported version range is: [1.1, 1.80].",
-    )
+def says(reply: Answer, highest: str) -> Answer:
+    """An answer with the headers of a server that speaks such versions."""
+    named = {"Minimum": "1.1", "Maximum": highest}
+    more = {f"X-OpenStack-Ironic-API-{name}-Version": text for name, text in named.items()}
+    return Answer(reply.status, {**reply.headers, **more}, reply.body)
 
 
-def speaks(highest: str) -> scripted.Answer:
-    return scripted.versions_answer("1.1", highest)
+def not_acceptable(highest: str | None = None) -> Answer:
+    """A version is refused; without the headers if a proxy hides them."""
+    refusal = scripted.fault(406, "The supported version range is: [1.1, 1.80].")
+    return says(refusal, highest) if highest else refusal
 
 
 def stage(*script: Any, retries: int = 0) -> tuple[IronicClient, ScriptedChannel, scripted.Clock]:
     channel = ScriptedChannel(*script, versions=None)
     clock = scripted.Clock()
-    policy = RetryPolicy(retries, 2.0, clock=clock, sleep=clock.sleep, rng=random.Random(1))
+    policy = RetryPolicy(retries, 2.0, clock=clock, sleep=clock.sleep)
     return IronicClient(channel, policy), channel, clock
 
 
-BLUE = NodeFilter(shard="blue")
+def sent(channel: ScriptedChannel) -> list[tuple[str, str | None]]:
+    return [(str(request), request.version) for request in channel.requests]
 
 
-def test_after_406_the_versions_are_asked_for_again_and_it_is_sent_once_more() -> None:
-    new = speaks("1.115")
+def test_what_decides_is_asked_of_any_server_and_the_rest_of_those_that_have_it() -> None:
     client, channel, _ = stage(
-        *(speaks("1.90"), not_acceptable(), new, scripted.node_answer()),
-        # A change likewise.
-        *(not_acceptable(), new, scripted.answer(202)),
+        says(page(), "1.115"), says(scripted.node_answer(instance_name="web"), "1.115")
     )
-    client.get_node(scripted.NODE)
-    assert channel.requests[-1].version == "1.104"
-    client.set_power_state(scripted.NODE, "power on", applied=lambda _: False)
-    look, power = (f"{what} /nodes/{scripted.NODE}" for what in ("GET", "PUT"))
-    power += "/states/power"
-    assert channel.lines == ["GET /", look, "GET /", look, power, "GET /", power]
+    client.list_nodes(BLUE)
+    assert client.get_node(NODE).instance_name == "web"
+    assert sent(channel) == [("GET /nodes", "1.90"), (LOOK, "1.104")], "no other request"
+
+
+def test_an_api_server_that_is_older_than_another_costs_one_request_in_some_minutes() -> None:
+    """One of several behind one URL that is not upgraded yet."""
+    new, old = (says(scripted.node_answer(), newest) for newest in ("1.115", "1.90"))
+    client, channel, clock = stage(
+        *(scripted.versions_answer("1.1", "1.115"), new, not_acceptable("1.90"), old),
+        *(new, old) * 3,
+        *(new, new),
+    )
+    for _ in range(8):
+        client.get_node(NODE)
+        clock.now += 1
+    versions = [request.version for request in channel.requests]
+    assert versions == [None, "1.104", "1.104", *["1.90"] * 7]
+    assert clock.slept == []
+    fields = channel.requests[-1].params["fields"].split(",")
+    assert "shard" in fields, "which decides whose the node is"
+    assert not set(fields) & NEWER_FIELDS.keys()
+    clock.now += MIXED_FOR
+    client.get_node(NODE)
+    client.get_node(NODE)
+    assert [request.version for request in channel.requests[-2:]] == ["1.90", "1.104"]
+    assert not channel.script
+
+
+@pytest.mark.parametrize("highest", ["1.95", None])
+def test_after_406_a_change_is_sent_with_what_the_server_speaks(highest: str | None) -> None:
+    body = scripted.whole_json()
+    client, channel, _ = stage(
+        scripted.versions_answer("1.1", "1.115"), not_acceptable(highest), answer(200, body)
+    )
+    client.patch_node(NODE, [{"op": "add", "path": "/extra/a", "value": 1}])
+    patch = f"PATCH /nodes/{NODE}"
+    assert sent(channel) == [("GET /", None), (patch, "1.104"), (patch, highest or "1.90")]
+
+
+def test_a_server_that_has_dropped_old_versions_is_asked_for_what_it_speaks() -> None:
+    refusal = not_acceptable()
+    headers = {"X-OpenStack-Ironic-API-Minimum-Version": "1.100"}
+    headers["X-OpenStack-Ironic-API-Maximum-Version"] = "1.130"
+    client, channel, _ = stage(Answer(406, headers, refusal.body), page())
+    client.list_nodes(BLUE)
+    assert sent(channel) == [("GET /nodes", "1.90"), ("GET /nodes", "1.100")]
 
 
 def test_two_refusals_are_no_more_than_a_server_in_trouble() -> None:
-    client, channel, _ = stage(*[speaks("1.115"), not_acceptable()] * 2)
-    with pytest.raises(exceptions.IronicUnavailable, match="range is"):
-        client.list_nodes(BLUE)
-    assert len(channel.requests) == 4
-
-
-def test_an_older_server_that_answers_for_a_while_is_outlived() -> None:
-    # One that has not been upgraded yet, behind the same URL as others.
-    client, channel, clock = stage(
-        speaks("1.115"),
-        not_acceptable(),
-        *[speaks("1.72")] * 4,
-        speaks("1.115"),
-        scripted.page(),
-        retries=10,
-    )
+    client, channel, clock = stage(*[not_acceptable()] * 2, page(), retries=1)
     assert client.list_nodes(BLUE) == []
-    assert channel.requests[-1].version == "1.82"
-    assert sum(clock.slept) > 4
-    assert not channel.script
+    assert len(channel.requests) == 3
+    assert len(clock.slept) == 1
 
 
 @pytest.mark.parametrize(
-    "ask",
+    "first",
     [
+        lambda client: client.versions,
         lambda client: client.list_nodes(BLUE),
-        lambda client: client.get_node(scripted.NODE),
-        lambda client: client.has(Feature.SHARD),
-        lambda client: client.require(Feature.SHARD),
+        lambda client: client.get_node(NODE),
+        lambda client: client.set_power_state(NODE, "power on", applied=lambda _: False),
     ],
 )
-def test_what_ironic_could_before_is_put_off_and_not_done_without(
-    ask: Callable[[IronicClient], object],
-) -> None:
-    client, channel, clock = stage(speaks("1.115"), *[speaks("1.72")] * 3)
-    _ = client.versions
-    clock.now += PERIOD
-    _ = client.versions
-    for _ in range(2):
-        clock.now += 2
-        with pytest.raises(exceptions.IronicUnavailable, match=r"1\.72 at most.*1\.115 before"):
-            ask(client)
-    assert set(channel.lines) == {"GET /"}, "asked again each time, and nothing else"
+def test_a_server_that_is_too_old_is_one_clear_error_each_time(first: Any) -> None:
+    class Old(ScriptedChannel):
+        def send(self, method: str, path: str, **more: Any) -> Answer:
+            super().send(method, path, **more)
+            if path == "":
+                return says(scripted.versions_answer("1.1", "1.89"), "1.89")
+            return not_acceptable("1.89")
+
+    channel = Old(*[answer(200)] * 3, versions=None)
+    client = client_of(channel)
+    for count in (1, 2):
+        with pytest.raises(
+            exceptions.MicroversionNotSupported, match=r"this driver needs .*1\.90.*1\.89"
+        ):
+            first(client)
+        assert len(channel.requests) == count, "asked once, and again the next time"
 
 
-def test_a_server_that_stays_older_is_believed_in_the_end_and_tells_no_shard() -> None:
-    client, channel, clock = stage(
-        speaks("1.115"), *[speaks("1.72")] * 2, scripted.node_answer(), speaks("1.72")
+def test_a_read_that_is_to_be_short_waits_no_longer_for_the_versions() -> None:
+    timeouts: list[float | None] = []
+
+    class Timed(ScriptedChannel):
+        def send(self, method: str, path: str, **more: Any) -> Answer:
+            timeouts.append(more.get("timeout"))
+            return super().send(method, path, **more)
+
+    channel = Timed(
+        scripted.versions_answer("1.1", "1.115"), scripted.node_answer(), versions=None
     )
-    _ = client.versions
-    for seconds in (PERIOD, OLDER_FOR_A_WHILE):
-        clock.now += seconds
-        _ = client.versions
-    node = client.get_node(scripted.NODE)
-    assert channel.requests[-1].version == "1.65"
-    assert "shard" not in channel.requests[-1].params["fields"]
-    assert {"shard", "instance_name"} <= node.unasked
-    assert not {"retired", "conductor_group"} & node.unasked
-    with pytest.raises(exceptions.IronicUnavailable, match="shard of the node is not known"):
-        TargetSet(shard_key="blue").why_outside(node)
-    assert TargetSet().why_outside(node) is None
-    clock.now += 2
-    with pytest.raises(exceptions.MicroversionNotSupported, match="shard"):
-        client.list_nodes(BLUE)
-
-
-def test_a_newer_server_is_noticed_without_a_restart() -> None:
-    client, channel, clock = stage(
-        speaks("1.72"), scripted.node_answer(), speaks("1.115"), scripted.node_answer(shard="blue")
-    )
-    assert "shard" in client.get_node(scripted.NODE).unasked
-    clock.now += PERIOD
-    node = client.get_node(scripted.NODE)
-    assert (node.shard, node.unasked) == ("blue", frozenset())
-    assert not channel.script
-
-
-def test_a_version_that_is_needed_is_asked_for_again_at_once() -> None:
-    client, channel, clock = stage(speaks("1.72"), speaks("1.72"), speaks("1.115"), page())
-    _ = client.versions
-    clock.now += 2
-    with pytest.raises(exceptions.MicroversionNotSupported, match="shard"):
-        client.list_nodes(BLUE)
-    clock.now += 2
-    assert client.list_nodes(BLUE) == []
-    assert not channel.script
-
-
-def test_while_versions_can_not_be_asked_the_known_ones_stay() -> None:
-    client, channel, clock = stage(
-        speaks("1.115"), scripted.lost(), scripted.page(), scripted.page()
-    )
-    _ = client.versions
-    clock.now += PERIOD
-    assert client.list_nodes(BLUE) == client.list_nodes(BLUE) == []
-    assert channel.lines == ["GET /", "GET /", "GET /nodes", "GET /nodes"]
-
-
-def test_all_who_ask_at_once_share_one_answer_or_one_error() -> None:
-    held_up = scripted.HeldUp(scripted.lost())
-    channel = mock.Mock(send=mock.Mock(side_effect=held_up))
-    client = client_of(channel, retries=0)
-    clients = [client, *(client.single_try() for _ in range(19))]
-    calls = [functools.partial(one.get_node, f"node-{n}") for n, one in enumerate(clients)]
-    caught = held_up.errors_of(calls)
-    assert channel.send.call_count == 1, "one request, whose end was everybody's"
-    assert len({id(error) for error in caught}) == len(caught) == 20
-    assert {type(error) for error in caught} == {exceptions.IronicUnreachable}
+    client_of(channel).within(2.0).get_node(NODE)
+    assert timeouts == [2.0, 2.0]

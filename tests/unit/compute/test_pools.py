@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,7 +16,7 @@ from ironic_virt.compute.db.moves import Outcome
 from ironic_virt.compute.states import TaskState
 from ironic_virt.driver.pools import names
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.compute.conftest import DURATIONS, SetStage
+from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import FLAVOR, GOLD, IMAGE, ServiceStage, new_uuid
 
 POOL = "gold~compute1"
@@ -359,25 +358,6 @@ def test_what_was_being_built_when_the_option_changed_ends_well(
     )
     assert free == 3
     assert after.db.pools.list(None) == [] or second == "ironic"
-
-
-def test_an_ironic_without_allocations_is_told_of_once_and_used_as_before(
-    set_stage: SetStage, records: object, caplog: pytest.LogCaptureFixture
-) -> None:
-    old = FakeIronic(durations=DURATIONS, power_follows_deploy=True, max_version=(1, 51))
-    nodes = old.add_nodes(2, **GOLD)
-    stage = ServiceStage(old, set_stage(ironic=IRONIC).conf)
-    with caplog.at_level(logging.WARNING):
-        stage.begin()
-        uuid = stage.build()
-        stage.service.refresh()
-    assert stage.state(uuid) == ("active", None)
-    assert stage.db.compute_nodes.get(nodes[0]).instance_uuid == uuid
-    assert stage.db.pools.list() == []
-    assert {record.uuid for record in stage.db.compute_nodes.list()} == set(nodes)
-    told = [line for line in caplog.messages if "has allocations only from 1.52" in line]
-    assert len(told) == 1
-    stage.end()
 
 
 # -- other services -----------------------------------------------------------

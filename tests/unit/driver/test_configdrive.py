@@ -12,19 +12,13 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.baremetal.http.versions import Microversion, ServerVersions
 from ironic_virt.driver.deploy import config_drive, iso_image
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests import iso_images
-from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import INSTANCE, SECRET, SetStage, Stage
 
 NODE = "a1b2c3d4-0000-4000-8000-000000000000"
 MIB = 1024**2
-
-
-def speaking(newest: str) -> ServerVersions:
-    return ServerVersions(Microversion(1, 1), Microversion.parse(newest))
 
 
 def unpacked(form: object) -> dict[str, bytes]:
@@ -51,43 +45,40 @@ EMPTY = {"network_data": {}, "user_data": "", "vendor_data": {}}
 
 
 @pytest.mark.parametrize(
-    ("drive", "newest", "form"),
+    ("drive", "form"),
     [
-        (WHOLE, "1.59", WHOLE),
-        (EMPTY, "1.56", {"meta_data": {}}),
-        ({"user_data": "grüße".encode()}, "1.115", {"meta_data": {}, "user_data": "grüße"}),
-        ({"meta_data": {"a": 1}, "iso_gzip_base64": "H4sI"}, "1.115", "H4sI"),
-        ({"meta_data": {"a": 1}, "make_iso": lambda _: "T3Vycw=="}, "1.55", "T3Vycw=="),
+        (WHOLE, WHOLE),
+        (EMPTY, {"meta_data": {}}),
+        ({"user_data": "grüße".encode()}, {"meta_data": {}, "user_data": "grüße"}),
+        ({"meta_data": {"a": 1}, "iso_gzip_base64": "H4sI"}, "H4sI"),
         (
-            {"meta_data": {"a": 1}, "make_iso": lambda _: "T3Vycw=="},
-            "1.56",
-            {"meta_data": {"a": 1}},
+            {"files": [("/etc/motd", b"hello")], "make_iso": lambda _: "T3Vycw=="},
+            "T3Vycw==",
         ),
+        ({"meta_data": {"a": 1}, "make_iso": lambda _: "T3Vycw=="}, {"meta_data": {"a": 1}}),
     ],
     ids=["whole", "empty", "bytes of text", "made by the service", "can be made", "need not"],
 )
 def test_json_has_what_there_is_and_nothing_empty(
-    drive: dict[str, Any], newest: str, form: config_drive.Form
+    drive: dict[str, Any], form: config_drive.Form
 ) -> None:
-    assert config_drive.in_form(virt.ConfigDrive(**drive), INSTANCE, speaking(newest)) == form
+    assert config_drive.in_form(virt.ConfigDrive(**drive), INSTANCE) == form
 
 
 @pytest.mark.parametrize(
-    ("drive", "newest", "no_json"),
+    ("drive", "no_json"),
     [
-        ({}, "1.55", None),
-        ({"vendor_data": {"v": 1}}, "1.58", None),
-        ({"files": [("/etc/motd", b"hello")]}, "1.115", None),
-        ({"user_data": b"\x1f\x8b\x08 gzipped"}, "1.115", None),
-        ({}, "1.115", "it is not wanted"),
+        ({"files": [("/etc/motd", b"hello")]}, None),
+        ({"user_data": b"\x1f\x8b\x08 gzipped"}, None),
+        ({"vendor_data": {"v": 1}}, "it is not wanted"),
     ],
-    ids=["old server", "vendor data", "files", "binary user data", "not wanted"],
+    ids=["files", "binary user data", "not wanted"],
 )
 def test_what_json_cannot_carry_is_sent_as_an_image(
-    drive: dict[str, Any], newest: str, no_json: str | None
+    drive: dict[str, Any], no_json: str | None
 ) -> None:
     whole = virt.ConfigDrive(meta_data={"name": "web"}, **drive)
-    form = config_drive.in_form(whole, INSTANCE, speaking(newest), no_json=no_json)
+    form = config_drive.in_form(whole, INSTANCE, no_json=no_json)
     files = unpacked(form)
     for version in ("2012-08-10", "latest"):
         there = json.loads(files[f"openstack/{version}/meta_data.json"])
@@ -101,7 +92,7 @@ def test_what_json_cannot_carry_is_sent_as_an_image(
 
 def test_injected_files_lie_where_the_metadata_says() -> None:
     drive = virt.ConfigDrive(files=[("/etc/motd", b"hello"), ("/root/key", b"\x00\xff")])
-    files = unpacked(config_drive.in_form(drive, INSTANCE, speaking("1.115")))
+    files = unpacked(config_drive.in_form(drive, INSTANCE))
     told = json.loads(files["openstack/latest/meta_data.json"])["files"]
     assert {one["path"]: files[f"openstack{one['content_path']}"] for one in told} == {
         "/etc/motd": b"hello",
@@ -182,15 +173,10 @@ def test_the_image_is_no_larger_than_reckoned_nor_much_smaller(size: int) -> Non
 # -- the whole driver ---------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("newest", "options"), [((1, 55), {}), ((1, 115), {"config_drive_form": "iso"})]
-)
-def test_an_old_server_gets_an_image_and_who_has_the_option_set(
-    set_stage: SetStage, newest: tuple[int, int], options: dict[str, str]
+def test_who_has_the_option_set_gets_an_image(
+    set_stage: SetStage, fake: FakeIronic, node: str
 ) -> None:
-    fake = FakeIronic(durations=DURATIONS, max_version=newest)
-    node = fake.add_node(ports=1)
-    stage = set_stage(fake, **options)
+    stage = set_stage(fake, config_drive_form="iso")
     stage.spawn(stage.instance(node))
     files = unpacked(sent(fake))
     told = json.loads(files["openstack/latest/meta_data.json"])
@@ -211,19 +197,15 @@ def test_a_node_that_anaconda_installs_gets_an_image(
     assert "openstack/latest/meta_data.json" in unpacked(sent(fake))
 
 
-def test_without_an_image_an_old_server_gets_nothing_and_the_error_says_why(
-    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+def test_without_an_image_nothing_is_sent_and_the_error_says_why(
+    stage: Stage, fake: FakeIronic, node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake = FakeIronic(durations=DURATIONS, max_version=(1, 55))
-    node = fake.add_node(ports=1)
-    stage = set_stage(fake)
     untouched = stage.trace(node)
     stage.service.drive = virt.ConfigDrive(files=[("/etc/motd", b"hello")])
     monkeypatch.setattr(config_drive, "files", lambda *args: {"../out": b""})
     with pytest.raises(exceptions.ConfigDriveFailed, match=r"can't be made: .* leads out"):
         stage.spawn(stage.instance(node))
-    # Whatever wrote an instance_name, at this version it can't be seen, nor removed.
-    assert stage.trace(node) | {"instance_name": None} == untouched
+    assert stage.trace(node) == untouched
 
 
 # More than Ironic takes.

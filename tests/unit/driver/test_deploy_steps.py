@@ -13,8 +13,7 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.deploy import steps
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import SetStage, Stage
+from tests.unit.driver.stage import Stage
 
 STEP = {"interface": "bios", "step": "apply_configuration", "priority": 150, "args": {"a": [1]}}
 
@@ -91,22 +90,10 @@ def test_they_go_with_the_deployment_and_with_a_rebuild(
     assert sent(fake) == [[STEP], [STEP]]
 
 
-@pytest.mark.parametrize(
-    ("newest", "value", "error", "says"),
-    [
-        ((1, 68), json.dumps([STEP]), exceptions.MicroversionNotSupported, r"needs .* 1\.69"),
-        ((1, 115), "[1]", exceptions.InvalidExtraSpec, "number 1"),
-    ],
-)
-def test_what_can_never_be_done_touches_nothing(
-    set_stage: SetStage, newest: tuple[int, int], value: str, error: type[Exception], says: str
-) -> None:
-    fake = FakeIronic(durations=DURATIONS, max_version=newest)
-    node = fake.add_node(ports=1)
-    stage = set_stage(fake)
-    instance = asking(stage, node, value)
+def test_what_can_never_be_done_touches_nothing(stage: Stage, fake: FakeIronic, node: str) -> None:
+    instance = asking(stage, node, "[1]")
     for act in (stage.driver.prepare_for_spawn, stage.spawn):
-        with pytest.raises(error, match=says):
+        with pytest.raises(exceptions.InvalidExtraSpec, match="number 1"):
             act(instance)
     assert {entry.method for entry in fake.requests} <= {"GET"}
 

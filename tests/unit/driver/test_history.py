@@ -12,7 +12,6 @@ from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.history import NodeEvent
 from ironic_virt.driver import history
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import Act, SetStage, Stage
 
 ORIGIN = "Ironic's history of the node: ERROR, {kind}, by conductor-1, at 20"
@@ -53,20 +52,10 @@ def test_an_error_ends_with_what_the_history_has_of_the_step(
     assert history_requests(fake) == 1
 
 
-def test_a_server_without_history_is_not_asked(set_stage: SetStage) -> None:
-    fake = FakeIronic(durations=DURATIONS, max_version=(1, 77))
-    stage = set_stage(fake)
-    fake.fail_next("deploy", "the disk is gone")
-    with pytest.raises(exceptions.DeployFailed, match="the disk is gone") as caught:
-        stage.spawn(stage.instance(fake.add_node(ports=1)))
-    assert not hasattr(caught.value, "__notes__")
-    assert history_requests(fake) == 0
-
-
 def test_an_old_server_that_can_not_sort_is_asked_for_all(
     stage: Stage, fake: FakeIronic, node: str
 ) -> None:
-    """Ironic 24.1 has API 1.78, and refuses ``sort_dir`` there."""
+    """Ironic 24.1 refuses ``sort_dir``."""
     fake.fail_next("deploy", "the disk is gone")
     fake.faults.status(400, method="GET", path="/history$")
     with pytest.raises(exceptions.DeployFailed, match="the disk is gone") as caught:

@@ -530,20 +530,6 @@ def test_a_wrong_new_value_is_refused_and_the_old_one_stays(
     assert len(logged(caplog, logging.ERROR)) == 1, "refused again is told again"
 
 
-def test_a_group_that_an_old_server_cannot_filter_by_is_refused(
-    set_stage: SetStage, caplog: pytest.LogCaptureFixture
-) -> None:
-    fake = FakeIronic(max_version=(1, 45))
-    nodes = fake.add_nodes(2)
-    stage = set_stage(fake)
-    stage.driver.init_host("compute1")
-    stage.set_options(conductor_group="rack1")
-    assert stage.refresh() == nodes
-    (error,) = logged(caplog, logging.ERROR)
-    assert "1.46" in error
-    assert "1.45" in error
-
-
 def test_a_file_that_is_no_ini_file_changes_nothing(
     started: Stage, racks: list[str], tmp_path: Path
 ) -> None:

@@ -12,7 +12,6 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.deploy import project_fields
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import SetStage, Stage
 
 PROJECT, OTHER = "project-one", "project-two"
@@ -131,16 +130,6 @@ def test_it_is_told_before_the_teardown_that_ends_all_writing(
     stage.destroy(instance)
     changing = [entry.method for entry in fake.requests if entry.method != "GET"]
     assert changing == ["PATCH", "PUT"]
-
-
-@pytest.mark.parametrize(("option", "newest"), [("lessee", (1, 64)), ("owner", (1, 49))])
-def test_an_ironic_that_has_no_such_field_is_an_error_at_start(
-    set_stage: SetStage, option: str, newest: tuple[int, int]
-) -> None:
-    fake = FakeIronic(durations=DURATIONS, max_version=newest)
-    stage = set_stage(fake, project_fields=option)
-    with pytest.raises(exceptions.MicroversionNotSupported, match=option):
-        stage.driver.init_host("compute1")
 
 
 def test_a_second_spawn_goes_on(stage: Stage, fake: FakeIronic, node: str) -> None:

@@ -267,14 +267,6 @@ def test_where_nothing_is_left_it_is_looked_for_once(
     assert asked(fake) == 1
 
 
-def test_an_old_server_is_not_asked(set_stage: SetStage) -> None:
-    fake = FakeIronic(max_version=(1, 51))
-    fake.add_node(resource_class="gold")
-    stage = set_stage(fake, inventory_full_resync_period=PERIOD)
-    look(stage, 4)
-    assert fake.requests.matching("GET", "/allocations") == []
-
-
 def test_a_service_that_still_has_pools_looks_at_its_start(
     fake: FakeIronic, set_stage: SetStage, stage: Stage, node: str
 ) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import logging
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from tests.unit.driver.stage import (
     BUSY,
     IMAGE,
     INSTANCE,
-    READY_DRIVE,
     STRANGER,
     SetStage,
     Stage,
@@ -556,25 +554,3 @@ def test_without_pools_no_allocation_is_looked_for(fake: FakeIronic, set_stage: 
 
 
 # -- without the API ----------------------------------------------------------
-
-
-def test_an_old_server_means_the_former_way_and_one_warning(
-    set_stage: SetStage, caplog: pytest.LogCaptureFixture
-) -> None:
-    fake = FakeIronic(durations=DURATIONS, max_version=(1, 51))
-    stage = set_stage(fake, node_selection="ironic")
-    stage.service.drive = READY_DRIVE
-    node = gold(fake)
-    with caplog.at_level(logging.WARNING):
-        stage.driver.init_host("compute1")
-        assert stage.refresh() == [node]
-        ours = dataclasses.replace(instance(stage), node=node)
-        stage.spawn(ours)
-        assert carrier(fake) == node
-        stage.destroy(ours)
-    warnings = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
-    assert len(warnings) == 1
-    assert "1.51" in warnings[0]
-    assert "1.52" in warnings[0]
-    assert {entry.status for entry in fake.requests} <= {200, 202, 204}
-    assert posts(fake) == []

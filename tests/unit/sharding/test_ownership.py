@@ -97,7 +97,7 @@ def owning(tmp_path: Path, service: Service) -> Callable[..., Ownership]:
 
     def own(client: Any = None, pooled: bool = False, **options: str) -> Ownership:
         conf = stage.make_conf(tmp_path, **options)
-        return Ownership(conf, service, client or Ironic(), lambda: pooled)
+        return Ownership(conf, service, client or Ironic(), pooled)
 
     return own
 
@@ -107,13 +107,6 @@ def listed(*nodes: str, taken_at: float = 1.0, **carrying: str) -> Snapshot:
     found = [Node(uuid=uuid) for uuid in nodes]
     found += [Node(uuid=uuid, instance_uuid=instance) for uuid, instance in carrying.items()]
     return Snapshot.of(found, taken_at=taken_at)
-
-
-def test_all_who_come_while_ironic_is_away_wait_for_it_together(owning) -> None:
-    ownership = owning(Away(4))
-    with futures.ThreadPoolExecutor(4) as threads:
-        asked = [threads.submit(ownership.adopt) for _ in range(4)]
-    assert {type(one.exception()) for one in asked} == {exceptions.IronicUnreachable}
 
 
 # -- settlements ----------------------------------------------------------------

@@ -5,7 +5,6 @@
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.http.versions import Microversion, ServerVersions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.sharding import guard
 from ironic_virt.sharding.selector import TargetSet
@@ -52,24 +51,6 @@ def test_a_node_is_inside_when_group_and_shard_both_match(
     target: TargetSet, found: Node, inside: bool
 ) -> None:
     assert (target.why_outside(found) is None) is inside
-
-
-@pytest.mark.parametrize(
-    ("target", "newest", "needed"),
-    [
-        (TargetSet(conductor_group=""), Microversion(1, 45), "1.46"),
-        (TargetSet(shard_key="s1"), Microversion(1, 81), "1.82"),
-        (TargetSet("g", "s1"), Microversion(1, 81), "1.82"),
-    ],
-)
-def test_a_server_that_cannot_filter_is_refused_unless_nothing_is_filtered(
-    target: TargetSet, newest: Microversion, needed: str
-) -> None:
-    old = ServerVersions(Microversion(1, 1), newest)
-    with pytest.raises(exceptions.MicroversionNotSupported) as caught:
-        target.check_server(old)
-    assert (caught.value.needed, caught.value.found) == (needed, str(newest))
-    TargetSet().check_server(old)
 
 
 def test_the_guard_lets_an_action_on_our_own_instance_pass() -> None:
