@@ -35,6 +35,7 @@ _TEXTS: dict[str, Callable[[str, str], bool]] = {
     "s<": operator.lt,
     "<in>": operator.contains,
 }
+_OPERATORS = {*_NUMBERS, *_TEXTS, "<or>", "<all-in>", "<range-in>"}
 
 
 def matches(value: str, requirement: str) -> bool:
@@ -45,6 +46,11 @@ def matches(value: str, requirement: str) -> bool:
     operator is without its operand.
     """
     return compiled(requirement)(value)
+
+
+def is_text(requirement: str) -> bool:
+    """Whether a requirement has no operator, so that only the same text fulfils it."""
+    return not _OPERATORS.intersection(requirement.split()[:1])
 
 
 @functools.lru_cache(maxsize=1024)

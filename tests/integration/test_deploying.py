@@ -70,6 +70,22 @@ def test_a_deploy_template_is_run_for_a_trait_of_the_flavor(stage: Stage) -> Non
         stage.operator.request("DELETE", f"/deploy_templates/{template['uuid']}")
 
 
+def test_what_only_a_scheduler_understands_stays_out(stage: Stage) -> None:
+    """Ironic refuses a trait that its node lacks, and takes an operator for a value."""
+    node = stage.node(properties={"capabilities": "boot_mode:uefi"}, traits=("HW_CPU_X86_VMX",))
+    asking = flavor(
+        capabilities__boot_mode="<or> bios <or> uefi",
+        trait__COMPUTE_IMAGE_TYPE_QCOW2="required",
+        trait__HW_CPU_X86_VMX="required",
+    )
+    instance = stage.service.instance_on(node, asking)
+    spawn(stage.service, instance)
+    told = stage.operator.node(node)["instance_info"]
+    assert json.loads(told["capabilities"]) == {"boot_mode": "uefi"}
+    assert told["traits"] == ["HW_CPU_X86_VMX"]
+    stage.service.destroy(instance)
+
+
 def test_boot_mode_and_secure_boot_are_asked_for(stage: Stage) -> None:
     node = stage.node(properties={"capabilities": "boot_mode:uefi,secure_boot:true"})
     asking = flavor(capabilities__boot_mode="uefi", capabilities__secure_boot="true")

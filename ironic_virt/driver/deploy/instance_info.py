@@ -19,6 +19,7 @@ from typing import Any
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
+from ironic_virt.request import requirements
 from ironic_virt.request.spec import TRAIT, image_properties
 from ironic_virt.virt import DeployRequest, FlavorLike, ImageLike, Properties
 
@@ -79,6 +80,9 @@ _HIDDEN = "******"
 # Of what Ironic takes as a step of a path.
 _NAME = re.compile(r"[\w-]+")
 
+_TRAITS_OF_NOVA = ("COMPUTE_", "OWNER_NOVA")
+"""How the names begin of traits that say what Nova and its driver can do."""
+
 _YES = frozenset({"1", "t", "true", "on", "y", "yes"})
 
 
@@ -135,9 +139,9 @@ def wanted(request: DeployRequest, node: Node, more: Mapping[str, str]) -> dict[
             info[key] = value
     if flavor.ephemeral_gb:
         info["ephemeral_gb"] = str(flavor.ephemeral_gb)
-    if capabilities := required_capabilities(flavor):
+    if capabilities := required_capabilities(flavor, node):
         info["capabilities"] = json.dumps(capabilities, sort_keys=True)
-    if traits := required_traits(flavor, image):
+    if traits := required_traits(flavor, image, node):
         info["traits"] = traits
     return info
 
@@ -264,21 +268,38 @@ def _parts_lacking(image: ImageLike, node: Node) -> str:
     return ", ".join(name for name in needed if not image.properties.get(name))
 
 
-def required_capabilities(flavor: FlavorLike) -> dict[str, str]:
-    """The ``capabilities:`` extra specs of a flavor, without the prefix."""
-    return {
+def required_capabilities(flavor: FlavorLike, node: Node) -> dict[str, str]:
+    """The ``capabilities:`` extra specs of a flavor, without the prefix.
+
+    Ironic takes values and knows no operators: where the flavor has one (``<in> uefi``), it is
+    told the node's own value.
+    """
+    own = dict(node.properties.capabilities)
+    wanted = {
         key.removeprefix("capabilities:"): value
         for key, value in flavor.extra_specs.items()
         if key.startswith("capabilities:")
     }
+    return {
+        name: value if requirements.is_text(value) else own[name]
+        for name, value in wanted.items()
+        if requirements.is_text(value) or name in own
+    }
 
 
-def required_traits(flavor: FlavorLike, image: ImageLike) -> list[str]:
-    """The traits that flavor and image require; granular groups make no difference here."""
+def required_traits(flavor: FlavorLike, image: ImageLike, node: Node) -> list[str]:
+    """The traits that flavor and image require; granular groups make no difference here.
+
+    Without those that Nova itself gives to all compute nodes: Ironic would look for them at
+    the node, and refuse to deploy.
+    """
     properties = image_properties(image)
     traits = {
         match["name"]
         for key, value in (*flavor.extra_specs.items(), *properties.items())
         if (match := TRAIT.fullmatch(key)) and value == "required"
     }
-    return sorted(traits.union(properties.get("traits_required") or ()))
+    traits.update(properties.get("traits_required") or ())
+    return sorted(
+        name for name in traits if name in node.traits or not name.startswith(_TRAITS_OF_NOVA)
+    )

@@ -18,7 +18,7 @@ NODE = Node(uuid="a1b2c3d4-0000-4000-8000-000000000000", properties=NodeProperti
 GLANCE_ID = "0f7bb2a1-0000-4000-8000-000000000000"
 
 
-def info(image: ImageMeta, **flavor: Any) -> dict[str, Any]:
+def info(image: ImageMeta, node: Node = NODE, **flavor: Any) -> dict[str, Any]:
     instance = Instance(
         uuid="6d2b4f02-0000-4000-8000-000000000001",
         name="instance-1",
@@ -28,7 +28,7 @@ def info(image: ImageMeta, **flavor: Any) -> dict[str, Any]:
         user_id="u1",
         flavor=Flavor("bm.large", vcpus=8, memory_mb=1024, root_gb=10, swap=512, **flavor),
     )
-    return instance_info.wanted(DeployRequest(instance, image), NODE, {"project_name": "Demo"})
+    return instance_info.wanted(DeployRequest(instance, image), node, {"project_name": "Demo"})
 
 
 def test_sizes_are_texts_and_the_names_are_novas() -> None:
@@ -147,6 +147,33 @@ def test_capabilities_and_traits_of_the_flavor_are_required_of_the_node() -> Non
     told = info(image, extra_specs=specs)
     assert json.loads(told["capabilities"]) == {"boot_mode": "uefi", "secure_boot": "true"}
     assert told["traits"] == ["CUSTOM_A", "CUSTOM_B", "CUSTOM_D", "CUSTOM_I", "CUSTOM_J"]
+
+
+def test_where_a_capability_has_an_operator_ironic_is_told_the_nodes_own_value() -> None:
+    own = NodeProperties(capabilities=(("boot_mode", "uefi"), ("cores", "64"), ("disk", "ssd")))
+    specs = {
+        "capabilities:boot_mode": "<or> bios <or> uefi",
+        "capabilities:cores": ">= 32",
+        "capabilities:secure_boot": "s== true",
+        "capabilities:disk": "nvme",
+    }
+    told = info(
+        ImageMeta(GLANCE_ID), msgspec.structs.replace(NODE, properties=own), extra_specs=specs
+    )
+    assert json.loads(told["capabilities"]) == {"boot_mode": "uefi", "cores": "64", "disk": "nvme"}
+
+
+def test_traits_of_novas_own_are_none_of_a_nodes() -> None:
+    specs = {
+        f"trait:{name}": "required"
+        for name in ("COMPUTE_NODE", "COMPUTE_TRUSTED_CERTS", "OWNER_NOVA", "HW_CPU_X86_VMX")
+    }
+    assert info(ImageMeta(GLANCE_ID), extra_specs=specs)["traits"] == ["HW_CPU_X86_VMX"]
+    having = msgspec.structs.replace(NODE, traits=frozenset({"COMPUTE_NODE"}))
+    assert info(ImageMeta(GLANCE_ID), having, extra_specs=specs)["traits"] == [
+        "COMPUTE_NODE",
+        "HW_CPU_X86_VMX",
+    ]
 
 
 def test_without_an_image_nothing_is_deployed() -> None:
