@@ -32,6 +32,10 @@ _CONTROL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]+"
 )
 
+# How SQLAlchemy and databases go on behind their first line: with the statement, and with
+# its values, which may be secret.
+_SQL = re.compile(r"\s*(?:\bLINE \d+: |\bDETAIL: |\[SQL: ).*", re.DOTALL)
+
 
 class Told:
     """What was logged, so that it is logged once; the oldest is forgotten beyond a number.
@@ -106,10 +110,12 @@ class OutageTimer:
 
 
 def one_line(text: str, longest: int = LONGEST) -> str:
-    """A text as one line of a bounded length, without control characters.
+    """A text as one line of a bounded length, without control characters and SQL.
 
     :param longest: in characters.
     """
+    if "[SQL: " in text:
+        text = _SQL.sub(" (SQL left out)", text, count=1)
     cut = text[: longest * 2]
     words = _CONTROL.sub(" ", cut).strip()
     if len(words) <= longest and len(cut) == len(text):

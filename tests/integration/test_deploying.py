@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import shutil
@@ -84,6 +85,23 @@ def test_what_only_a_scheduler_understands_stays_out(stage: Stage) -> None:
     assert json.loads(told["capabilities"]) == {"boot_mode": "uefi"}
     assert told["traits"] == ["HW_CPU_X86_VMX"]
     stage.service.destroy(instance)
+
+
+def test_a_name_that_ironics_database_can_not_hold_is_none_of_its_nodes_fault(
+    stage: Stage,
+) -> None:
+    """It copies the name into a column of its own: 255 characters of utf8mb3."""
+    node = stage.node()
+    instance = stage.service.instance_on(node)
+    named = dataclasses.replace(instance, display_name="w\U0001f600b\ud83d" + "x" * 300)
+    spawn(stage.service, named)
+    assert stage.operator.node(node)["instance_name"] == "w?b?" + "x" * 251
+    stage.service.destroy(named)
+    wrong = [{"op": "add", "path": "/instance_name", "value": "\U0001f600"}]
+    with pytest.raises(exceptions.IronicError, match="Incorrect string value") as caught:
+        stage.service.driver._site.client.patch_node(stage.node(), wrong)
+    assert "UPDATE" not in str(caught.value)
+    assert "parameters" not in str(caught.value)
 
 
 def test_boot_mode_and_secure_boot_are_asked_for(stage: Stage) -> None:

@@ -89,3 +89,30 @@ def test_levels_and_handlers_of_an_operators_still_count(written: io.StringIO) -
     above.removeHandler(handler)
     assert theirs.getvalue() == "once\nnot for the root\n"
     assert len(written.getvalue().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (
+            "(pymysql.err.DataError) (1406, \"Data too long for column 'x'\")\n"
+            "[SQL: UPDATE nodes SET instance_info=%(i)s]\n[parameters: {'i': 'SECRET'}]\n"
+            "(Background on this error at: https://sqlalche.me/e/21/9h9h)",
+            "(pymysql.err.DataError) (1406, \"Data too long for column 'x'\") (SQL left out)",
+        ),
+        (
+            "(psycopg2.errors.NotNullViolation) null value in column x\nDETAIL:  Failing row "
+            "contains (1, SECRET).\n\n[SQL: INSERT INTO nodes]",
+            "(psycopg2.errors.NotNullViolation) null value in column x (SQL left out)",
+        ),
+        (
+            "(psycopg2.errors.SyntaxError) at ,\nLINE 1: SELECT SECRET\n  ^\n[SQL: SELECT SECRET]",
+            "(psycopg2.errors.SyntaxError) at , (SQL left out)",
+        ),
+        ("DETAIL: no SQL here", "DETAIL: no SQL here"),
+    ],
+)
+def test_of_an_error_of_a_database_the_statement_and_its_values_are_left_out(
+    text: str, kept: str
+) -> None:
+    assert logs.one_line(text) == kept

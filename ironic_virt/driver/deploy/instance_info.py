@@ -80,6 +80,10 @@ _HIDDEN = "******"
 # Of what Ironic takes as a step of a path.
 _NAME = re.compile(r"[\w-]+")
 
+# Of a surrogate pair, a half is no character in any database.
+_NOT_STORABLE = re.compile("[\x00\ud800-\udfff\U00010000-\U0010ffff]")
+_LONGEST_NAME = 255
+
 _TRAITS_OF_NOVA = ("COMPUTE_", "OWNER_NOVA")
 """How the names begin of traits that say what Nova and its driver can do."""
 
@@ -124,7 +128,7 @@ def wanted(request: DeployRequest, node: Node, more: Mapping[str, str]) -> dict[
         **({} if from_volume else _image(image)),
         "root_gb": str(flavor.root_gb),
         "swap_mb": str(flavor.swap),
-        "display_name": instance.display_name or instance.name,
+        "display_name": _storable(instance.display_name or instance.name),
         "vcpus": str(flavor.vcpus),
         "memory_mb": str(flavor.memory_mb),
         "local_gb": str(node.properties.local_gb),
@@ -144,6 +148,15 @@ def wanted(request: DeployRequest, node: Node, more: Mapping[str, str]) -> dict[
     if traits := required_traits(flavor, image, node):
         info["traits"] = traits
     return info
+
+
+def _storable(name: str) -> str:
+    """A name as any database of Ironic's can hold it.
+
+    Ironic copies it into a column of 255 characters, which in utf8mb3 of MariaDB holds none
+    beyond U+FFFF, and on PostgreSQL no NUL.
+    """
+    return _NOT_STORABLE.sub("?", name)[:_LONGEST_NAME]
 
 
 def named(info: Mapping[str, Any]) -> dict[str, Any]:

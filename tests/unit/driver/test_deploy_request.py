@@ -176,6 +176,22 @@ def test_traits_of_novas_own_are_none_of_a_nodes() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("web \U0001f600", "web ?"),
+        ("a\0b\ud83d", "a?b?"),
+        ("\u65e5\u672c \u00e4\u20ac\uffff", "\u65e5\u672c \u00e4\u20ac\uffff"),
+        ("x" * 300, "x" * 255),
+    ],
+)
+def test_a_name_is_told_as_ironics_database_can_hold_it(name: str, told: str) -> None:
+    flavor = Flavor("bm")
+    instance = Instance(uuid=NODE.uuid, name="i", display_name=name, flavor=flavor)
+    request = DeployRequest(instance, ImageMeta(GLANCE_ID))
+    assert instance_info.wanted(request, NODE, {})["display_name"] == told
+
+
 def test_without_an_image_nothing_is_deployed() -> None:
     with pytest.raises(exceptions.OperationNotSupported, match="without an image"):
         info(ImageMeta(""))
