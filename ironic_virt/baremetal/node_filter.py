@@ -8,7 +8,6 @@ an answer that was not filtered is noticed.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
@@ -109,7 +108,7 @@ def _look_alike(shard: str, other: str) -> bool:
     no Latin ones with an accent (a German sharp s) they make one or two others, or none.
     """
     one, two = _plain(shard), _plain(other)
-    return bool(re.fullmatch(_pattern(one), two) or re.fullmatch(_pattern(two), one))
+    return _may_be(one, two) or _may_be(two, one)
 
 
 def _plain(text: str) -> str:
@@ -117,5 +116,12 @@ def _plain(text: str) -> str:
     return "".join(one for one in letters if not unicodedata.combining(one)).rstrip()
 
 
-def _pattern(text: str) -> str:
-    return "".join(re.escape(one) if one.isascii() else ".{0,2}" for one in text)
+def _may_be(text: str, other: str) -> bool:
+    """Whether a text is another one if each letter that isn't ASCII stands for two at most."""
+    places = {0}
+    for letter in text:
+        if letter.isascii():
+            places = {place + 1 for place in places if other[place : place + 1] == letter}
+        else:
+            places = {place + letters for place in places for letters in range(3)}
+    return len(other) in places

@@ -109,6 +109,7 @@ def test_a_list_that_does_not_end_is_an_error(pages: list[scripted.Answer]) -> N
     ("where", "other"),
     [
         (NodeFilter(shard="blue"), {"shard": "green"}),
+        (NodeFilter(shard="rack1"), {"shard": "räck2"}),
         (NodeFilter(shard="blue"), {"shard": None}),
         (NodeFilter(shard="blue"), {}),
         (NodeFilter(conductor_group="rack1"), {"conductor_group": ""}),
@@ -145,6 +146,7 @@ def test_a_list_with_a_node_that_the_filter_leaves_out_is_refused(
         ("straße", "strase"),
         ("strasse", "straße"),
         ("gold", "gold\u200b"),
+        ("a\u65e5" * 127, "a" * 254),
     ],
 )
 def test_a_node_whose_shard_only_looks_the_same_to_the_database_is_left_out(
