@@ -283,7 +283,7 @@ class Servers:
         """
         before, states = self._uuids, {server.uuid: server.state for server in written}
         nodes = {one.node for one in written if self._states.get(one.uuid) != one.state}
-        moved = uuids ^ (before or frozenset())
+        moved = frozenset() if before is None else uuids ^ before
         at = find(moved) if moved else {}
         known = before is not None
         for uuid in moved:

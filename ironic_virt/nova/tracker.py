@@ -170,7 +170,7 @@ class NodePasses:
         with self._lock:
             # A context is a period's; a node that is asked for twice begins one, too.
             if context is not self._context or nodename in self._asked:
-                self._begin(context, startup)
+                self._begin(context)
             self._asked.add(nodename)
         period = self._nodes.period
         inputs, outcome = self._inputs(nodename, period), self._outcome(nodename)
@@ -197,12 +197,13 @@ class NodePasses:
         ):
             self._nodes.keep(nodename, inputs, outcome, consumers)
 
-    def _begin(self, context: Any, startup: bool) -> None:
+    def _begin(self, context: Any) -> None:
         if (last := self._nodes.period).generations is not None:
             self._keeper.keep(self._nodes.passes(), last.servers, self._since)
-        self._context, self._asked = context, set()
-        if not startup:
+        if self._warm is not None and self._context is not None:
+            LOG.info("%d nodes were as the last process has left them", self._warm.count)
             self._warm = None
+        self._context, self._asked = context, set()
         self._nodes.begin(self._read(context))
         self._metrics.oldest_pass(self._nodes.oldest())
 

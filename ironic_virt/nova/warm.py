@@ -105,16 +105,14 @@ def load(path: str, host: str) -> State | None:
 
 
 def save(path: str, state: State) -> None:
-    """Write the file, whole or not at all."""
+    """Write the file, whole or not at all.
+
+    :raises OSError: it can't be written.
+    """
     fresh = f"{path}.{os.getpid()}"
-    try:
-        with open(fresh, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            file.write(msgspec.json.encode(state))
-        os.replace(fresh, path)
-    except OSError as exc:
-        LOG.warning(
-            "[state-not-written] Can't write %s: %s. The next start takes longer", path, exc
-        )
+    with open(fresh, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(msgspec.json.encode(state))
+    os.replace(fresh, path)
 
 
 class WarmStart:
@@ -123,6 +121,7 @@ class WarmStart:
     :param rt: Nova's resource tracker.
     :param client: its report client.
     :param offered: what the driver offers and reports of a node.
+    :ivar count: of nodes that were taken over.
     """
 
     def __init__(
@@ -136,6 +135,7 @@ class WarmStart:
         self._client = client
         self._state = state
         self._offered = offered
+        self.count = 0
         self._lock = threading.Lock()
         self._listed: tuple[Mapping[str, int], frozenset[str]] | None = None
         self._records: dict[str, Any] | None = None
@@ -201,6 +201,7 @@ class WarmStart:
         record.obj_reset_changes()
         self._rt.old_resources[nodename] = copy.deepcopy(record)
         self._rt.compute_nodes[nodename] = record
+        self.count += 1
         return provider.consumers
 
     def _prepare(self, context: Any, generations: Mapping[str, int]) -> dict[str, Any]:
@@ -257,6 +258,7 @@ class Keeper:
         self._client = client
         self._passes: Mapping[str, Pass] = {}
         self._providers: dict[str, Provider] = {}
+        self._failing = False
 
     def keep(
         self, passes: Mapping[str, Pass], servers: frozenset[str], since: datetime.datetime
@@ -276,7 +278,17 @@ class Keeper:
             and (provider := self._provider(self._providers.get(name), one)) is not None
         }
         self._providers = providers
-        save(self._path, State(releases(), self._host, since, servers, providers))
+        try:
+            save(self._path, State(releases(), self._host, since, servers, providers))
+            self._failing = False
+        except OSError as exc:
+            if not self._failing:
+                LOG.warning(
+                    "[state-not-written] Can't write %s: %s. The next start takes longer",
+                    self._path,
+                    exc,
+                )
+            self._failing = True
 
     def _provider(self, last: Provider | None, one: Pass) -> Provider | None:
         generation = one.outcome.generation

@@ -23,12 +23,13 @@ import msgspec
 import requests
 from nova import conf as nova_conf
 from nova import context, exception, objects, servicegroup
+from nova.cmd import manage
 from nova.compute import resource_tracker, task_states, vm_states
 from nova.scheduler.client import report
 from oslo_utils import timeutils
 from oslo_utils.fixture import TimeFixture
 
-from ironic_virt.nova import capabilities, warm
+from ironic_virt.nova import capabilities, tracker, warm
 from ironic_virt.nova.observer import Observer
 from tests.nova.services import Services
 
@@ -40,6 +41,17 @@ GONE = "77777777-0000-4000-8000-000000000001"
 DISABLED = "COMPUTE_STATUS_DISABLED"
 LARGER = {"cpus": "9", "memory_mb": "9999", "local_gb": "99", "cpu_arch": "x86_64"}
 _PLACEMENT = "1.38"
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """The fields in which two looks differ."""
+    return [
+        (key, name, one.get(name), other.get(name))
+        for key in before.keys() | after.keys()
+        for one, other in [(before.get(key, {}), after.get(key, {}))]
+        for name in one.keys() | other.keys()
+        if one.get(name) != other.get(name)
+    ]
 
 
 class Settled(Services):
@@ -114,8 +126,7 @@ class Settled(Services):
         before = self.seen()
         self.whole_pass()
         after = self.seen()
-        changed = {key for key in before.keys() | after if before.get(key) != after.get(key)}
-        assert not changed, [(key, before.get(key), after.get(key)) for key in changed]
+        assert differences(before, after) == []
         return after
 
     # -- Placement, behind Nova's back ----------------------------------------
@@ -382,6 +393,8 @@ class TestNodes(Settled):
         self.ironic("PUT", f"/nodes/{node}/maintenance", {})
         self.check()
         assert (self.passed, self.reserved(node)) == ([node], 1)
+        # Nova's own writes are counted, so one pass was enough.
+        assert self.period() == []
         self.ironic("DELETE", f"/nodes/{node}/maintenance")
         self.check()
         assert (self.passed, self.reserved(node)) == ([node], 0)
@@ -469,6 +482,7 @@ class TestServers(Settled):
         self.delete(server)
         self.check()
         self.settle()
+        assert manage.PlacementCommands().audit(verbose=True) == 0
 
     def test_a_resize_that_fails(self) -> None:
         server = self.wait_for(self.boot(), "ACTIVE")
@@ -520,8 +534,7 @@ class TestRestarts(Settled):
         before = self.seen()
         self.whole_pass()
         after = self.seen()
-        changed = {key for key in before.keys() | after if before.get(key) != after.get(key)}
-        assert not changed, [(key, before.get(key), after.get(key)) for key in changed]
+        assert differences(before, after) == []
         self.settle()
         # Once more, for the file to tell of it.
         self.period()
@@ -692,3 +705,69 @@ class TestRestarts(Settled):
             self.restart()
             assert self.nodes[0] in self.passed
             assert ("CUSTOM_Y" in self.traits(self.nodes[0])) == (directory == location)
+
+
+class TestChoices(Services):
+    """When nodes are not passed over, or all of them are looked at."""
+
+    starts = True
+
+    def passed(self) -> list[str]:
+        """The nodes that get a whole pass in a period."""
+        passed: list[str] = []
+        driver = self.compute.manager.driver
+        real = driver.get_available_resource
+
+        def note(nodename: str) -> Any:
+            passed.append(nodename)
+            return real(nodename)
+
+        with mock.patch.object(driver, "get_available_resource", note):
+            self.refresh(self.compute)
+        return sorted(passed)
+
+    def test_all_nodes_are_looked_at(self) -> None:
+        nodes = sorted(self.make_nodes(2))
+        self.compute = self.start_compute(HOST, node_refresh="all")
+        assert "update_available_resource" not in vars(self.compute.manager.rt)
+        assert [self.passed() for _ in range(2)] == [nodes] * 2
+        self.compute.stop()
+        self.compute = self.start_compute(HOST, settled_max_age=0)
+        assert [self.passed() for _ in range(2)] == [nodes] * 2
+        self.compute.stop()
+        known = {resource_tracker.ResourceTracker.update_available_resource: ["node"]}
+        with mock.patch.dict(tracker._KNOWN, known):
+            self.compute = self.start_compute(HOST)
+        assert "[settled-unavailable]" in self.stdlog.logger.output
+        assert "ResourceTracker.update_available_resource" in self.stdlog.logger.output
+        assert [self.passed() for _ in range(2)] == [nodes] * 2
+        self.compute.stop()
+        self.compute = self.start_compute(HOST)
+        assert self.passed() == []
+        # What monitors report changes by itself.
+        rt = self.compute.manager.rt
+        with mock.patch.object(rt, "monitors", [mock.Mock()]):
+            assert self.passed() == nodes
+
+    def test_shards_change_hands(self) -> None:
+        """There and back; each time a whole pass by either service changes nothing."""
+        (node,) = self.make_nodes(1, shard="one")
+        self.make_nodes(1, shard="two")
+        one = self.start_compute("one", shard_key="one")
+        two = self.start_compute("two", shard_key="two")
+        for source, target in ((one, two), (two, one)):
+            for _ in range(2):
+                self.refresh(one, two)
+            self.force_down(source.host)
+            self.set_on_node(node, shard=target.host)
+            self.move(node, target.host)
+            self.force_down(source.host, down=False)
+            self.refresh(source, target)
+            seen = self.hosts(), self._get_provider_inventory(node)
+            assert seen[0][node] == target.host
+            for compute in (one, two):
+                compute.manager.reportclient.clear_provider_cache()
+                whole = compute.manager.rt.update_available_resource.__self__._pass
+                with mock.patch.object(compute.manager.rt, "update_available_resource", whole):
+                    self.refresh(compute)
+            assert seen == (self.hosts(), self._get_provider_inventory(node))
