@@ -65,7 +65,9 @@ class NovaVirtAPI(virt.VirtAPI):
 
     def standing_by(self) -> None:
         """Learn what it takes to take over quickly."""
-        if self._observer is None and self._conf.ironic.node_refresh == "changed":
+        if self.manager is None or self._conf.ironic.node_refresh == "all":
+            return
+        if self._observer is None:
             path = warm.path_of(self._conf.state_path, self.host)
             self._observer = observer.Observer(self.manager.reportclient, self.host, path)
             self._observer.begin()

@@ -40,7 +40,7 @@ class Provider(msgspec.Struct, frozen=True, array_like=True):
     """A resource provider at a generation; ``consumers`` have allocations there."""
 
     generation: int
-    inventory: dict[str, dict[str, float]]
+    inventory: dict[str, dict[str, int | float]]
     traits: frozenset[str]
     aggregates: frozenset[str]
     consumers: frozenset[str]

@@ -95,6 +95,9 @@ def test_twenty_servers_at_once_live_and_leave_nothing_behind(deployment: Deploy
         user.delete(servers)
         wait_for("all servers gone", lambda: not user.servers())
         deployment.wait_for_no_leaks()
+    # Its questions came to the conductor as messages.
+    for compute in deployment.computes.values():
+        assert "[nova-not-asked]" not in compute.text()
 
 
 def test_a_compute_killed_in_mid_deploy_leaves_nothing_behind(deployment: Deployment) -> None:
