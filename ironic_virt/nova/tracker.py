@@ -48,7 +48,7 @@ LOG = logging.getLogger(__name__)
 _WRITE = re.compile("/resource_providers/([^/]+)/(?:inventories|traits|aggregates)$")
 _CLOCKS_APART = datetime.timedelta(seconds=120)
 """By so much may the clocks of those who write servers differ from this host's."""
-_PAGE = 20
+_PAGE = 10
 """Servers' records in one answer: this many are read in each period, and more if they are new."""
 
 _KNOWN: dict[Callable[..., Any], list[str]] = {
