@@ -70,7 +70,9 @@ class Settled(Services):
                 filters = json.loads(json.dumps(filters))
             return find(context, filters, **kwargs)
 
-        self.stub_out("nova.objects.InstanceList.get_by_filters", find_by_message)
+        patch = mock.patch.object(objects.InstanceList, "get_by_filters", find_by_message)
+        patch.start()
+        self.addCleanup(patch.stop)
         self.nodes = self.make_nodes(self.nodes_made, traits=["CUSTOM_A", "CUSTOM_B"])
         self.compute = self.start_compute(HOST)
         self.manager = self.compute.manager
@@ -135,7 +137,8 @@ class Settled(Services):
         before = self.seen()
         self.whole_pass()
         after = self.seen()
-        self.assertEqual([], differences(before, after))
+        found = differences(before, after)
+        assert not found, "\n".join(map(str, found))
         return after
 
     # -- Placement, behind Nova's back ----------------------------------------
@@ -543,7 +546,8 @@ class TestRestarts(Settled):
         before = self.seen()
         self.whole_pass()
         after = self.seen()
-        self.assertEqual([], differences(before, after))
+        found = differences(before, after)
+        assert not found, "\n".join(map(str, found))
         self.settle()
         # Once more, for the file to tell of it.
         self.period()
