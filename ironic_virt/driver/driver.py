@@ -23,6 +23,7 @@ from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver import history
 from ironic_virt.driver.compute_nodes import ComputeNodes
 from ironic_virt.driver.console import Console
+from ironic_virt.driver.deploy.completion import Completion
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.deploy.rebuild import Rebuild
 from ironic_virt.driver.deploy.spawn import Spawn
@@ -91,8 +92,9 @@ class IronicDriver(virt.ComputeDriver):
         self._teardown = TearDown(site, self._network, self._volumes, self._console, reservation)
         hooks = Hooks.from_conf(conf, client, virtapi)
         drives = ConfigDrives(site, self._network)
+        self._completion = Completion(site, hooks, self._teardown)
         self._spawn = Spawn(
-            site, self._network, self._volumes, drives, hooks, reservation, self._teardown
+            site, self._network, self._volumes, drives, hooks, reservation, self._completion
         )
         self._rebuild = Rebuild(site, drives, hooks)
         self._rescue = Rescue(site)
@@ -226,14 +228,14 @@ class IronicDriver(virt.ComputeDriver):
         self._spawn.spawn(request)
 
     def finish_spawn(self, instance: virt.InstanceLike, *, has_volumes: bool = False) -> None:
-        """See :meth:`Spawn.finish`."""
-        self._spawn.finish(instance, has_volumes=has_volumes)
+        """See :meth:`Completion.finish`."""
+        self._completion.finish(instance, has_volumes=has_volumes)
 
     def failed_spawn_cleanup(
         self, instance: virt.InstanceLike, *, has_volumes: bool = False
     ) -> None:
-        """See :meth:`Spawn.undo`."""
-        self._spawn.undo(instance, has_volumes=has_volumes)
+        """See :meth:`Completion.undo`."""
+        self._completion.undo(instance, has_volumes=has_volumes)
 
     def destroy(self, instance: virt.InstanceLike, *, has_volumes: bool = False) -> None:
         """See :meth:`TearDown.tear_down`."""

@@ -30,7 +30,7 @@ from ironic_virt.compute.states import VmState
 from ironic_virt.driver import instances, resources
 from ironic_virt.driver.compute_nodes import ComputeNodes
 from ironic_virt.driver.deploy import instance_info, rebuild_info, teardown
-from ironic_virt.driver.deploy.spawn import Spawn
+from ironic_virt.driver.deploy.completion import Completion
 from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.power import Power
@@ -189,8 +189,7 @@ def _maintenance_is_free(*_: Any, **__: Any) -> None:
 
 @_fault("a build that failed is not undone")
 def _no_undo(stack: contextlib.ExitStack) -> None:
-    _instead(stack, Spawn, "undo", _nothing)
-    _instead(stack, Spawn, "_undo_after", _nothing)
+    _instead(stack, Completion, "undo", _nothing)
 
 
 @_fault("VIFs stay on a node that is released", Network, "detach_all")

@@ -6,26 +6,24 @@ Level-triggered: :meth:`Spawn.spawn` reads the node and does what is missing,
 so that a call after a crash goes on where the former one ended.
 
 Checks stand before the reservation: what they refuse was never ours and is not
-touched.  From the reservation on there is one undo path, :meth:`Spawn.undo`,
-which takes off only what carries our instance's uuid.
+touched.  From the reservation on there is one undo path
+(:mod:`ironic_virt.driver.deploy.completion`), which takes off only what carries our
+instance's uuid.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 from oslo_log import log as logging
 
-from ironic_virt import exceptions, logs
+from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver import history, resources
+from ironic_virt.driver import resources
 from ironic_virt.driver.change import Change
 from ironic_virt.driver.deploy import config_drive, instance_info, outcome, project_fields, steps
 from ironic_virt.driver.deploy.claim import claim_node
+from ironic_virt.driver.deploy.completion import Completion
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
-from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.hooks import Calls, Hooks
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.pools.reservation import Reservation
@@ -49,7 +47,7 @@ class Spawn:
         drives: ConfigDrives,
         hooks: Hooks,
         reservation: Reservation,
-        teardown: TearDown,
+        completion: Completion,
     ) -> None:
         self._site = site
         self._network = network
@@ -57,7 +55,7 @@ class Spawn:
         self._drives = drives
         self._hooks = hooks
         self._reservation = reservation
-        self._teardown = teardown
+        self._completion = completion
 
     # -- check and reserve ----------------------------------------------------
 
@@ -103,12 +101,12 @@ class Spawn:
             raise
         except Exception as exc:
             # No knowing whether the claim went through: leave nothing behind.
-            self._undo_after(exc, instance, has_volumes=False)
+            self._completion.undo_after(exc, instance, has_volumes=False)
             raise
         if reason := resources.why_not_deployable(reserved):
             # It changed between our look and our claim.
             error = exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
-            self._undo_after(error, instance, has_volumes=False)
+            self._completion.undo_after(error, instance, has_volumes=False)
             raise error
         LOG.info("Node %s is reserved for instance %s", node.uuid, instance.uuid)
         return reserved
@@ -123,66 +121,21 @@ class Spawn:
 
         :raises NodeError: what went wrong, in one of its kinds; the node is
             released or torn down by then, unless it wasn't ours.
-        :raises WaitCancelled: the service stops; the deployment goes on in
-            Ironic and a later call takes it up.
+        :raises WaitCancelled: the service stops, or Ironic has not answered for very long;
+            the deployment goes on in Ironic and a later call takes it up.
         """
         instance = request.instance
         node = self.reserve(instance, request.image)
-        with self._undone_if_failed(instance, has_volumes=bool(request.block_devices)):
-            self._carry_on(node, request)
-
-    def finish(self, instance: InstanceLike, *, has_volumes: bool) -> None:
-        """Return when an instance is active whose deployment another process has begun.
-
-        As long as Ironic doesn't answer, it is asked again.
-
-        :param has_volumes: see :meth:`TearDown.tear_down`.
-        :raises InstanceNotFound: no node carries it.
-        :raises NodeError: the deployment failed, or was never asked for; the node is released
-            or torn down by then, unless it wasn't ours.
-        :raises WaitCancelled: as :meth:`spawn` has it.
-        """
-        with self._undone_if_failed(instance, has_volumes=has_volumes):
-            node = self._found(instance)
-            self._stop_if_unwanted(node, instance)
-            state = node.provision_state
-            if state in (None, states.AVAILABLE):
-                raise exceptions.DeployFailed(
-                    node.uuid, instance.uuid, "it was interrupted before the deployment had begun"
-                )
-            done = outcome.deployed(instance, node) or self._wait(node, instance, state)
-            self._deployed(done, instance, self._hooks.of(instance, node))
-
-    def _found(self, instance: InstanceLike) -> Node:
-        while True:
-            try:
-                return self._site.access.guarded(instance)
-            except (exceptions.IronicUnreachable, exceptions.IronicUnavailable) as exc:
-                LOG.warning("[node-unread] Node of instance %s: %s", instance.uuid, exc)
-                if self._site.pause(self._site.conf.ironic.api_retry_interval):
-                    raise exceptions.WaitCancelled(None, instance.uuid, "it stops") from exc
-
-    @contextlib.contextmanager
-    def _undone_if_failed(self, instance: InstanceLike, *, has_volumes: bool) -> Iterator[None]:
-        try:
-            with self._site.service.metrics.building():
-                yield
-        except exceptions.WaitCancelled:
-            raise
-        except Exception as exc:
-            if not isinstance(exc, exceptions.BuildAborted):
-                LOG.error("[deploy-failed] Deploying instance %s failed: %s", instance.uuid, exc)
-            if isinstance(exc, exceptions.NodeError):
-                # Undoing it may write more into it.
-                history.explain(self._site.client, exc)
-            self._undo_after(exc, instance, has_volumes=has_volumes)
-            raise
+        self._completion.see_through(
+            lambda: self._carry_on(node, request),
+            instance,
+            has_volumes=bool(request.block_devices),
+        )
 
     def _carry_on(self, node: Node, request: DeployRequest) -> None:
         instance = request.instance
-        state = node.provision_state
-        hooks = self._hooks.of(instance, node)
-        if state in (None, states.AVAILABLE):
+        if node.provision_state in (None, states.AVAILABLE):
+            hooks = self._hooks.of(instance, node)
             if reason := resources.why_not_deployable(node):
                 raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
             self._volumes.check(node, instance, request.block_devices)
@@ -195,24 +148,10 @@ class Spawn:
                 held = self._site.access.held(instance, node.uuid)
             with self._site.service.metrics.step("deploying"):
                 self._start(held, instance, drive)
-                done = self._wait(node, instance, states.DEPLOYING)
+                done = self._completion.wait(node, instance, states.DEPLOYING)
+            self._completion.deployed(done, instance, hooks)
         else:
-            done = outcome.deployed(instance, node) or self._wait(node, instance, state)
-        self._deployed(done, instance, hooks)
-
-    def _deployed(self, done: Node, instance: InstanceLike, hooks: Calls) -> None:
-        self._site.access.note_seen(done, done.uuid)
-        if done.provision_state == states.ACTIVE:
-            hooks.after_deploy()
-        self._site.service.report_progress(instance, "active", done.provision_state or "")
-        if done.provision_state == states.ACTIVE:
-            LOG.info("Instance %s is active on node %s", instance.uuid, done.uuid)
-            return
-        LOG.warning(
-            "[node-out-of-active] Instance %s is deployed on node %s, which somebody has brought "
-            "to %r since; it is left alone. The instance runs again when the node is back in %r",
-            *(instance.uuid, done.uuid, done.provision_state, states.ACTIVE),
-        )
+            self._completion.take_up(node, instance)
 
     def _prepare(
         self, node: Node, request: DeployRequest, hooks: Calls
@@ -226,7 +165,7 @@ class Spawn:
         if hooks.before_deploy():
             # They may take minutes.
             node = self._site.access.held(instance, node.uuid)
-            self._stop_if_unwanted(node, instance)
+            self._completion.stop_if_unwanted(node, instance)
         attached = self._network.attach(node, instance, request.network_info)
         drive = self._drives.make(node, request, hooks)
         if attached or drive is not None:
@@ -287,7 +226,7 @@ class Spawn:
         """
         if reason := resources.why_not_deployable(held):
             raise exceptions.NodeNotAvailable(held.uuid, instance.uuid, reason)
-        self._stop_if_unwanted(held, instance)
+        self._completion.stop_if_unwanted(held, instance)
         self._site.service.report_progress(instance, "deploying", held.provision_state or "")
         try:
             Change(self._site, instance, held).ask(
@@ -315,43 +254,3 @@ class Spawn:
             self._validate(node, instance)
         except exceptions.IronicError as exc:
             LOG.debug("Can't ask Ironic why it refused node %s: %s", node.uuid, exc)
-
-    def _stop_if_unwanted(self, node: Node, instance: InstanceLike) -> None:
-        if reason := self._site.service.abort_reason(instance):
-            raise exceptions.BuildAborted(node.uuid, instance.uuid, reason)
-
-    # -- wait -----------------------------------------------------------------
-
-    def _wait(self, node: Node, instance: InstanceLike, state: str | None) -> Node:
-        return Change(self._site, instance, node).wait(
-            lambda now: outcome.deployed(instance, now, node.uuid),
-            "become active ([ironic] deploy_timeout)",
-            self._site.conf.ironic.deploy_timeout,
-            kind="deploy",
-            state=state,
-            abortable=True,
-            step="deploying",
-        )
-
-    # -- the one undo path ----------------------------------------------------
-
-    def undo(self, instance: InstanceLike, *, has_volumes: bool) -> None:
-        """Take off everything that carries the instance; harmless when nothing does.
-
-        :param has_volumes: see :meth:`TearDown.tear_down`.
-        """
-        self._teardown.tear_down(instance, has_volumes=has_volumes)
-
-    def _undo_after(self, error: Exception, instance: InstanceLike, *, has_volumes: bool) -> None:
-        """Undo; ``error`` is what the caller raises, also if undoing fails."""
-        try:
-            self.undo(instance, has_volumes=has_volumes)
-        except Exception as exc:
-            LOG.error(
-                "[instance-left-on-node] Instance %s could not be taken off its node after the "
-                "failure: %s. Destroying the instance tries it again",
-                instance.uuid,
-                logs.said(exc),
-                exc_info=not isinstance(exc, exceptions.IronicVirtError),
-            )
-            error.add_note(f"Undoing it failed too: {exc}")

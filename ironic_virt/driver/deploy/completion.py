@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The end of a deployment: the instance is active, or its node is given back.
+
+Only an error about the node undoes a deployment.  After any other one, which may be of Ironic's
+API, of a proxy or of this host, the node is looked at, as long as that takes: a deployment that
+has begun goes on.  What can't be seen is left alone, for a later call to take it up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from oslo_log import log as logging
+
+from ironic_virt import exceptions, logs
+from ironic_virt.baremetal import states
+from ironic_virt.baremetal.node import Node
+from ironic_virt.driver import history
+from ironic_virt.driver.change import Change
+from ironic_virt.driver.deploy import outcome
+from ironic_virt.driver.deploy.teardown import TearDown
+from ironic_virt.driver.hooks import Calls, Hooks
+from ironic_virt.driver.site import Site
+from ironic_virt.virt import InstanceLike
+
+LOG = logging.getLogger(__name__)
+
+_LEAST_PAUSE = 1.0
+_LONGEST_PAUSE = 60.0
+_GROWTH = 1.5
+
+
+class Completion:
+    """Sees deployments through.  Thread-safe: it keeps nothing between calls."""
+
+    def __init__(self, site: Site, hooks: Hooks, teardown: TearDown) -> None:
+        self._site = site
+        self._hooks = hooks
+        self._teardown = teardown
+
+    def finish(self, instance: InstanceLike, *, has_volumes: bool) -> None:
+        """Return when an instance is active whose deployment another process has begun.
+
+        As long as Ironic doesn't answer, it is asked again.
+
+        :param has_volumes: see :meth:`TearDown.tear_down`.
+        :raises InstanceNotFound: no node carries it.
+        :raises NodeError: the deployment failed, or was never asked for; the node is released
+            or torn down by then, unless it wasn't ours.
+        :raises WaitCancelled: as :meth:`Spawn.spawn` has it.
+        """
+
+        def go_on() -> None:
+            node = self._look(instance, _Patience(self._site, instance, is_limited=False))
+            self.stop_if_unwanted(node, instance)
+            if not _has_begun(node):
+                raise exceptions.DeployFailed(
+                    node.uuid, instance.uuid, "it was interrupted before the deployment had begun"
+                )
+            self.take_up(node, instance)
+
+        self.see_through(go_on, instance, has_volumes=has_volumes)
+
+    def see_through(
+        self, act: Callable[[], None], instance: InstanceLike, *, has_volumes: bool
+    ) -> None:
+        """Deploy by ``act``, go on after what disturbs it, and undo it if it has failed.
+
+        :param act: returns when the instance is active.
+        :raises WaitCancelled: the service stops, or Ironic has not answered for as long as
+            ``[ironic] deploy_timeout``; nothing is undone.
+        """
+        with self._undone_if_failed(instance, has_volumes=has_volumes):
+            patience: _Patience | None = None
+            while True:
+                try:
+                    return act()
+                except Exception as exc:
+                    if _is_about_node(exc):
+                        raise
+                    if patience is None:
+                        patience = _Patience(self._site, instance, is_limited=True)
+                    else:
+                        patience.pause(exc)
+                    act = self._after(exc, instance, patience)
+
+    def _after(
+        self, error: Exception, instance: InstanceLike, patience: _Patience
+    ) -> Callable[[], None]:
+        """What to do after an error that says nothing of the node.
+
+        :raises Exception: that error, if nothing has begun or it does not pass.
+        """
+        try:
+            node = self._look(instance, patience)
+        except exceptions.InstanceNotFound:
+            raise error from None
+        if not _has_begun(node) or patience.is_over:
+            raise error
+        LOG.warning(
+            "[deploy-disturbed] Instance %s, node %s in %s: %s. Its deployment goes on",
+            *(instance.uuid, node.uuid, node.states, logs.said(error)),
+            exc_info=None if isinstance(error, exceptions.IronicVirtError) else error,
+        )
+        return lambda: self.take_up(node, instance)
+
+    def _look(self, instance: InstanceLike, patience: _Patience) -> Node:
+        """The node that carries the instance, past the guard, as soon as Ironic answers."""
+        while True:
+            try:
+                return self._site.access.guarded(instance)
+            except exceptions.IronicError as exc:
+                LOG.warning("[node-unread] Node of instance %s: %s", instance.uuid, exc)
+                if patience.is_over:
+                    raise exceptions.WaitCancelled(
+                        None, instance.uuid, f"its node can't be read, and is left alone: {exc}"
+                    ) from exc
+                patience.pause(exc)
+
+    # -- wait -----------------------------------------------------------------
+
+    def take_up(self, node: Node, instance: InstanceLike) -> None:
+        """Return when the instance is active on a node that is being deployed, or was.
+
+        :param node: read just now, past the guard.
+        """
+        done = outcome.deployed(instance, node)
+        if done is None:
+            done = self.wait(node, instance, node.provision_state)
+        self.deployed(done, instance, self._hooks.of(instance, node))
+
+    def wait(self, node: Node, instance: InstanceLike, state: str | None) -> Node:
+        """The node when it is deployed."""
+        return Change(self._site, instance, node).wait(
+            lambda now: outcome.deployed(instance, now, node.uuid),
+            "become active ([ironic] deploy_timeout)",
+            self._site.conf.ironic.deploy_timeout,
+            kind="deploy",
+            state=state,
+            abortable=True,
+            step="deploying",
+        )
+
+    def deployed(self, node: Node, instance: InstanceLike, hooks: Calls) -> None:
+        """Take note of a node that is deployed, and call the hooks of an active one."""
+        self._site.access.note_seen(node, node.uuid)
+        if node.provision_state == states.ACTIVE:
+            hooks.after_deploy()
+        self._site.service.report_progress(instance, "active", node.provision_state or "")
+        if node.provision_state == states.ACTIVE:
+            LOG.info("Instance %s is active on node %s", instance.uuid, node.uuid)
+            return
+        LOG.warning(
+            "[node-out-of-active] Instance %s is deployed on node %s, which somebody has brought "
+            "to %r since; it is left alone. The instance runs again when the node is back in %r",
+            *(instance.uuid, node.uuid, node.provision_state, states.ACTIVE),
+        )
+
+    def stop_if_unwanted(self, node: Node, instance: InstanceLike) -> None:
+        """Raise if the compute service does not want the instance any more.
+
+        :raises BuildAborted: it does not.
+        """
+        if reason := self._site.service.abort_reason(instance):
+            raise exceptions.BuildAborted(node.uuid, instance.uuid, reason)
+
+    # -- the one undo path ----------------------------------------------------
+
+    @contextlib.contextmanager
+    def _undone_if_failed(self, instance: InstanceLike, *, has_volumes: bool) -> Iterator[None]:
+        try:
+            with self._site.service.metrics.building():
+                yield
+        except exceptions.WaitCancelled:
+            raise
+        except Exception as exc:
+            if not isinstance(exc, exceptions.BuildAborted):
+                LOG.error("[deploy-failed] Deploying instance %s failed: %s", instance.uuid, exc)
+            if isinstance(exc, exceptions.NodeError):
+                # Undoing it may write more into it.
+                history.explain(self._site.client, exc)
+            self.undo_after(exc, instance, has_volumes=has_volumes)
+            raise
+
+    def undo(self, instance: InstanceLike, *, has_volumes: bool) -> None:
+        """Take off everything that carries the instance; harmless when nothing does.
+
+        :param has_volumes: see :meth:`TearDown.tear_down`.
+        """
+        self._teardown.tear_down(instance, has_volumes=has_volumes)
+
+    def undo_after(self, error: Exception, instance: InstanceLike, *, has_volumes: bool) -> None:
+        """Undo; ``error`` is what the caller raises, also if undoing fails."""
+        try:
+            self.undo(instance, has_volumes=has_volumes)
+        except Exception as exc:
+            LOG.error(
+                "[instance-left-on-node] Instance %s could not be taken off its node after the "
+                "failure: %s. Destroying the instance tries it again",
+                instance.uuid,
+                logs.said(exc),
+                exc_info=not isinstance(exc, exceptions.IronicVirtError),
+            )
+            error.add_note(f"Undoing it failed too: {exc}")
+
+
+class _Patience:
+    """The pauses between looks at what can't be seen, each longer than the one before.
+
+    :param is_limited: by ``[ironic] deploy_timeout``.
+    """
+
+    def __init__(self, site: Site, instance: InstanceLike, *, is_limited: bool) -> None:
+        self._site = site
+        self._instance = instance
+        self._seconds = max(float(site.conf.ironic.api_retry_interval), _LEAST_PAUSE)
+        limit = site.conf.ironic.deploy_timeout if is_limited else 0
+        self._deadline = site.clock() + limit if limit else None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has taken too long."""
+        return self._deadline is not None and self._site.clock() >= self._deadline
+
+    def pause(self, error: Exception) -> None:
+        """Wait a little.
+
+        :raises WaitCancelled: the service stops.
+        :raises BuildAborted: the instance is not wanted any more.
+        """
+        if self._site.pause(self._seconds):
+            raise exceptions.WaitCancelled(None, self._instance.uuid, "it stops") from error
+        if reason := self._site.service.abort_reason(self._instance):
+            raise exceptions.BuildAborted(None, self._instance.uuid, reason) from error
+        self._seconds = min(self._seconds * _GROWTH, _LONGEST_PAUSE)
+
+
+def _is_about_node(error: Exception) -> bool:
+    """Whether an error says how a deployment has ended."""
+    if isinstance(error, exceptions.WaitTimeout):
+        # With a cause: nobody has seen the node at the deadline.
+        return error.__cause__ is None
+    return isinstance(error, exceptions.NodeError | exceptions.InstanceNotFound)
+
+
+def _has_begun(node: Node) -> bool:
+    return node.provision_state not in (None, states.AVAILABLE)
