@@ -4,7 +4,8 @@
 
 A build that failed leaves nothing behind: its node is given back in Ironic first
 and in the records afterwards, so that a crash in between loses neither.  Then it
-is tried on another node, or the instance is in error and its fault says why.
+is tried on another node, or the instance is in error and its fault says why.  After an error
+that is not about the node, a deployment that has begun goes on.
 
 Where Ironic picks the node, the claim is a place in a pool, and which node it has
 become is written down as soon as it is reserved.
@@ -114,6 +115,8 @@ class Build:
             return Result.ABORTED
         if isinstance(error, exceptions.NodeTaken) and self._is_leaving(error.owner):
             raise TryLater(f"{one_line(error)}, and that is being deleted") from error
+        if not isinstance(error, exceptions.NodeError) and self._has_begun(instance):
+            raise TryLater(f"{one_line(error)}. And its deployment has begun") from error
         try:
             self._driver.failed_spawn_cleanup(instance)
         except exceptions.WaitCancelled:
@@ -150,6 +153,19 @@ class Build:
                 f"([scheduler] max_attempts){self._before(instance)}",
             )
         return self._reschedule(instance, error, refused)
+
+    def _has_begun(self, instance: Instance) -> bool:
+        """Whether a node is deployed for the instance, or being deployed.
+
+        :raises TryLater: that can't be told now.
+        """
+        try:
+            info = self._driver.get_info(instance, use_cache=False)
+        except exceptions.InstanceNotFound:
+            return False
+        except exceptions.IronicError as trouble:
+            raise TryLater(one_line(trouble)) from trouble
+        return info.active or info.deploying
 
     def _is_leaving(self, instance: str) -> bool:
         """Whether an instance is being deleted."""

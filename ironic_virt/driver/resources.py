@@ -82,7 +82,12 @@ def node_inventory(node: Node) -> NodeInventory:
 def power_of(node: Node) -> InstanceInfo:
     """The power state of the instance on a node, and whether it is what was deployed."""
     state = _POWER_STATES.get(node.power_state or "", PowerState.NOSTATE)
-    return InstanceInfo(state, node.uuid, active=node.provision_state == states.ACTIVE)
+    return InstanceInfo(
+        state,
+        node.uuid,
+        active=node.provision_state == states.ACTIVE,
+        deploying=node.provision_state in states.DEPLOY_IN_PROGRESS,
+    )
 
 
 # -- what an operator has said of a node ----------------------------------------

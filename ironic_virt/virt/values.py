@@ -238,11 +238,13 @@ class InstanceInfo:
     """What :meth:`ComputeDriver.get_info` answers.
 
     :param active: what was deployed is there, and not a rescue system or a part of it.
+    :param deploying: Ironic is deploying it.
     """
 
     state: PowerState
     internal_id: str | None = None
     active: bool = True
+    deploying: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -86,6 +86,7 @@ class Watcher:
         self._work = threading.Condition(self._lock)
         self._pollers = 0
         self._one_sleeps = False
+        self._is_short = False
         self._stopped = False
         intervals = PollIntervals(interval, rng or random.Random())
         self._poll = Poll(client, node_filter, intervals, clock, self._lock)
@@ -205,9 +206,14 @@ class Watcher:
 
     def _sleep(self, waiter: Waiter, ask_again: float | None) -> None:
         """Block until the node has changed, the wait ends, or ``ask_again``."""
-        times = [when for when in (waiter.deadline, ask_again) if when is not None]
-        wake_at = min(times, default=None)
         with self._lock:
+            if not self._pollers:
+                self._start_poller()
+            if not self._pollers:
+                # This host has no thread left: try again soon.
+                ask_again = self._clock() + self._interval
+            times = [when for when in (waiter.deadline, ask_again) if when is not None]
+            wake_at = min(times, default=None)
             while not (waiter.unread or waiter.error or self._stopped):
                 remaining = None if wake_at is None else wake_at - self._clock()
                 if remaining is not None and remaining <= 0:
@@ -217,18 +223,22 @@ class Watcher:
     # -- in the pollers' threads ----------------------------------------------
 
     def _start_poller(self) -> None:
-        """Start one more; the lock is held."""
-        threading.Thread(target=self._run, name="ironic-virt-watcher", daemon=True).start()
+        """Start one more if this host has a thread left; the lock is held."""
+        try:
+            threading.Thread(target=self._run, name="ironic-virt-watcher", daemon=True).start()
+        except RuntimeError as exc:
+            if not self._is_short:
+                LOG.warning("[threads-short] Only %d threads poll nodes: %s", self._pollers, exc)
+            self._is_short = True
+            return
+        self._is_short = False
         self._pollers += 1
 
     def _have_one_awake(self) -> None:
         """Start a further poller while all wait for answers; the lock is held."""
         if self._one_sleeps or self._pollers >= MOST_REQUESTS or self._poll.next_due() == math.inf:
             return
-        try:
-            self._start_poller()
-        except RuntimeError as exc:
-            LOG.warning("[threads-short] Only %d threads poll nodes: %s", self._pollers, exc)
+        self._start_poller()
 
     def _run(self) -> None:
         while (request := self._next_request()) is not None:

@@ -246,6 +246,25 @@ def test_what_was_rescued_before_it_was_written_down_is_not_lost(
     assert (seen["provision_state"], seen["instance_uuid"]) == ("rescue", uuid)
 
 
+@pytest.mark.parametrize("state", ["deploying", "active"])
+def test_what_another_process_has_begun_goes_on_after_an_error_that_is_not_about_its_node(
+    stage: ServiceStage, nodes: list[str], state: str
+) -> None:
+    uuid = stage.create()
+    instance = stage.instance(uuid)
+    stage.ironic.driver.spawn(virt.DeployRequest(instance, instance.image))
+    stage.fake.set_node(nodes[0], provision_state=state)
+    # A proxy's page.
+    stage.fake.faults.status(404, "GET", f"/nodes/{nodes[0]}$", b"<html>Not found</html>")
+    stage.look()
+    assert stage.state(uuid) == ("building", "spawning")
+    stage.fake.set_node(nodes[0], provision_state="active")
+    stage.look(2)
+    assert stage.state(uuid) == ("active", None)
+    assert stage.instance(uuid).node == nodes[0]
+    assert not stage.fake.requests.matching("PUT", "/provision$")[1:]
+
+
 @pytest.mark.parametrize(
     ("strike", "rounds"),
     [

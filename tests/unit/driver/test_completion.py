@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -49,19 +48,6 @@ def test_a_deployment_that_a_restart_has_interrupted_is_finished_past_any_answer
     there = brief.fake.node(node)
     assert (there["provision_state"], there["instance_uuid"]) == ("active", INSTANCE)
     assert brief.provision_requests("deleted") == 0
-
-
-def fail_to_start_threads(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    """Have this host start no thread that looks at nodes, for so many tries."""
-    start = threading.Thread.start
-    tries = iter(range(times))
-
-    def refuse(thread: threading.Thread) -> None:
-        if thread.name == "ironic-virt-watcher" and next(tries, None) is not None:
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
 
 
 def spawn(stage: Stage, instance: virt.Instance) -> None:
