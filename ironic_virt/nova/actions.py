@@ -15,12 +15,14 @@ from nova.objects import external_event
 from ironic_virt import driver, exceptions
 from ironic_virt.nova import values
 from ironic_virt.nova.errors import Doing, translated
+from ironic_virt.nova.virtapi import NovaVirtAPI
 
 
 class Actions:
     """The part of the virt driver that is about servers that are there."""
 
     _driver: driver.IronicDriver
+    _records: NovaVirtAPI
     _clock: Callable[[], float]
     _read_at: dict[str, float]
 
@@ -94,9 +96,20 @@ class Actions:
         """Power off, softly first if there is a timeout; Ironic itself watches that.
 
         Nova does it before a rescue, too, for which Ironic itself sees to the power; so
-        then a node that is never powered off is no failure.
+        then a node that is never powered off is no failure.  It also does it before it makes
+        an image of the disk of a server that is shelved, which nobody can.
+
+        :raises InstancePowerOffFailure: among others because a server with a disk is shelved;
+            the node stays as it is.
         """
         with self._acting(Doing.POWER_OFF, instance):
+            if instance.task_state == task_states.SHELVING and not self._records.has_root_volume(
+                instance
+            ):
+                raise exceptions.OperationNotSupported(
+                    "shelving a server whose root is the node's disk",
+                    "no image can be made of it. The server stays as it is",
+                )
             try:
                 self._driver.power_off(instance, timeout)
             except exceptions.PowerOffDisabled:

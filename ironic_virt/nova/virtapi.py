@@ -125,6 +125,11 @@ class NovaVirtAPI(virt.VirtAPI):
     def _not_deleted(self, uuids: Collection[str]) -> Sequence[Any]:
         return find_instances(uuids, deleted=False, soft_deleted=True)
 
+    def has_root_volume(self, instance: Any) -> bool:
+        """Whether the server boots from a volume."""
+        context = nova_context.get_admin_context()
+        return bool(compute_utils.is_volume_backed_instance(context, instance))
+
     def image_of(self, instance: Any) -> virt.ImageLike | None:
         """The server's image, with the properties that it has."""
         return values.image(instance.image_meta)

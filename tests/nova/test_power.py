@@ -196,6 +196,28 @@ class TestPower(Power):
         self.delete(self.booted)
         self.wait_for_node(self.bare_metal, "available")
 
+    def test_a_server_with_a_disk_that_is_shelved_stays_on(self) -> None:
+        self.start_with_a_server()
+        before = self.switched_at()
+        self.act(self.booted, shelve=None)
+        told = self.until(
+            lambda: self.told_by_the_events(self.booted), lambda told: "shelving" in told
+        )
+        assert "no image can be made of it" in told
+        seen = self.until(
+            lambda: self.server(self.booted),
+            lambda seen: seen["OS-EXT-STS:task_state"] is None,
+        )
+        assert seen["status"] == "ACTIVE"
+        assert self.node(self.bare_metal)["power_state"] == "power on"
+        assert self.switched_at() == before
+        self.delete(self.booted)
+
+    def switched_at(self) -> str:
+        """When Ironic last changed the node's power."""
+        noted = self.node(self.bare_metal)["driver_internal_info"]
+        return str(noted["last_power_state_change"])
+
     def test_diagnostics_tell_what_ironic_knows(self) -> None:
         self.start_with_a_server()
         told = self.diagnostics()
