@@ -6,8 +6,8 @@ tenacity runs the loop; this module gives it our stop and wait rules with an
 injected clock.  Nothing else in the package retries a request.
 
 The bound is for the beginning of a try.  A try that has begun is not cut short: its request
-may have been applied, and after the last try nothing checks that.  So a call ends at most
-one try after the bound.  A request within a try, such as a read of the node, is not retried
+may have been applied.  So a call ends at most one try after the bound, and one look that checks
+what the last request has done.  A request within a try, such as a read of the node, is not retried
 by itself: the try fails with it, and is repeated as a whole.  Otherwise each try could take
 as long as all of them together.
 """

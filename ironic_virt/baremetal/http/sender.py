@@ -154,7 +154,7 @@ class Sender:
 
         :param applied: checks by one request of its own whether the change was made; called
             after a lost reply and after an answer 500 or above, before the request is sent
-            again or its error raised.
+            again or its error raised, also that of the last try.
         :param result: parses the answer.
         :param again: called before each further try; an error that it raises ends the
             call.  So a request that waited for a lock is not sent to a node that has
@@ -162,12 +162,13 @@ class Sender:
         :param final: whether an error says that the change failed, whatever ``applied``
             would return.
         """
-        reply_lost = False
+        reply_lost = is_unseen = False
         tries = 0
 
         def attempt() -> T:
-            nonlocal reply_lost, tries
+            nonlocal reply_lost, is_unseen, tries
             tries += 1
+            is_unseen = False
             if reply_lost:
                 done = applied()
                 if done is not None:
@@ -178,6 +179,7 @@ class Sender:
             try:
                 return result(self.once(method, path, newer=newer, json=json, node=node))
             except exceptions.IronicError as exc:
+                is_unseen = answers.may_have_been_applied(exc) and answers.is_transient(exc)
                 reply_lost = reply_lost or answers.may_have_been_applied(exc)
                 if reply_lost and not answers.is_transient(exc) and not final(exc):
                     # Refused, perhaps because the lost one came in just before; or it broke
@@ -188,7 +190,16 @@ class Sender:
                         return done
                 raise
 
-        return self._retry.run(attempt)
+        try:
+            return self._retry.run(attempt)
+        except exceptions.IronicError:
+            if is_unseen:
+                # It was the last try, and nobody has looked after it.
+                with contextlib.suppress(exceptions.IronicError):
+                    if (done := applied()) is not None:
+                        LOG.info("%s %s had been applied, its last reply was lost", method, path)
+                        return done
+            raise
 
     def once(
         self,

@@ -218,11 +218,16 @@ def test_what_broke_off_is_looked_for_before_it_is_an_error(
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_without_retries_a_lost_reply_is_an_error_that_names_the_node(change: Change) -> None:
-    channel = ScriptedChannel(lost())
-    with pytest.raises(exceptions.IronicUnreachable, match=NODE) as caught:
-        change.call(client_of(channel, retries=0))
-    assert caught.value.node == NODE
+def test_after_the_last_try_a_lost_reply_is_looked_for(change: Change) -> None:
+    for look, is_done in ((change.after, True), (change.before, False), (lost(), False)):
+        channel = ScriptedChannel(lost(), look)
+        if is_done:
+            change.call(client_of(channel, retries=0))
+        else:
+            with pytest.raises(exceptions.IronicUnreachable, match=NODE) as caught:
+                change.call(client_of(channel, retries=0))
+            assert caught.value.node == NODE
+        assert channel.lines == [change.request, change.look]
 
 
 def test_a_patch_found_applied_returns_the_node_as_it_was_found() -> None:

@@ -91,7 +91,7 @@ def test_a_change_is_sent_with_its_body_and_the_guard_is_told_that_it_is_one() -
 
 @pytest.mark.parametrize("reply", [no_such_node(), lost()], ids=["refused", "no answer"])
 def test_an_error_names_the_node(reply: Any) -> None:
-    sender = sender_of(ScriptedChannel(*[reply] * 3), retries=0)
+    sender = sender_of(ScriptedChannel(*[reply] * 4), retries=0)
     for call in (
         lambda: sender.read("/nodes", node=NODE),
         lambda: sender.look("/nodes", result=lambda _: None, node=NODE),
