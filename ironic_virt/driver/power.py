@@ -133,11 +133,16 @@ class Power:
             return None
 
     def _request(self, change: Change, target: str, timeout: int) -> None:
+        changed_at = self._site.client.management.power_changed_at
+        # A reboot that has ended looks like one that never began, but for this.
+        before = changed_at(change.node.uuid) if target in _REBOOTS else None
+
         def applied(now: Node) -> bool:
             if _is_changing(now):
                 return now.target_power_state in (target, _REACHED[target])
-            # A reboot that has ended looks like one that never began.
-            return target not in _REBOOTS and now.power_state == _REACHED[target]
+            if target in _REBOOTS:
+                return changed_at(now.uuid) != before
+            return now.power_state == _REACHED[target]
 
         with change.refused_as(exceptions.PowerFailed, f"Ironic refused {target!r}"):
             self._site.client.set_power_state(

@@ -168,17 +168,26 @@ def test_what_was_asked_for_before_and_failed_is_asked_for_anew(
     assert fake.node(node)["power_state"] == "power off"
 
 
+@pytest.mark.parametrize("has_failed", [False, True])
+@pytest.mark.parametrize("seconds", [0, 1, 30])
 @pytest.mark.parametrize("reboot_type", ["SOFT", "HARD"])
 def test_a_reboot_whose_reply_is_lost_is_not_asked_for_again(
-    set_stage: SetStage, reboot_type: str
+    set_stage: SetStage, reboot_type: str, seconds: float, has_failed: bool
 ) -> None:
-    fake = FakeIronic(durations=Durations(power=30))
+    fake = FakeIronic(durations=Durations(power=seconds))
     stage = set_stage(fake)
     instance = stage.instance(fake.add_node(ports=1, power_state="power on"))
     stage.spawn(instance)
     fake.faults.lose_reply("PUT", "/states/power$")
-    stage.driver.reboot(instance, reboot_type)
-    assert len(power_requests(fake)) == 1
+    if not has_failed:
+        stage.driver.reboot(instance, reboot_type)
+        assert len(power_requests(fake)) == 1
+        return
+    fake.fail_next("power", "the BMC is on fire", count=2)
+    with pytest.raises(exceptions.PowerFailed, match="on fire"):
+        stage.driver.reboot(instance, reboot_type)
+    # A soft one that has failed is followed by a hard one.
+    assert len(power_requests(fake)) == (2 if reboot_type == "SOFT" else 1)
 
 
 @pytest.mark.parametrize("state", ["rescue failed", "unrescue failed", "service failed"])
