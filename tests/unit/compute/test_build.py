@@ -76,7 +76,12 @@ def test_networks_are_on_the_free_ports_of_its_node(set_stage: SetStage, fake: F
     route = {"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "192.0.2.1"}
     assert deployment(stage).body["configdrive"]["network_data"] == {
         "links": [
-            {"id": f"link{number}", "type": "phy", "ethernet_mac_address": port.address}
+            {
+                "id": f"link{number}",
+                "type": "phy",
+                "ethernet_mac_address": port.address,
+                "mtu": 1500,
+            }
             for number, port in enumerate(fake.bm.store.ports)
         ],
         "networks": [
