@@ -9,6 +9,9 @@ of the target set that is free, has no instance any more.  A node that is on is 
 off, as Ironic does when it tears one down; its targets go with the next look.
 
 Others' targets are never touched: those without our mark, and those of nodes elsewhere.
+
+The compute service waits meanwhile.  So each request is tried once, and all of them have one
+deadline; the next look begins with those for which there was no time.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
+from ironic_virt.baremetal.http import retry
 from ironic_virt.baremetal.inventory.snapshot import may_be_free
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.volumes import VolumeTarget
@@ -26,6 +30,9 @@ from ironic_virt.driver.site import Site
 from ironic_virt.driver.volumes import owner
 
 LOG = logging.getLogger(__name__)
+
+LONGEST_LOOK = 10.0
+"""Seconds for one look."""
 
 
 class LeftVolumes:
@@ -40,6 +47,7 @@ class LeftVolumes:
         self._period: float = site.conf.ironic.inventory_full_resync_period
         self._looking = threading.Lock()
         self._looked_at = site.clock()
+        self._failed: set[str] = set()
 
     def look(self) -> None:
         """Look if it is time; a failure is put off to the next time."""
@@ -49,11 +57,9 @@ class LeftVolumes:
             if self._site.clock() - self._looked_at < self._period:
                 return
             self._looked_at = self._site.clock()
-            snapshot = self._site.nodes.snapshot()
-            for target in self._site.client.volumes.targets():
-                node = snapshot.get(target.node_uuid or "")
-                if node is not None and owner(target) and may_be_free(node):
-                    self._delete(target, node.uuid)
+            deadline = self._looked_at + LONGEST_LOOK
+            with retry.hurry(deadline):
+                self._look(deadline)
         except exceptions.IronicVirtError as exc:
             LOG.warning(
                 "[volume-target-left] Volume targets that instances have left can't be looked "
@@ -63,8 +69,20 @@ class LeftVolumes:
         finally:
             self._looking.release()
 
+    def _look(self, deadline: float) -> None:
+        snapshot = self._site.nodes.snapshot()
+        targets = self._site.client.volumes.targets()
+        self._failed &= {target.uuid for target in targets}
+        for target in sorted(targets, key=lambda target: target.uuid in self._failed):
+            if self._site.clock() >= deadline:
+                return
+            node = snapshot.get(target.node_uuid or "")
+            if node is not None and owner(target) and may_be_free(node):
+                self._delete(target, node.uuid)
+
     def _delete(self, target: VolumeTarget, uuid: str) -> None:
         instance = owner(target) or ""
+        self._failed.discard(target.uuid)
 
         def free() -> Node:
             node = self._site.access.fresh(uuid)
@@ -100,6 +118,7 @@ class LeftVolumes:
         except exceptions.NodeError as exc:
             LOG.debug("Volume target %s stays for now: %s", target.uuid, exc)
         except exceptions.IronicError as exc:
+            self._failed.add(target.uuid)
             LOG.warning(
                 "[volume-target-left] Node %s still has volume target %s of instance %s, which "
                 "is gone: %s. The next try is in %.0f s",

@@ -15,11 +15,12 @@ as long as all of them together.
 from __future__ import annotations
 
 import collections
+import contextlib
 import contextvars
 import dataclasses
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import tenacity
@@ -39,10 +40,29 @@ _JITTER = 0.25
 
 # Each thread has a context of its own.
 _WITHIN_A_TRY = contextvars.ContextVar("within a try", default=False)
+_DEADLINE: contextvars.ContextVar[float | None] = contextvars.ContextVar("deadline", default=None)
+
+_LEAST_TIMEOUT = 1.0
 
 
 # Without a budget nothing else limits the pause that a server requests.
 _LONGEST_ASKED_FOR = 60.0
+
+
+@contextlib.contextmanager
+def hurry(deadline: float) -> Iterator[None]:
+    """Try each request of this thread once in the block, none for longer than to a time.
+
+    For what is done by the way, while somebody waits for something else.
+
+    :param deadline: on the clock of :class:`RetryPolicy`.
+    """
+    tokens = _WITHIN_A_TRY.set(True), _DEADLINE.set(deadline)
+    try:
+        yield
+    finally:
+        _WITHIN_A_TRY.reset(tokens[0])
+        _DEADLINE.reset(tokens[1])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +117,17 @@ class RetryPolicy:
     def budget(self) -> float:
         """Seconds after which no further try begins.  0: no bound."""
         return self.max_retries * self.interval
+
+    def timeout(self, usual: float | None) -> float | None:
+        """The timeout in seconds for a request that is sent now; ``None``: as ever.
+
+        :param usual: the same where nobody is in a :func:`hurry`.
+        """
+        deadline = _DEADLINE.get()
+        if deadline is None:
+            return usual
+        remaining = max(deadline - self.clock(), _LEAST_TIMEOUT)
+        return remaining if usual is None else min(usual, remaining)
 
     def delay(self, tries: int, error: BaseException | None = None) -> float:
         """Seconds to wait before the next try.

@@ -62,7 +62,7 @@ class Sender:
         self._retry = retry
         self._guard: Guard = guard or (lambda _: contextlib.nullcontext())
         self._negotiation = Negotiation(retry.clock)
-        self._limits: Mapping[str, float] = {}
+        self._timeout: float | None = None
 
     def single_try(self) -> Sender:
         """The same without retries; both share what is known of the server's versions."""
@@ -73,7 +73,7 @@ class Sender:
     def within(self, timeout: float) -> Sender:
         """The same with a shorter timeout for each answer, in seconds."""
         twin = copy.copy(self)
-        twin._limits = {"timeout": timeout}
+        twin._timeout = timeout
         return twin
 
     @property
@@ -252,10 +252,12 @@ class Sender:
         line = f"{method} {path or '/v1'}"
         if params and LOG.isEnabledFor(logging.DEBUG):
             line += "?" + urllib.parse.unquote(urllib.parse.urlencode(params))
+        timeout = self._retry.timeout(self._timeout)
+        limits = {} if timeout is None else {"timeout": timeout}
         try:
             with self._guard(method != "GET"):
                 answer = self._channel.send(
-                    method, path, params=params, json=json, version=version, **self._limits
+                    method, path, params=params, json=json, version=version, **limits
                 )
         except exceptions.IronicError as exc:
             exc.node = exc.node or node

@@ -13,6 +13,9 @@ host or anybody else has made.
 
 While the scheduler picks the nodes nothing of ours is added, and what is left of former
 times is looked for until a look finds nothing.
+
+The compute service waits meanwhile.  So each request is tried once, and all of them have one
+deadline; the next look begins with those for which there was no time.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.allocations import Allocation
+from ironic_virt.baremetal.http import retry
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.driver.pools import allocation_extra
 from ironic_virt.driver.pools.records import PoolRecords
@@ -31,6 +35,9 @@ from ironic_virt.driver.site import Site
 from ironic_virt.virt import Flavor, Instance, InstanceLike
 
 LOG = logging.getLogger(__name__)
+
+LONGEST_LOOK = 10.0
+"""Seconds for one look."""
 
 
 class Reconciliation:
@@ -82,11 +89,14 @@ class Reconciliation:
             now = self._site.clock()
             if self._looked_at is not None and now - self._looked_at < self._period:
                 return
-            unwanted = self._find()
-            self._looked_at = now
-            for uuid, allocation in unwanted.items():
-                if uuid in self._unwanted:
-                    self._give_up(allocation, snapshot)
+            deadline = now + LONGEST_LOOK
+            with retry.hurry(deadline):
+                unwanted = self._find()
+                self._looked_at = now
+                twice = unwanted.keys() & self._unwanted
+                for uuid in sorted(twice, key=lambda uuid: (uuid in self._told, uuid)):
+                    if self._site.clock() < deadline:
+                        self._give_up(unwanted[uuid], snapshot)
             self._unwanted = frozenset(unwanted)
             self._told &= unwanted.keys()
         except exceptions.IronicVirtError as exc:

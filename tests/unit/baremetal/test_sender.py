@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions
+from ironic_virt.baremetal.http import retry
 from ironic_virt.baremetal.http.connection import Answer
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.http.sender import Sender
@@ -19,6 +20,7 @@ from tests.unit.baremetal.scripted import (
     Clock,
     ScriptedChannel,
     answer,
+    fault,
     locked,
     lost,
     no_such_node,
@@ -72,6 +74,20 @@ def test_a_shorter_timeout_is_for_those_requests_only() -> None:
     sender.within(5.0).read("/nodes")
     sender.read("/nodes")
     assert channel.timeouts == [5.0, None]
+
+
+def test_in_a_hurry_each_request_is_tried_once_and_waits_no_longer_than_there_is_time() -> None:
+    channel = Timed(fault(503, "later"), answer(200), answer(200), answer(200))
+    clock = Clock()
+    sender = Sender(channel, RetryPolicy(4, 1.0, clock=clock, sleep=clock.sleep))
+    with retry.hurry(clock() + 8):
+        with pytest.raises(exceptions.IronicUnavailable):
+            sender.read("/nodes")
+        sender.within(5.0).read("/nodes")
+        clock.sleep(60)
+        sender.read("/nodes")
+    sender.read("/nodes")
+    assert channel.timeouts == [8.0, 5.0, 1.0, None]
 
 
 def test_a_change_is_sent_with_its_body_and_the_guard_is_told_that_it_is_one() -> None:

@@ -14,7 +14,7 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.pools import allocation_extra
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import INSTANCE, STRANGER, VIF, SetStage, Stage
+from tests.unit.driver.stage import INSTANCE, STRANGER, VIF, SetStage, Stage, meanwhile
 
 PERIOD = 600
 
@@ -228,6 +228,28 @@ def test_one_that_fails_keeps_no_other_from_going(
     (told,) = [one for one in caplog.messages if "stays" in one]
     assert INSTANCE in told
     assert "HTTP 400" in told
+    look(stage)
+    assert left(fake) == []
+
+
+def test_a_look_has_one_deadline_and_begins_with_what_it_had_no_time_for(
+    fake: FakeIronic, stage: Stage
+) -> None:
+    uuids = [f"{INSTANCE[:-2]}{number:02}" for number in range(8)]
+    for uuid in uuids:
+        leave(stage, fake.add_node(resource_class="gold"), uuid=uuid)
+    fake.settle()
+    look(stage)
+    is_slow = meanwhile(lambda: fake.advance(4), hits=True)
+    fake.faults.status(503, "PATCH", count=None, when=is_slow)
+    for _ in range(3):
+        began = fake.clock.now()
+        stage.refresh()
+        assert fake.clock.now() - began < 15
+        fake.advance(PERIOD)
+    asked = [entry.path for entry in fake.requests.matching("PATCH", "/nodes/")]
+    assert (len(asked), len(set(asked))) == (9, 8)
+    fake.faults.clear()
     look(stage)
     assert left(fake) == []
 

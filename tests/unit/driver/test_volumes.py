@@ -16,7 +16,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.volumes import VolumeTarget
 from ironic_virt.driver.volumes import MARK, plan
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, VIF, SetStage, Stage
+from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, VIF, SetStage, Stage, meanwhile
 
 CHAP_SECRET = "chap-secret-0815"
 NO_IMAGE = virt.ImageMeta("")
@@ -288,6 +288,30 @@ def test_what_is_left_on_a_free_node_is_deleted_after_a_while(
     finally:
         restarted.driver.cleanup_host()
     assert targets(fake, storage_node) == of((5, "site"), owner=None)
+
+
+def test_a_look_for_what_is_left_has_one_deadline_and_begins_with_what_it_had_no_time_for(
+    stage: Stage, fake: FakeIronic
+) -> None:
+    for _ in range(8):
+        node = fake.add_node(storage_interface="external", power_state="power off")
+        set_target(stage, node, 0, "root", extra={MARK: INSTANCE})
+    stage.refresh()
+    is_slow = meanwhile(lambda: fake.advance(4), hits=True)
+    fake.faults.status(503, "DELETE", "/volume/targets/", count=None, when=is_slow)
+    tried: list[set[str]] = []
+    for _ in range(3):
+        fake.requests.clear()
+        fake.advance(stage.conf.ironic.inventory_full_resync_period + 1)
+        began = fake.clock.now()
+        stage.refresh()
+        assert fake.clock.now() - began < 15
+        tried.append({entry.path for entry in fake.requests.matching("DELETE")})
+    assert [len(some) for some in tried] == [3, 3, 3]
+    assert len(set().union(*tried)) == 8
+    fake.faults.clear()
+    look_for_left(stage)
+    assert not fake.bm.store.targets
 
 
 def test_what_an_instance_has_is_not_looked_upon_as_left(
