@@ -64,10 +64,13 @@ Related options:
         default=1800,
         min=0,
         help="""
-Seconds for which nodes are offered after the last list of them, when they can't be listed
-any more. After that no new instance gets one of them until they are listed again: with
-Nova the driver is not ready, and the reference service marks its nodes as not available.
-What runs on them is not touched, and no record is deleted. 0: no limit.
+Seconds for which nodes are reported after the last list of them, when they can't be listed
+any more. After that the reference service marks its nodes as not available, so that no new
+instance gets one until they are listed again. Nova's periodic task hears that the driver is
+not ready, and does nothing: its records and Placement stay as they are, so Nova goes on
+scheduling to these nodes. A build reads its node before it takes it, and fails if Ironic
+does not answer. What runs on the nodes is not touched, and no record is deleted. 0: no
+limit.
 
 Related options:
 

@@ -92,7 +92,7 @@ class HostNodes:
         return ours, elsewhere
 
     def young(self, snapshot: Snapshot) -> Snapshot:
-        """A snapshot that is not too old to offer nodes by it.
+        """A snapshot that is not too old to report nodes by it.
 
         :raises InventoryTooOld: it is older than ``[ironic] inventory_max_age``.
         """
@@ -101,7 +101,7 @@ class HostNodes:
         if most and snapshot.stale and age is not None and age > most:
             raise exceptions.InventoryTooOld(
                 f"the nodes were last listed {age:.0f} s ago, more than [ironic] "
-                f"inventory_max_age = {most}; none is offered until they are listed again: "
+                f"inventory_max_age = {most}; none is reported until they are listed again: "
                 f"{snapshot.error}"
             )
         return snapshot

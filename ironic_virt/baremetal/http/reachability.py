@@ -57,12 +57,13 @@ class ReportingChannel:
             if request.get("timeout") is None:
                 self._tell_of_absence(str(exc))
             raise
-        # A change may be forbidden for one node alone.
-        if answer.status == 401 or (answer.status == 403 and method == "GET"):
+        # By the list of nodes the service lives; all else may be forbidden by itself.
+        is_refused = answer.status == 403 and (method, path) == ("GET", "/nodes")
+        if answer.status == 401 or is_refused:
             self._tell_of_refusal(str(answers.error_of(answer, method=method, path=path)))
         elif answer.status != 429 and answer.status in answers.TRANSIENT_STATUSES:
             self._tell_of_absence(str(answers.error_of(answer, method=method, path=path)))
-        else:
+        elif answer.status != 403:
             self._tell_of_end()
         return answer
 

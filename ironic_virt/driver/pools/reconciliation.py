@@ -60,6 +60,7 @@ class Reconciliation:
         self._unwanted: frozenset[str] = frozenset()
         self._told: set[str] = set()
         self._over = False
+        self._is_forbidden = False
 
     def look(self) -> None:
         """Look if it is time, and give up what was unwanted the last time, too.
@@ -92,6 +93,7 @@ class Reconciliation:
             deadline = now + LONGEST_LOOK
             with retry.hurry(deadline):
                 unwanted = self._find()
+                self._is_forbidden = False
                 self._looked_at = now
                 twice = unwanted.keys() & self._unwanted
                 for uuid in sorted(twice, key=lambda uuid: (uuid in self._told, uuid)):
@@ -100,11 +102,17 @@ class Reconciliation:
             self._unwanted = frozenset(unwanted)
             self._told &= unwanted.keys()
         except exceptions.IronicVirtError as exc:
-            LOG.warning(
-                "[allocations-not-compared] Allocations could not be compared with the records: "
-                "%s",
-                exc,
-            )
+            is_forbidden = isinstance(exc, exceptions.IronicError) and exc.status == 403
+            if is_forbidden:
+                # That may be meant so: it is told once, and not tried at each refresh.
+                self._looked_at = now
+            if not (is_forbidden and self._is_forbidden):
+                LOG.warning(
+                    "[allocations-not-compared] Allocations could not be compared with the "
+                    "records: %s",
+                    exc,
+                )
+            self._is_forbidden = is_forbidden
         except Exception:
             LOG.exception(
                 "[allocations-not-compared] Allocations could not be compared with the records"

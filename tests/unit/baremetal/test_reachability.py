@@ -40,10 +40,16 @@ class Bench:
         self.script = Script()
         self.channel = ReportingChannel(self.script, "http://i ([ironic] x)", clock=self.clock)
 
-    def send(self, outcome: Answer | Exception, method: str = "GET", **request: Any) -> None:
+    def send(
+        self,
+        outcome: Answer | Exception,
+        method: str = "GET",
+        path: str = "/nodes",
+        **request: Any,
+    ) -> None:
         self.script.outcome = outcome
         with contextlib.suppress(exceptions.IronicError):
-            assert self.channel.send(method, "/nodes", **request) is outcome
+            assert self.channel.send(method, path, **request) is outcome
 
     def go_on(self, outcome: Answer | Exception, seconds: float) -> None:
         """Send a request each second."""
@@ -101,6 +107,8 @@ def test_one_failure_of_several_each_second_is_no_line_each(lines: Any) -> None:
 def test_what_says_nothing_of_ironic_as_a_whole_is_not_told(lines: Any) -> None:
     bench = Bench()
     bench.send(Answer(403, {}, b"not this node"), "PATCH")
+    for path in ("/allocations", "/nodes/1/history"):
+        bench.send(Answer(403, {}, b"not these"), path=path)
     bench.send(Answer(429, {}, b"slowly"))
     bench.send(Answer(409, {}, b"locked"))
     bench.send(DOWN, timeout=1.0)

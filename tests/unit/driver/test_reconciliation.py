@@ -158,6 +158,28 @@ def test_a_list_that_fails_is_asked_for_again(fake: FakeIronic, stage: Stage, no
     assert left(fake) == []
 
 
+@pytest.mark.parametrize("node_selection", ["ironic", "scheduler"])
+def test_a_user_who_may_not_list_them_is_told_once_and_asks_once_a_period(
+    fake: FakeIronic,
+    set_stage: SetStage,
+    node_selection: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stage = set_stage(fake, node_selection=node_selection, inventory_full_resync_period=PERIOD)
+    fake.add_node(resource_class="gold")
+    stage.refresh()
+    look(stage)
+    before = asked(fake)
+    fake.faults.status(403, "GET", "/allocations$", count=None)
+    for _ in range(3):
+        look(stage)
+        stage.refresh()
+        stage.refresh()
+    assert asked(fake) - before == 4
+    told = [one for one in caplog.records if "allocations-not-compared" in one.getMessage()]
+    assert [one.levelname for one in told] == ["WARNING"]
+
+
 def test_who_refreshes_meanwhile_does_not_wait(fake: FakeIronic, stage: Stage, node: str) -> None:
     leave(stage, node)
     existing = stage.service.existing_instances
