@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the driver does not conclude, but looks up: on a real Ironic behind a fault proxy."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import real_ironic
+from ironic_virt.testing import fault_proxy
+from ironic_virt.testing.fake_ironic.errors import ApiError
+from ironic_virt.testing.fault_proxy import FaultProxy
+from ironic_virt.testing.fault_proxy.exchange import Reply, Request, json_reply
+from ironic_virt.testing.fault_proxy.faults import Fault, PassOn
+from tests.integration.stage import Stage
+
+PAGE = b"<html><body>Sign in</body></html>"
+
+
+@dataclasses.dataclass(frozen=True)
+class SlowConductor(Fault):
+    """Let Ironic carry a request out, and answer as an API whose conductor takes too long."""
+
+    kind = "slow-conductor"
+
+    def act(self, request: Request, pass_on: PassOn) -> Reply:
+        reply = pass_on(request)
+        if reply.status >= 400:
+            return reply
+        text = "Timed out waiting for a reply to message ID 5c1a8c1e"
+        return json_reply(500, ApiError(500, text).body(), {})
+
+
+@pytest.fixture
+def proxy(ironic: real_ironic.RealIronic) -> Iterator[FaultProxy]:
+    """What the service takes for Ironic."""
+    with FaultProxy(ironic.url) as between:
+        yield between
+
+
+@pytest.fixture
+def stage(tmp_path: Path, ironic: real_ironic.RealIronic, proxy: FaultProxy) -> Iterator[Stage]:
+    """A compute service; the operator is past the proxy."""
+    limits = ("deploy_timeout", "unprovision_timeout", "rescue_timeout", "power_timeout")
+    stage = Stage(ironic, tmp_path, endpoint_override=proxy.url, **dict.fromkeys(limits, 60))
+    yield stage
+    stage.close()
+
+
+@pytest.fixture
+def node(stage: Stage) -> str:
+    """A free node that can have volumes."""
+    return stage.node(fields={"storage_interface": "external"})
+
+
+def changes(proxy: FaultProxy, target: str) -> int:
+    """How often Ironic has taken a change of a state, whatever it answered."""
+    return sum(
+        entry.body["target"] == target and entry.status in (202, 500)
+        for entry in proxy.requests.matching("PUT", "/states/")
+    )
+
+
+def test_changes_that_were_made_and_answered_500_are_made_once(
+    stage: Stage, proxy: FaultProxy, node: str
+) -> None:
+    slow = proxy.add(SlowConductor(), "PUT|POST|PATCH|DELETE")
+    instance, driver = stage.service.instance_on(node), stage.service.driver
+    stage.service.spawn(instance)
+    driver.power_off(instance)
+    driver.power_on(instance)
+    driver.reboot(instance, "HARD")
+    driver.reboot(instance, "SOFT")
+    stage.service.rebuild(instance)
+    driver.rescue(instance, "correct horse battery")
+    driver.unrescue(instance)
+    there = stage.operator.node(node)
+    assert (there["provision_state"], there["instance_uuid"]) == ("active", instance.uuid)
+    stage.service.destroy(instance)
+    assert stage.operator.wait_for_state(node, "available")["instance_uuid"] is None
+    once = ("active", "rebuild", "rescue", "unrescue", "deleted", "rebooting", "soft rebooting")
+    assert {target: changes(proxy, target) for target in once} == dict.fromkeys(once, 1)
+    assert slow.hits > 10
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        fault_proxy.Status(500),
+        fault_proxy.Status(401),
+        fault_proxy.Status(200, PAGE),
+        fault_proxy.Status(404, PAGE),
+    ],
+    ids=["500", "401", "a page", "a proxy's 404"],
+)
+def test_one_answer_at_a_restart_does_not_erase_what_was_deployed(
+    stage: Stage, proxy: FaultProxy, node: str, fault: Fault
+) -> None:
+    instance = stage.service.instance_on(node)
+    stage.service.spawn(instance)
+    restarted = stage.another_service(endpoint_override=proxy.url, api_max_retries=2)
+    rule = proxy.add(fault, "GET", "/v1/nodes", times=1)
+    restarted.driver.finish_spawn(instance)
+    assert rule.hits == 1
+    there = stage.operator.node(node)
+    assert (there["provision_state"], there["instance_uuid"]) == ("active", instance.uuid)
+
+
+def test_one_look_in_three_that_fails_costs_no_build(
+    stage: Stage, proxy: FaultProxy, node: str
+) -> None:
+    broken = proxy.add(fault_proxy.Status(500), "GET", every=3)
+    instance = stage.service.instance_on(node)
+    stage.service.spawn(instance)
+    assert stage.operator.node(node)["provision_state"] == "active"
+    stage.service.destroy(instance)
+    assert broken.hits
+    assert changes(proxy, "active") == changes(proxy, "deleted") == 1
+
+
+@pytest.mark.parametrize("target", ["active", "rebuild", "rescue", "deleted", "power off"])
+def test_what_has_ended_while_nobody_could_look_is_done_after_the_deadline(
+    stage: Stage, proxy: FaultProxy, node: str, target: str
+) -> None:
+    limits = ("deploy_timeout", "unprovision_timeout", "rescue_timeout", "power_timeout")
+    hasty = stage.another_service(endpoint_override=proxy.url, **dict.fromkeys(limits, 3))
+    instance = stage.service.instance_on(node)
+    if target != "active":
+        stage.service.spawn(instance)
+
+    def is_asked(_: Any) -> bool:
+        return changes(proxy, target) > 0
+
+    # More looks than fit before the deadline.
+    away = proxy.add(fault_proxy.Status(503), "GET", when=is_asked, times=6)
+    acts = {
+        "active": lambda: hasty.spawn(instance),
+        "rebuild": lambda: hasty.rebuild(instance),
+        "rescue": lambda: hasty.driver.rescue(instance, "correct horse battery"),
+        "deleted": lambda: hasty.destroy(instance),
+        "power off": lambda: hasty.driver.power_off(instance),
+    }
+    acts[target]()
+    assert away.hits == 6
+    assert changes(proxy, target) == 1
+    there = stage.operator.node(node)
+    assert (there["instance_uuid"] is None) is (target == "deleted")
