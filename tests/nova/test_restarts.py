@@ -13,6 +13,7 @@ from nova.compute import task_states, vm_states
 
 from ironic_virt import exceptions
 from ironic_virt.nova import release
+from ironic_virt.testing.fault_proxy import FaultProxy, Status
 from tests.nova import figures
 from tests.nova.services import Services
 
@@ -96,6 +97,26 @@ class TestRestarts(Services):
             self.delete(server)
         for node in nodes:
             assert self.wait_for_node(node, "available")["instance_uuid"] is None
+
+    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova gives up all builds")
+    def test_one_answer_of_ironic_erases_no_build(self) -> None:
+        with FaultProxy(self._real.url) as proxy:
+            self.start_nova(self._real, endpoint_override=proxy.url)
+            (node,) = self.make_nodes(1)
+            self.compute = self.start_compute("compute1")
+            server = self.boot_at("compute1", node)
+            for status in (401, 500):
+                broken = proxy.add(Status(status), "GET", "instance_uuid=", times=1)
+                self.restart([server], vm_states.BUILDING, task_states.SPAWNING)
+                self.wait_for(server, "ACTIVE")
+                assert broken.hits == 1
+                there = self.node(node)
+                assert (there["provision_state"], there["instance_uuid"]) == (
+                    "active",
+                    server["id"],
+                )
+            self.delete(server)
+            self.compute.stop()
 
     @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova forgets the delete")
     def test_a_delete_during_a_build(self) -> None:
