@@ -47,6 +47,7 @@ _SIDES: dict[str, tuple[str, Mapping[str, Any]]] = {
 _PROGRAMS = {"placement": "placement.wsgi.api", "conductor": "nova-conductor"}
 """What the command lines of their processes have in them."""
 _LONGEST = 3600.0
+_PAUSE = 0.05
 _OF_PROCESSES = {
     "wall": "seconds on the wall",
     "cpu": "seconds of nova-compute's processor time",
@@ -161,13 +162,12 @@ class _Deployment(deployment.Deployment):
         rpc.init(conf.CONF)
         compute = baserpc.BaseAPI(topic="compute")
 
-        def served() -> bool:
+        served = False
+        while not served:
             program.see_to_it()
+            # One that it finds when it begins to serve is answered at once.
             with contextlib.suppress(rpc.messaging.MessagingTimeout):
-                return bool(compute.ping(context.get_admin_context(), "served?", timeout=5))
-            return False
-
-        wait_for("an answer of nova-compute", served, _LONGEST)
+                served = bool(compute.ping(context.get_admin_context(), "served?", timeout=2))
         rpc.cleanup()
 
     def noted(self) -> list[dict[str, Any]]:
@@ -276,7 +276,10 @@ def _built(lab: _Deployment) -> float:
     """Seconds from the request for a server until it is active; it is deleted then."""
     began = time.monotonic()
     lab.user.boot(1)
-    (server,) = lab.user.wait_for_servers("a server", lambda one: one.idle)
+    while not (server := lab.user.servers()[0]).idle:
+        if time.monotonic() - began > _LONGEST:
+            raise AssertionError(f"still not built: {server}")
+        time.sleep(_PAUSE)
     seconds = time.monotonic() - began
     if server.status != "ACTIVE":
         raise AssertionError(f"not active: {server}")
