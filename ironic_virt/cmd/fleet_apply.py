@@ -88,6 +88,7 @@ class _Carried(FleetCommand):
             journal = journals.seen(parsed_args.plan)
             reports = self._run(plan, journal, parsed_args, lambda: None)
         else:
+            # Nova has to be opened before its databases can be.
             assert self.conf
             from ironic_virt.fleet import lock
 
@@ -251,7 +252,7 @@ class Undo(_Carried):
         from ironic_virt.fleet.plans import journal as journals
         from ironic_virt.fleet.plans.plan import PlanRefused
 
-        if not journal.was_there:
+        if not journal.is_begun:
             raise PlanRefused(
                 f"{journals.path_of(parsed_args.plan)} is not here, and only it says what was "
                 "done; it is beside the plan where that was carried out"

@@ -57,10 +57,10 @@ def service_never_reports(deployment: Deployment, found: Found) -> Iterator[Find
 
 @check(
     "service-reports-twice",
-    Severity.CRITICAL,
-    meaning="The service reports far more often than its file says: two processes may have the "
-    "same host, and both act on its nodes.",
-    mend="find the second nova-compute with host = {about}, and stop it",
+    Severity.WARNING,
+    meaning="The service has reported far more often than its file says: two processes may have "
+    "the same host, and both act on its nodes; or report_interval was raised.",
+    mend="look for a second nova-compute with host = {about}, and stop it",
     provoke="start nova-compute with the same host on a second machine",
 )
 def service_reports_twice(deployment: Deployment, found: Found) -> Iterator[Finding]:

@@ -91,7 +91,9 @@ class World(Protocol):
         :raises MoveRefused: it is not so; nothing was changed.
         """
 
-    def statements(self, change: Change, record: Record | None) -> Sequence[str]:
+    def statements(
+        self, change: Change, record: Record | None, *, sets_shard: bool
+    ) -> Sequence[str]:
         """What would be sent to give a node its shard, and to move its record if there is one."""
 
 
@@ -246,7 +248,8 @@ def _left(looked: _Looked, world: World, *, is_dry: bool) -> Report[Change]:
     if not is_dry:
         return Report(change, Outcome.WAITS, "its turn comes with the next run")
     record = looked.seen.record if decision.moves else None
-    return Report(change, decision.outcome, "; ".join(world.statements(change, record)))
+    statements = world.statements(change, record, sets_shard=decision.sets_shard)
+    return Report(change, decision.outcome, "; ".join(statements))
 
 
 def _look(batch: Sequence[Change], world: World, pool: futures.Executor) -> list[_Looked]:

@@ -13,7 +13,7 @@ from ironic_virt.fleet.findings import Finding
 from ironic_virt.fleet.plans.plan import Cloud, Plan, PlanRefused
 
 _FEW = 3
-_NEVER = frozenset({"node-in-two-records", "two-servers-on-a-node", "node-with-unknown-instance"})
+_NEVER = frozenset({"node-in-two-records", "two-servers-on-a-node"})
 """Of which nobody can say that it doesn't matter."""
 _SOURCE = frozenset({"service-down", "service-disabled"})
 """What a service may be that only gives nodes away."""
@@ -61,6 +61,11 @@ def why_not_in_group(deployment: Deployment, node: Node, host: str) -> str | Non
     if wanted is None or wanted.lower() == group.lower():
         return None
     return f"node {node.uuid} is in conductor group {group!r}, {host} serves {wanted!r}"
+
+
+def is_strange(deployment: Deployment, node: Node) -> bool:
+    """Whether a node carries an instance that this Nova does not know, so that it is another's."""
+    return node.instance_uuid is not None and node.instance_uuid not in deployment.servers
 
 
 def why_not_there(

@@ -45,26 +45,27 @@ class _Entry(msgspec.Struct):
 
 
 class Journal:
-    """The state of each node that was begun; see :func:`opened`.
-
-    :ivar was_there: whether the plan was begun before.
-    """
+    """The state of each node that was begun; see :func:`opened`."""
 
     def __init__(
         self,
         file: IO[str] | None,
         entries: Sequence[_Entry],
         now: Callable[[], datetime.datetime] = _now,
-        *,
-        was_there: bool = True,
+        header: _Header | None = None,
     ) -> None:
         self._file = file
         self._now = now
         self._states: dict[str, str] = {}
         self._before: dict[str, Before] = {}
-        self.was_there = was_there
+        self._header = header
         for entry in entries:
             self._take(entry)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether anything was ever written."""
+        return self._header is None
 
     def touched(self) -> dict[str, Before]:
         """The nodes that may be changed and were not taken back, as they were before."""
@@ -85,6 +86,9 @@ class Journal:
         """
         assert self._file is not None
         at = self._now().isoformat(timespec="seconds")
+        if self._header is not None:
+            self._file.write(_line(self._header))
+            self._header = None
         for node, before in nodes.items():
             self._take(entry := _Entry(node, state, at, before))
             self._file.write(_line(entry))
@@ -102,8 +106,8 @@ def seen(plan: Path) -> Journal:
 
     :raises PlanRefused: the plan was changed since it was begun.
     """
-    _, entries, length = _read(plan)
-    return Journal(None, entries, was_there=bool(length))
+    digest, entries, length = _read(plan)
+    return Journal(None, entries, header=_Header(digest) if not length else None)
 
 
 @contextlib.contextmanager
@@ -122,9 +126,7 @@ def opened(plan: Path, now: Callable[[], datetime.datetime] = _now) -> Iterator[
         with path.open("a", encoding="utf-8") as file:
             # A line that was cut off would make the next one unreadable, too.
             file.truncate(length)
-            if not length:
-                file.write(_line(_Header(digest)))
-            yield Journal(file, entries, now, was_there=bool(length))
+            yield Journal(file, entries, now, _Header(digest) if not length else None)
     finally:
         lock.release()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -177,15 +178,18 @@ class NovaWorld:
         for statement in _updates(record, target, following.id):
             session.execute(statement)
 
-    def statements(self, change: Change, record: Record | None) -> list[str]:
+    def statements(self, change: Change, record: Record | None, *, sets_shard: bool) -> list[str]:
         """What would be sent to give a node its shard, and to move its record if there is one."""
-        shard, target = change.shard[1], change.host[1]
-        found = []
-        if not same_shard(change.shard[0], shard):
-            found.append(f"PATCH /v1/nodes/{change.node} {json.dumps(_patch(shard))}")
+        found, target = [], change.host[1]
+        if sets_shard:
+            found.append(f"PATCH /v1/nodes/{change.node} {json.dumps(_patch(change.shard[1]))}")
         if record is not None:
-            found += map(_text, _updates(record, target, self.services()[target].id))
+            found += map(_text, _updates(record, target, self._service_ids[target]))
         return found
+
+    @functools.cached_property
+    def _service_ids(self) -> Mapping[str, int]:
+        return {host: service.id for host, service in self.services().items()}
 
 
 def _patch(shard: str | None) -> list[dict[str, Any]]:

@@ -62,6 +62,11 @@ def items(
     for host in sorted({change.host[1] for change in plan.changes if change.moves_record}):
         why = conditions.why_unfit(deployment, host)
         yield Item(why is None, why or f"{host} is up, enabled and mapped")
+    for host, assumed in sorted(plan.services.items()):
+        options = deployment.options[host]
+        said = options.shard or assumed.shard, options.conductor_group
+        if not undo and said != (assumed.shard, assumed.conductor_group):
+            yield Item(False, f"the file of {host} says {said}, and not what the plan assumes")
     for pair in sorted({change.host for change in plan.moved}, key=str):
         source, target = pair[0] or "", pair[1]
         why = deployment.hosts.why_apart(source, target, plan.accepted)

@@ -8,6 +8,7 @@ where it can't be: :mod:`ironic_virt.fleet.plans.conditions` says so.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -31,7 +32,9 @@ def keep(deployment: Deployment, *, accepted: Collection[str] = (), new: bool = 
     placed = {
         record.name: record.host
         for record in deployment.node_records.values()
-        if record.host in known and record.name in deployment.nodes
+        if record.host in known
+        and (node := deployment.nodes.get(record.name)) is not None
+        and not conditions.is_strange(deployment, node)
     }
     for uuid, host in placed.items():
         if why := conditions.why_not_in_group(deployment, deployment.nodes[uuid], host):
@@ -62,12 +65,13 @@ def move(
     """
     if strange := sorted(set(nodes) - deployment.nodes.keys()):
         raise PlanRefused(f"Ironic has no node {', '.join(strange)}")
-    fresh = _new(deployment)
+    fresh = frozenset(_new(deployment))
     loads = Counter(record.host for record in deployment.node_records.values())
     chosen = [
         uuid
         for uuid in sorted(nodes, key=lambda uuid: (uuid in deployment.servers_by_place, uuid))
-        if uuid in deployment.node_records or (new and uuid in fresh)
+        if (uuid in deployment.node_records or (new and uuid in fresh))
+        and not conditions.is_strange(deployment, deployment.nodes[uuid])
     ]
     if not chosen:
         raise PlanRefused("none of these nodes has a record that could be moved")
@@ -186,9 +190,13 @@ def _plan(
     changes = [change for change in changes if change.is_needed]
     hosts = {host for change in changes for host in change.host if host is not None}
     services = {host: _assumed(deployment.options[host]) for host in sorted(hosts)}
-    shards = Counter(one.shard.lower() for one in services.values())
-    if twice := [shard for shard, count in shards.items() if count > 1]:
-        raise PlanRefused(f"two services have the shard {', '.join(sorted(twice))}")
+    for host, other in itertools.product(sorted(hosts), sorted(deployment.options)):
+        if host != other and _overlap(
+            *(_assumed(deployment.options[one]) for one in (host, other))
+        ):
+            raise PlanRefused(
+                f"two services have shard {services[host].shard}: {host} and {other}"
+            )
     plan = Plan(
         strategy,
         deployment.read_at,
@@ -199,6 +207,14 @@ def _plan(
     )
     conditions.refuse_findings(deployment, plan)
     return plan
+
+
+def _overlap(one: Assumed, other: Assumed) -> bool:
+    """Whether two services may be for the same node."""
+    groups = {
+        None if a.conductor_group is None else a.conductor_group.lower() for a in (one, other)
+    }
+    return same_shard(one.shard, other.shard) and (None in groups or len(groups) == 1)
 
 
 def _assumed(options: ServiceOptions) -> Assumed:

@@ -98,7 +98,8 @@ class World:
                     self._servers[server.uuid] = changed(server, host=target)
         self._call()
 
-    def statements(self, change: Change, record: Record | None) -> list[str]:
+    def statements(self, change: Change, record: Record | None, *, sets_shard: bool) -> list[str]:
+        assert sets_shard
         return [f"node {change.node} to {change.shard[1]}", *([record.name] if record else [])]
 
     def look(self) -> None:
@@ -410,7 +411,10 @@ def test_a_plan_that_was_changed_is_not_gone_on_with(tmp_path: Path) -> None:
         "import pathlib, sys; from ironic_virt.fleet.plans import journal; "
         "journal.opened(pathlib.Path(sys.argv[1])).__enter__()"
     )
-    with journal.opened(path):
+    with journal.opened(path) as book:
+        assert not book.is_begun
+        book.write({"a": (None, None)}, journal.BEGUN)
+        assert book.is_begun
         ended = subprocess.run(
             [sys.executable, "-c", other, path], capture_output=True, text=True, check=False
         )

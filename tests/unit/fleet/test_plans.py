@@ -185,6 +185,9 @@ CROWDED = group(2, 4, most=1)
         pytest.param(lambda d: with_options(d, B), "compute-b has no shard", id="no-shard"),
         pytest.param(lambda d: with_options(d, B, shard=A), "two services have", id="same-shard"),
         pytest.param(
+            lambda d: with_options(d, C, shard=B), "compute-b and compute-c", id="same-shard-there"
+        ),
+        pytest.param(
             lambda d: with_options(d, B, shard=B, conductor_group="x"), "serves 'x'", id="group"
         ),
         pytest.param(
@@ -215,10 +218,6 @@ CROWDED = group(2, 4, most=1)
             "in aggregate ssd", id="aggregate",
         ),
         pytest.param(lambda d: with_hosts(d, groups=CROWDED), "server group g keeps", id="crowd"),
-        pytest.param(
-            lambda d: with_node(d, node_uuid(1), instance_uuid="strange"),
-            "node-with-unknown-instance", id="unknown-instance",
-        ),
         pytest.param(
             lambda d: changed(d, records=[*d.records, changed(d.records[0], id=9, host=C)]),
             "node-in-two-records", id="two-records",
@@ -290,6 +289,9 @@ def test_nodes_of_somebody_else_are_left_alone() -> None:
     assert strategies.keep(deployment).changes == []
     plan = strategies.keep(deployment, new=True)
     assert {change.node for change in plan.changes} == {strange["free"].uuid, strange["ours"].uuid}
+    # Nor one that our driver has made a record of, with an instance of somebody else.
+    known = with_node(base, node_uuid(1), instance_uuid="strange")
+    assert {change.node for change in drained(known).changes} == {node_uuid(2)}
     for name, one in strange.items():
         if name not in ("free", "ours"):
             with pytest.raises(PlanRefused, match="none of these nodes has a record"):

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whose lease is looked at, and what is known of it."""
+"""What is read of services and cells: leases, and cells of one name."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+from nova import context, objects
 from oslo_config import cfg
 
 from ironic_virt import exceptions, standby
+from ironic_virt.fleet import cells
 from ironic_virt.fleet.deployment import Lease
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.reading import Reader
@@ -35,3 +39,17 @@ def test_a_silent_backend_is_asked_once_for_all_its_services(
     assert found["a"] == Lease(age=1.0)
     assert found.keys() == {"a", "b", "c", "e"}
     assert all("no answer" in found[host].untold for host in "bce")
+
+
+def test_two_cells_of_one_name_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    objects.register_all()
+    mappings = [
+        SimpleNamespace(name="cell", uuid=uuid, is_cell0=lambda: False) for uuid in ("b", "a")
+    ]
+    monkeypatch.setattr(objects.CellMappingList, "get_all", lambda context: mappings)
+    monkeypatch.setattr(context, "set_target_cell", lambda context, mapping: None)
+    monkeypatch.setattr(context, "get_admin_context", lambda: None)
+    assert [(cell.uuid, cell.name) for cell in cells.cells()] == [("a", "cell"), ("b", "cell")]
+    assert [cell.uuid for cell in cells.cells(["b"])] == ["b"]
+    # A name that two have names both.
+    assert len(cells.cells(["cell"])) == 2

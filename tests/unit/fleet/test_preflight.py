@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What is looked at before a plan is carried out."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+
+import pytest
+
+from ironic_virt.fleet.deployment import Component, Deployment
+from ironic_virt.fleet.hosts import Aggregate
+from ironic_virt.fleet.options import ServiceOptions
+from ironic_virt.fleet.plans import preflight, strategies
+from ironic_virt.fleet.plans.plan import Plan
+from ironic_virt.fleet.stopped import Watched
+from tests.unit.fleet.deployments import changed, fleet, node_uuid, with_node
+
+A, B = "compute-a", "compute-b"
+
+
+def sound() -> Deployment:
+    """Two services, of which the first is stopped."""
+    found = fleet({A: 2, B: 1})
+    services = [changed(one, forced_down=one.host == A) for one in found.services]
+    return changed(found, services=services)
+
+
+def planned(deployment: Deployment) -> Plan:
+    return strategies.drain(deployment, A, [B])
+
+
+def looked(plan: Plan, deployment: Deployment, *begun: str, undo: bool = False) -> dict[str, str]:
+    """What was looked at, by its words, with its mark."""
+    watched = Watched({A: sound().service_of[A]}, unasked=[A])
+    listed = preflight.items(plan, deployment, watched, oldest=24.0, begun=begun, undo=undo)
+    return {item.words: str(item)[0] for item in listed}
+
+
+def test_all_is_well() -> None:
+    marks = looked(planned(sound()), sound())
+    assert set(marks.values()) == {"✓"}
+    assert "compute-a is stopped, which could not be asked over RPC" in marks
+    running = changed(sound(), services=fleet({A: 2, B: 1}).services)
+    marks = looked(planned(sound()), running)
+    assert marks["stop nova-compute on compute-a, and force it down"] == "·"
+    assert "✗" not in marks.values()
+
+
+def with_options(deployment: Deployment, host: str, **written: str) -> Deployment:
+    return changed(deployment, options={**deployment.options, host: ServiceOptions(host, written)})
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda d: changed(d, cells={"x": "cell1"}), "for another deployment"),
+        (lambda d: changed(d, cloud=("http://x", "")), "for another deployment"),
+        (
+            lambda d: changed(d, read_at=d.read_at + datetime.timedelta(hours=25)),
+            "the plan is 25.0 h old, and may be 24 h",
+        ),
+        (
+            lambda d: changed(d, read_at=d.read_at - datetime.timedelta(hours=1)),
+            "the plan is -1.0 h old",
+        ),
+        (
+            lambda d: changed(d, components=[Component("database", seconds_ahead=60.0)]),
+            "clocks are apart: database by 60 s",
+        ),
+        (
+            lambda d: changed(d, services=[changed(one, disabled=True) for one in d.services]),
+            "compute-b is disabled",
+        ),
+        (
+            lambda d: changed(
+                d, hosts=changed(d.hosts, aggregates=[Aggregate("g", "u", frozenset({A}))])
+            ),
+            "in aggregate g",
+        ),
+        (lambda d: with_options(d, B, shard="x"), "the file of compute-b says ('x', None)"),
+        (lambda d: with_node(d, node_uuid(1), maintenance=True), "offered-unavailable"),
+    ],
+)
+def test_what_keeps_a_plan_from_being_carried_out(
+    spoil: Callable[[Deployment], Deployment], words: str
+) -> None:
+    marks = looked(planned(sound()), spoil(sound()))
+    assert "✗" in {mark for text, mark in marks.items() if words in text}
+
+
+def test_a_plan_that_is_begun_may_be_old_and_half_way() -> None:
+    later = changed(sound(), read_at=sound().read_at + datetime.timedelta(days=9))
+    half = with_node(later, node_uuid(1), shard=B)
+    assert "✗" not in looked(planned(sound()), half, node_uuid(1)).values()
+    assert "✗" in looked(planned(sound()), half).values()
+    back = planned(sound()).undone({node_uuid(1): (A, A)})
+    assert "✗" not in looked(
+        back, changed(later, services=fleet({A: 2, B: 1}).services), undo=True
+    )
