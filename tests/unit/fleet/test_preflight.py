@@ -96,6 +96,5 @@ def test_a_plan_that_is_begun_may_be_old_and_half_way() -> None:
     assert "✗" not in looked(planned(sound()), half, node_uuid(1)).values()
     assert "✗" in looked(planned(sound()), half).values()
     back = planned(sound()).undone({node_uuid(1): (A, A)})
-    assert "✗" not in looked(
-        back, changed(later, services=fleet({A: 2, B: 1}).services), undo=True
-    )
+    up = changed(later, services=fleet({A: 2, B: 1}).services)
+    assert "✗" not in looked(back, up, undo=True).values()
