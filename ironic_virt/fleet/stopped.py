@@ -16,8 +16,8 @@ from concurrent import futures
 from ironic_virt.fleet.deployment import Service
 
 Services = Mapping[str, Service]
-Ping = Callable[[Service], bool | None]
-"""Whether a service answers over Nova's RPC; ``None``: it can't be asked."""
+Ping = Callable[[str], bool | None]
+"""Whether the nova-compute of a host answers over Nova's RPC; ``None``: it can't be asked."""
 
 SLICE = 1.0
 """Seconds between two lines about how far the watch is."""
@@ -27,23 +27,30 @@ SLICE = 1.0
 class Watched:
     """What a watch has shown.
 
-    :ivar services: those that are stopped, as they were all the time, by host.
+    :ivar services: those that are stopped, as they were all the time, by host; ``None``: there
+        was none of that host.
     :ivar running: why others are not, by host.
     :ivar unasked: hosts that could not be asked over RPC.
     """
 
-    services: Services = dataclasses.field(default_factory=dict)
+    services: Mapping[str, Service | None] = dataclasses.field(default_factory=dict)
     running: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unasked: Collection[str] = ()
 
-    def why_running(self, service: Service) -> str | None:
-        """Why a service does not count as stopped by now; ``None``: it does."""
-        seen = self.services.get(service.host)
-        if seen is not None and seen.pulse == service.pulse:
+    def why_running(self, host: str, service: Service | None) -> str | None:
+        """Why a host's service does not count as stopped by now; ``None``: it does.
+
+        :param service: as it is now; ``None``: there is none.
+        """
+        if host in self.services and _pulse(self.services[host]) == _pulse(service):
             return None
-        if not service.forced_down:
-            return f"stop nova-compute on {service.host}, and force it down"
-        return self.running.get(service.host, f"{service.host} has reported by now; stop it")
+        if service is not None and not service.forced_down:
+            return f"stop nova-compute on {host}, and force it down"
+        return self.running.get(host, f"{host} has reported by now; stop it")
+
+
+def _pulse(service: Service | None) -> tuple[object, ...]:
+    return () if service is None else service.pulse
 
 
 def watch(
@@ -56,31 +63,36 @@ def watch(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Watched:
-    """Watch services that are forced down, all at once.
+    """Watch services that are forced down, or were deleted, all at once.
 
     :param read: the services as they are.
     :param hosts: whose services are to be watched.
     :param intervals: seconds between two reports, at least, by host.
     """
-    first = {host: one for host, one in read().items() if host in hosts and one.forced_down}
+    services = read()
+    first = {host: services.get(host) for host in hosts}
+    first = {host: one for host, one in first.items() if one is None or one.forced_down}
     with futures.ThreadPoolExecutor(len(first) or 1) as pool:
-        answers = dict(zip(first, pool.map(ping, first.values()), strict=True))
+        answers = dict(zip(first, pool.map(ping, first), strict=True))
     running = {host: f"{host} answers over RPC; stop it" for host in first if answers[host]}
     for host, one in first.items():
-        if one.last_seen is None and answers[host] is None:
+        if answers[host] is None and (one is None or one.last_seen is None):
             running[host] = (
                 f"{host} never reports, and can't be asked over RPC; nobody can tell that it is "
                 "stopped"
             )
     silent = first.keys() - running.keys()
-    seconds = max((2 * max(first[h].interval, intervals.get(h, 0.0)) for h in silent), default=0.0)
+    means = {host: one.interval for host, one in first.items() if one is not None}
+    seconds = 2 * max(
+        (max(means[h], intervals.get(h, 0)) for h in silent & means.keys()), default=0
+    )
     began = clock()
     while (spent := clock() - began) < seconds:
         progress("Watching services: seconds", int(spent), int(seconds))
         sleep(min(SLICE, seconds - spent))
-    last = read() if silent else {}
+    last = read() if silent else services
     for host in silent:
-        if host not in last or last[host].pulse != first[host].pulse:
+        if _pulse(last.get(host)) != _pulse(first[host]):
             running[host] = f"{host} has reported while it was watched; stop it"
     return Watched(
         {host: first[host] for host in first.keys() - running.keys()},

@@ -162,7 +162,7 @@ def _why_to_wait(change: Change, seen: Seen) -> str | None:
         return f"{after} is forced down; start it, and set it up again"
     if target.disabled:
         return f"{after} is disabled; enable it"
-    if source is not None and (running := seen.watched.why_running(source)):
+    if running := seen.watched.why_running(before or "", source):
         return running
     for server in seen.servers:
         if server.task_state is not None:

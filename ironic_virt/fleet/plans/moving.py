@@ -66,10 +66,17 @@ class NovaWorld:
         progress: Callable[[str, int, int], None],
     ) -> NovaWorld:
         """The same, when the services of hosts have been watched, as long as they have to be."""
-        default = int(self.conf.report_interval)
+        default, known = int(self.conf.report_interval), self.services()
+
+        def answers(host: str) -> bool | None:
+            service = known.get(host)
+            where = self.cells.values() if service is None else [self.cells[service.cell]]
+            found = {ping.ask(cell, host) for cell in where}
+            return True if True in found else None if None in found else False
+
         watched = stopped.watch(
             self.services,
-            lambda service: ping.ask(self.cells[service.cell], service.host),
+            answers,
             hosts,
             {
                 host: options[host].number("report_interval", default)
@@ -158,7 +165,7 @@ class NovaWorld:
         former, following = (service_in(session, host) for host in (source, target))
         if following is None or following.forced_down:
             raise MoveRefused(f"service {target} is gone or forced down")
-        if former is not None and self.watched.why_running(former):
+        if self.watched.why_running(source, former):
             raise MoveRefused(f"service {source} is not stopped any more")
         row = session.execute(
             sa.select(nodes.host)

@@ -73,8 +73,7 @@ def items(
         if not undo:
             yield Item(why is None, why or f"{source} and {target} are in the same aggregates")
     for host in sorted({change.host[0] or "" for change in plan.moved}):
-        service = deployment.service_of.get(host)
-        why = watched.why_running(service) if service is not None else None
+        why = watched.why_running(host, deployment.service_of.get(host))
         unasked = ", which could not be asked over RPC" if host in watched.unasked else ""
         yield Item(None if why else True, why or f"{host} is stopped{unasked}")
     found = () if undo else conditions.findings(deployment, plan, half_way=True)

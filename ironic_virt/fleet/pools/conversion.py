@@ -100,7 +100,7 @@ def plan(deployment: Deployment, host: str, direction: Direction, watched: Watch
     service = deployment.service_of.get(host)
     if service is None:
         raise exceptions.InvalidConfiguration(host, "no nova-compute has this name")
-    blocked = watched.why_running(service) or ""
+    blocked = watched.why_running(host, service) or ""
     servers = [server for server in deployment.live_servers if server.host == host]
     moves = list(_moves(deployment, host, servers, direction))
     if direction is Direction.ENTER:

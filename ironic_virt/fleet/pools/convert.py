@@ -204,6 +204,6 @@ class _Steps:
                 self._check_stopped(opened)
             return
         self.world.check()
-        service = service_in(session, self.service.host)
-        if service is None or self.world.watched.why_running(service):
-            raise MoveRefused(f"service {self.service.host} is not stopped any more")
+        host = self.service.host
+        if self.world.watched.why_running(host, service_in(session, host)):
+            raise MoveRefused(f"service {host} is not stopped any more")

@@ -37,7 +37,7 @@ def watched(
     reads = iter([service, then(service)])
     found = stopped.watch(
         lambda: {"a": next(reads)},
-        lambda service: answers,
+        lambda host: answers,
         ["a"],
         {"a": interval},
         clock=lambda: now[0],
@@ -53,10 +53,10 @@ def test_it_is_watched_for_twice_its_own_interval_or_that_of_its_file() -> None:
         (changed(QUIET, last_seen=None, reports=0), 10.0, 20.0),
     ):
         found, spent = watched(service, interval=interval)
-        assert (found.why_running(service), spent) == (None, seconds)
+        assert (found.why_running("a", service), spent) == (None, seconds)
     # Nobody waits for one that runs, as everybody can see.
     found, spent = watched(changed(QUIET, forced_down=False))
-    assert "force it down" in str(found.why_running(changed(QUIET, forced_down=False)))
+    assert "force it down" in str(found.why_running("a", changed(QUIET, forced_down=False)))
     assert spent == 0.0
 
 
@@ -72,19 +72,27 @@ def test_it_is_watched_for_twice_its_own_interval_or_that_of_its_file() -> None:
 )
 def test_what_shows_that_it_runs(answers: bool | None, then: dict[str, object], why: str) -> None:
     found, _ = watched(QUIET, answers=answers, then=lambda service: changed(service, **then))
-    assert why in str(found.why_running(QUIET))
+    assert why in str(found.why_running("a", QUIET))
 
 
 def test_one_that_never_reports_runs_unless_it_could_be_asked() -> None:
     silent = changed(QUIET, last_seen=None, reports=0)
     found, _ = watched(silent, answers=None)
-    assert "nobody can tell" in str(found.why_running(silent))
+    assert "nobody can tell" in str(found.why_running("a", silent))
     found, _ = watched(QUIET, answers=None)
-    assert (found.why_running(QUIET), found.unasked) == (None, ["a"])
+    assert (found.why_running("a", QUIET), found.unasked) == (None, ["a"])
+
+
+def test_one_that_was_deleted_is_asked_too() -> None:
+    for answers, why in ((True, "answers over RPC"), (None, "nobody can tell"), (False, None)):
+        found = stopped.watch(dict, lambda host, one=answers: one, ["a"], {})
+        seen = found.why_running("a", None)
+        assert seen is None if why is None else why in str(seen)
+        assert found.why_running("a", QUIET) is not None
 
 
 def test_one_that_reports_after_the_watch_runs_again() -> None:
     found, _ = watched(QUIET)
-    assert "has reported by now" in str(found.why_running(changed(QUIET, reports=101)))
-    assert "force it down" in str(found.why_running(changed(QUIET, forced_down=False)))
-    assert "has reported by now" in str(Watched().why_running(QUIET))
+    assert "has reported by now" in str(found.why_running("a", changed(QUIET, reports=101)))
+    assert "force it down" in str(found.why_running("a", changed(QUIET, forced_down=False)))
+    assert "has reported by now" in str(Watched().why_running("a", QUIET))
