@@ -162,6 +162,9 @@ class Harm(Fleet):
     def test_zones_aggregates_and_server_groups_are_looked_at(self) -> None:
         az1, az2 = self.aggregate("one", A, zone="az1"), self.aggregate("two", B, zone="az2")
         self.in_aggregate(self.nodes[A][0], az1)
+        for host, zone in ((A, "az1"), (B, "az2")):
+            where = models.Instance.uuid == self.servers[host]["id"]
+            self.in_cell(models.Instance, where, availability_zone=zone)
         self.refused("compute-a is in availability zone az1", "drain", A, "--to", B)
         path = self.plan("drain", A, "--to", B, "--accept-zone", "az2")
         self.stop(A)

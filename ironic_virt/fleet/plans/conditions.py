@@ -108,6 +108,9 @@ def findings(deployment: Deployment, plan: Plan, *, half_way: bool = False) -> l
     def matters(found: Finding) -> bool:
         code, about = found.kind.code, found.about
         accepted = code in plan.accepted and code not in _NEVER
+        if code == "server-in-another-zone":
+            # The zone of the target that was accepted.
+            accepted |= deployment.hosts.zone(found.facts["host"]) in plan.accepted
         if accepted or (about in new and code in _NEW):
             return False
         if about in plan.services:
