@@ -51,9 +51,10 @@ class Completion:
             or torn down by then, unless it wasn't ours.
         :raises WaitCancelled: as :meth:`Spawn.spawn` has it.
         """
+        patience = _Patience(self._site, instance, gives_up=False)
 
         def go_on() -> None:
-            node = self._look(instance, _Patience(self._site, instance, is_limited=False))
+            node = self._look(instance, patience)
             self.stop_if_unwanted(node, instance)
             if not _has_begun(node):
                 raise exceptions.DeployFailed(
@@ -61,7 +62,7 @@ class Completion:
                 )
             self.take_up(node, instance)
 
-        self.see_through(go_on, instance, has_volumes=has_volumes)
+        self._see_through(go_on, instance, patience, has_volumes=has_volumes)
 
     def see_through(
         self, act: Callable[[], None], instance: InstanceLike, *, has_volumes: bool
@@ -69,21 +70,28 @@ class Completion:
         """Deploy by ``act``, go on after what disturbs it, and undo it if it has failed.
 
         :param act: returns when the instance is active.
+        :param has_volumes: see :meth:`TearDown.tear_down`.
         :raises WaitCancelled: the service stops, or Ironic has not answered for as long as
             ``[ironic] deploy_timeout``; nothing is undone.
         """
+        patience = _Patience(self._site, instance, gives_up=True)
+        self._see_through(act, instance, patience, has_volumes=has_volumes)
+
+    def _see_through(
+        self,
+        act: Callable[[], None],
+        instance: InstanceLike,
+        patience: _Patience,
+        *,
+        has_volumes: bool,
+    ) -> None:
         with self._undone_if_failed(instance, has_volumes=has_volumes):
-            patience: _Patience | None = None
             while True:
                 try:
                     return act()
                 except Exception as exc:
                     if _is_about_node(exc):
                         raise
-                    if patience is None:
-                        patience = _Patience(self._site, instance, is_limited=True)
-                    else:
-                        patience.pause(exc)
                     act = self._after(exc, instance, patience)
 
     def _after(
@@ -91,13 +99,19 @@ class Completion:
     ) -> Callable[[], None]:
         """What to do after an error that says nothing of the node.
 
-        :raises Exception: that error, if nothing has begun or it does not pass.
+        :raises Exception: that error, if nothing has begun; or it is of this host, and does
+            not pass.
         """
+        passes = isinstance(error, exceptions.IronicError | exceptions.WaitTimeout)
+        lasts = patience.is_over
+        if patience.is_tried:
+            patience.pause(error)
+        patience.begin()
         try:
             node = self._look(instance, patience)
         except exceptions.InstanceNotFound:
             raise error from None
-        if not _has_begun(node) or patience.is_over:
+        if not _has_begun(node) or (lasts and not passes):
             raise error
         LOG.warning(
             "[deploy-disturbed] Instance %s, node %s in %s: %s. Its deployment goes on",
@@ -108,16 +122,24 @@ class Completion:
 
     def _look(self, instance: InstanceLike, patience: _Patience) -> Node:
         """The node that carries the instance, past the guard, as soon as Ironic answers."""
+        is_silent = False
         while True:
             try:
-                return self._site.access.guarded(instance)
+                node = self._site.access.guarded(instance)
             except exceptions.IronicError as exc:
                 LOG.warning("[node-unread] Node of instance %s: %s", instance.uuid, exc)
-                if patience.is_over:
+                is_silent = True
+                patience.begin()
+                if patience.gives_up and patience.is_over:
                     raise exceptions.WaitCancelled(
                         None, instance.uuid, f"its node can't be read, and is left alone: {exc}"
                     ) from exc
                 patience.pause(exc)
+            else:
+                if is_silent:
+                    # That is over: what comes now is something else.
+                    patience.begin(again=True)
+                return node
 
     # -- wait -----------------------------------------------------------------
 
@@ -209,20 +231,33 @@ class Completion:
 class _Patience:
     """The pauses between looks at what can't be seen, each longer than the one before.
 
-    :param is_limited: by ``[ironic] deploy_timeout``.
+    :param gives_up: when it is over; else nothing but an answer ends it.
     """
 
-    def __init__(self, site: Site, instance: InstanceLike, *, is_limited: bool) -> None:
+    def __init__(self, site: Site, instance: InstanceLike, *, gives_up: bool) -> None:
+        self.gives_up = gives_up
         self._site = site
         self._instance = instance
         self._seconds = max(float(site.conf.ironic.api_retry_interval), _LEAST_PAUSE)
-        limit = site.conf.ironic.deploy_timeout if is_limited else 0
-        self._deadline = site.clock() + limit if limit else None
+        self._since: float | None = None
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether there was trouble before."""
+        return self._since is not None
 
     @property
     def is_over(self) -> bool:
-        """Whether it has taken too long."""
-        return self._deadline is not None and self._site.clock() >= self._deadline
+        """Whether there has been trouble for longer than ``[ironic] deploy_timeout``."""
+        limit = self._site.conf.ironic.deploy_timeout
+        return (
+            bool(limit) and self._since is not None and (self._site.clock() >= self._since + limit)
+        )
+
+    def begin(self, *, again: bool = False) -> None:
+        """Count from now, if it is not counted already or to begin again."""
+        if again or self._since is None:
+            self._since = self._site.clock()
 
     def pause(self, error: Exception) -> None:
         """Wait a little.

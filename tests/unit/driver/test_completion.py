@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -99,6 +100,27 @@ def test_refusals_that_end_the_wait_do_not_end_the_deployment(brief: Stage, node
     brief.spawn(brief.instance(node))
     assert brief.fake.node(node)["provision_state"] == "active"
     assert brief.provision_requests("deleted") == 0
+
+
+@pytest.mark.parametrize("seconds", range(60, 200, 12))
+def test_however_long_nothing_can_be_seen_what_has_been_deployed_is_not_torn_down(
+    brief: Stage, node: str, seconds: int
+) -> None:
+    away_while_deploying(brief, node, seconds)
+    with contextlib.suppress(exceptions.WaitCancelled):
+        brief.spawn(brief.instance(node))
+    brief.fake.advance(60)
+    there = brief.fake.node(node)
+    assert (there["provision_state"], there["instance_uuid"]) == ("active", INSTANCE)
+
+
+def test_after_a_restart_an_answer_is_waited_for_without_a_limit(
+    brief: Stage, begun: virt.Instance, node: str
+) -> None:
+    away_while_deploying(brief, node, 5000)
+    brief.driver.finish_spawn(begun)
+    assert brief.fake.node(node)["provision_state"] == "active"
+    assert max(brief.pauses) == 60
 
 
 def test_what_can_not_be_seen_for_very_long_is_left_to_a_later_call(
