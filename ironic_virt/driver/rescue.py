@@ -20,6 +20,7 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import history, resources
 from ironic_virt.driver.change import Change, is_refusal
+from ironic_virt.driver.patience import Patience
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike
 
@@ -56,9 +57,12 @@ class Rescue:
     def finish_rescue(self, instance: InstanceLike) -> None:
         """Return when a rescue has ended that another process has asked for.
 
+        As long as Ironic doesn't answer, it is asked again.
+
         For errors see :meth:`rescue`.  It is also refused if it was never asked for.
         """
-        change = Change.of(self._site, instance)
+        node = Patience(self._site, instance, gives_up=False).look()
+        change = Change(self._site, instance, node)
         begun = (*states.RESCUE_IN_PROGRESS, states.RESCUE, states.RESCUE_FAILED)
         if change.node.provision_state not in begun:
             raise change.error(

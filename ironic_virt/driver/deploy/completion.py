@@ -22,14 +22,11 @@ from ironic_virt.driver.change import Change
 from ironic_virt.driver.deploy import outcome
 from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.hooks import Calls, Hooks
+from ironic_virt.driver.patience import Patience
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike
 
 LOG = logging.getLogger(__name__)
-
-_LEAST_PAUSE = 1.0
-_LONGEST_PAUSE = 60.0
-_GROWTH = 1.5
 
 
 class Completion:
@@ -51,10 +48,10 @@ class Completion:
             or torn down by then, unless it wasn't ours.
         :raises WaitCancelled: as :meth:`Spawn.spawn` has it.
         """
-        patience = _Patience(self._site, instance, gives_up=False)
+        patience = Patience(self._site, instance, gives_up=False)
 
         def go_on() -> None:
-            node = self._look(instance, patience)
+            node = patience.look()
             self.stop_if_unwanted(node, instance)
             if not _has_begun(node):
                 raise exceptions.DeployFailed(
@@ -74,14 +71,14 @@ class Completion:
         :raises WaitCancelled: the service stops, or Ironic has not answered for as long as
             ``[ironic] deploy_timeout``; nothing is undone.
         """
-        patience = _Patience(self._site, instance, gives_up=True)
+        patience = Patience(self._site, instance, gives_up=True)
         self._see_through(act, instance, patience, has_volumes=has_volumes)
 
     def _see_through(
         self,
         act: Callable[[], None],
         instance: InstanceLike,
-        patience: _Patience,
+        patience: Patience,
         *,
         has_volumes: bool,
     ) -> None:
@@ -95,7 +92,7 @@ class Completion:
                     act = self._after(exc, instance, patience)
 
     def _after(
-        self, error: Exception, instance: InstanceLike, patience: _Patience
+        self, error: Exception, instance: InstanceLike, patience: Patience
     ) -> Callable[[], None]:
         """What to do after an error that says nothing of the node.
 
@@ -108,7 +105,7 @@ class Completion:
             patience.pause(error)
         patience.begin()
         try:
-            node = self._look(instance, patience)
+            node = patience.look()
         except exceptions.InstanceNotFound:
             raise error from None
         if not _has_begun(node) or (lasts and not passes):
@@ -119,27 +116,6 @@ class Completion:
             exc_info=None if isinstance(error, exceptions.IronicVirtError) else error,
         )
         return lambda: self.take_up(node, instance)
-
-    def _look(self, instance: InstanceLike, patience: _Patience) -> Node:
-        """The node that carries the instance, past the guard, as soon as Ironic answers."""
-        is_silent = False
-        while True:
-            try:
-                node = self._site.access.guarded(instance)
-            except exceptions.IronicError as exc:
-                LOG.warning("[node-unread] Node of instance %s: %s", instance.uuid, exc)
-                is_silent = True
-                patience.begin()
-                if patience.gives_up and patience.is_over:
-                    raise exceptions.WaitCancelled(
-                        None, instance.uuid, f"its node can't be read, and is left alone: {exc}"
-                    ) from exc
-                patience.pause(exc)
-            else:
-                if is_silent:
-                    # That is over: what comes now is something else.
-                    patience.begin(again=True)
-                return node
 
     # -- wait -----------------------------------------------------------------
 
@@ -226,50 +202,6 @@ class Completion:
                 exc_info=not isinstance(exc, exceptions.IronicVirtError),
             )
             error.add_note(f"Undoing it failed too: {exc}")
-
-
-class _Patience:
-    """The pauses between looks at what can't be seen, each longer than the one before.
-
-    :param gives_up: when it is over; else nothing but an answer ends it.
-    """
-
-    def __init__(self, site: Site, instance: InstanceLike, *, gives_up: bool) -> None:
-        self.gives_up = gives_up
-        self._site = site
-        self._instance = instance
-        self._seconds = max(float(site.conf.ironic.api_retry_interval), _LEAST_PAUSE)
-        self._since: float | None = None
-
-    @property
-    def is_tried(self) -> bool:
-        """Whether there was trouble before."""
-        return self._since is not None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether there has been trouble for longer than ``[ironic] deploy_timeout``."""
-        limit = self._site.conf.ironic.deploy_timeout
-        return (
-            bool(limit) and self._since is not None and (self._site.clock() >= self._since + limit)
-        )
-
-    def begin(self, *, again: bool = False) -> None:
-        """Count from now, if it is not counted already or to begin again."""
-        if again or self._since is None:
-            self._since = self._site.clock()
-
-    def pause(self, error: Exception) -> None:
-        """Wait a little.
-
-        :raises WaitCancelled: the service stops.
-        :raises BuildAborted: the instance is not wanted any more.
-        """
-        if self._site.pause(self._seconds):
-            raise exceptions.WaitCancelled(None, self._instance.uuid, "it stops") from error
-        if reason := self._site.service.abort_reason(self._instance):
-            raise exceptions.BuildAborted(None, self._instance.uuid, reason) from error
-        self._seconds = min(self._seconds * _GROWTH, _LONGEST_PAUSE)
 
 
 def _is_about_node(error: Exception) -> bool:

@@ -225,3 +225,15 @@ def test_a_service_that_stops_leaves_a_failed_rescue_to_the_next(
     stage.driver._rescue._leave = stopped  # type: ignore[attr-defined]
     with pytest.raises(exceptions.WaitCancelled):
         stage.rescue(instance)
+
+
+@pytest.mark.parametrize("status", [401, 404, 500, 503])
+def test_a_rescue_of_another_process_is_finished_past_any_answer(
+    set_stage: SetStage, fake: FakeIronic, node: str, instance: virt.Instance, status: int
+) -> None:
+    stage = set_stage(fake, api_max_retries=0)
+    fake.set_node(node, provision_state="rescue")
+    broken = fake.faults.status(status, "GET", "/nodes", b"<html>No</html>", count=3)
+    stage.driver.finish_rescue(instance)
+    assert broken.hits == 3
+    assert stage.provision_requests("unrescue") == 0
