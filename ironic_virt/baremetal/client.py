@@ -24,8 +24,8 @@ from ironic_virt.baremetal.allocations import Allocations
 from ironic_virt.baremetal.consoles import Consoles
 from ironic_virt.baremetal.history import History
 from ironic_virt.baremetal.http import answers
-from ironic_virt.baremetal.http.connection import Answer, Channel, KeystoneChannel, ObservedChannel
-from ironic_virt.baremetal.http.reachability import ReportingChannel, where
+from ironic_virt.baremetal.http.connection import Answer, Channel, KeystoneChannel
+from ironic_virt.baremetal.http.reachability import ObservedChannel, ReportingChannel, where
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.http.sender import Fence, Guard, Sender, path_of
 from ironic_virt.baremetal.http.versions import ServerVersions

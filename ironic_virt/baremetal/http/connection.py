@@ -7,12 +7,9 @@ catalog, discovery and an adapter to send with; keystoneauth1 below it authentic
 Their own retries and their logging of bodies are off, because retries live in the client and
 bodies hold config drives.  No resource object is made.
 
-An Ironic that is away while it is discovered is unreachable, as at any other time: what
-keystoneauth1 would guess then is not used.  One that shows no versions where the catalog
-leads (a proxy may hide them) is asked below ``/v1``.
-
-Keystone is asked by one thread at a time, and Ironic for its versions, and all who wait for
-it share the answer or the error.  keystoneauth1's own lock would have each of them try in turn.
+Keystone is asked for a token by one thread at a time, and Ironic for where its API is, and
+all who wait for it share the answer or the error.  keystoneauth1's own lock would have each of
+them try in turn.
 """
 
 from __future__ import annotations
@@ -20,7 +17,6 @@ from __future__ import annotations
 import dataclasses
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any, Protocol
@@ -28,12 +24,13 @@ from typing import Any, Protocol
 import requests
 from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import exceptions as ksa_exceptions
-from keystoneauth1 import identity, loading
+from keystoneauth1 import loading
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
 from ironic_virt.baremetal.http import transport
+from ironic_virt.baremetal.http.endpoint import GARBLED, VERSION, Endpoint
 from ironic_virt.baremetal.http.single_flight import SingleFlight
 from ironic_virt.conf import ironic as ironic_conf
 
@@ -41,17 +38,6 @@ LOG = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT = 60.0
 """Seconds for one request, to Keystone too, when ``[ironic] timeout`` is not set."""
-
-LOOK_UP_AGAIN = 60.0
-"""Seconds between two looks at the catalogue while the endpoint that it names fails."""
-
-
-_VERSION = "1"
-_PATH = f"/v{_VERSION}"
-
-# What keystoneauth1 raises for a document that is none, whatever it holds.
-_GARBLED = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
-_NO_VERSIONS = (ksa_exceptions.DiscoveryFailure, *_GARBLED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -106,7 +92,7 @@ class KeystoneChannel:
 
     :param adapter: knows the service, and whom to ask where it is.
     :param timeout: seconds for one request, from connecting to the end of its answer.
-    :param clock: a monotonic clock in seconds.
+    :param endpoint: for tests; made from the adapter otherwise.
     :param connection: what the adapter is of; kept as long as this is.
     :param guard: asked when a change is about to leave: see :func:`transport.guarded`.
     """
@@ -115,8 +101,8 @@ class KeystoneChannel:
         self,
         adapter: ksa_adapter.Adapter,
         timeout: float = DEFAULT_TIMEOUT,
-        clock: Callable[[], float] = time.monotonic,
         *,
+        endpoint: Endpoint | None = None,
         connection: object = None,
         guard: Callable[[], float] | None = None,
     ) -> None:
@@ -124,11 +110,8 @@ class KeystoneChannel:
         self._guard = guard
         self._auth = adapter.auth or adapter.session.auth
         self._timeout = timeout
-        self._clock = clock
+        self._endpoint = endpoint or Endpoint(adapter)
         self._connection = connection
-        self._base: str | None = None
-        self._looked_up_at: float | None = None
-        self._has_failed = False
         self._flight: SingleFlight[_Way] = SingleFlight()
         # Counts the tokens that Ironic has refused.
         self._token = 0
@@ -173,7 +156,7 @@ class KeystoneChannel:
             why = made.config.get_disabled_reason(ironic_conf.SERVICE_TYPE)
             raise exceptions.InvalidConfiguration(f"[{group}]", logs.one_line(str(why)))
         # Unlike the connection's own adapter this one is made without asking Ironic.
-        adapter = made.config.get_session_client(ironic_conf.SERVICE_TYPE, version=_VERSION)
+        adapter = made.config.get_session_client(ironic_conf.SERVICE_TYPE, version=VERSION)
         # A connection that nobody holds may close its session.
         return cls(adapter, made.session.timeout, connection=made, guard=guard)
 
@@ -223,14 +206,15 @@ class KeystoneChannel:
                 response = request(other)
             return Answer(response.status_code, response.headers, response.content)
         except transport.Away as away:
-            self._has_failed = True
+            self._endpoint.failed()
             if (passing := away.response) is not None:
                 return Answer(passing.status_code, passing.headers, passing.content)
             error = away.__cause__ or away
             raise self._error_of(error, away.url, method, path, self._timeout) from error
         # requests' errors, and those of a file that can't be read, are errors of the system.
         except (ksa_exceptions.ClientException, OSError) as exc:
-            self._has_failed = self._has_failed or where != "Keystone"
+            if where != "Keystone":
+                self._endpoint.failed()
             raise self._error_of(exc, where, method, path, seconds) from exc
 
     def _find_way(self) -> _Way:
@@ -238,7 +222,7 @@ class KeystoneChannel:
             return self._way()
         except OSError:  # some of requests' are errors of values as well
             raise
-        except _GARBLED as exc:
+        except GARBLED as exc:
             # All is asked again at the next try.  keystoneauth1 keeps what it could not read.
             self._adapter.session.invalidate(self._auth)
             for keeper in (self._adapter.session, self._auth):
@@ -247,60 +231,9 @@ class KeystoneChannel:
             raise exceptions.IronicUnreachable(f"Keystone's answer can't be read: {said}") from exc
 
     def _way(self) -> _Way:
-        self._look_up_again()
         token = self._token
         headers = self._adapter.session.get_auth_headers(self._auth) or {}
-        if self._base is None:
-            if self._looked_up_at is None:
-                self._looked_up_at = self._clock()
-            with transport.discovering(ironic_conf.RETRIED_STATUSES):
-                self._base = self._discovered()
-        return _Way(self._base, dict(headers), token)
-
-    def _discovered(self) -> str:
-        """The URL that paths are below."""
-        # From Keystone's catalog, unless endpoint_override is set.
-        try:
-            endpoint = self._adapter.get_endpoint(skip_discovery=True)
-        except ksa_exceptions.CatalogException:
-            endpoint = None
-        if not endpoint:
-            self._has_failed = True
-            raise exceptions.IronicUnreachable(
-                "the service catalog has no bare metal endpoint for this region and "
-                "interface; see [ironic] service_type, region_name, valid_interfaces "
-                "and endpoint_override"
-            )
-        # keystoneauth1 would log a password in the URL.
-        if not endpoint.rstrip("/").endswith(_PATH) and "@" not in endpoint:
-            try:
-                data = self._adapter.get_endpoint_data()
-                endpoint = (data.service_url if data else None) or endpoint
-            except _NO_VERSIONS as exc:
-                LOG.debug("%s shows no versions: %s", endpoint, logs.one_line(str(exc)))
-        endpoint = endpoint.rstrip("/")
-        return endpoint if endpoint.endswith(_PATH) else endpoint + _PATH
-
-    def _look_up_again(self) -> None:
-        """After a failure, ask Keystone for its catalogue, which comes with a token."""
-        auth = self._auth
-        if (
-            not self._has_failed
-            or self._looked_up_at is None
-            or self._adapter.endpoint_override
-            or not isinstance(auth, identity.BaseIdentityPlugin)
-            or self._clock() - self._looked_up_at < LOOK_UP_AGAIN
-        ):
-            return
-        self._has_failed = False
-        self._looked_up_at = self._clock()
-        try:
-            auth.auth_ref = auth.get_auth_ref(self._adapter.session)
-        except (ksa_exceptions.ClientException, OSError, *_GARBLED) as exc:
-            # The token at hand may still do.
-            LOG.debug("Where Ironic is can't be looked up again: %s", logs.one_line(str(exc)))
-            return
-        self._base = None
+        return _Way(self._endpoint.url(), dict(headers), token)
 
     def _renewed(self, refused: _Way) -> _Way | None:
         """The way with another token; ``None``: Keystone gives no other."""
@@ -359,38 +292,6 @@ def _is_about_certificates(error: BaseException) -> bool:
     return (is_tls and ("certificate" in said or "unknown ca" in said)) or (
         is_plain and "tls" in said
     )
-
-
-class ObservedChannel:
-    """A :class:`Channel` that reports each request that another one sent.
-
-    :param observe: called with the method, the path, the answer's status (``none``: no
-        answer; ``refused``: Keystone gave no token) and the seconds that it took.
-    """
-
-    def __init__(
-        self,
-        channel: Channel,
-        observe: Callable[[str, str, str, float], None],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._channel = channel
-        self._observe = observe
-        self._clock = clock
-
-    def send(self, method: str, path: str, **request: Any) -> Answer:
-        """See :meth:`Channel.send`."""
-        began, code = self._clock(), "none"
-        try:
-            answer = self._channel.send(method, path, **request)
-            code = str(answer.status)
-            return answer
-        except exceptions.IronicUnauthorized:
-            code = "refused"
-            raise
-        finally:
-            self._observe(method, path, code, self._clock() - began)
 
 
 def _version() -> str:

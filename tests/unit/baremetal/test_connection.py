@@ -23,12 +23,9 @@ from requests_mock import ANY, Mocker
 from ironic_virt import conf, exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http import answers
-from ironic_virt.baremetal.http.connection import (
-    DEFAULT_TIMEOUT,
-    LOOK_UP_AGAIN,
-    KeystoneChannel,
-    ObservedChannel,
-)
+from ironic_virt.baremetal.http.connection import DEFAULT_TIMEOUT, KeystoneChannel
+from ironic_virt.baremetal.http.endpoint import LOOK_UP_AGAIN, Endpoint
+from ironic_virt.baremetal.http.reachability import ObservedChannel
 from ironic_virt.conf import ironic as ironic_conf
 from tests.unit.baremetal import scripted
 
@@ -492,7 +489,9 @@ def test_the_endpoint_is_looked_up_again_after_it_failed(connect: Connect, http:
     now = 1000.0
     http.get(ANY, json={})
     made = connect(PASSWORD)
-    channel = KeystoneChannel(made._adapter, 5.0, clock=lambda: now)
+    channel = KeystoneChannel(
+        made._adapter, 5.0, endpoint=Endpoint(made._adapter, lambda: now, lambda look: look())
+    )
     channel.send("GET", "/nodes")
     serve_keystone(http, catalog("internal", url="http://moved.invalid:6385"))
     http.get(f"{IRONIC}/v1/nodes", exc=requests.ConnectionError("gone"))
@@ -505,9 +504,45 @@ def test_the_endpoint_is_looked_up_again_after_it_failed(connect: Connect, http:
     http.post(f"{KEYSTONE}/auth/tokens", status_code=503)
     with pytest.raises(exceptions.IronicUnreachable, match="gone"):
         channel.send("GET", "/nodes")
+    asked = tokens(http)
     now += LOOK_UP_AGAIN
     serve_keystone(http, catalog("internal", url="http://moved.invalid:6385"))
     http.get("http://moved.invalid:6385/v1/nodes", json={})
+    with pytest.raises(exceptions.IronicUnreachable, match="gone"):
+        channel.send("GET", "/nodes")
+    assert tokens(http) == asked, "a Keystone that fails is asked more seldom"
+    now += LOOK_UP_AGAIN
+    assert channel.send("GET", "/nodes").status == 200
+
+
+def test_a_keystone_that_hangs_holds_up_no_request_while_the_token_is_good(
+    connect: Connect, http: Mocker
+) -> None:
+    now, over = 1000.0, threading.Event()
+    made = connect(PASSWORD)
+    channel = KeystoneChannel(made._adapter, 5.0, endpoint=Endpoint(made._adapter, lambda: now))
+    channel.send("GET", "/nodes")
+
+    # Not by the mocker, which lets in one request at a time.
+    hangs: list[object] = []
+
+    def hang(session: object) -> None:
+        hangs.append(session)
+        assert over.wait(60)
+        raise requests.ReadTimeout
+
+    http.get(f"{IRONIC}/v1/nodes/hangs", exc=requests.ReadTimeout)
+    before = set(threading.enumerate())
+    made._auth.get_auth_ref = hang
+    for _ in range(5):
+        with pytest.raises(exceptions.IronicUnreachable):
+            channel.send("GET", "/nodes/hangs")
+        now += LOOK_UP_AGAIN
+        assert channel.send("GET", "/nodes").status == 200
+    (look,) = set(threading.enumerate()) - before
+    over.set()
+    look.join(60)
+    assert len(hangs) == 1
     assert channel.send("GET", "/nodes").status == 200
 
 
@@ -517,7 +552,9 @@ def test_an_ironic_that_was_away_from_the_start_is_looked_up_again_too(
     now = 1000.0
     http.get(IRONIC, exc=requests.ConnectionError("gone"))
     made = connect(PASSWORD)
-    channel = KeystoneChannel(made._adapter, 5.0, clock=lambda: now)
+    channel = KeystoneChannel(
+        made._adapter, 5.0, endpoint=Endpoint(made._adapter, lambda: now, lambda look: look())
+    )
     moved = "http://moved.invalid:6385"
     http.get(moved, json=versions(moved))
     http.get(f"{moved}/v1/nodes", json={})
