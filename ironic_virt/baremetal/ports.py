@@ -7,13 +7,14 @@ Thread-safe: it keeps nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from ironic_virt.baremetal.http import answers
+from ironic_virt.baremetal.http import answers, paging
 from ironic_virt.baremetal.http.connection import Answer
+from ironic_virt.baremetal.http.paging import RowT
 from ironic_virt.baremetal.http.sender import Sender, path_of
 
 PORT_FIELDS = (
@@ -68,10 +69,12 @@ class Portgroup(_WithVif, frozen=True):
 
 class _Ports(msgspec.Struct):
     ports: list[Port]
+    next: str | None = None
 
 
 class _Portgroups(msgspec.Struct):
     portgroups: list[Portgroup]
+    next: str | None = None
 
 
 class _Vif(msgspec.Struct):
@@ -101,19 +104,26 @@ class NetworkPorts:
 
         :param node: its uuid, as everywhere here.
         """
-        answer = self._of_node("/ports", node, PORT_FIELDS)
-        return answers.content(answer, _ports_in, "ports", path="/ports", node=node).ports
+        return self._of_node("/ports", node, PORT_FIELDS, "ports", _ports_in)
 
     def groups(self, node: str) -> list[Portgroup]:
         """A node's port groups."""
-        path = "/portgroups"
-        answer = self._of_node(path, node, PORTGROUP_FIELDS)
-        found = answers.content(answer, _portgroups_in, "port groups", path=path, node=node)
-        return found.portgroups
+        return self._of_node("/portgroups", node, PORTGROUP_FIELDS, "port groups", _portgroups_in)
 
-    def _of_node(self, path: str, node: str, fields: Iterable[str]) -> Answer:
-        params = {"node": node, "fields": ",".join(fields)}
-        return self._sender.read(path, params=params, node=node)
+    def _of_node(
+        self,
+        path: str,
+        node: str,
+        fields: Sequence[str],
+        what: str,
+        decode: Callable[[bytes], tuple[list[RowT], str | None]],
+    ) -> list[RowT]:
+
+        def read(params: Mapping[str, str]) -> tuple[list[RowT], str | None]:
+            answer = self._sender.read(path, fields=fields, params=params, node=node)
+            return answers.content(answer, decode, what, path=path, node=node)
+
+        return [row for rows in paging.pages(read, {"node": node}, path) for row in rows]
 
     def vifs(self, node: str) -> list[str]:
         """The ids of the VIFs that are attached to a node."""
@@ -173,12 +183,14 @@ class NetworkPorts:
         )
 
 
-def _ports_in(body: bytes) -> _Ports:
-    return answers.decode_leniently(_PORTS, body, "ports")
+def _ports_in(body: bytes) -> tuple[list[Port], str | None]:
+    page = answers.decode_leniently(_PORTS, body, "ports")
+    return page.ports, page.next
 
 
-def _portgroups_in(body: bytes) -> _Portgroups:
-    return answers.decode_leniently(_PORTGROUPS, body, "port groups")
+def _portgroups_in(body: bytes) -> tuple[list[Portgroup], str | None]:
+    page = answers.decode_leniently(_PORTGROUPS, body, "port groups")
+    return page.portgroups, page.next
 
 
 def _vif_ids(answer: Answer, path: str, node: str) -> list[str]:

@@ -102,6 +102,27 @@ def test_a_validation_says_of_each_interface_what_ironic_says() -> None:
     assert channel.lines == [f"GET /nodes/{NODE}/validate"]
 
 
+@pytest.mark.parametrize("kind", ["ports", "portgroups"])
+def test_ports_are_those_of_all_pages(kind: str) -> None:
+    link = f"http://elsewhere/v1/{kind}?marker=p1"
+    pages = [
+        answer(200, {kind: [{"uuid": "p1"}], "next": link}),
+        answer(200, {kind: [{"uuid": "p2"}]}),
+    ]
+
+    def listed(channel: ScriptedChannel) -> list[str]:
+        ports = client_of(channel).ports
+        return [row.uuid for row in (ports.listed if kind == "ports" else ports.groups)(NODE)]
+
+    channel = ScriptedChannel(*pages)
+    assert listed(channel) == ["p1", "p2"]
+    first, second = (request.params for request in channel.requests)
+    assert first["node"] == NODE
+    assert second == first | {"marker": "p1"}
+    with pytest.raises(exceptions.BadRequest):
+        listed(ScriptedChannel(pages[0], fault(400, "no page two")))
+
+
 @pytest.mark.parametrize("what", ["validation", "console"])
 def test_what_a_conductor_fails_to_work_out_is_asked_for_twice_at_most(what: str) -> None:
     """Ironic answers 500 also if the hardware can't be asked, each time after a minute."""

@@ -13,7 +13,8 @@ from ironic_virt import virt
 from ironic_virt.baremetal.ports import Port
 from ironic_virt.driver.network_data import Link, network_data, with_links, with_mtus
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import IMAGE, VIF, Stage
+from tests.unit.driver.conftest import DURATIONS
+from tests.unit.driver.stage import IMAGE, VIF, SetStage, Stage
 
 MAC = "02:00:00:00:00:0a"
 MEMBERS = (Port("port-1", "02:00:00:00:00:01"), Port("port-2", "02:00:00:00:00:02"))
@@ -132,7 +133,10 @@ def drive_of(fake: FakeIronic, verb: str) -> dict[str, Any]:
     return found
 
 
-def test_an_instance_on_a_bond_is_told_of_it(stage: Stage, fake: FakeIronic) -> None:
+def test_an_instance_on_a_bond_is_told_of_it(set_stage: SetStage) -> None:
+    """Also if its ports are on several pages."""
+    fake = FakeIronic(durations=DURATIONS, max_limit=1)
+    stage = set_stage(fake)
     node = fake.add_node(ports=0)
     addresses = make_bond(
         stage, node, 2, address=MAC, mode="802.3ad", properties={"miimon": "100"}
