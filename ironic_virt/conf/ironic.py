@@ -28,6 +28,15 @@ RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 """The answers after which another try may do, whatever the request was."""
 
 
+SHORTEST_RETRY_INTERVAL = 0.1
+"""Seconds between two tries, whatever was configured: never a busy loop."""
+
+
+def retry_interval(conf: cfg.ConfigOpts) -> float:
+    """``api_retry_interval`` in seconds; 0 counts as :data:`SHORTEST_RETRY_INTERVAL`."""
+    return max(float(conf[GROUP].api_retry_interval), SHORTEST_RETRY_INTERVAL)
+
+
 def adapter_options() -> list[cfg.Opt]:
     """keystoneauth1's adapter options, with the bare metal service's defaults."""
     opts = [

@@ -44,7 +44,7 @@ further try, with jitter. Looks at the nodes that something waits for are reckon
 in it too: the first comes after a quarter of it, further ones after growing pauses,
 which are no longer than five of these intervals for a deployment and two for anything
 else. The more deployments wait at the same time, the shorter the pauses are: with
-seven or more, three quarters of the interval.
+seven or more, three quarters of the interval. 0 counts as a tenth of a second.
 
 Related options:
 

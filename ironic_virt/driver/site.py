@@ -11,6 +11,7 @@ from oslo_config import cfg
 
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.waiting.watcher import Watcher
+from ironic_virt.conf import ironic as ironic_conf
 from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.host_nodes import HostNodes
 from ironic_virt.virt import VirtAPI
@@ -41,6 +42,11 @@ class Site:
     clock: Callable[[], float]
     pause: Callable[[float], bool]
 
+    @property
+    def retry_interval(self) -> float:
+        """Seconds before Ironic is asked again."""
+        return ironic_conf.retry_interval(self.conf)
+
     @classmethod
     def survey(
         cls,
@@ -70,7 +76,7 @@ class Site:
             or Watcher(
                 client.single_try(),
                 node_filter=lambda: nodes.ownership.target.node_filter(),
-                interval=float(conf.ironic.api_retry_interval),
+                interval=ironic_conf.retry_interval(conf),
                 while_waiting=service.waiting,
             ),
             clock,

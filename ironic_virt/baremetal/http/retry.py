@@ -29,6 +29,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.http import answers
+from ironic_virt.conf import ironic as ironic_conf
 
 LOG = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class RetryPolicy:
         group = conf.ironic
         return cls(
             group.api_max_retries,
-            float(group.api_retry_interval),
+            ironic_conf.retry_interval(conf),
             connect=Limit(group.connect_retries, group.connect_retry_delay),
             status=Limit(group.status_code_retries, group.status_code_retry_delay),
             statuses=frozenset(group.retriable_status_codes or answers.TRANSIENT_STATUSES),
@@ -136,16 +137,18 @@ class RetryPolicy:
         :param error: the error of the last one.
         """
         limit = self._limit(error)
-        asked = getattr(error, "retry_after", None)
-        if asked is not None:
-            asked = asked if self.budget > 0 else min(asked, _LONGEST_ASKED_FOR)
-            # Not before, and not all at the same moment.
-            return float(asked) * self.rng.uniform(1, 1 + _JITTER)
         if limit is not None and limit.delay is not None:
-            return limit.delay
-        exponent = min(tries - 1, 10)
-        grown = min(self.interval * _GROWTH**exponent, self.interval * _LARGEST_INTERVAL_FACTOR)
-        return grown * self.rng.uniform(1 - _JITTER, 1 + _JITTER)
+            own = max(limit.delay, ironic_conf.SHORTEST_RETRY_INTERVAL)
+        else:
+            exponent = min(tries - 1, 10)
+            grown = min(_GROWTH**exponent, _LARGEST_INTERVAL_FACTOR)
+            own = self.interval * grown * self.rng.uniform(1 - _JITTER, 1 + _JITTER)
+        asked = getattr(error, "retry_after", None)
+        if asked is None:
+            return own
+        asked = asked if self.budget > 0 else min(asked, _LONGEST_ASKED_FOR)
+        # Not before, and not all at the same moment; 0 and a date in the past say nothing.
+        return max(float(asked) * self.rng.uniform(1, 1 + _JITTER), own)
 
     def _limit(self, error: BaseException | None) -> Limit | None:
         if isinstance(error, exceptions.IronicUnreachable):

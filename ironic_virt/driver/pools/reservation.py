@@ -207,7 +207,7 @@ class Reservation:
                     instance.uuid,
                     "waiting for Ironic to choose was given up: the service stops",
                 )
-            interval = float(self._site.conf.ironic.api_retry_interval)
+            interval = self._site.retry_interval
             pause = min(pause * _GROWTH, max(interval, pause))
             now = self._site.client.allocations.get(instance.uuid)
             if now is None:

@@ -13,6 +13,7 @@ import pytest
 
 from ironic_virt import conf, exceptions
 from ironic_virt.baremetal.http.retry import RetryPolicy
+from ironic_virt.conf.ironic import SHORTEST_RETRY_INTERVAL
 from tests.unit.baremetal.scripted import Clock
 
 NONE = "[ironic]\nauth_type = none\nendpoint_override = http://ironic.invalid\n"
@@ -224,6 +225,16 @@ def test_who_says_when_is_not_asked_before() -> None:
     assert begun == [0, 33.75, 33.75 + 5.625]
 
 
+def test_who_says_at_once_is_not_asked_sooner_than_any_other() -> None:
+    """A date in the past counts as 0."""
+    clock = Clock()
+    attempt, begun = busy(clock, *[unavailable(retry_after=0.0)] * 70)
+    with pytest.raises(exceptions.IronicUnavailable):
+        policy(clock).run(attempt)
+    assert begun[:3] == [0, 2.0, 5.0]
+    assert begun[-1] == 120
+
+
 def test_who_says_when_does_not_stretch_the_budget() -> None:
     clock = Clock()
     attempt, begun = busy(clock, *[unavailable(retry_after=86400)] * 2)
@@ -273,6 +284,17 @@ def test_the_policy_is_that_of_the_options_with_novas_delays(tmp_path: pathlib.P
     lines = "connect_retry_delay = 0.5\nstatus_code_retry_delay = 7"
     assert configured(tmp_path, lines, clock).run(attempt) == "done"
     assert begun == [0, 0.5, 7.5, 14.5]
+
+
+def test_an_interval_of_0_is_no_busy_loop(tmp_path: pathlib.Path) -> None:
+    clock = Clock()
+    lines = "api_retry_interval = 0\nconnect_retry_delay = 0"
+    rule = configured(tmp_path, lines, clock)
+    attempt, begun = busy(clock, *[unavailable(), exceptions.IronicUnreachable("no")] * 40)
+    with pytest.raises(exceptions.IronicError):
+        rule.run(attempt)
+    assert len(begun) <= 61
+    assert min(clock.slept[:-1]) >= SHORTEST_RETRY_INTERVAL
 
 
 def configured(tmp_path: pathlib.Path, lines: str, clock: Clock) -> RetryPolicy:
