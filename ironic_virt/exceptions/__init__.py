@@ -40,6 +40,7 @@ from ironic_virt.exceptions.general import (
     NoValidHost,
     OperationNotSupported,
     StandbyBackendFailed,
+    copy_of,
 )
 from ironic_virt.exceptions.ironic import (
     BadRequest,
@@ -125,4 +126,5 @@ __all__ = [
     "VolumeFailed",
     "WaitCancelled",
     "WaitTimeout",
+    "copy_of",
 ]

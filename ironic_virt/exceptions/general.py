@@ -15,6 +15,18 @@ class IronicVirtError(Exception):
     """The root of every error that this package raises on purpose."""
 
 
+def copy_of(error: Exception) -> Exception:
+    """The same error again, for one of several who are told of it: each adds notes to its own."""
+    twin = type(error).__new__(type(error))
+    twin.args = error.args
+    twin.__dict__.update(error.__dict__)
+    if hasattr(error, "__notes__"):
+        twin.__notes__ = [*error.__notes__]
+    twin.__cause__ = error.__cause__
+    # In a traceback the copy stands in place of the first one, and not beside it.
+    return twin.with_traceback(error.__traceback__)
+
+
 # -- configuration and loading ------------------------------------------------
 
 

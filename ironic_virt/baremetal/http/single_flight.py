@@ -15,6 +15,8 @@ from collections.abc import Callable
 from concurrent import futures
 from typing import Generic, TypeVar
 
+from ironic_virt import exceptions
+
 T = TypeVar("T")
 
 
@@ -44,7 +46,7 @@ class SingleFlight(Generic[T]):
             except futures.CancelledError:
                 continue
             except Exception as exc:
-                raise _copy(exc) from exc.__cause__
+                raise exceptions.copy_of(exc) from exc.__cause__
 
     def _lead(self, flight: futures.Future[T], ask: Callable[[], T]) -> T:
         try:
@@ -52,7 +54,7 @@ class SingleFlight(Generic[T]):
         except Exception as exc:
             self._land()
             flight.set_exception(exc)
-            raise _copy(exc) from exc.__cause__
+            raise exceptions.copy_of(exc) from exc.__cause__
         except BaseException:
             # This thread is being ended: one of the waiting callers takes over.
             self._land()
@@ -65,12 +67,3 @@ class SingleFlight(Generic[T]):
     def _land(self) -> None:
         with self._lock:
             self._under_way = None
-
-
-def _copy(error: Exception) -> Exception:
-    """The same error again: callers add attributes and notes to theirs."""
-    twin = type(error).__new__(type(error))
-    twin.args = error.args
-    twin.__dict__.update(error.__dict__)
-    # In a traceback the copy stands in place of the first one, and not beside it.
-    return twin.with_traceback(error.__traceback__)

@@ -112,7 +112,9 @@ class Inventory:
             )
         if refresh.result is not None:
             return refresh.result
-        raise refresh.error or exceptions.IronicError("the listing of nodes was interrupted")
+        if refresh.error is None:
+            raise exceptions.IronicError("the listing of nodes was interrupted")
+        raise exceptions.copy_of(refresh.error)
 
     def ensure(self, max_age: float) -> Snapshot:
         """The snapshot, refreshed first if it is stale or too old.
@@ -162,7 +164,7 @@ class Inventory:
             refresh.result = self._succeed(refresh, found, nodes)
             return refresh.result
         except Exception as exc:
-            refresh.error = exc
+            refresh.error = exceptions.copy_of(exc)
             self._fail(exc)
             raise
         finally:

@@ -165,7 +165,7 @@ class Watcher:
     ) -> T:
         while True:
             if waiter.error is not None:
-                raise waiter.error
+                raise exceptions.copy_of(waiter.error)
             if self._stopped:
                 raise exceptions.WaitCancelled(
                     node_uuid, instance, f"waiting to {what} was given up: the service stops"

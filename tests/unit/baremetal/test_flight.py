@@ -12,6 +12,21 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.http.single_flight import SingleFlight
 
 
+def test_who_shares_an_error_adds_notes_to_a_copy() -> None:
+    shared = exceptions.IronicUnreachable("it is away", node="n", retry_after=3.0)
+    shared.add_note("of all")
+    told = [exceptions.copy_of(shared) for _ in range(2)]
+    for number, error in enumerate(told):
+        error.add_note(f"of server {number}")
+    assert [error.__notes__ for error in told] == [
+        ["of all", "of server 0"],
+        ["of all", "of server 1"],
+    ]
+    assert shared.__notes__ == ["of all"]
+    assert {type(error) for error in told} == {exceptions.IronicUnreachable}
+    assert {(str(error), vars(error)["retry_after"]) for error in told} == {(str(shared), 3.0)}
+
+
 def test_a_traceback_tells_a_shared_error_once_with_its_cause_and_place() -> None:
     def ask() -> None:
         try:

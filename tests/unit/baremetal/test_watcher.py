@@ -353,9 +353,11 @@ def test_what_no_time_will_mend_ends_the_wait_with_that_error(
     stage: Stage, error: Exception
 ) -> None:
     stage.ironic.trouble = lambda request: error
-    for wait in [stage.wait(uuid, state="deploying") for uuid in ("a", "b")]:
-        with pytest.raises(type(error)):
+    for uuid, wait in {uuid: stage.wait(uuid, state="deploying") for uuid in ("a", "b")}.items():
+        with pytest.raises(type(error)) as caught:
             stage.end_of(wait)
+        caught.value.add_note(f"of server {uuid}")
+        assert caught.value.__notes__ == [f"of server {uuid}"], "another tenant's is not there"
 
 
 def test_a_fault_of_the_poller_ends_the_waits_and_not_the_watcher(
