@@ -193,14 +193,13 @@ def patch(
     :param drops: keys that go even if they are hidden.
     """
 
-    def left(key: str, value: object) -> bool:
-        hidden = isinstance(value, str) and _HIDDEN in value and key not in drops
-        return hidden or not _NAME.fullmatch(key)
+    def hidden(key: str, value: object) -> bool:
+        return isinstance(value, str) and _HIDDEN in value and key not in drops
 
     gone = [
         key
         for key, value in former.items()
-        if (key in drops or key not in wanted) and not left(key, value)
+        if (key in drops or key not in wanted) and not hidden(key, value) and _NAME.fullmatch(key)
     ]
     changes: list[dict[str, Any]] = [
         {"op": "remove", "path": f"/instance_info/{key}"} for key in gone
@@ -208,7 +207,7 @@ def patch(
     changes += [
         {"op": "add", "path": f"/instance_info/{key}", "value": value}
         for key, value in wanted.items()
-        if not left(key, value) and (key not in former or former[key] != value)
+        if _NAME.fullmatch(key) and (key not in former or former[key] != value)
     ]
     return changes
 

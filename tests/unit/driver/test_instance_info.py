@@ -46,6 +46,18 @@ def test_a_deployment_adds_to_it_and_a_rebuild_leaves_it(
         assert set(told[instance_info.KEYS]) <= told.keys() - OPERATORS.keys()
 
 
+def test_a_text_that_looks_hidden_is_written_and_a_hidden_one_left() -> None:
+    former = {"deploy_password": "******", "display_name": "web"}
+    wanted = former | {"display_name": "******web", "image_url": "******"}
+    assert instance_info.patch(former, wanted) == [
+        {"op": "add", "path": "/instance_info/display_name", "value": "******web"},
+        {"op": "add", "path": "/instance_info/image_url", "value": "******"},
+    ]
+    assert instance_info.patch(former, {}) == [
+        {"op": "remove", "path": "/instance_info/display_name"}
+    ]
+
+
 def test_what_is_taken_off_before_a_deployment_is_ours_only(
     stage: Stage, fake: FakeIronic, noted: str
 ) -> None:
