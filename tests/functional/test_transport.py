@@ -123,6 +123,26 @@ def test_an_answer_that_drips_is_given_up_at_the_timeout(
     assert len(server.requests) == 1
 
 
+def test_a_proxy_whose_answer_to_connect_drips_is_given_up_at_the_timeout(
+    serve: Serve, channel: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drip(peer: socket.socket) -> None:
+        peer.sendall(b"HTTP/1.1 200 Connection established\r\nX-Slow: ")
+        while True:
+            threading.Event().wait(0.1)
+            peer.sendall(b"x")
+
+    proxy = serve(drip)
+    monkeypatch.setenv("https_proxy", proxy.url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(exceptions.IronicUnreachable, match=r"no whole answer .* within 0\.4 s"):
+        channel("https://ironic.invalid/v1", seconds=0.4).send("GET", "/nodes")
+    assert proxy.broken_off.wait(30)
+    assert [request.split()[:2] for request in proxy.requests] == [
+        [b"CONNECT", b"ironic.invalid:443"]
+    ]
+
+
 def test_each_request_on_a_kept_connection_has_the_whole_timeout(
     serve: Serve, channel: Channel
 ) -> None:
@@ -270,3 +290,27 @@ def test_a_guard_is_asked_when_a_change_is_about_to_leave(serve: Serve, channel:
         guarded.send("PATCH", "/nodes/n", json=[])
     methods = [request.split()[0] for request in server.requests if request]
     assert methods == [b"PATCH", b"GET"]
+
+
+def test_how_long_a_change_may_be_sent_again_is_none_of_the_next_request_s(
+    serve: Serve, channel: Channel
+) -> None:
+    def act(peer: socket.socket) -> None:
+        for _ in range(3):
+            peer.sendall(EMPTY)
+            peer.recv(65536)
+
+    timeouts: list[int] = []
+
+    def set_option(inner: socket.socket, *option: int) -> None:
+        if option[1] == socket.TCP_USER_TIMEOUT:
+            timeouts.append(option[2])
+        socket.socket.__base__.setsockopt(inner, *option)  # type: ignore[union-attr]
+
+    server = serve(act)
+    guarded = channel(f"{server.url}/v1", "", lambda: 7.5)
+    with mock.patch.object(socket.socket, "setsockopt", set_option):
+        for method in ("PATCH", "GET", "GET"):
+            assert guarded.send(method, "/nodes/n").status == 200
+    assert timeouts == [7500, 0]
+    assert len(server.requests) == 1, "one connection"

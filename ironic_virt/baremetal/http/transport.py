@@ -240,6 +240,7 @@ class _TimedSocket:
     def __init__(self, inner: Any) -> None:
         self._inner = inner
         self._deadline: float | None = None
+        self._is_limited = False
         self.settimeout(inner.gettimeout())
 
     def settimeout(self, seconds: float | None) -> None:
@@ -255,11 +256,12 @@ class _TimedSocket:
             self._inner.settimeout(left)
 
     def sendall(self, data: Any) -> None:
-        if guard := _GUARD.get():
-            milliseconds = int(guard() * 1000)
-            self._inner.setsockopt(
-                socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, max(milliseconds, 1)
-            )
+        guard = _GUARD.get()
+        # What a guarded request has left on a kept connection is none of the next one's.
+        if guard or self._is_limited:
+            milliseconds = max(int(guard() * 1000), 1) if guard else 0
+            self._inner.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+            self._is_limited = guard is not None
         # Over TLS, Python's own begins the timeout again with each record.
         view = memoryview(data).cast("B")
         while view:
@@ -285,6 +287,12 @@ class _Timed:
     def connect(self) -> None:
         super().connect()  # type: ignore[misc]
         self.sock = _TimedSocket(self.sock)
+
+    def _tunnel(self) -> None:
+        # A proxy's answer to CONNECT; TLS, which follows, needs the socket itself.
+        plain, self.sock = self.sock, _TimedSocket(self.sock)
+        super()._tunnel()  # type: ignore[misc]
+        self.sock = plain
 
     def _new_conn(self) -> socket.socket:
         # urllib3 gives each address of a name the whole timeout.
