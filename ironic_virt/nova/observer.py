@@ -33,13 +33,14 @@ _UNSEEN = datetime.timedelta(seconds=600)
 class Observer:
     """Writes the file for the time when this process is the active one.
 
-    :param client: Nova's report client.
+    :param rt: Nova's resource tracker.
     :param path: of the file.
     """
 
-    def __init__(self, client: Any, host: str, path: str) -> None:
-        self._client = client
-        self._host = host
+    def __init__(self, rt: Any, path: str) -> None:
+        self._rt = rt
+        self._client = rt.reportclient
+        self._host = rt.host
         self._path = path
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -101,7 +102,7 @@ class Observer:
             for name, uuid in records.items()
             if name in known and known[name].generation == generations.get(uuid)
         }
-        self._state = warm.State(warm.releases(), self._host, since, servers, same)
+        self._state = warm.State(warm.made_by(self._rt), self._host, since, servers, same)
         self._wanted = {
             name: (uuid, generations[uuid])
             for name, uuid in records.items()

@@ -74,6 +74,7 @@ def unknown_parts(rt: Any) -> list[str]:
         (rt, "monitors", Collection),
         (rt, "pci_tracker", object),
         (rt, "host", str),
+        (rt, "provider_configs", Mapping),
         (rt, "service_ref", object),
         (client, "_association_refresh_time", Mapping),
         *((getattr(client, "_provider_tree", None), name, Callable) for name in _TREE),
@@ -148,9 +149,9 @@ class NodePasses:
         self._writes: collections.Counter[str] = collections.Counter()
         self._consumers: dict[str, frozenset[str]] = {}
         self._client = client = rt.reportclient
-        self._keeper = warm.Keeper(path, rt.host, client)
+        self._keeper = warm.Keeper(path, rt)
         self._warm: warm.WarmStart | None = None
-        state = warm.load(path, rt.host)
+        state = warm.load(path, rt)
         if state is not None:
             self._since = state.since
             self._servers.restore(state.servers, state.nodes())

@@ -69,7 +69,7 @@ class NovaVirtAPI(virt.VirtAPI):
             return
         if self._observer is None:
             path = warm.path_of(self._conf.state_path, self.host)
-            self._observer = observer.Observer(self.manager.reportclient, self.host, path)
+            self._observer = observer.Observer(self.manager.rt, path)
             self._observer.begin()
 
     def is_active(self) -> None:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import copy
 import datetime
+import hashlib
+import json
 import os
 import re
 import threading
@@ -49,13 +51,13 @@ class Provider(msgspec.Struct, frozen=True, array_like=True):
 class State(msgspec.Struct, frozen=True):
     """What the file holds.
 
-    :ivar made_by: the releases of Nova and of this package.
+    :ivar made_by: the releases of Nova and of this package, and a digest of ``provider.yaml``.
     :ivar since: servers that were written after this may have changed; in UTC.
     :ivar servers: uuids of the host's.
     :ivar providers: by the node's name, which is the provider's uuid unless it is a pool.
     """
 
-    made_by: tuple[str, str]
+    made_by: tuple[str, ...]
     host: str
     since: datetime.datetime
     servers: frozenset[str]
@@ -66,9 +68,14 @@ class State(msgspec.Struct, frozen=True):
         return {uuid: name for name, one in self.providers.items() for uuid in one.consumers}
 
 
-def releases() -> tuple[str, str]:
-    """Of Nova and of this package."""
-    return metadata.version("nova"), metadata.version("ironic-virt")
+def made_by(rt: Any) -> tuple[str, ...]:
+    """What decides, beside the driver, what a pass writes.
+
+    :param rt: Nova's resource tracker.
+    """
+    configs = json.dumps(rt.provider_configs, sort_keys=True, default=str)
+    digest = hashlib.sha256(configs.encode()).hexdigest()
+    return metadata.version("nova"), metadata.version("ironic-virt"), digest
 
 
 def list_generations(client: Any, context: Any) -> dict[str, int]:
@@ -91,7 +98,7 @@ def path_of(directory: str, host: str) -> str:
     return os.path.join(directory, f"ironic-virt-{urllib.parse.quote(host, safe='')}.json")
 
 
-def load(path: str, host: str) -> State | None:
+def load(path: str, rt: Any) -> State | None:
     """What the last process has left, if this one can use it."""
     try:
         with open(path, "rb") as file:
@@ -101,7 +108,7 @@ def load(path: str, host: str) -> State | None:
     except (OSError, msgspec.MsgspecError) as exc:
         LOG.info("%s is of no use (%s). All nodes are looked at", path, exc)
         return None
-    return state if (state.made_by, state.host) == (releases(), host) else None
+    return state if (state.made_by, state.host) == (made_by(rt), rt.host) else None
 
 
 def save(path: str, state: State) -> None:
@@ -250,12 +257,13 @@ class Keeper:
     """Writes the file when there is something new.
 
     :param path: of the file.
+    :param rt: Nova's resource tracker.
     """
 
-    def __init__(self, path: str, host: str, client: Any) -> None:
+    def __init__(self, path: str, rt: Any) -> None:
         self._path = path
-        self._host = host
-        self._client = client
+        self._rt = rt
+        self._client = rt.reportclient
         self._passes: Mapping[str, Pass] = {}
         self._providers: dict[str, Provider] = {}
         self._failing = False
@@ -279,7 +287,7 @@ class Keeper:
         }
         self._providers = providers
         try:
-            save(self._path, State(releases(), self._host, since, servers, providers))
+            save(self._path, State(made_by(self._rt), self._rt.host, since, servers, providers))
             self._failing = False
         except OSError as exc:
             if not self._failing:
