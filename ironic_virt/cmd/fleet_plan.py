@@ -78,6 +78,10 @@ class _PlanCommand(FleetCommand):
                 "give the file of each service that is to have or to give nodes: --service-conf "
                 "<host>=<file>, or --serves <host>=<shard>"
             )
+        from ironic_virt.fleet import checks
+
+        if unknown := set(parsed_args.accepted) - {kind.code for kind in checks.kinds()}:
+            self.refuse(f"argument --accept: there is no finding {', '.join(sorted(unknown))}")
         deployment = self.reader(parsed_args).read()
         from ironic_virt.fleet.plans import plan as plans
         from ironic_virt.fleet.plans import summary

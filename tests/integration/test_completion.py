@@ -16,7 +16,7 @@ _LINES = {
     # What has been typed, and what is offered of it.
     "ironic-virt server ": {"create", "list", "rescue"},
     "ironic-virt server create --": {"--image", "--flavor"},
-    "ironic-virt-fleet plan ": {"shards", "drain", "add"},
+    "ironic-virt-fleet plan ": {"shards", "drain", "move"},
     "ironic-virt-manage db ": {"sync", "purge"},
 }
 _NOT_OFFERED = {"ironic-virt-fleet", "shadow", "node", "_"}

@@ -84,7 +84,8 @@ def items(
 
 def _identity(plan: Plan, deployment: Deployment) -> Item:
     here = conditions.identity(deployment)
-    if here == plan.cloud:
+    is_part = set(plan.cloud.cells) <= set(here.cells)
+    if is_part and (here.ironic, here.region) == (plan.cloud.ironic, plan.cloud.region):
         return Item(True, "the plan is for this deployment")
     return Item(False, f"the plan is for another deployment: {plan.cloud}; this is {here}")
 

@@ -283,6 +283,7 @@ def test_nodes_of_somebody_else_are_left_alone() -> None:
         "enrolled": node(54, provision_state="enroll"),
         "managed": node(55, provision_state="manageable"),
         "another's server": with_server(node(56), "strange"),
+        "reserved": node(57, instance_uuid="strange"),
     }
     base = three()
     deployment = changed(base, nodes={**base.nodes, **{n.uuid: n for n in strange.values()}})

@@ -48,6 +48,11 @@ def test_all_is_well() -> None:
     assert "✗" not in marks.values()
 
 
+def test_a_plan_of_some_cells_is_for_the_deployment_that_has_them() -> None:
+    both = changed(sound(), cells={"cell1": "cell1", "x": "other"})
+    assert "✗" not in looked(planned(sound()), both).values()
+
+
 def with_options(deployment: Deployment, host: str, **written: str) -> Deployment:
     return changed(deployment, options={**deployment.options, host: ServiceOptions(host, written)})
 
