@@ -67,7 +67,7 @@ def service_reports_twice(deployment: Deployment, found: Found) -> Iterator[Find
     for service in deployment.bare_metal_services:
         options = deployment.options.get(service.host)
         told = options.number("report_interval", 0) if options is not None else 0
-        if service.reports >= _MANY_REPORTS and service.interval < _OFTEN * told:
+        if service.reports >= _MANY_REPORTS and 0 < service.interval < _OFTEN * told:
             yield found(
                 service.host,
                 f"it has reported each {service.interval:.1f} s, its report_interval is {told} s",

@@ -439,6 +439,10 @@ def test_a_node_of_no_pool_is_found() -> None:
         pytest.param(
             lambda d: with_service(d, "compute-a", last_seen=NOW), id="a-service-just-seen"
         ),
+        pytest.param(
+            lambda d: with_service(two_processes(d), "compute-a", created=NOW),
+            id="a-service-whose-interval-is-not-known",
+        ),
     ],
 )
 def test_what_changes_just_now_is_not_found(spoil: Spoil) -> None:
