@@ -59,10 +59,15 @@ PHASES = {
     "start": Phase(("start",), "for the start of nova-compute on empty records", tuned=True),
     "idle": Phase(("refresh",), "for a minute in which nothing has changed"),
     "steady": Phase(
-        ("refresh",), "for a minute in which 1 % of the nodes have changed", True, True
+        ("refresh",),
+        "for a minute in which 1 % of the nodes have changed",
+        changes=True,
+        tuned=True,
     ),
     # After more than resource_provider_association_refresh, which is 300 s.
-    "sixth": Phase(("refresh", 6), "for a sixth minute, 1 % changed: associations are read", True),
+    "sixth": Phase(
+        ("refresh", 6), "for a sixth minute, 1 % changed: associations are read", changes=True
+    ),
     "restart": Phase(("restart",), "for the restart of nova-compute"),
 }
 
