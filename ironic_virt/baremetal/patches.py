@@ -13,6 +13,9 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+HIDDEN = "******"
+"""What Ironic shows of a secret."""
+
 JsonPatch = Sequence[Mapping[str, Any]]
 
 
@@ -20,7 +23,8 @@ def patch_is_applied(resource: Mapping[str, Any], patch: JsonPatch) -> bool:
     """Whether applying the patch would change nothing any more.
 
     Ironic shows a removed field as null or as an empty object: both count as
-    removed.
+    removed.  A value that it hides counts as the wanted one: a patch is applied as
+    a whole, so the rest of it tells.
 
     :param resource: as decoded from JSON; not changed.
     """
@@ -42,6 +46,8 @@ def _apply(resource: Any, operation: Mapping[str, Any], path: Sequence[str]) -> 
     if not isinstance(resource, dict):
         return removes and resource is None
     if not removes:
+        if resource.get(name) == HIDDEN:
+            return True
         resource[name] = copy.deepcopy(operation["value"])
     elif resource.get(name) not in (None, {}):
         del resource[name]

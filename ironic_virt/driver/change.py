@@ -20,6 +20,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.patches import JsonPatch
+from ironic_virt.driver.claim import claim
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike
 
@@ -55,7 +56,7 @@ def has_moved(before: Node, now: Node) -> bool:
 
 
 class _Moved(Exception):
-    """A request that was refused has been taken all the same: a proxy had sent it twice."""
+    """A request that carries nothing was refused, because one like it had been taken."""
 
 
 class Change:
@@ -128,36 +129,62 @@ class Change:
 
     # -- a change of the provision state --------------------------------------
 
-    def ask(self, verb: str, **given: Any) -> None:
+    def ask(
+        self,
+        verb: str,
+        kind: Callable[..., exceptions.NodeError] = exceptions.DeployFailed,
+        **given: Any,
+    ) -> None:
         """Ask for a change of the provision state.
 
-        If the node is in another state since :attr:`node` was read, the request was taken.
+        The node may be in another state since :attr:`node` was read, and a request of a
+        former instance may have come in late.  A request that carries nothing has the same
+        effect whoever sent it, so the change counts as made.  One that carries something is
+        a failure then.  Only a rescue whose reply was lost is not: undoing it would take the
+        system away that its user asked for just now.
 
+        :param kind: of that failure.
         :param given: see :meth:`IronicClient.set_provision_state`, for errors, too.
         """
         before = self.node
+        carries = any(given.values())
+
+        def moved(now: Node, *, lost: bool) -> bool:
+            if not has_moved(before, now):
+                return False
+            if carries and not (lost and given.get("rescue_password")):
+                raise self.error(
+                    kind,
+                    f"the node went to another state while {verb!r} was requested, and it is not "
+                    "known whether that was by this request",
+                )
+            return True
 
         def again() -> None:
-            if has_moved(before, self._site.access.held(self.instance, before.uuid)):
+            if moved(self._site.access.held(self.instance, before.uuid), lost=False):
                 raise _Moved
 
         try:
             self._site.client.set_provision_state(
                 before.uuid,
                 verb,
-                applied=functools.partial(has_moved, before),
+                applied=functools.partial(moved, lost=True),
                 again=again,
                 **given,
             )
         except _Moved:
-            LOG.info("Node %s: %r was taken, and a copy of it refused", before.uuid, verb)
+            LOG.info("Node %s: another request for %r was taken before", before.uuid, verb)
 
     def patch(self, changes: JsonPatch) -> Node:
-        """Write to the node, and return it as it is afterwards.
+        """Write to the node if it still carries the instance, and return it as it is then.
 
         For errors see :meth:`IronicClient.patch_node`.
+
+        :raises Conflict: among others if it is another's by now.
         """
-        return self._site.client.patch_node(self.node.uuid, changes, again=self.again)
+        return self._site.client.patch_node(
+            self.node.uuid, [*claim(self.node, self.instance.uuid), *changes], again=self.again
+        )
 
     # -- waiting and noting ---------------------------------------------------
 

@@ -199,7 +199,7 @@ class Rescue:
             when=is_refusal,
             system=exceptions.System.UNTOUCHED,
         ):
-            change.ask(verb, rescue_password=password)
+            change.ask(verb, exceptions.RescueFailed, rescue_password=password)
 
     def _wait(self, change: Change, wanted: str) -> Node:
         def until(now: Node | None) -> Node | None:

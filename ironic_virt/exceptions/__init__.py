@@ -44,6 +44,7 @@ from ironic_virt.exceptions.general import (
 )
 from ironic_virt.exceptions.ironic import (
     BadRequest,
+    BodyRefused,
     CertificateNotTrusted,
     Conflict,
     InventoryTooOld,
@@ -74,6 +75,7 @@ from ironic_virt.exceptions.nodes import (
 
 __all__ = [
     "BadRequest",
+    "BodyRefused",
     "BuildAborted",
     "CertificateNotTrusted",
     "ComputeDriverFailed",

@@ -81,6 +81,13 @@ class BadRequest(IronicError):
     """Ironic found the request wrong (400): a state, a value, an image."""
 
 
+class BodyRefused(BadRequest):
+    """Ironic, or a proxy, did not take the request's body: too large, or nested too deeply.
+
+    :ivar status: 413 if it was too large.
+    """
+
+
 class NotFound(IronicError):
     """Ironic has no such resource (404)."""
 

@@ -17,6 +17,7 @@ from ironic_virt.driver import hooks
 from ironic_virt.scheduler.filters import BaseHostFilter
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
 from tests import entry_points
+from tests.config_drives import sent_drive
 from tests.functional import typed
 from tests.functional.driver.conftest import Records, Service
 
@@ -111,9 +112,8 @@ def test_the_example_of_a_hook(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
             service.spawn(service.instance_on(node))
         finally:
             service.driver.cleanup_host()
-        (request,) = server.fake.requests.matching("PUT", "/states/provision$")
     name = f"storage-{made.json()['uuid']}"
-    told = request.body["configdrive"]["network_data"]
+    told = sent_drive(server.fake)["network_data"]
     assert told["links"][1:] == [
         {"id": name, "type": "phy", "ethernet_mac_address": port["address"], "mtu": 1500}
     ]

@@ -26,6 +26,9 @@ T = TypeVar("T")
 
 TRANSIENT_STATUSES = ironic_conf.RETRIED_STATUSES
 
+# Of 39.0.0's message about a body.
+_TOO_DEEP = "JSON is nested too deeply"
+
 # A lock is the only conflict that passes by itself; 39.0.0 has one text for a
 # node's lock and two for a parent's or a child's.
 _LOCKED = re.compile(r"\bis (presently )?locked\b", re.IGNORECASE)
@@ -183,6 +186,8 @@ def error_of(
     elif status in TRANSIENT_STATUSES or status == 406:
         # The version was refused though it had been negotiated: another server answers.
         kind = exceptions.IronicUnavailable
+    elif status == 413 or _TOO_DEEP in message:
+        kind = exceptions.BodyRefused
     elif 400 <= status < 500:
         kind = exceptions.BadRequest
     elif method == "GET" or _CONDUCTOR_SLOW.search(message) or not _is_of_ironic(answer):

@@ -3,13 +3,15 @@
 """The config drive of an instance, in the form in which Ironic takes it.
 
 That is JSON, of which the conductor makes an image when it deploys.  It has room for
-metadata, user data that is text, network data and vendor data.  For what it can't carry,
-and if ``[ironic] config_drive_form`` says so, an image is made here, with the same files;
-one that the service hands over is sent as it is.  So it is for nodes that Anaconda installs:
-Ironic 39.0.0 trips over the JSON form when it writes their kickstart file.
+metadata, user data that is text, network data and vendor data.  For what it can't carry, for
+what is nested too deeply, and if ``[ironic] config_drive_form`` says so, an image is made here,
+with the same files; one that the service hands over is sent as it is.  So it is for nodes that
+Anaconda installs: Ironic 39.0.0 trips over the JSON form when it writes their kickstart file.
 
-What is too large is refused before Ironic is asked for anything.  Nothing of the contents
-is ever in an error or a log.
+It is written to the node with the claim and the image, where Ironic finds it when it is
+told to deploy.  So a late request of a former instance can't deploy its own.  What is too
+large for that goes with the request to deploy; what is too large for that, too, is refused
+before Ironic is asked for anything.  Nothing of the contents is ever in an error or a log.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ import binascii
 import dataclasses
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.patches import JsonPatch
 from ironic_virt.driver.deploy import iso_image
 from ironic_virt.driver.hooks import Calls
 from ironic_virt.driver.network import Network
@@ -55,6 +58,12 @@ LARGEST_IMAGE = 64 * MIB
 LARGEST_REQUEST = 64 * MIB
 """Ironic's default of ``[api] max_json_body_size_provision``."""
 
+LARGEST_PATCH = 960 * 1024
+"""Bytes of a patch with a config drive; Ironic's ``[api] max_json_body_size`` is 1 MiB."""
+
+DEEPEST = 23
+"""Levels of the JSON form: Ironic's default of ``[api] max_json_body_depth`` is 25 for a body."""
+
 VERSIONS = ("2012-08-10", "latest")
 """The directories that Ironic's conductor writes; each has all files."""
 
@@ -66,6 +75,8 @@ _SECTOR = 2048
 # What stands around the config drive in the request.
 _AROUND = 1024
 _CHUNK = 64 * 1024
+
+_TOO_LARGE = 413
 
 
 class ConfigDrives:
@@ -166,6 +177,8 @@ def why_no_json(drive: ConfigDrive) -> str | None:
         return "it has injected files, which JSON has no room for"
     if isinstance(drive.user_data, bytes) and not _is_text(drive.user_data):
         return "its user data is no text"
+    if any(_is_deeper(document, DEEPEST - 1) for document in _documents(drive)):
+        return f"it has JSON that is nested more than {DEEPEST - 1} levels deep"
     return None
 
 
@@ -263,19 +276,73 @@ def _unpacked_size(packed: str) -> int:
     return size
 
 
+# -- sending ------------------------------------------------------------------
+
+
+def write_with(
+    write: Callable[[JsonPatch], Node],
+    changes: JsonPatch,
+    form: Form | None,
+    node: str,
+    instance: str,
+) -> tuple[Node, Form | None]:
+    """Write to a node what is to be deployed, its config drive with it.
+
+    :param write: writes a patch.
+    :returns: the node as it is then; the config drive if it has to go with the request to
+        deploy.
+    :raises ConfigDriveFailed: Ironic does not take it.
+    """
+    if form is None:
+        return write(changes), None
+    patch = [*changes, {"op": "add", "path": "/instance_info/configdrive", "value": form}]
+    if len(json.dumps(patch)) > LARGEST_PATCH:
+        return write(changes), form
+    try:
+        return write(patch), None
+    except exceptions.BodyRefused as exc:
+        if exc.status == _TOO_LARGE:
+            # The limit is smaller here; that of the request to deploy is another one.
+            return write(changes), form
+        if isinstance(form, str):
+            raise refused(exc, node, instance) from exc
+        return write_with(write, changes, as_image(form, instance), node, instance)
+
+
+def as_image(form: Mapping[str, Any], instance: str) -> str:
+    """The image of a config drive in the JSON form."""
+    return iso_image.build(files(ConfigDrive(**form), instance))
+
+
 def refused(
-    error: exceptions.IronicError, node: str, instance: str
-) -> exceptions.ConfigDriveFailed | None:
-    """The error for what Ironic said, if it found the request too large."""
-    if error.status != 413:
-        return None
+    error: exceptions.BodyRefused, node: str, instance: str
+) -> exceptions.ConfigDriveFailed:
+    """The error for a request with a config drive that Ironic did not take."""
+    if error.status == _TOO_LARGE:
+        what, remedy = "too large", "its limit is [api] max_json_body_size_provision, or a proxy's"
+    else:
+        what, remedy = (
+            "nested too deeply",
+            "[ironic] config_drive_form = iso sends an image instead",
+        )
     return exceptions.ConfigDriveFailed(
         node,
         instance,
-        f"Ironic refuses the config drive as too large: {error.message} (its limit is [api] "
-        "max_json_body_size_provision, or a proxy's)",
+        f"Ironic refuses the config drive as {what}: {error.message} ({remedy})",
         request_id=error.request_id,
     )
+
+
+def _documents(drive: ConfigDrive) -> tuple[object, ...]:
+    return drive.meta_data, drive.network_data, drive.vendor_data
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Whether a JSON value has more levels of objects and lists."""
+    if not isinstance(value, (Mapping, list, tuple)):
+        return False
+    members = value.values() if isinstance(value, Mapping) else value
+    return not levels or any(_is_deeper(member, levels - 1) for member in members)
 
 
 def _as_json(value: Mapping[str, Any]) -> bytes:

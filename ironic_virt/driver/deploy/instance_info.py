@@ -19,6 +19,8 @@ from typing import Any
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.patches import HIDDEN
+from ironic_virt.driver.claim import KEY_PREFIX, remove_key
 from ironic_virt.request import requirements
 from ironic_virt.request.spec import TRAIT, image_properties
 from ironic_virt.virt import DeployRequest, FlavorLike, ImageLike, Properties
@@ -76,7 +78,6 @@ FOUND_BY_IRONIC = frozenset(
 _FORMER_SIGN = "flavor_name"
 """Former versions, and Nova's driver, wrote it without :data:`KEYS`."""
 
-_HIDDEN = "******"
 # Of what Ironic takes as a step of a path.
 _NAME = re.compile(r"[\w-]+")
 
@@ -170,12 +171,17 @@ def ours(info: Mapping[str, Any]) -> frozenset[str]:
     With ours go those in which Ironic has noted the image, or the next one would get them.
     """
     names = info.get(KEYS)
+    certain = _NEVER_AN_OPERATORS.union(filter(_is_claim, info)).intersection(info)
     if isinstance(names, list):
-        written = _NEVER_AN_OPERATORS | FOUND_BY_IRONIC
+        written = certain | FOUND_BY_IRONIC
         return written.union(filter(_is_text, names)).intersection(info)
     if _FORMER_SIGN in info:
         return frozenset(info)
-    return _NEVER_AN_OPERATORS.intersection(info)
+    return certain
+
+
+def _is_claim(key: str) -> bool:
+    return key.startswith(KEY_PREFIX)
 
 
 def _is_text(value: object) -> bool:
@@ -188,13 +194,15 @@ def patch(
     """From one ``instance_info`` to another.
 
     What Ironic hides it has written itself, so it is left; so is what it takes no path
-    for, and what neither this package nor Ironic writes therefore.
+    for, and what neither this package nor Ironic writes therefore.  So is the key that is an
+    instance's own.
 
-    :param drops: keys that go even if they are hidden.
+    :param drops: keys that go all the same.
     """
 
     def hidden(key: str, value: object) -> bool:
-        return isinstance(value, str) and _HIDDEN in value and key not in drops
+        is_left = _is_claim(key) or (isinstance(value, str) and HIDDEN in value)
+        return is_left and key not in drops
 
     gone = [
         key
@@ -207,26 +215,39 @@ def patch(
     changes += [
         {"op": "add", "path": f"/instance_info/{key}", "value": value}
         for key, value in wanted.items()
-        if _NAME.fullmatch(key) and (key not in former or former[key] != value)
+        if _NAME.fullmatch(key)
+        and not _is_claim(key)
+        and (key not in former or former[key] != value)
     ]
     return changes
 
 
-def configure(former: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The patch that makes a node ready for a deployment; what an operator has written stays."""
+def configure(
+    former: Mapping[str, Any], wanted: Mapping[str, Any], instance: str
+) -> list[dict[str, Any]]:
+    """The patch that makes a node ready for a deployment; what an operator has written stays.
+
+    :param instance: its uuid; the key that is its own is written with the claim.
+    """
     gone = ours(former)
     kept = {key: value for key, value in former.items() if key not in gone}
-    return patch(former, {**kept, **wanted}, drops=_NEVER_AN_OPERATORS - wanted.keys())
+    others = {*filter(_is_claim, former)} - {KEY_PREFIX + instance}
+    drops = (_NEVER_AN_OPERATORS | others) - wanted.keys()
+    return patch(former, {**kept, **wanted}, drops=drops)
 
 
-def release(info: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The patch that takes off what was written for an instance."""
+def release(info: Mapping[str, Any], instance: str) -> list[dict[str, Any]]:
+    """The patch that takes off what was written for an instance.
+
+    :param instance: its uuid; the key that is its own goes first: see :mod:`.driver.claim`.
+    """
+    first = remove_key(info, instance)
     gone = ours(info)
     if gone == info.keys():
-        return [{"op": "add", "path": "/instance_info", "value": {}}]
-    return [
+        return [*first, {"op": "add", "path": "/instance_info", "value": {}}]
+    return first + [
         {"op": "remove", "path": f"/instance_info/{key}"}
-        for key in sorted(gone)
+        for key in sorted(gone - {KEY_PREFIX + instance})
         if _NAME.fullmatch(key)
     ]
 

@@ -20,8 +20,9 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.patches import JsonPatch
 from ironic_virt.driver.change import Change, has_moved
-from ironic_virt.driver.deploy import config_drive, instance_info, rebuild_info, steps
+from ironic_virt.driver.deploy import config_drive, rebuild_info, steps
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.hooks import Hooks
 from ironic_virt.driver.site import Site
@@ -146,39 +147,43 @@ class _Attempt:
         state = node.provision_state or states.AVAILABLE
         service.report_progress(self._instance, "configuring", state)
         former = node.instance_info or {}
-        self._configure(former, info, with_drive=drive is not None)
+        changes = rebuild_info.configure(former, info, with_drive=drive is not None)
+        rest = self._write(changes, drive)
         if reason := service.abort_reason(self._instance):
             self._put_back(self._change.node, former)
             raise exceptions.BuildAborted(node.uuid, self._instance.uuid, reason)
         service.report_progress(self._instance, "rebuilding", state)
         try:
-            self._ask(drive)
+            self._ask(rest)
         except exceptions.IronicError as exc:
             kind = rebuild_info.type_to_declare(
                 exc, info, preserve_ephemeral=self._request.preserve_ephemeral
             )
             if kind is None or not self._is_as_before():
-                self._refused(exc, former)
+                self._refused(exc, former, rest)
                 return
             LOG.warning(
                 "[image-kind-unknown] Node %s: Ironic could not find out what kind of image %s "
                 "is; it is taken for one of a whole disk",
                 *(node.uuid, info.get("image_source")),
             )
-            self._configure(info, {**info, "image_type": kind}, with_drive=drive is not None)
+            self._write([{"op": "add", "path": "/instance_info/image_type", "value": kind}])
             try:
-                self._ask(drive)
+                self._ask(rest)
             except exceptions.IronicError as again:
-                self._refused(again, former)
+                self._refused(again, former, rest)
 
-    def _configure(
-        self, former: Mapping[str, Any], info: Mapping[str, Any], *, with_drive: bool
-    ) -> None:
-        changes = rebuild_info.configure(former, info, with_drive=with_drive)
-        if changes:
-            configured = self._change.patch(changes)
-            self._site.access.guard(configured, self._instance)
-            self._change.node = configured
+    def _write(
+        self, changes: JsonPatch, drive: config_drive.Form | None = None
+    ) -> config_drive.Form | None:
+        """Write to the node; see :func:`config_drive.write_with`."""
+        uuid = self._change.node.uuid
+        configured, rest = config_drive.write_with(
+            self._change.patch, changes, drive, uuid, self._instance.uuid
+        )
+        self._site.access.guard(configured, self._instance)
+        self._change.node = configured
+        return rest
 
     def _ask(self, drive: config_drive.Form | None) -> None:
         """Ask for the rebuild of a node that was read just now."""
@@ -196,13 +201,23 @@ class _Attempt:
             return False
         return not has_moved(self._change.node, now)
 
-    def _refused(self, error: exceptions.IronicError, former: Mapping[str, Any]) -> None:
-        """Go on if Ironic has begun all the same; else see what is on the disk, and tell it."""
+    def _refused(
+        self,
+        error: exceptions.IronicError,
+        former: Mapping[str, Any],
+        rest: config_drive.Form | None,
+    ) -> None:
+        """Go on if Ironic has begun all the same; else see what is on the disk, and tell it.
+
+        :param rest: what was sent with the request, which another one may not have had.
+        """
         node = self._change.node
         try:
             now = self._site.client.get_node(node.uuid)
         except exceptions.IronicError:
             raise error from None
+        if has_moved(node, now) and (rest is not None or self._steps):
+            raise error
         if has_moved(node, now):
             LOG.info("Node %s is being rebuilt although Ironic said: %s", node.uuid, error)
             return
@@ -215,8 +230,8 @@ class _Attempt:
     def _put_back(self, node: Node, former: Mapping[str, Any]) -> None:
         """Have the node say again what is really on it."""
         try:
-            self._change.again()
-            if changes := instance_info.patch(node.instance_info or {}, former):
+            self._change.look()
+            if changes := rebuild_info.put_back(node.instance_info or {}, former):
                 self._change.patch(changes)
         except (exceptions.IronicError, exceptions.NodeError) as exc:
             LOG.warning(

@@ -16,6 +16,7 @@ from typing import Any
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.patches import HIDDEN
 from ironic_virt.driver import resources
 from ironic_virt.driver.deploy import instance_info
 from ironic_virt.exceptions import Disk
@@ -73,6 +74,16 @@ def configure(
     kept = {key: value for key, value in former.items() if key not in gone}
     drops = frozenset() if with_drive else _CONFIG_DRIVE
     return instance_info.patch(former, {**kept, **wanted}, drops=drops)
+
+
+def put_back(info: Mapping[str, Any], former: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The patch that takes back what was written for a rebuild that did not happen.
+
+    A config drive that has replaced another one stays: that one is not known any more, and
+    the next rebuild writes its own.
+    """
+    known = {key: value for key, value in former.items() if value != HIDDEN}
+    return instance_info.patch(info, known, drops=_CONFIG_DRIVE - former.keys())
 
 
 def is_marked(node: Node, wish: str | None) -> bool:

@@ -13,6 +13,8 @@ instance's uuid.
 
 from __future__ import annotations
 
+import functools
+
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
@@ -21,7 +23,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.driver.change import Change
 from ironic_virt.driver.deploy import config_drive, instance_info, outcome, project_fields, steps
-from ironic_virt.driver.deploy.claim import claim_node
+from ironic_virt.driver.deploy.claiming import claim_node
 from ironic_virt.driver.deploy.completion import Completion
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.hooks import Calls, Hooks
@@ -140,14 +142,14 @@ class Spawn:
                 raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
             self._volumes.check(node, instance, request.block_devices)
             with self._site.service.metrics.step("configuring"):
-                held, drive = self._prepare(node, request, hooks)
+                held, rest = self._prepare(node, request, hooks)
             if can_have_volumes(held):
                 # Ironic itself asks the other interfaces when it is told to deploy.
                 with self._site.service.metrics.step("validating"):
                     self._validate(held, instance)
                 held = self._site.access.held(instance, node.uuid)
             with self._site.service.metrics.step("deploying"):
-                self._start(held, instance, drive)
+                self._start(held, instance, rest)
                 done = self._completion.wait(node, instance, states.DEPLOYING)
             self._completion.deployed(done, instance, hooks)
         else:
@@ -158,7 +160,8 @@ class Spawn:
     ) -> tuple[Node, config_drive.Form | None]:
         """Attach what the instance needs, and tell the node what to deploy.
 
-        :returns: the node past the guard, and the config drive.
+        :returns: the node past the guard; the config drive if it has to go with the request
+            to deploy.
         """
         instance = request.instance
         self._site.service.report_progress(instance, "configuring", node.provision_state or "")
@@ -171,16 +174,15 @@ class Spawn:
         if attached or drive is not None:
             # Either takes its time, and what comes now writes to the node.
             node = self._site.access.held(instance, node.uuid)
-        # The last before the deployment: its answer is the look at the node.
-        held = self._configure(node, request)
-        self._volumes.attach(held, instance, request.block_devices)
-        return held, drive
+        self._volumes.attach(node, instance, request.block_devices)
+        # The last before the deployment: its answer is the look at the node, and whoever's
+        # request to deploy Ironic takes from now on, it deploys this instance.
+        return self._configure(node, request, drive)
 
-    def _configure(self, node: Node, request: DeployRequest) -> Node:
-        """Tell the node what to deploy.
-
-        :returns: the node as it is afterwards, past the guard.
-        """
+    def _configure(
+        self, node: Node, request: DeployRequest, drive: config_drive.Form | None
+    ) -> tuple[Node, config_drive.Form | None]:
+        """Tell the node what to deploy; see :meth:`_prepare`."""
         instance = request.instance
         more = self._site.service.deploy_metadata(instance, request.network_info)
         info = instance_info.wanted(request, node, more)
@@ -191,13 +193,16 @@ class Spawn:
                 *(node.uuid, name, instance.uuid),
             )
         former = node.instance_info or {}
-        changes = instance_info.configure(former, instance_info.named(info))
+        changes = instance_info.configure(former, instance_info.named(info), instance.uuid)
         project = project_fields.claim(node, instance, names)
         changes += [{"op": "add", "path": f"/{key}", "value": v} for key, v in project.items()]
         # With the claim in it, Ironic refuses to write to a node that is another's by now.
-        configured = claim_node(self._site, node, instance, changes)
+        configured, rest = config_drive.write_with(
+            functools.partial(claim_node, self._site, node, instance),
+            *(changes, drive, node.uuid, instance.uuid),
+        )
         self._site.access.guard(configured, instance)
-        return configured
+        return configured, rest
 
     def _validate(self, node: Node, instance: InstanceLike) -> None:
         """Have Ironic say what is wrong with a node's interfaces.
@@ -223,24 +228,34 @@ class Spawn:
         """Ask for the deployment.
 
         :param held: the node, read just now and past the guard.
+        :param drive: what is not on the node yet.
         """
         if reason := resources.why_not_deployable(held):
             raise exceptions.NodeNotAvailable(held.uuid, instance.uuid, reason)
         self._completion.stop_if_unwanted(held, instance)
         self._site.service.report_progress(instance, "deploying", held.provision_state or "")
+        wanted = steps.wanted(instance.flavor)
         try:
             Change(self._site, instance, held).ask(
                 states.VERB_ACTIVE,
                 configdrive=drive,
-                deploy_steps=steps.wanted(instance.flavor),
+                deploy_steps=wanted,
             )
+        except exceptions.BodyRefused as exc:
+            raise config_drive.refused(exc, held.uuid, instance.uuid) from exc
         except exceptions.IronicError as exc:
-            if too_large := config_drive.refused(exc, held.uuid, instance.uuid):
-                raise too_large from exc
             refused = isinstance(exc, exceptions.BadRequest | exceptions.Conflict)
             # An image that can't be used is a fault of the server's by its status, 500.
             if not refused and not instance_info.is_image_fault(exc.message, held.instance_info):
-                raise
+                if drive is None and not wanted:
+                    raise
+                # What is deployed by now may be another's.
+                raise exceptions.DeployFailed(
+                    held.uuid,
+                    instance.uuid,
+                    f"it is not known whether Ironic deploys what was requested: {exc}",
+                    request_id=exc.request_id,
+                ) from exc
             if isinstance(exc, exceptions.BadRequest):
                 self._tell_what_is_invalid(held, instance)
             raise outcome.failure(

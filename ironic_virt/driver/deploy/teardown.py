@@ -23,6 +23,7 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.driver.change import Change
+from ironic_virt.driver.claim import claim
 from ironic_virt.driver.console import Console
 from ironic_virt.driver.deploy import instance_info, project_fields
 from ironic_virt.driver.network import Network
@@ -174,7 +175,7 @@ class TearDown:
         """
         again = self._site.access.still_held(instance, node.uuid)
         if verb == states.VERB_DELETED:
-            self._give_back_fields(node, again)
+            self._give_back_fields(node, instance, again)
         self._site.service.report_progress(instance, "tearing down", node.provision_state or "")
         LOG.info("Tearing down instance %s: %r on node %s", instance.uuid, verb, node.uuid)
         before = node.provision_state
@@ -202,7 +203,9 @@ class TearDown:
                     request_id=exc.request_id,
                 ) from exc
 
-    def _give_back_fields(self, node: Node, again: Callable[[], None]) -> None:
+    def _give_back_fields(
+        self, node: Node, instance: InstanceLike, again: Callable[[], None]
+    ) -> None:
         """Take the project off a node, before it has another instance.
 
         Ironic itself keeps it, and then takes no patch until it has cleaned the node.
@@ -210,8 +213,9 @@ class TearDown:
         changes = project_fields.release(node)
         if not changes:
             return
+        patch = [*claim(node, instance.uuid), *changes]
         try:
-            self._site.client.patch_node(node.uuid, changes, again=again)
+            self._site.client.patch_node(node.uuid, patch, again=again)
         except exceptions.NodeLocked:
             raise
         except (exceptions.BadRequest, exceptions.Conflict) as exc:
@@ -268,7 +272,9 @@ class TearDown:
         def again() -> None:
             self._unused(node, instance)
 
-        patch: list[dict[str, Any]] = instance_info.release(held.instance_info or {})
+        patch: list[dict[str, Any]] = instance_info.release(
+            held.instance_info or {}, instance.uuid
+        )
         patch.append({"op": "remove", "path": "/instance_uuid"})
         patch += project_fields.release(held)
         if held.instance_name is not None:
@@ -278,6 +284,11 @@ class TearDown:
             released = self._site.client.patch_node(node.uuid, patch, again=again)
         except exceptions.Conflict as exc:
             released = self._release_with_allocation(node, instance, patch, exc, again)
+        except exceptions.BadRequest:
+            # The key is missing: a copy of this request may have come in before.
+            released = self._site.access.fresh(node.uuid, instance.uuid)
+            if released.instance_uuid == instance.uuid:
+                raise
         self._site.access.note(released)
         self._site.service.report_progress(instance, "released", released.provision_state or "")
         LOG.info("Node %s is released from instance %s", node.uuid, instance.uuid)

@@ -246,7 +246,12 @@ class Reservation:
         try:
             change = Change.of(self._site, instance)
             if "traits" in (change.node.instance_info or {}):
-                change.patch([{"op": "remove", "path": "/instance_info/traits"}])
+                # Without the key of a claim, which would stay there, too.
+                patch = [
+                    {"op": "add", "path": "/instance_uuid", "value": instance.uuid},
+                    {"op": "remove", "path": "/instance_info/traits"},
+                ]
+                self._site.client.patch_node(change.node.uuid, patch, again=change.again)
         except exceptions.InstanceNotFound:
             return
         except (exceptions.NodeError, exceptions.IronicError) as exc:

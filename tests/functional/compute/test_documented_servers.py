@@ -14,6 +14,7 @@ import pytest
 
 from ironic_virt.testing.fake_ironic import FakeIronicServer
 from tests import preloaded
+from tests.config_drives import sent_drives
 from tests.functional import typed
 from tests.ports import reserved_port
 
@@ -132,11 +133,7 @@ def test_images_keys_and_user_data_reach_ironic_as_printed(
     }
     digest = hashlib.sha256(b"a disk").hexdigest()
     assert told == {f"{WEB}/debian.qcow2", f"{WEB}/SHA256SUMS", digest, "whole-disk"}
-    *_, drive = (
-        request.body["configdrive"]
-        for request in server.fake.requests.matching("PUT", "/states/provision$")
-        if "configdrive" in request.body
-    )
+    drive = sent_drives(server.fake)[-1]
     assert drive["user_data"] == user_data
     assert drive["meta_data"]["public_keys"] == {"id_ed25519": key}
     assert drive["meta_data"]["meta"] == {"role": "web"}

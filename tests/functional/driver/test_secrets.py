@@ -22,6 +22,7 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
 from tests import depth, log_watch
+from tests.config_drives import sent_drives
 from tests.functional.driver.conftest import IMAGE, Records, Service
 
 ADMIN_PASSWORD = log_watch.secret("admin-password")
@@ -156,11 +157,7 @@ def test_a_life_takes_every_secret_to_ironic(
     sent = taken(ironic)
     assert RESCUE_PASSWORD in sent
     assert VOLUME_PASSWORD in sent
-    drives = [
-        entry.body["configdrive"]
-        for entry in ironic.fake.requests
-        if isinstance(entry.body, dict) and entry.body.get("configdrive")
-    ]
+    drives = sent_drives(ironic.fake)
     assert len(drives) == len(("spawn", "rebuild"))
     for drive in drives:
         held = contents(drive)

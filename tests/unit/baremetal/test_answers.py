@@ -56,7 +56,8 @@ def error_of(
 
 
 KINDS: dict[type[exceptions.IronicError], tuple[int, ...]] = {
-    exceptions.BadRequest: (400, 405, 413),
+    exceptions.BadRequest: (400, 405),
+    exceptions.BodyRefused: (413,),
     exceptions.IronicUnauthorized: (401, 403),
     exceptions.NotFound: (404,),
     exceptions.Conflict: (409,),

@@ -15,6 +15,7 @@ from ironic_virt.compute.db import records
 from ironic_virt.compute.networks import Network
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import Entry, FakeIronic, Faults
+from tests.config_drives import sent_drive
 from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import GOLD, ServiceStage
 
@@ -49,7 +50,7 @@ def test_an_instance_that_is_wanted_becomes_active_with_all_that_was_given(
     (action,) = stage.db.actions.list(uuid)
     assert (action.action, action.message) == ("create", None)
     assert action.finish_time is not None
-    drive = deployment(stage).body["configdrive"]
+    drive = sent_drive(stage.fake)
     assert drive["user_data"] == "#cloud-config\n"
     assert drive["meta_data"] == {
         "uuid": uuid,
@@ -74,7 +75,7 @@ def test_networks_are_on_the_free_ports_of_its_node(set_stage: SetStage, fake: F
     assert stage.instance(uuid).networks == networks
     dns = [{"type": "dns", "address": "192.0.2.53"}]
     route = {"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "192.0.2.1"}
-    assert deployment(stage).body["configdrive"]["network_data"] == {
+    assert sent_drive(stage.fake)["network_data"] == {
         "links": [
             {
                 "id": f"link{number}",

@@ -100,15 +100,16 @@ def reserve_and_configure(stage: Stage, node: str) -> None:
     reserve(stage, node)
     faults = stage.fake.faults
     faults.status(400, "PUT", "/provision$", body="not now")
-    faults.status(503, "PATCH", count=None, when=lambda *sent: removes(sent[2]))
+    faults.status(503, "PATCH", count=None, when=releases)
     with pytest.raises(exceptions.DeployFailed, match="not now"):
         spawn(stage, node)
     faults.clear()
     stage.fake.requests.clear()
 
 
-def removes(patch: list[dict[str, Any]]) -> bool:
-    return any(operation["op"] == "remove" for operation in patch)
+def releases(method: str, path: str, patch: list[dict[str, Any]]) -> bool:
+    """Whether a patch takes an instance off its node."""
+    return {"op": "remove", "path": "/instance_uuid"} in patch
 
 
 def spawn_in_vain(stage: Stage, node: str) -> None:

@@ -15,6 +15,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.driver.deploy import config_drive, iso_image
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests import iso_images
+from tests.config_drives import sent_drive, sent_drives
 from tests.unit.driver.stage import INSTANCE, SECRET, SetStage, Stage
 
 NODE = "a1b2c3d4-0000-4000-8000-000000000000"
@@ -24,12 +25,6 @@ MIB = 1024**2
 def unpacked(form: object) -> dict[str, bytes]:
     """The files on an image."""
     return iso_images.contents(iso_images.unpacked(form))
-
-
-def sent(fake: FakeIronic) -> Any:
-    """The config drive of the only deployment that was asked for."""
-    (request,) = fake.requests.matching("PUT", "/states/provision$")
-    return request.body["configdrive"]
 
 
 # -- the form -----------------------------------------------------------------
@@ -178,7 +173,7 @@ def test_who_has_the_option_set_gets_an_image(
 ) -> None:
     stage = set_stage(fake, config_drive_form="iso")
     stage.spawn(stage.instance(node))
-    files = unpacked(sent(fake))
+    files = unpacked(sent_drive(fake))
     told = json.loads(files["openstack/latest/meta_data.json"])
     assert told == {"uuid": INSTANCE, "admin_pass": SECRET}
 
@@ -191,10 +186,10 @@ def test_a_node_that_anaconda_installs_gets_an_image(
     parts = dict.fromkeys(("kernel_id", "ramdisk_id", "stage2_id"), "https://a/part")
     image = virt.ImageMeta("https://a/live.tar", properties=parts)
     stage.spawn(instance, image)
-    assert "openstack/latest/meta_data.json" in unpacked(sent(fake))
+    assert "openstack/latest/meta_data.json" in unpacked(sent_drive(fake))
     fake.requests.clear()
     stage.rebuild(instance, image)
-    assert "openstack/latest/meta_data.json" in unpacked(sent(fake))
+    assert "openstack/latest/meta_data.json" in unpacked(sent_drive(fake))
 
 
 def test_without_an_image_nothing_is_sent_and_the_error_says_why(
@@ -241,6 +236,7 @@ def test_a_rebuild_with_one_leaves_the_instance_as_it_is(
 
 def test_a_server_that_takes_less_is_quoted(stage: Stage, fake: FakeIronic, node: str) -> None:
     untouched = stage.trace(node)
+    stage.service.drive = virt.ConfigDrive(user_data="x" * MIB)
     fake.faults.status(413, "PUT", "/states/provision$", "Request body is too large.")
     with pytest.raises(
         exceptions.ConfigDriveFailed, match=r"too large\. \(its limit is \[api\] max_json"
@@ -248,4 +244,62 @@ def test_a_server_that_takes_less_is_quoted(stage: Stage, fake: FakeIronic, node
         stage.spawn(stage.instance(node))
     assert not caught.value.retriable
     assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
+    assert stage.trace(node) == untouched
+
+
+# -- depth --------------------------------------------------------------------
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """JSON of objects within objects."""
+    return {"v": nested(levels - 1)} if levels > 1 else {"v": 1}
+
+
+def with_drive(method: str, path: str, body: Any) -> bool:
+    return any(change["path"] == "/instance_info/configdrive" for change in body)
+
+
+@pytest.mark.parametrize("act", ["spawn", "rebuild"])
+@pytest.mark.parametrize(("levels", "form"), [(22, dict), (23, str), (40, str)])
+def test_what_is_nested_deeply_is_sent_as_an_image(
+    stage: Stage, fake: FakeIronic, node: str, act: str, levels: int, form: type
+) -> None:
+    if act == "rebuild":
+        stage.active(node)
+    stage.service.drive = virt.ConfigDrive(vendor_data=nested(levels))
+    getattr(stage, act)(stage.instance(node))
+    drive = sent_drive(fake)
+    assert type(drive) is form
+    assert 400 not in {entry.status for entry in fake.requests}
+    if form is str:
+        told = unpacked(drive)["openstack/latest/vendor_data2.json"]
+        assert json.loads(told) == nested(levels)
+
+
+@pytest.mark.parametrize("act", ["spawn", "rebuild"])
+def test_an_ironic_that_takes_less_depth_gets_the_image_once(
+    stage: Stage, fake: FakeIronic, node: str, act: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if act == "rebuild":
+        stage.active(node)
+    refusal = "Request body JSON is nested too deeply. Please contact the service administrator."
+    fake.faults.status(400, "PATCH", body=refusal, when=with_drive)
+    getattr(stage, act)(stage.instance(node))
+    json_form, image = sent_drives(fake)
+    assert json_form["meta_data"]["admin_pass"] == SECRET
+    told = json.loads(unpacked(image)["openstack/latest/meta_data.json"])
+    assert told == {"uuid": INSTANCE, "admin_pass": SECRET}
+    assert SECRET not in caplog.text
+
+
+def test_an_ironic_that_takes_neither_form_is_no_reason_to_try_another_node(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    untouched = stage.trace(node)
+    refusal = "Request body JSON is nested too deeply. Please contact the service administrator."
+    fake.faults.status(400, "PATCH", body=refusal, when=with_drive, count=None)
+    with pytest.raises(exceptions.ConfigDriveFailed, match="nested too deeply") as caught:
+        stage.spawn(stage.instance(node))
+    assert not caught.value.retriable
+    assert len(sent_drives(fake)) == 2
     assert stage.trace(node) == untouched

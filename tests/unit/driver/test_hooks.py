@@ -18,6 +18,7 @@ from ironic_virt.driver import hooks
 from ironic_virt.exceptions import Disk
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests import entry_points, iso_images
+from tests.config_drives import sent_drives
 from tests.unit.driver.stage import (
     IMAGE,
     INSTANCE,
@@ -108,8 +109,8 @@ def hooked(fake: FakeIronic, set_stage: SetStage) -> Stage:
 
 
 def sent(fake: FakeIronic, number: int = -1) -> Any:
-    """The config drive of a request to deploy."""
-    return fake.requests.matching("PUT", "/states/provision$")[number].body["configdrive"]
+    """A config drive that was sent."""
+    return sent_drives(fake)[number]
 
 
 def refuse(*given: Any) -> Any:

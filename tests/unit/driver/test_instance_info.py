@@ -11,7 +11,7 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.driver.deploy import instance_info
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import IMAGE, OTHER_IMAGE, Stage, meanwhile
+from tests.unit.driver.stage import IMAGE, INSTANCE, OTHER_IMAGE, Stage, meanwhile
 
 OPERATORS = {
     "kernel_append_params": "console=ttyS1",
@@ -108,7 +108,7 @@ def test_what_ironic_has_noted_of_the_image_goes_with_ours() -> None:
     # Of an image in Glance that Anaconda installs; the next image would get its kernel.
     noted = {"kernel": "glance://k", "image_type": "whole-disk"}
     written = instance_info.named({"image_source": IMAGE.id})
-    patch = instance_info.release({**OPERATORS, **written, **noted})
+    patch = instance_info.release({**OPERATORS, **written, **noted}, INSTANCE)
     assert {change["path"] for change in patch} == {
         f"/instance_info/{key}" for key in (*written, *noted)
     }

@@ -13,6 +13,7 @@ from ironic_virt import virt
 from ironic_virt.baremetal.ports import Port
 from ironic_virt.driver.network_data import Link, network_data, with_links, with_mtus
 from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.config_drives import sent_drive, sent_drives
 from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import IMAGE, VIF, SetStage, Stage
 
@@ -122,17 +123,6 @@ def make_bond(stage: Stage, node: str, count: int, **fields: Any) -> list[str]:
     return addresses
 
 
-def drive_of(fake: FakeIronic, verb: str) -> dict[str, Any]:
-    """The config drive that was sent with a verb."""
-    (sent,) = [
-        entry.body["configdrive"]
-        for entry in fake.requests.matching("PUT", "/states/provision$")
-        if entry.body["target"] == verb
-    ]
-    found: dict[str, Any] = sent
-    return found
-
-
 def test_an_instance_on_a_bond_is_told_of_it(set_stage: SetStage) -> None:
     """Also if its ports are on several pages."""
     fake = FakeIronic(durations=DURATIONS, max_limit=1)
@@ -143,7 +133,7 @@ def test_an_instance_on_a_bond_is_told_of_it(set_stage: SetStage) -> None:
     )
     instance = stage.instance(node)
     stage.spawn(instance)
-    told = drive_of(fake, "active")["network_data"]
+    told = sent_drive(fake)["network_data"]
     (link, *members) = told["links"]
     assert (link["type"], link["ethernet_mac_address"]) == ("bond", MAC)
     assert (link["bond_mode"], link["bond_miimon"]) == ("802.3ad", "100")
@@ -151,7 +141,7 @@ def test_an_instance_on_a_bond_is_told_of_it(set_stage: SetStage) -> None:
     assert link["bond_links"] == [member["id"] for member in members]
     fake.advance(60)
     stage.rebuild(instance)
-    assert drive_of(fake, "rebuild")["network_data"] == told
+    assert sent_drives(fake)[-1]["network_data"] == told
 
 
 def test_without_networks_nothing_is_asked_of_ports(
@@ -160,7 +150,7 @@ def test_without_networks_nothing_is_asked_of_ports(
     instance = stage.instance(node)
     stage.reserve(instance)
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE))
-    assert "network_data" not in drive_of(fake, "active")
+    assert "network_data" not in sent_drive(fake)
     assert fake.requests.matching("GET", "/ports") == []
 
 
@@ -171,7 +161,7 @@ def test_network_data_of_the_service_get_the_addresses_of_ports(
     said = {"links": [{"id": "tap1", "vif_id": VIF, "mtu": 1400}, {"id": "tap2"}] * wired}
     stage.service.drive = virt.ConfigDrive(meta_data={"name": "web"}, network_data=said)
     stage.spawn(stage.instance(node))
-    told = drive_of(fake, "active")["network_data"]["links"]
+    told = sent_drive(fake)["network_data"]["links"]
     assert len(fake.requests.matching("GET", "/ports")) == wired
     if wired:
         (address,) = (one.address for one in stage.driver._network.links(node).values())

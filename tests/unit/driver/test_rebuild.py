@@ -12,6 +12,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.baremetal import states
 from ironic_virt.exceptions import Disk
 from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.config_drives import sent_drive
 from tests.unit.driver.stage import INSTANCE, OTHER_IMAGE, SECRET, STRANGER, VIF, SetStage, Stage
 
 GLANCE = virt.ImageMeta("0f7bb2a1-0000-4000-8000-000000000000")
@@ -80,8 +81,8 @@ def test_another_image_goes_onto_the_node(
     assert told["image_type"] == "whole-disk"
     assert "preserve_ephemeral" not in told
     (request,) = fake.requests.matching("PUT", "/states/provision$")
-    assert request.body["target"] == "rebuild"
-    assert request.body["configdrive"]["meta_data"]["admin_pass"] == SECRET
+    assert request.body == {"target": "rebuild"}
+    assert sent_drive(fake)["meta_data"]["admin_pass"] == SECRET
     assert caplog.text
     assert SECRET not in caplog.text
     assert fake.vifs(node) == [VIF]

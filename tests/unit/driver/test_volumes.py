@@ -113,10 +113,11 @@ def test_an_instance_boots_from_a_volume(
     looks = ("GET ", "GET /v1/ports")
     assert [step for step in steps[steps.index("POST /vifs") :] if step not in looks] == [
         "POST /vifs",
-        "PATCH ",
         "GET /v1/volume/targets",
         "POST /v1/volume/targets",
         "POST /v1/volume/targets",
+        # The last, so that nobody's request can deploy it without its volumes.
+        "PATCH ",
         "GET /validate",
         "PUT /states/provision",
     ]

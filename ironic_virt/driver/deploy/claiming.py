@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Making a node an instance's, together with what else is written to it.
-
-Ironic refuses a patch that sets ``instance_uuid`` where another one is set, so a patch
-with the claim in it changes the instance's own node or none.
-"""
+"""Making a node an instance's, together with what else is written to it."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.patches import JsonPatch
+from ironic_virt.driver.claim import claim
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike
 
@@ -22,9 +19,9 @@ LOG = logging.getLogger(__name__)
 def claim_node(site: Site, node: Node, instance: InstanceLike, more: JsonPatch = ()) -> Node:
     """Set the node's ``instance_uuid``, and make further changes with it.
 
+    :param node: as it was read last.
     :returns: the node as it is afterwards.
     """
-    claim = {"op": "add", "path": "/instance_uuid", "value": instance.uuid}
 
     def again() -> None:
         now = site.access.fresh(node.uuid, instance.uuid)
@@ -35,11 +32,13 @@ def claim_node(site: Site, node: Node, instance: InstanceLike, more: JsonPatch =
 
     try:
         # Ironic refuses this when another uuid is there: the claim is atomic.
-        return site.client.patch_node(node.uuid, [claim, *more], again=again)
+        return site.client.patch_node(node.uuid, [*claim(node, instance.uuid), *more], again=again)
     except exceptions.NodeNotFound as exc:
         raise exceptions.NodeNotAvailable(
             node.uuid, instance.uuid, exc.message, request_id=exc.request_id
         ) from exc
+    except exceptions.BodyRefused:
+        raise
     except (exceptions.Conflict, exceptions.BadRequest) as exc:
         now = site.access.fresh(node.uuid, instance.uuid)
         if now.instance_uuid is not None and now.instance_uuid != instance.uuid:

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What keeps a patch from every node but the instance's: pure functions.
+
+A request may arrive late, after its sender has given up and the node is another's.  Ironic's
+patches have two conditions that keep such a one from having an effect:
+
+* ``instance_uuid`` can't be set where another one is set;
+* what is removed has to be there.  So a key of the instance's own is in ``instance_info``
+  as long as the node is the instance's, and a patch begins by removing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_virt.baremetal.node import Node
+
+KEY_PREFIX = "ironic_virt_of_"
+"""Of the key of ``instance_info`` that is an instance's own; its uuid follows."""
+
+
+def claim(node: Node, instance: str) -> list[dict[str, Any]]:
+    """The beginning of a patch that Ironic takes only on a node of the instance, or a free one.
+
+    On a node that had the key when it was read, not on a free one either.
+
+    :param node: as it was read last.
+    :param instance: the instance's uuid.
+    """
+    info = node.instance_info or {}
+    count = str(info.get(KEY_PREFIX + instance, ""))
+    # Counted, so that each patch leaves a trace of its own if its reply is lost.
+    value = str(int(count) + 1) if count.isdecimal() else "1"
+    return [
+        *remove_key(info, instance),
+        {"op": "add", "path": f"/instance_info/{KEY_PREFIX}{instance}", "value": value},
+        {"op": "add", "path": "/instance_uuid", "value": instance},
+    ]
+
+
+def remove_key(info: Mapping[str, Any], instance: str) -> list[dict[str, Any]]:
+    """The operation that removes an instance's own key; Ironic refuses it where that is missing.
+
+    :param info: the node's ``instance_info``; nodes that were claimed by former versions, or
+        reserved by an allocation, have no key, and no such condition.
+    """
+    key = KEY_PREFIX + instance
+    return [{"op": "remove", "path": f"/instance_info/{key}"}] if key in info else []

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The config drives that a fake Ironic was sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ironic_virt.testing.fake_ironic import FakeIronic
+
+
+def sent_drives(fake: FakeIronic) -> list[Any]:
+    """The config drives in the order in which they were sent.
+
+    Each is with what is to be deployed, or else with the request to deploy it.
+    """
+    drives = []
+    for entry in fake.requests.mutating():
+        if entry.method == "PATCH":
+            drives += [
+                operation["value"]
+                for operation in entry.body
+                if operation["path"] == "/instance_info/configdrive" and operation["op"] == "add"
+            ]
+        elif isinstance(entry.body, dict) and entry.body.get("configdrive"):
+            drives.append(entry.body["configdrive"])
+    return drives
+
+
+def sent_drive(fake: FakeIronic) -> Any:
+    """The only config drive that was sent."""
+    (drive,) = sent_drives(fake)
+    return drive

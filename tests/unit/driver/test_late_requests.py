@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Requests of a former instance that arrive when its node is another's, or free."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.driver.claim import KEY_PREFIX
+from ironic_virt.driver.deploy import steps
+from ironic_virt.testing.fake_ironic import FakeIronic
+from ironic_virt.testing.fake_ironic.journal import Entry
+from tests.unit.driver.stage import INSTANCE, SetStage, Stage
+from tests.unit.driver.stories import PLAIN, releases
+
+OTHER = "6d2b4f02-0000-4000-8000-00000000000f"
+# More than a patch has room for.
+LARGE = virt.ConfigDrive(meta_data={"uuid": INSTANCE}, user_data="x" * 1024**2)
+STEP = {"interface": "bios", "step": "apply_configuration", "args": {}, "priority": 150}
+WITH_STEPS = virt.Flavor("bm", extra_specs={steps.EXTRA_SPEC: json.dumps([STEP])})
+PATCH = ("PATCH", "/nodes/[^/]+$")
+PROVISION = ("PUT", "/states/provision$")
+
+
+def arrive(stage: Stage, *entries: Entry) -> list[int]:
+    """Have requests arrive once more; the statuses of their answers."""
+    return [
+        stage.channel.send(
+            entry.method, entry.path.removeprefix("/v1"), json=entry.body, version=entry.version
+        ).status
+        for entry in entries
+    ]
+
+
+def asked(fake: FakeIronic, verb: str) -> list[Entry]:
+    return [one for one in fake.requests.matching(*PROVISION) if one.body["target"] == verb]
+
+
+def just_before(fake: FakeIronic, act: Callable[[], object]) -> None:
+    """Have something happen as the next request for a provision state comes in."""
+    handle = fake.handle
+
+    def late(method: str, path: str, *more: Any) -> Any:
+        if path.endswith("/states/provision"):
+            fake.handle = handle  # type: ignore[method-assign]
+            act()
+        return handle(method, path, *more)
+
+    fake.handle = late  # type: ignore[method-assign]
+
+
+def somebody_asks(stage: Stage, node: str, verb: str, **body: Any) -> None:
+    path = f"/nodes/{node}/states/provision"
+    answer = stage.channel.send("PUT", path, json={"target": verb, **body}, version="1.90")
+    assert answer.status == 202, answer.body
+
+
+def seen(fake: FakeIronic, node: str) -> dict[str, Any]:
+    """All of a node but when its lock was asked for."""
+    return {name: value for name, value in fake.node(node).items() if name != "updated_at"}
+
+
+def others(stage: Stage, node: str) -> virt.Instance:
+    """Another instance, that is active on the node."""
+    instance = stage.instance(node, uuid=OTHER)
+    stage.spawn(instance)
+    stage.fake.advance(60)
+    return instance
+
+
+def gone(stage: Stage, node: str) -> list[Entry]:
+    """The patches of our instance, which was on the node and is gone."""
+    instance = stage.instance(node)
+    stage.spawn(instance)
+    stage.fake.advance(60)
+    stage.rebuild(instance)
+    stage.fake.advance(60)
+    stage.destroy(instance)
+    stage.fake.settle()
+    stage.reserve(instance)
+    stage.driver.failed_spawn_cleanup(instance)
+    return stage.fake.requests.matching(*PATCH)
+
+
+# -- deployments --------------------------------------------------------------
+
+
+def test_a_late_deployment_is_of_what_the_node_s_instance_asked_for(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    instance = stage.instance(node)
+    stage.spawn(instance)
+    (late,) = asked(fake, "active")
+    stage.destroy(instance)
+    fake.settle()
+    answers: list[int] = []
+    just_before(fake, lambda: answers.extend(arrive(stage, late)))
+    others(stage, node)
+    assert answers == [202]
+    there = fake.node(node)
+    assert (there["provision_state"], there["instance_uuid"]) == ("active", OTHER)
+    assert there["instance_info"]["configdrive"]["meta_data"]["uuid"] == OTHER
+
+
+def test_what_fits_into_no_patch_goes_with_the_request(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.service.drive = LARGE
+    instance = stage.active(node)
+    there = fake.node(node)["instance_info"]
+    assert there["configdrive"]["user_data"] == LARGE.user_data
+    stage.rebuild(instance)
+    (request,) = asked(fake, "rebuild")
+    assert request.body["configdrive"]["user_data"] == LARGE.user_data
+
+
+def test_where_less_fits_into_a_patch_it_goes_with_the_request(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    def has_drive(method: str, path: str, body: Any) -> bool:
+        return any(change["path"] == "/instance_info/configdrive" for change in body)
+
+    fake.faults.status(413, *PATCH, body="Request body is too large.", when=has_drive)
+    stage.spawn(stage.instance(node))
+    (request,) = asked(fake, "active")
+    assert request.body["configdrive"]["meta_data"]["uuid"] == INSTANCE
+
+
+@pytest.mark.parametrize("way", ["locked", "lose_reply", "never answered"])
+@pytest.mark.parametrize("carries", ["a drive", "steps"])
+def test_a_deployment_that_may_be_another_s_is_undone(
+    set_stage: SetStage, fake: FakeIronic, node: str, carries: str, way: str
+) -> None:
+    stage = set_stage(fake, api_max_retries=0 if way == "never answered" else 60)
+    if carries == "a drive":
+        stage.service.drive = LARGE
+    instance = stage.instance(node)
+    if carries == "steps":
+        instance = dataclasses.replace(instance, flavor=WITH_STEPS)
+    if way == "locked":
+        drive = {"meta_data": {"uuid": OTHER}}
+        just_before(fake, lambda: somebody_asks(stage, node, "active", configdrive=drive))
+    else:
+        fake.faults.lose_reply(*PROVISION)
+    with pytest.raises(exceptions.DeployFailed, match="not known") as caught:
+        stage.spawn(instance)
+    assert caught.value.retriable
+    assert fake.node(node)["instance_uuid"] is None
+    assert len(asked(fake, "deleted")) == 1
+
+
+@pytest.mark.parametrize("way", ["locked", "lose_reply"])
+def test_a_rebuild_that_may_be_another_s_fails(
+    stage: Stage, fake: FakeIronic, node: str, way: str
+) -> None:
+    instance = stage.active(node)
+    stage.service.drive = LARGE
+    if way == "locked":
+        drive = {"meta_data": {"uuid": OTHER}}
+        just_before(fake, lambda: somebody_asks(stage, node, "rebuild", configdrive=drive))
+    else:
+        fake.faults.lose_reply(*PROVISION)
+    with pytest.raises(exceptions.RebuildFailed, match="not known") as caught:
+        stage.rebuild(instance)
+    assert caught.value.disk is exceptions.Disk.UNKNOWN
+
+
+def test_a_rescue_that_is_another_s_is_not_taken_for_ours(set_stage: SetStage) -> None:
+    fake, node = PLAIN.ironic()
+    stage = set_stage(fake)
+    instance = stage.active(node)
+    just_before(fake, lambda: somebody_asks(stage, node, "rescue", rescue_password="another's"))
+    with pytest.raises(exceptions.RescueFailed, match="not known"):
+        stage.rescue(instance)
+    fake.settle()
+    stage.unrescue(instance)
+    # One whose reply was lost is looked for.
+    fake.faults.lose_reply(*PROVISION)
+    stage.rescue(instance)
+    assert fake.node(node)["provision_state"] == "rescue"
+
+
+# -- patches ------------------------------------------------------------------
+
+
+def test_no_late_patch_changes_another_s_node(stage: Stage, fake: FakeIronic, node: str) -> None:
+    late = gone(stage, node)
+    others(stage, node)
+    before = seen(fake, node)
+    assert set(arrive(stage, *late)) == {400, 409}
+    assert seen(fake, node) == before
+
+
+def test_only_a_late_reservation_changes_a_free_node(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    late = gone(stage, node)
+    before = seen(fake, node)
+    # A reservation can't be told from one that comes in time.
+    rest = [entry for entry in late if len(entry.body) > 2]
+    assert len(rest) == len(late) - 2
+    assert set(arrive(stage, *rest)) == {400}
+    assert seen(fake, node) == before
+
+
+def test_a_release_that_was_carried_out_already_is_no_error(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    instance = stage.instance(node)
+    stage.reserve(instance)
+    handle = fake.handle
+
+    def twice(method: str, path: str, *more: Any) -> Any:
+        if method == "PATCH":
+            assert handle(method, path, *more).status == 200
+        return handle(method, path, *more)
+
+    fake.handle = twice  # type: ignore[method-assign]
+    stage.destroy(instance)
+    assert [entry.status for entry in fake.requests.matching(*PATCH)] == [200, 200, 400]
+    assert fake.node(node)["instance_uuid"] is None
+
+
+def test_what_a_former_version_has_claimed_is_rebuilt_and_released(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    instance = stage.active(node)
+
+    def forget() -> None:
+        info = fake.node(node)["instance_info"]
+        kept = {name: value for name, value in info.items() if not name.startswith(KEY_PREFIX)}
+        fake.set_node(node, instance_info=kept)
+
+    forget()
+    stage.rebuild(instance)
+    fake.advance(60)
+    assert KEY_PREFIX + INSTANCE in fake.node(node)["instance_info"]
+    stage.destroy(instance)
+    fake.settle()
+    stage.reserve(instance)
+    forget()
+    stage.destroy(instance)
+    assert (fake.node(node)["instance_uuid"], fake.node(node)["instance_info"]) == (None, {})
+
+
+def test_a_hidden_config_drive_alone_is_no_proof_that_a_patch_was_applied(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    instance = stage.instance(node)
+    stage.reserve(instance)
+    fake.faults.status(400, *PROVISION, body="not now")
+    fake.faults.status(503, *PATCH, count=None, when=releases)
+    with pytest.raises(exceptions.DeployFailed, match="not now"):
+        stage.spawn(instance)
+    fake.faults.clear()
+    stage.service.drive = virt.ConfigDrive(meta_data={"uuid": "the next one"})
+    fake.faults.reset(*PATCH)
+    stage.spawn(instance)
+    assert fake.node(node)["instance_info"]["configdrive"]["meta_data"]["uuid"] == "the next one"
