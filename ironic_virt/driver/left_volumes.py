@@ -5,8 +5,9 @@
 A target holds the credentials of its volume.  Ironic deletes one only of a node that is
 powered off and not locked, so one that outlives its instance may have to stay until the
 node is cleaned.  Now and then all targets are listed; one that bears our mark, on a node
-of the target set that is free, has no instance any more.  A node that is on is powered
-off, as Ironic does when it tears one down; its targets go with the next look.
+of the target set that is free, is left if the records have no such instance any more, or if
+another node carries it.  A node that is on is powered off, as Ironic does when it tears one
+down; its targets go with the next look.
 
 Others' targets are never touched: those without our mark, and those of nodes elsewhere.
 
@@ -73,15 +74,21 @@ class LeftVolumes:
         snapshot = self._site.nodes.snapshot()
         targets = self._site.client.volumes.targets()
         self._failed &= {target.uuid for target in targets}
-        for target in sorted(targets, key=lambda target: target.uuid in self._failed):
+        found = [
+            (target, whose, node.uuid)
+            for target in sorted(targets, key=lambda target: target.uuid in self._failed)
+            if (node := snapshot.get(target.node_uuid or "")) and may_be_free(node)
+            if (whose := owner(target))
+        ]
+        owners = {whose for _, whose, _ in found}
+        known = set(self._site.service.existing_instances(owners)) if owners else set()
+        for target, whose, uuid in found:
             if self._site.clock() >= deadline:
                 return
-            node = snapshot.get(target.node_uuid or "")
-            if node is not None and owner(target) and may_be_free(node):
-                self._delete(target, node.uuid)
+            if whose not in known or snapshot.by_instance(whose):
+                self._delete(target, whose, uuid)
 
-    def _delete(self, target: VolumeTarget, uuid: str) -> None:
-        instance = owner(target) or ""
+    def _delete(self, target: VolumeTarget, instance: str, uuid: str) -> None:
         self._failed.discard(target.uuid)
 
         def free() -> Node:

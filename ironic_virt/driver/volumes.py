@@ -35,8 +35,11 @@ from ironic_virt.virt import BlockDevice, InstanceLike
 
 LOG = logging.getLogger(__name__)
 
-MARK = "instance_uuid"
+MARK = "ironic_virt_instance"
 """The key in a target's ``extra`` that says whose it is."""
+
+FORMER_MARK = "instance_uuid"
+"""What former versions wrote; others may write it, too."""
 
 BlockDevices = Sequence[BlockDevice]
 
@@ -254,7 +257,7 @@ class Volumes:
         if not can_have_volumes(node):
             return []
         there = self._site.client.volumes.targets(node.uuid)
-        return [target for target in there if owner(target) == instance.uuid]
+        return [target for target in there if owner(target, instance.uuid) == instance.uuid]
 
     def _delete(self, node: Node, instance: InstanceLike, targets: Sequence[VolumeTarget]) -> None:
         """Delete targets of a node that carries the instance."""
@@ -263,7 +266,7 @@ class Volumes:
         change = Change(self._site, instance, node)
         for target in targets:
             change.again()
-            if (whose := owner(target)) != instance.uuid:
+            if (whose := owner(target, instance.uuid)) != instance.uuid:
                 LOG.warning(
                     "[volume-target-foreign] Node %s has a volume target that is not of instance "
                     "%s but of %s: volume %s, boot index %s. Deleting it",
@@ -290,7 +293,7 @@ def plan(
     kept: set[int] = set()
     superfluous: list[VolumeTarget] = []
     for target in there:
-        whose, index = owner(target), target.boot_index
+        whose, index = owner(target, instance), target.boot_index
         if whose is None and not devices:
             continue
         if whose == instance and index in wanted and _is_for(target, wanted[index]):
@@ -305,9 +308,15 @@ def _hostname(instance: InstanceLike) -> str:
     return instance.hostname if hasattr(instance, "hostname") else instance.name
 
 
-def owner(target: VolumeTarget) -> str | None:
-    """The uuid of the instance that a target is of, as far as it bears our mark."""
-    return (target.extra or {}).get(MARK)
+def owner(target: VolumeTarget, instance: str | None = None) -> str | None:
+    """The uuid of the instance that a target is of, as far as it bears our mark.
+
+    :param instance: the one that the node has, or had just now; only of that one the mark of
+        former versions counts.
+    """
+    extra = target.extra or {}
+    former = extra.get(FORMER_MARK)
+    return extra.get(MARK) or (former if former == instance else None)
 
 
 def _is_for(target: VolumeTarget, device: BlockDevice) -> bool:

@@ -14,7 +14,7 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.volumes import VolumeTarget
-from ironic_virt.driver.volumes import MARK, plan
+from ironic_virt.driver.volumes import FORMER_MARK, MARK, plan
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, VIF, SetStage, Stage, meanwhile
 
@@ -282,6 +282,7 @@ def test_what_is_left_on_a_free_node_is_deleted_after_a_while(
     fake.faults.clear()
     fake.settle()
     fake.set_node(storage_node, power_state=power)
+    stage.service.owned.clear()
     restarted = stage.restarted()
     try:
         look_for_left(restarted)
@@ -298,6 +299,7 @@ def test_a_look_for_what_is_left_has_one_deadline_and_begins_with_what_it_had_no
         node = fake.add_node(storage_interface="external", power_state="power off")
         set_target(stage, node, 0, "root", extra={MARK: INSTANCE})
     stage.refresh()
+    stage.service.owned.clear()
     is_slow = meanwhile(lambda: fake.advance(4), hits=True)
     fake.faults.status(503, "DELETE", "/volume/targets/", count=None, when=is_slow)
     tried: list[set[str]] = []
@@ -313,6 +315,44 @@ def test_a_look_for_what_is_left_has_one_deadline_and_begins_with_what_it_had_no
     fake.faults.clear()
     look_for_left(stage)
     assert not fake.bm.store.targets
+
+
+@pytest.mark.parametrize("whose", ["somebody else's", "of a server that is being built"])
+def test_what_may_be_anothers_stays_on_a_free_node_that_stays_on(
+    stage: Stage, fake: FakeIronic, storage_node: str, whose: str
+) -> None:
+    """Others may note a server, too, and a server may be about to get its node."""
+    stage.refresh()
+    if whose == "somebody else's":
+        set_target(stage, storage_node, 0, "root", extra={FORMER_MARK: STRANGER})
+    else:
+        set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
+    fake.set_node(storage_node, power_state="power on")
+    look_for_left(stage)
+    look_for_left(stage)
+    assert len(targets(fake, storage_node)) == 1
+    assert fake.node(storage_node)["power_state"] == "power on"
+
+
+def test_what_a_server_has_left_on_a_node_that_it_did_not_get_is_deleted(
+    stage: Stage, fake: FakeIronic, storage_node: str
+) -> None:
+    other = fake.add_node(storage_interface="external", power_state="power off")
+    spawn(stage, storage_node)
+    set_target(stage, other, 0, "root", extra={MARK: INSTANCE})
+    look_for_left(stage)
+    assert targets(fake, other) == []
+    assert targets(fake, storage_node) == OURS
+
+
+def test_what_a_former_version_has_set_goes_with_its_own_instance(
+    stage: Stage, fake: FakeIronic, storage_node: str
+) -> None:
+    stage.reserve(stage.instance(storage_node))
+    set_target(stage, storage_node, 0, "root", extra={FORMER_MARK: INSTANCE})
+    set_target(stage, storage_node, 1, "data", extra={FORMER_MARK: STRANGER})
+    destroy(stage, storage_node)
+    assert [row.volume_id for row in fake.bm.store.targets] == ["data"]
 
 
 def test_what_an_instance_has_is_not_looked_upon_as_left(
