@@ -246,6 +246,20 @@ deleted. Ironic sets the lessee by itself if its ``[conductor] automatic_lessee`
 true; then nothing is needed here.
 """,
     ),
+    cfg.BoolOpt(
+        "protect_instances",
+        default=True,
+        help="""
+Whether Ironic is to protect the node of each instance (``protected``), from the moment
+that it is active until it is deleted or rebuilt. Ironic then refuses to tear the node
+down or to rebuild it, also if a request for that of a former instance is carried out
+late. Nobody else can do so either before the protection is taken off, as
+``protected_reason`` says: not an operator, nor a driver that does not know of it. Run
+``ironic-virt-fleet unprotect`` before you go back to Nova's own driver.
+
+Costs one request more for each instance that is built, rebuilt, or deleted.
+""",
+    ),
     cfg.IntOpt(
         "deploy_timeout",
         default=10800,

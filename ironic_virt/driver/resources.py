@@ -100,9 +100,27 @@ def why_in_maintenance(node: Node) -> str | None:
     return "in maintenance" + (f" ({node.maintenance_reason})" if node.maintenance_reason else "")
 
 
+def protection_of(instance: str) -> str:
+    """The reason that a node has by which this package protects an instance."""
+    return (
+        f"{_protection(instance)} Delete the server with its compute service, or take the "
+        "protection off: openstack baremetal node unset --protected <node>"
+    )
+
+
+def _protection(instance: str) -> str:
+    return f"Server {instance} runs on this node ([ironic] protect_instances)."
+
+
+def is_protected_here(node: Node) -> bool:
+    """Whether this package protects the instance that a node carries."""
+    reason = node.protected_reason or ""
+    return node.protected and reason.startswith(_protection(node.instance_uuid or ""))
+
+
 def why_protected(node: Node) -> str | None:
-    """What to say of a protected node, and how to unprotect it; ``None`` if it isn't."""
-    if not node.protected:
+    """What to say of a node that somebody else protects, with the remedy; else ``None``."""
+    if not node.protected or is_protected_here(node):
         return None
     why = f" ({node.protected_reason})" if node.protected_reason else ""
     return (

@@ -236,6 +236,12 @@ class Deployment:
         """Hosts of bare metal whose file was not given, so that nobody knows their target set."""
         return self.bare_metal_hosts - self.options.keys()
 
+    def host_of(self, node: Node) -> str:
+        """The host of the instance on a node, or else of the node's record; empty: neither."""
+        server = self.servers.get(node.instance_uuid or "")
+        record = self.node_records.get(node.uuid)
+        return (server and server.host) or (record and record.host) or ""
+
     def is_pool(self, record: Record) -> bool:
         """Whether a record is a pool's: it has the uuid that is made from its name."""
         return is_pool(record.name, record.uuid)

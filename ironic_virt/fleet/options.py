@@ -78,7 +78,12 @@ class ServiceOptions:
     @property
     def looks_at_changes(self) -> bool:
         """Whether Nova looks only at nodes that may have changed."""
-        return self.driver != _IN_TREE and self.written.get("node_refresh", "changed") != "all"
+        return not self.is_in_tree and self.written.get("node_refresh", "changed") != "all"
+
+    @property
+    def is_in_tree(self) -> bool:
+        """Whether the service has Nova's own driver."""
+        return self.driver == _IN_TREE
 
     @property
     def target(self) -> TargetSet:
@@ -113,7 +118,7 @@ class ServiceOptions:
         return self._has_peer(other) and other._has_peer(self)
 
     def _has_peer(self, other: ServiceOptions) -> bool:
-        if self.driver == _IN_TREE and not self.peers:
+        if self.is_in_tree and not self.peers:
             return self.shard is None
         return other.host.lower() in {name.lower() for name in self.peers}
 

@@ -46,6 +46,8 @@ _NODE_FIELDS = (
     "retired",
     "shard",
     "health",
+    "protected",
+    "protected_reason",
 )
 _CRITICAL = "critical"
 

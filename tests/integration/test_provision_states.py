@@ -153,4 +153,4 @@ def test_what_a_method_does(
 def _config(directory: Path, ironic: real_ironic.RealIronic, seconds: int) -> Path:
     directory.mkdir()
     names = ("deploy_timeout", "unprovision_timeout", "rescue_timeout", "power_timeout")
-    return write_conf(directory, ironic, **dict.fromkeys(names, seconds))
+    return write_conf(directory, ironic, protect_instances=False, **dict.fromkeys(names, seconds))

@@ -77,8 +77,9 @@ def test_what_is_refused_leaves_the_node_as_it_was(stage: Stage, instance: virt.
     node = node_of(instance)
     flavor = virt.Flavor("gpu", extra_specs={"trait:CUSTOM_GPU": "required"})
     picky = dataclasses.replace(instance, flavor=flavor)
-    for asked, protected, says in ((picky, False, "CUSTOM_GPU"), (instance, True, "protected")):
-        stage.operator.patch(node, protected=protected)
+    for asked, reason, says in ((picky, None, "CUSTOM_GPU"), (instance, "the till", "protected")):
+        if reason:
+            stage.operator.patch(node, protected=True, protected_reason=reason)
         before = stage.operator.at_rest(node)
         with pytest.raises(exceptions.RebuildFailed, match=says) as caught:
             stage.service.rebuild(asked)

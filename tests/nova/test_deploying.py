@@ -76,7 +76,7 @@ class Deploying(Deployment):
         (node,) = self.make_nodes(1)
         self.start()
         server = self.wait_for(self.boot(), "ACTIVE")
-        self.set_on_node(node, protected=True)
+        self.set_on_node(node, protected=True, protected_reason="runs the till")
         self.api.delete_server(server["id"])
         failed = self.until(
             lambda: self.server(server), lambda seen: seen["status"] == "ERROR" and "fault" in seen
@@ -122,7 +122,7 @@ class TestDeploying(Deploying):
     driver = figures.OURS
 
     def look_at_the_advice(self, told: str) -> None:
-        assert "the node is protected; take the protection off in Ironic first" in told
+        assert "is protected (runs the till); take the protection off in Ironic first" in told
         assert "openstack baremetal node unset --protected" in told
 
     def test_the_project_is_the_nodes_lessee_as_long_as_it_has_the_server(self) -> None:

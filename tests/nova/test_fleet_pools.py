@@ -199,6 +199,8 @@ class TestThereAndBack(Converted):
         assert providers == {(node, node) for node in carriers.values()}
         assert self.aggregates(self.carrier(new)) == [ZONE]
         assert set(self.check()) - {"node-without-record"} == {"service-down"}
+        protected = {carriers[server["id"]] for server in (olds[0], new)}
+        assert {one["Node"] for one in self.fleet("unprotect", HOST)} == protected
         self.start(figures.IN_TREE)
         assert not type(self.compute.manager.driver).__module__.startswith("ironic_virt")
         assert self.check() == {}

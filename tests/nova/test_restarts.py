@@ -71,13 +71,17 @@ class TestRestarts(Services):
         path = f"/servers/{server['id']}/os-instance-actions/{found['request_id']}"
         return [one["result"] for one in self.api.api_get(path).body["instanceAction"]["events"]]
 
+    def undeploy(self, node: str) -> None:
+        """Have an operator tear a node down."""
+        self.set_on_node(node, protected=False)
+        self.ironic("PUT", f"/nodes/{node}/states/provision", {"target": "deleted"})
+        self.wait_for_node(node, "available")
+
     def test_builds(self) -> None:
         nodes, (whole, never_begun, off_its_node) = self.start(3)
-        self.ironic("PUT", f"/nodes/{nodes[1]}/states/provision", {"target": "deleted"})
-        self.wait_for_node(nodes[1], "available")
+        self.undeploy(nodes[1])
         self.set_on_node(nodes[1], instance_uuid=never_begun["id"])
-        self.ironic("PUT", f"/nodes/{nodes[2]}/states/provision", {"target": "deleted"})
-        self.wait_for_node(nodes[2], "available")
+        self.undeploy(nodes[2])
         self.restart([whole, never_begun, off_its_node], vm_states.BUILDING, task_states.SPAWNING)
         if not SHOWS_INSTANCES:
             # Nova gives up all of them, and does not say why.

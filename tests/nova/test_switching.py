@@ -13,8 +13,12 @@ from typing import Any, ClassVar
 
 from nova import context
 
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.fleet.plans.apply import Outcome
+from ironic_virt.fleet.reading import Reader
+from ironic_virt.fleet.unprotection import unprotect_nodes
 from tests.nova import figures
-from tests.nova.deployment import DRIVERS, IMAGE, OTHER_IMAGE, Deployment
+from tests.nova.deployment import CONF, DRIVERS, IMAGE, OTHER_IMAGE, Deployment
 
 COUNT = 10
 
@@ -70,6 +74,13 @@ class Switching(Deployment):
         before = self.records(servers)
 
         compute.stop()
+        if self.after == figures.IN_TREE:
+            # It can delete no node that is protected.
+            assert all(self.node(node)["protected"] for node in nodes)
+            read = Reader(CONF).read(placement=False)
+            client = IronicClient.from_conf(CONF)
+            done = unprotect_nodes(read, ["compute1"], client, dry_run=False)
+            assert {one.node: one.outcome for one in done} == dict.fromkeys(nodes, Outcome.DONE)
         self.flags(compute_driver=DRIVERS[self.after])
         compute = self.start_service("compute", "compute1")
         assert type(compute.manager.driver).__module__.startswith(MODULES[self.after])

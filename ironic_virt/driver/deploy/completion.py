@@ -23,6 +23,7 @@ from ironic_virt.driver.deploy import outcome
 from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.hooks import Calls, Hooks
 from ironic_virt.driver.patience import Patience
+from ironic_virt.driver.protection import protect_node
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike
 
@@ -142,8 +143,9 @@ class Completion:
         )
 
     def deployed(self, node: Node, instance: InstanceLike, hooks: Calls) -> None:
-        """Take note of a node that is deployed, and call the hooks of an active one."""
-        self._site.access.note_seen(node, node.uuid)
+        """Note and protect a node that is deployed, and call the hooks of an active one."""
+        seen = self._site.access.note_seen(node, node.uuid) or node
+        outcome.deployed(instance, protect_node(self._site, seen, instance))
         if node.provision_state == states.ACTIVE:
             hooks.after_deploy()
         self._site.service.report_progress(instance, "active", node.provision_state or "")

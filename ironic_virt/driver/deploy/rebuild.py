@@ -25,6 +25,7 @@ from ironic_virt.driver.change import Change, has_moved
 from ironic_virt.driver.deploy import config_drive, rebuild_info, steps
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.hooks import Hooks
+from ironic_virt.driver.protection import protect_node, unprotect
 from ironic_virt.driver.site import Site
 from ironic_virt.exceptions import Disk
 from ironic_virt.virt import DeployRequest
@@ -117,7 +118,7 @@ class _Attempt:
                 )
             self._begin(info, drive)
         done = self._wait(self._rebuilt)
-        self._change.note(done)
+        self._rebuilt(protect_node(self._site, self._change.note(done) or done, instance))
         self.disk = Disk.REWRITTEN
         hooks.after_deploy()
         self._site.service.report_progress(instance, "active", done.provision_state or "")
@@ -148,7 +149,7 @@ class _Attempt:
         service.report_progress(self._instance, "configuring", state)
         former = node.instance_info or {}
         changes = rebuild_info.configure(former, info, with_drive=drive is not None)
-        rest = self._write(changes, drive)
+        rest = self._write([*changes, *unprotect(node)], drive)
         if reason := service.abort_reason(self._instance):
             self._put_back(self._change.node, former)
             raise exceptions.BuildAborted(node.uuid, self._instance.uuid, reason)
@@ -232,7 +233,8 @@ class _Attempt:
         try:
             self._change.look()
             if changes := rebuild_info.put_back(node.instance_info or {}, former):
-                self._change.patch(changes)
+                self._change.node = self._change.patch(changes)
+            protect_node(self._site, self._change.node, self._instance)
         except (exceptions.IronicError, exceptions.NodeError) as exc:
             LOG.warning(
                 "[node-keeps-data] Node %s: its instance_info tells of the image of a rebuild "

@@ -28,6 +28,7 @@ from ironic_virt.driver.console import Console
 from ironic_virt.driver.deploy import instance_info, project_fields
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.pools.reservation import Reservation
+from ironic_virt.driver.protection import unprotect
 from ironic_virt.driver.site import Site
 from ironic_virt.driver.volumes import Volumes
 from ironic_virt.virt import InstanceLike
@@ -183,7 +184,11 @@ class TearDown:
         def applied(now: Node) -> bool:
             return now.instance_uuid != instance.uuid or now.provision_state != before
 
+        unprotected = unprotect(node) if verb == states.VERB_DELETED else []
         try:
+            if unprotected:
+                patch = [*claim(node, instance.uuid), *unprotected]
+                self._site.client.patch_node(node.uuid, patch, again=again)
             self._site.client.set_provision_state(node.uuid, verb, applied=applied, again=again)
         except exceptions.NodeNotFound:
             return

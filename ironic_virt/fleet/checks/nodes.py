@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from ironic_virt.driver import resources
 from ironic_virt.fleet.deployment import Deployment, pool_name
 from ironic_virt.fleet.findings import Finding, Found, Severity, check
 
@@ -160,6 +161,22 @@ def node_with_deleted_instance(deployment: Deployment, found: Found) -> Iterator
         server = deployment.servers.get(node.instance_uuid or "")
         if server is not None and server.deleted:
             yield found(node.uuid, f"Nova has deleted its instance {server.uuid}")
+
+
+@check(
+    "node-protected",
+    Severity.ERROR,
+    meaning="The node is protected by [ironic] protect_instances, and its service has Nova's own "
+    "driver, which can neither delete nor rebuild the server on it.",
+    mend="ironic-virt-fleet unprotect {host}",
+    provoke="build a server with protect_instances, and go back to Nova's own driver",
+)
+def node_protected(deployment: Deployment, found: Found) -> Iterator[Finding]:
+    for node in deployment.nodes.values():
+        host = deployment.host_of(node)
+        options = deployment.options.get(host)
+        if options is not None and options.is_in_tree and resources.is_protected_here(node):
+            yield found(node.uuid, f"{host} can't delete server {node.instance_uuid}", host=host)
 
 
 @check(

@@ -325,7 +325,7 @@ def test_a_protected_node_keeps_its_console(
     stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
 ) -> None:
     serial(stage, instance)
-    fake.set_node(node, protected=True)
+    fake.set_node(node, protected=True, protected_reason="runs the till")
     with pytest.raises(exceptions.TearDownFailed, match="protected"):
         stage.destroy(instance)
     assert is_on(fake, node)

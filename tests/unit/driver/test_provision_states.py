@@ -44,7 +44,8 @@ def test_every_method_that_has_to_do_with_an_instance_has_a_column() -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_what_a_method_does(tmp_path: Path, name: str) -> None:
     method = METHODS[name]
-    conf = make_conf(tmp_path, **dict.fromkeys(TIMEOUTS, 8))
+    # What is protected is never on its way to another state.
+    conf = make_conf(tmp_path, protect_instances=False, **dict.fromkeys(TIMEOUTS, 8))
     seen: dict[str, str] = {}
     for state in provision_states.listed_states():
         fake = FakeIronic(durations=DURATIONS, supports_nmi=True)

@@ -105,7 +105,8 @@ def test_it_takes_a_look_a_change_and_a_request(
     # The node's ports are in the config drive, and when that is made the node is read anew.
     looks = ["GET", "GET", "GET"] if has_drive else ["GET"]
     assert asked[: len(looks) + 2] == [*looks, "PATCH", "PUT"]
-    assert set(asked[len(looks) + 2 :]) == {"GET"}
+    # The last one protects the instance again.
+    assert (set(asked[len(looks) + 2 : -1]), asked[-1]) == ({"GET"}, "PATCH")
     assert ("configdrive" in fake.node(node)["instance_info"]) is has_drive
 
 
@@ -159,10 +160,11 @@ def test_an_image_whose_type_ironic_cannot_find_out_is_taken_for_a_whole_disk(
 ) -> None:
     rebuild(stage, instance, GLANCE)
     assert fake.node(node)["instance_info"]["image_type"] == "whole-disk"
-    assert sent(fake) == ["PATCH", "PUT", "PATCH", "PUT"]
+    # The last patch protects the node again.
+    assert sent(fake) == ["PATCH", "PUT", "PATCH", "PUT", "PATCH"]
     fake.requests.clear()
     rebuild(stage, instance, GLANCE, "req-2")
-    assert sent(fake) == ["PATCH", "PUT"], "it is known by now"
+    assert sent(fake) == ["PATCH", "PUT", "PATCH"], "it is known by now"
 
 
 def test_an_iso_image_that_ironic_cannot_rebuild_is_said_to_be_one(
@@ -191,7 +193,7 @@ def test_an_instance_that_boots_from_a_volume_is_refused_at_once(
     ("fields", "says"),
     [
         ({"maintenance": True, "maintenance_reason": "fan"}, r"maintenance \(fan\)"),
-        ({"protected": True}, "protected"),
+        ({"protected": True, "protected_reason": "runs the till"}, "runs the till"),
         ({"shard": "elsewhere"}, "'elsewhere'"),
         ({"deploy_interface": "anaconda"}, "needs the properties"),
         ({"provision_state": "rescue"}, "unrescue the server first"),
@@ -373,6 +375,7 @@ def test_what_is_under_way_for_another_wish_comes_to_its_end_first(
 ) -> None:
     if fails:
         fake.fail_next("deploy", "disk broken", node)
+    fake.set_node(node, protected=False)
     stage.driver._site.client.set_provision_state(node, "rebuild", applied=lambda _: True)
     assert fake.node(node)["provision_state"] == "deploying"
     rebuild(stage, instance)
@@ -380,3 +383,4 @@ def test_what_is_under_way_for_another_wish_comes_to_its_end_first(
     there = fake.node(node)
     assert (there["provision_state"], there["last_error"]) == ("active", None)
     assert there["instance_info"]["image_source"] == OTHER_IMAGE.id
+    assert there["protected"]

@@ -2,11 +2,13 @@
 
 """Which requests an action costs: each one that is sent, and no more."""
 
+import itertools
+
 import pytest
 
 from ironic_virt import virt
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import IMAGE, VIF, Stage
+from tests.unit.driver.stage import IMAGE, VIF, SetStage, Stage
 
 
 @pytest.fixture
@@ -18,15 +20,14 @@ def instance(stage: Stage, fake: FakeIronic, node: str) -> virt.Instance:
 
 
 def sent(fake: FakeIronic, node: str) -> list[str]:
-    """The requests so far, looks at the node after the last change as one."""
+    """The requests so far, looks at the node after the last change of a state as one."""
     steps = [
         f"{entry.method} {entry.path.removeprefix(f'/v1/nodes/{node}').removeprefix('/v1')}"
         for entry in fake.requests
     ]
     fake.requests.clear()
-    while steps[-2:] == ["GET ", "GET "]:
-        steps.pop()
-    return steps
+    changed = max((at for at, step in enumerate(steps) if step.startswith("PUT")), default=0)
+    return steps[: changed + 1] + [step for step, _ in itertools.groupby(steps[changed + 1 :])]
 
 
 def test_a_spawn(stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance) -> None:
@@ -34,7 +35,7 @@ def test_a_spawn(stage: Stage, fake: FakeIronic, node: str, instance: virt.Insta
     assert sent(fake, node) == ["GET ", "PATCH "]
     stage.service.has_drive = False
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE))
-    assert sent(fake, node) == ["GET ", "PATCH ", "PUT /states/provision", "GET "]
+    assert sent(fake, node) == ["GET ", "PATCH ", "PUT /states/provision", "GET ", "PATCH "]
 
 
 def test_a_spawn_with_a_config_drive_looks_again_when_it_is_made(
@@ -43,7 +44,7 @@ def test_a_spawn_with_a_config_drive_looks_again_when_it_is_made(
     stage.spawn(instance, vifs=[])
     assert sent(fake, node) == [
         *("GET ", "PATCH "),
-        *("GET ", "GET ", "PATCH ", "PUT /states/provision", "GET "),
+        *("GET ", "GET ", "PATCH ", "PUT /states/provision", "GET ", "PATCH "),
     ]
 
 
@@ -55,7 +56,7 @@ def test_a_spawn_with_networks(stage: Stage, fake: FakeIronic) -> None:
     fake.requests.clear()
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE, vifs))
     vif = ("GET ", "POST /vifs")
-    deployment = ("PATCH ", "PUT /states/provision", "GET ")
+    deployment = ("PATCH ", "PUT /states/provision", "GET ", "PATCH ")
     assert sent(fake, node) == [*vif, *vif, "GET /ports", "GET ", *deployment]
     stage.destroy(instance)
     fake.settle()
@@ -66,6 +67,20 @@ def test_a_spawn_with_networks(stage: Stage, fake: FakeIronic) -> None:
     fake.requests.clear()
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE, vifs))
     assert sent(fake, node) == ["GET ", "GET /vifs", *deployment]
+
+
+def test_without_protection_a_spawn_and_a_destroy_are_one_less(
+    fake: FakeIronic, node: str, set_stage: SetStage
+) -> None:
+    stage = set_stage(fake, protect_instances=False)
+    stage.service.has_drive = False
+    instance = stage.instance(node)
+    stage.reserve(instance)
+    fake.requests.clear()
+    stage.driver.spawn(virt.DeployRequest(instance, IMAGE))
+    assert sent(fake, node) == ["GET ", "PATCH ", "PUT /states/provision", "GET "]
+    stage.destroy(instance)
+    assert sent(fake, node) == ["GET /nodes", "PUT /states/provision", "GET "]
 
 
 def test_what_is_done_to_an_active_instance(
@@ -82,7 +97,7 @@ def test_what_is_done_to_an_active_instance(
     stage.driver.power_on(instance)
     assert sent(fake, node) == power
     stage.destroy(instance)
-    assert sent(fake, node) == ["GET /nodes", "PUT /states/provision", "GET "]
+    assert sent(fake, node) == ["GET /nodes", "PATCH ", "PUT /states/provision", "GET "]
 
 
 def test_what_an_action_has_seen_at_its_end_is_known_without_asking(

@@ -98,7 +98,7 @@ def test_an_answer_to_a_change_that_lacks_something_is_looked_after(
     stage.spawn(stage.instance(node))
     assert fake.node(node)["provision_state"] == "active"
     patches = list(fake.requests.matching("PATCH", f"/nodes/{node}$"))
-    assert len(patches) == 2, "the claim is not made twice, and the configuration once"
+    assert len(patches) == 3, "claim, configuration and protection, none of them twice"
 
 
 @pytest.mark.parametrize("field", [name for name in FIELDS if name != "retired"])

@@ -120,6 +120,7 @@ def test_an_instance_boots_from_a_volume(
         "PATCH ",
         "GET /validate",
         "PUT /states/provision",
+        "PATCH ",
     ]
     destroy(stage, storage_node)
     assert targets(fake, storage_node) == []

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 
 import pytest
 
+from ironic_virt.driver import resources
 from ironic_virt.driver.pools import names
 from ironic_virt.fleet import checks
 from ironic_virt.fleet.deployment import Component, Deployment, Lease, Record, Server, pool_name
@@ -175,6 +176,16 @@ def a_node_in_another_shard(shard: str) -> Spoil:
     return lambda deployment: with_node(deployment, FREE, shard=shard)
 
 
+def a_switch_leaves_a_node_protected(deployment: Deployment) -> Deployment:
+    reason = resources.protection_of(SERVER)
+    switched = changed(
+        deployment.options["compute-a"], defaults={"compute_driver": "ironic.IronicDriver"}
+    )
+    options = {**deployment.options, "compute-a": switched}
+    protected = with_node(deployment, TAKEN, protected=True, protected_reason=reason)
+    return changed(protected, options=options)
+
+
 PROVOKED: dict[str, tuple[Spoil, str, set[str]]] = {
     "node-without-record": (
         lambda d: changed(d, nodes={**d.nodes, STRANGE: node(500, shard="compute-a")}),
@@ -225,6 +236,7 @@ PROVOKED: dict[str, tuple[Spoil, str, set[str]]] = {
         SERVER,
         set(),
     ),
+    "node-protected": (a_switch_leaves_a_node_protected, TAKEN, set()),
     "server-on-another-node": (two_nodes_swap, SERVER, set()),
     "two-servers-on-a-node": (a_second_server, TAKEN, set()),
     "service-down": (lambda d: with_service(d, "compute-a", up=False), "compute-a", set()),

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Nodes of running instances that Ironic protects for us."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.driver import resources
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.stage import INSTANCE, STRANGER, SetStage, Stage
+
+PATCH = ("PATCH", "/nodes/[^/]+$")
+PROVISION = ("PUT", "/states/provision$")
+
+
+@pytest.fixture
+def stage(fake: FakeIronic, set_stage: SetStage) -> Stage:
+    """A stage that protects what runs."""
+    return set_stage(fake, protect_instances=True)
+
+
+def is_protected(fake: FakeIronic, node: str) -> bool:
+    there = fake.node(node)
+    if there["protected"]:
+        assert there["protected_reason"] == resources.protection_of(INSTANCE)
+        assert INSTANCE in there["protected_reason"]
+        assert "node unset --protected" in there["protected_reason"]
+    return bool(there["protected"])
+
+
+def late(stage: Stage, node: str, verb: str) -> int:
+    """The status of a request that nobody waits for any more."""
+    path = f"/nodes/{node}/states/provision"
+    return stage.channel.send("PUT", path, json={"target": verb}, version="1.90").status
+
+
+def protecting(method: str, path: str, body: Any) -> bool:
+    return {"op": "add", "path": "/protected", "value": True} in body
+
+
+def unprotecting(method: str, path: str, body: Any) -> bool:
+    return {"op": "add", "path": "/protected", "value": False} in body
+
+
+def test_what_runs_is_neither_torn_down_nor_rebuilt_by_a_late_request(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    assert is_protected(fake, node)
+    assert [late(stage, node, verb) for verb in ("deleted", "rebuild")] == [403, 403]
+    assert fake.node(node)["provision_state"] == "active"
+    stage.rescue(instance)
+    assert is_protected(fake, node)
+    assert late(stage, node, "deleted") == 403
+    stage.unrescue(instance)
+    stage.rebuild(instance)
+    fake.advance(60)
+    assert is_protected(fake, node)
+    stage.destroy(instance)
+    fake.settle()
+    there = fake.node(node)
+    assert (there["provision_state"], there["protected"]) == ("available", False)
+    assert there["protected_reason"] is None
+
+
+def test_each_way_costs_one_request_more(
+    stage: Stage, fake: FakeIronic, node: str, set_stage: SetStage
+) -> None:
+    def methods(on: Stage) -> list[list[str]]:
+        found = []
+        instance = on.instance(node)
+        for act in (on.spawn, on.rebuild, on.destroy):
+            fake.requests.clear()
+            act(instance)
+            found.append([entry.method for entry in fake.requests if entry.method != "GET"])
+            fake.settle()
+        return found
+
+    spawned, rebuilt, destroyed = methods(set_stage(fake, protect_instances=False))
+    assert methods(stage) == [[*spawned, "PATCH"], [*rebuilt, "PATCH"], ["PATCH", *destroyed]]
+
+
+def test_a_late_request_to_take_it_off_is_refused(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    stage.destroy(instance)
+    (sent,) = [
+        entry for entry in fake.requests.matching(*PATCH) if unprotecting("", "", entry.body)
+    ]
+    fake.settle()
+    other = stage.instance(node, uuid=STRANGER)
+    stage.spawn(other)
+    fake.advance(60)
+    answer = stage.channel.send("PATCH", f"/nodes/{node}", json=sent.body, version="1.90")
+    assert answer.status == 400
+    claimed = [change for change in sent.body if change["op"] != "remove"]
+    answer = stage.channel.send("PATCH", f"/nodes/{node}", json=claimed, version="1.90")
+    assert answer.status == 409
+    assert fake.node(node)["protected"]
+
+
+@pytest.mark.parametrize("status", [400, 403, 409, 500])
+def test_where_ironic_does_not_protect_it_runs_all_the_same(
+    stage: Stage,
+    fake: FakeIronic,
+    node: str,
+    status: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fake.faults.status(status, *PATCH, body="not you", when=protecting, count=None)
+    instance = stage.active(node)
+    assert fake.node(node)["provision_state"] == "active"
+    assert not is_protected(fake, node)
+    assert "[node-unprotected]" in caplog.text
+    stage.rebuild(instance)
+    fake.advance(60)
+    stage.destroy(instance)
+    assert fake.node(node)["instance_uuid"] is None
+
+
+def test_one_that_goes_before_it_is_protected_is_seen_to_have_gone(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    handle = fake.handle
+
+    def torn_down(method: str, path: str, query: str, headers: Any, body: bytes, url: str) -> Any:
+        if b'"/protected"' in body:
+            fake.handle = handle  # type: ignore[method-assign]
+            assert late(stage, node, "deleted") == 202
+        return handle(method, path, query, headers, body, url)
+
+    fake.handle = torn_down  # type: ignore[method-assign]
+    with pytest.raises(exceptions.DeployFailed):
+        stage.spawn(stage.instance(node))
+    fake.settle()
+    assert fake.node(node)["instance_uuid"] is None
+
+
+def test_a_rebuild_that_ironic_refuses_leaves_it_protected(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    before = stage.trace(node)
+    fake.faults.status(400, *PROVISION, body="not now")
+    with pytest.raises(exceptions.RebuildFailed, match="not now"):
+        stage.rebuild(instance)
+    assert is_protected(fake, node)
+    assert stage.trace(node) == before
+
+
+def test_one_that_dies_in_a_deployment_is_protected_by_the_next_one(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    instance = stage.instance(node)
+    stage.die_while_it_deploys(instance)
+    restarted = stage.restarted()
+    try:
+        restarted.driver.finish_spawn(instance)
+    finally:
+        restarted.driver.cleanup_host()
+    assert is_protected(fake, node)
+
+
+@pytest.mark.parametrize("reason", ["the payroll", resources.protection_of(STRANGER), None])
+def test_what_somebody_else_protects_stays_so(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, reason: str | None
+) -> None:
+    fake.set_node(node, protected_reason=reason)
+    with pytest.raises(exceptions.TearDownFailed, match="node unset --protected"):
+        stage.destroy(instance)
+    with pytest.raises(exceptions.RebuildFailed, match="node unset --protected"):
+        stage.rebuild(instance)
+    assert fake.node(node)["protected"]
+    assert fake.node(node)["protected_reason"] == reason
+    fake.set_node(node, protected=False, protected_reason=None)
+    stage.destroy(instance)
+
+
+def test_without_the_option_ours_is_taken_off_and_none_put_on(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, set_stage: SetStage
+) -> None:
+    without = set_stage(fake, protect_instances=False)
+    without.rebuild(instance)
+    fake.advance(60)
+    assert not is_protected(fake, node)
+    without.destroy(instance)
+    assert fake.node(node)["instance_uuid"] is None
