@@ -223,6 +223,17 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         resource, inventory = self.told(driver, node)
         assert (resource["stats"]["ironic_virt.vcpus"], inventory["reserved"]) == ("16", 1)
 
+    def test_what_nova_writes_into_an_answer_is_not_in_the_next_one(self) -> None:
+        node = self.fake.add_node(resource_class="gold")
+        driver = self.make()
+        driver.get_available_nodes(refresh=True)
+        answer = driver.get_available_resource(node)
+        stats = dict(answer["stats"])
+        answer["stats"].setdefault("uptime", None)
+        answer["supported_instances"].append(None)
+        assert driver.get_available_resource(node)["stats"] == stats
+        assert None not in driver.get_available_resource(node)["supported_instances"]
+
     def test_a_node_that_is_gone_is_an_unknown_compute_host(self) -> None:
         with pytest.raises(exception.ComputeHostNotFound):
             self.make().get_available_resource("1be26c0b-03f2-4d2e-ae87-c02d7f33c123")
