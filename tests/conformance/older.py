@@ -40,9 +40,14 @@ _ROWS = (
         "unknown arguments were a bad request, and are an error of the server since",
     ),
     (
-        "arguments: * instance_name *",
-        "the instance name is a field of version 1.104",
+        "arguments: what becomes of * when it is deleted with a body",
+        "unknown arguments were a bad request, and are an error of the server since",
     ),
+    ("*: * instance_name *", "the instance name is a field of version 1.104"),
+    ("nodes_patch: what a node takes for its parent_node *", "an empty parent was refused"),
+    ("ports: what a port takes for its *", "descriptions, names and the like came later"),
+    ("ports: whether a port is moved *", "a node of no uuid was an error of the server"),
+    ("http: what a body of type 'None' is taken for", "it was not taken for a form"),
     (
         "verbs: which verbs are possible in state wait call-back, and where they lead",
         "a verb of a later version was a bad request",
