@@ -7,35 +7,50 @@ patches have two conditions that keep such a one from having an effect:
 
 * ``instance_uuid`` can't be set where another one is set;
 * what is removed has to be there.  So a key of the instance's own is in ``instance_info``
-  as long as the node is the instance's, and a patch begins by removing it.
+  as long as the node is the instance's, and a patch begins by removing it.  Each time that the
+  instance gets a node, its key has another name: what was asked for it before is refused, too.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
 from ironic_virt.baremetal.node import Node
 
 KEY_PREFIX = "ironic_virt_of_"
-"""Of the key of ``instance_info`` that is an instance's own; its uuid follows."""
+"""Of the key of ``instance_info`` that is an instance's own; its uuid follows, and a name."""
 
 
-def claim(node: Node, instance: str) -> list[dict[str, Any]]:
+def new_name() -> str:
+    """A name that no key had before."""
+    return uuid.uuid4().hex[:12]
+
+
+def own_keys(info: Mapping[str, Any], instance: str) -> list[str]:
+    """The keys in a node's ``instance_info`` that are an instance's own: one, or none."""
+    return [key for key in info if key.startswith(KEY_PREFIX + instance)]
+
+
+def claim(node: Node, instance: str, *, anew: bool = False) -> list[dict[str, Any]]:
     """The beginning of a patch that Ironic takes only on a node of the instance, or a free one.
 
     On a node that had the key when it was read, not on a free one either.
 
     :param node: as it was read last.
     :param instance: the instance's uuid.
+    :param anew: what was asked for the instance before has no effect any more.
     """
     info = node.instance_info or {}
-    count = str(info.get(KEY_PREFIX + instance, ""))
+    keys = own_keys(info, instance)
+    key = f"{KEY_PREFIX}{instance}_{new_name()}" if anew or not keys else keys[0]
+    count = str(info.get(key, ""))
     # Counted, so that each patch leaves a trace of its own if its reply is lost.
     value = str(int(count) + 1) if count.isdecimal() else "1"
     return [
         *remove_key(info, instance),
-        {"op": "add", "path": f"/instance_info/{KEY_PREFIX}{instance}", "value": value},
+        {"op": "add", "path": f"/instance_info/{key}", "value": value},
         {"op": "add", "path": "/instance_uuid", "value": instance},
     ]
 
@@ -46,5 +61,5 @@ def remove_key(info: Mapping[str, Any], instance: str) -> list[dict[str, Any]]:
     :param info: the node's ``instance_info``; nodes that were claimed by former versions, or
         reserved by an allocation, have no key, and no such condition.
     """
-    key = KEY_PREFIX + instance
-    return [{"op": "remove", "path": f"/instance_info/{key}"}] if key in info else []
+    keys = own_keys(info, instance)
+    return [{"op": "remove", "path": f"/instance_info/{key}"} for key in keys]

@@ -203,7 +203,8 @@ class Operator:
         # How often it was written to for its instance says nothing of it.
         info = seen["instance_info"]
         seen["instance_info"] = {
-            key: "" if key.startswith(KEY_PREFIX) else value for key, value in info.items()
+            **{key: value for key, value in info.items() if not key.startswith(KEY_PREFIX)},
+            **{key[:-12]: "" for key in info if key.startswith(KEY_PREFIX)},
         }
         return seen
 

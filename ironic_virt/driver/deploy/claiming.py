@@ -32,7 +32,8 @@ def claim_node(site: Site, node: Node, instance: InstanceLike, more: JsonPatch =
 
     try:
         # Ironic refuses this when another uuid is there: the claim is atomic.
-        return site.client.patch_node(node.uuid, [*claim(node, instance.uuid), *more], again=again)
+        patch = [*claim(node, instance.uuid, anew=not more), *more]
+        return site.client.patch_node(node.uuid, patch, again=again)
     except exceptions.NodeNotFound as exc:
         raise exceptions.NodeNotAvailable(
             node.uuid, instance.uuid, exc.message, request_id=exc.request_id

@@ -20,7 +20,7 @@ from typing import Any
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.patches import HIDDEN
-from ironic_virt.driver.claim import KEY_PREFIX, remove_key
+from ironic_virt.driver.claim import KEY_PREFIX, own_keys, remove_key
 from ironic_virt.request import requirements
 from ironic_virt.request.spec import TRAIT, image_properties
 from ironic_virt.virt import DeployRequest, FlavorLike, ImageLike, Properties
@@ -231,7 +231,7 @@ def configure(
     """
     gone = ours(former)
     kept = {key: value for key, value in former.items() if key not in gone}
-    others = {*filter(_is_claim, former)} - {KEY_PREFIX + instance}
+    others = {*filter(_is_claim, former)}.difference(own_keys(former, instance))
     drops = (_NEVER_AN_OPERATORS | others) - wanted.keys()
     return patch(former, {**kept, **wanted}, drops=drops)
 
@@ -247,7 +247,7 @@ def release(info: Mapping[str, Any], instance: str) -> list[dict[str, Any]]:
         return [*first, {"op": "add", "path": "/instance_info", "value": {}}]
     return first + [
         {"op": "remove", "path": f"/instance_info/{key}"}
-        for key in sorted(gone - {KEY_PREFIX + instance})
+        for key in sorted(gone.difference(own_keys(info, instance)))
         if _NAME.fullmatch(key)
     ]
 

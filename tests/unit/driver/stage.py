@@ -383,10 +383,10 @@ class Stage:
         """All that an instance leaves on a node, and its state."""
         self.fake.settle()
         seen = self.fake.node(node)
-        # How often it was written to is not of interest.
+        # When the instance got it, and how often it was written to, is not of interest.
         seen["instance_info"] = {
-            key: "" if key.startswith(KEY_PREFIX) else value
-            for key, value in seen["instance_info"].items()
+            **{k: v for k, v in seen["instance_info"].items() if not k.startswith(KEY_PREFIX)},
+            **{k[:-12]: "" for k in seen["instance_info"] if k.startswith(KEY_PREFIX)},
         }
         kept = (
             "provision_state",
