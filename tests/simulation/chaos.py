@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ironic_virt.testing.fake_ironic import states
+from ironic_virt.testing.fake_ironic import network, states
 from ironic_virt.testing.fake_ironic.records import Node
 from tests.simulation.laws import is_free
 from tests.simulation.wire import KINDS, Storm
@@ -35,6 +35,10 @@ def storms(rng: random.Random, hosts: Sequence[str], until: float) -> list[Storm
             kinds = tuple(rng.sample(KINDS, rng.randint(1, len(KINDS))))
             rate = rng.choice([0.02, 0.1, 0.3, 0.6])
         found.append(Storm(begin, min(end, until), host, kinds, rate))
+    if rng.random() < 0.5:
+        # What is given up, and obeyed long after.
+        begin = rng.uniform(0, until / 2)
+        found.append(Storm(begin, until, None, ("late",), rng.choice([0.1, 0.3])))
     return found
 
 
@@ -101,8 +105,8 @@ class Chaos:
             world.log(f"{service.process.name} dies: {how}")
             if how == "at a request":
                 service.wire.on_death = functools.partial(world.scheduler.kill, service.process)
-                dies_at = service.wire.sent + self._rng.randint(1, 25), self._rng.random() < 0.5
-                service.wire.dies_at = dies_at
+                gets_it = self._rng.choice(["at once", "at once", "late", "never"])
+                service.wire.dies_at = service.wire.sent + self._rng.randint(1, 25), gets_it
                 world.scheduler.sleep(60.0)
             elif how == "is told to stop":
                 service.stop()
@@ -220,8 +224,20 @@ class Chaos:
         self._world.fake.bm.failures.clear()
 
     def repair(self) -> None:
-        """Bring nodes back that have failed without an instance, and those that can't be freed."""
-        for node in self._world.fake.bm.store.nodes:
+        """Bring nodes back that have failed without an instance, and those that can't be freed.
+
+        Among these are the nodes that an instance has got which is gone: by a claim that was
+        given up, and came after all.
+        """
+        world = self._world
+        for node in world.fake.bm.store.nodes:
+            if world.laws.was_claimed_late(node):
+                with world.a_hand(f"frees {node.uuid}"):
+                    network.detach_all(world.fake.bm, node)
+                    gone = {"instance_uuid": None, "instance_info": {}, "instance_name": None}
+                    rest = {"target_provision_state": None, "operation": None, "protected": False}
+                    state = {"provision_state": states.AVAILABLE, "reservation": None}
+                    world.fake.set_node(node.uuid, **gone, **rest, **state, protected_reason=None)
             broken = "failed" in node.provision_state or node.provision_state == states.ERROR
             if broken and node.instance_uuid is None:
                 fields = {"maintenance": False, "fault": None, "last_error": None}

@@ -103,7 +103,8 @@ class _VirtAPI(virt.VirtAPI):
         return None if now.task_state == task else f"the instance is {now.task_state}"
 
     def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive:
-        return virt.ConfigDrive(meta_data={"uuid": request.instance.uuid, "admin_pass": SECRET})
+        meta_data = {"uuid": request.instance.uuid, "image": request.image.id}
+        return virt.ConfigDrive(meta_data={**meta_data, "admin_pass": SECRET})
 
 
 def _move(
@@ -148,6 +149,7 @@ class HostProcess:
             world.weather,
             random.Random(f"wire {seed}"),
             world.laws,
+            world.stalled,
             world.log,
         )
         self.instances = Troubled(

@@ -56,6 +56,13 @@ class Laws:
         self._rebuilds: set[tuple[str, str]] = set()
         self._late = False
         self._taken_off: set[str] = set()
+        # What has no fence in Ironic: node to instance, or VIFs.
+        self._claimed_late: dict[str, str | None] = {}
+        self._rescued_late: dict[str, str | None] = {}
+        self._undeployed_late: set[str] = set()
+        self._late_vifs: set[str] = set()
+        # Of each node the image, and the image and the server that its config drive is for.
+        self._deployed: dict[str, tuple[str | None, ...]] = {}
 
     def found(self, law: str, what: str) -> None:
         """Take note of a broken law."""
@@ -101,10 +108,18 @@ class Laws:
             if isinstance(row.get("uuid"), str):
                 task.seen[row["uuid"]] = row
 
+    def carried(self, node: str) -> str | None:
+        """The instance that a node has."""
+        row = self._world.fake.bm.store.nodes.get(node)
+        return row.instance_uuid if row is not None else None
+
     def arrives(self, host: str, method: str, path: str, json: Any, *, late: bool) -> None:
-        """What Ironic is told is what somebody wants (1, 6, 7)."""
+        """What Ironic is told is what somebody wants (1, 6, 7).
+
+        Of what comes late it matters what becomes of it.
+        """
         self._late = late
-        if method == "GET":
+        if method == "GET" or late:
             return
         parts = path.split("/")
         if parts[1] == "allocations":
@@ -123,17 +138,69 @@ class Laws:
             expected = row is not None and (row.task_state in wanted or row.is_deleted)
             if json["target"] == "deleted":
                 expected = row is not None and self._may_go(row)
-            # Nothing in Ironic keeps one that is late from a server that goes on otherwise.
-            if not expected and (not late or json["target"] == "deleted"):
+            if not expected:
                 what = f"nobody wants it of {_of(carried, row)}"
                 self.found("7 foreign", f"{host} {method} {path} {json['target']}: {what}")
-        elif path.endswith("/states/power") and carried not in {None, *self._world.instances.rows}:
-            # Nothing keeps a request that is late from a node that is free by now.
+        elif path.endswith("/states/power") and carried not in self._world.instances.rows:
             self.found("7 foreign", f"{host} {method} {path}: the node has {carried}")
         elif method == "PATCH" and carried is not None:
             paths = [one["path"] for one in json if one["op"] == "remove"]
             if "/instance_uuid" in paths:
                 self._is_leaving(host, carried, f"{method} {path} removes it")
+
+    def arrived(
+        self, method: str, path: str, json: Any, status: int, late_for: str | None
+    ) -> None:
+        """What is obeyed though it was given up does no harm (16).
+
+        :param late_for: the instance that it was meant for, of one that comes late.
+        """
+        late, self._late = self._late, False
+        if method == "GET" or status >= 300 or not path.startswith("/nodes/"):
+            return
+        node = self._world.fake.bm.store.nodes.get(path.split("/")[2])
+        if node is None:
+            return
+        if not late:
+            if "/states/provision" in path:
+                self._rescued_late.pop(node.uuid, None)
+                self._undeployed_late.discard(node.uuid)
+            return
+        row = self._world.instances.rows.get(node.instance_uuid or "")
+        if path.endswith("/vifs") and method == "POST":
+            self._late_vifs.add(json["id"])
+        elif path.endswith("/states/power") and row is not None:
+            if row.vm_state != "building":
+                power = "off" if "off" in json["target"] else "on"
+                self._world.users.may_become(row, "hand", power)
+        elif path.endswith("/states/provision"):
+            self._obeyed_late(node, json["target"], row)
+        elif method == "PATCH" and node.instance_uuid not in (None, late_for):
+            what = f"{_of(node.instance_uuid, row)} on {node.uuid}"
+            self.found("16 late", f"a change for {late_for} was made to {what}")
+
+    def _obeyed_late(self, node: Node, target: str, row: Instance | None) -> None:
+        """A node does what was asked of it for a server that it may not have any more."""
+        if target in ("rescue", "unrescue"):
+            self._rescued_late[node.uuid] = node.instance_uuid
+            if row is not None:
+                self._world.users.may_become(row, target)
+            return
+        if target == "deleted":
+            self._undeployed_late.add(node.uuid)
+        told = row is not None and row.task_state is None and row.vm_state != "error"
+        if told and row is not None and not self._may_go(row):
+            self.found("16 late", f"{target} of {node.uuid}, which has {_of(row.uuid, row)}")
+
+    def was_rescued_late(self, node: Node) -> bool:
+        """Whether a node's server was put into rescue, or out of it, long after that was asked."""
+        return self._rescued_late.get(node.uuid, "") == node.instance_uuid
+
+    def was_claimed_late(self, node: Node) -> bool:
+        """Whether a node has an instance that is gone, by a claim that was given up before."""
+        row = self._world.instances.rows.get(node.instance_uuid or "")
+        is_gone = row is not None and row.is_deleted
+        return is_gone and self._claimed_late.get(node.uuid) == node.instance_uuid
 
     def _are_own(self, host: str, json: Any) -> None:
         """Ironic may pick only nodes that are the host's (2); who asks is known by uuid (10)."""
@@ -164,6 +231,8 @@ class Laws:
         """
         self._free_until[node.uuid] = math.inf if is_free(node) else self._last_free(node.uuid)
         after = node.instance_uuid
+        if self._late and after is not None and after != before:
+            self._claimed_late[node.uuid] = after
         if after is not None and after != before:
             carriers = [
                 one for one in self._world.fake.bm.store.nodes if one.instance_uuid == after
@@ -176,6 +245,10 @@ class Laws:
             self._taken_off.add(before)
             return
         row = self._world.instances.rows.get(before)
+        is_safe = row is not None and row.task_state != TaskState.REBUILDING
+        if node.uuid in self._undeployed_late and not is_safe:
+            # Of strangers, and of those that are being rebuilt: no node of theirs is protected.
+            return
         if row is None or not self._may_go(row):
             self.found("1 lost", f"node {node.uuid} has lost {_of(before, row)}")
 
@@ -186,16 +259,38 @@ class Laws:
         """
         row = self._world.instances.rows.get(node.instance_uuid or "")
         if row is None:
-            if not self._world.by_hand:
+            if not self._world.by_hand and not (self._late and node.instance_uuid):
                 self.found("1 foreign", f"{node.uuid} is deployed for {node.instance_uuid}")
+        elif self._late:
+            # It is judged by what it leads to.
+            return
         elif row.task_state not in (*_LEAVING, TaskState.REBUILDING) and not row.is_deleted:
             self.found("4 twice", f"{node.uuid} is deployed again, with {_of(row.uuid, row)}")
         elif row.task_state == TaskState.REBUILDING and before == states.ACTIVE:
             request = (row.uuid, self._world.requests[row.uuid])
             if request in self._rebuilds:
                 self.found("4 twice", f"{node.uuid} is rebuilt again for one request")
-            if not self._late:
-                self._rebuilds.add(request)
+            self._rebuilds.add(request)
+
+    def deployed(self, node: Node) -> None:
+        """A deployment has ended (16)."""
+        drive = node.instance_info.get("configdrive")
+        said = drive["meta_data"] if isinstance(drive, dict) else {}
+        image = node.instance_info.get("image_source")
+        self._deployed[node.uuid] = (image, said.get("image"), said.get("uuid"))
+        row = self._world.instances.rows.get(node.instance_uuid or "")
+        if row is not None and row.task_state is None:
+            self.runs(node, row)
+
+    def runs(self, node: Node, row: Instance) -> None:
+        """What runs on a node is what the instance asked for that is said to be there (16)."""
+        if row.vm_state == "error" or row.image is None:
+            return
+        deployed = self._deployed.get(node.uuid)
+        images = (row.image.id, self._world.users.images[row.uuid])
+        if deployed not in [(image, image, row.uuid) for image in images]:
+            what = f"has an image, and a config drive for an image and a server: {deployed}"
+            self.found("16 runs", f"{node.uuid} of {_of(row.uuid, row)} {what}")
 
     def _last_free(self, node: str) -> float:
         free_until = self._free_until.get(node, -math.inf)
@@ -269,7 +364,11 @@ class Laws:
             wanted = states.RESCUE if row.vm_state == "rescued" else states.ACTIVE
             if node is None:
                 self.found("1 lost", f"no node has {_of(row.uuid, row)}")
-            elif node.provision_state != wanted or node.uuid != row.node:
+                continue
+            self.runs(node, row)
+            if self.was_rescued_late(node) and node.uuid == row.node:
+                continue
+            if node.provision_state != wanted or node.uuid != row.node:
                 where = f"{node.uuid} {node.provision_state}"
                 self.found(
                     "4 converges", f"{_of(row.uuid, row)}, its record says {row.node}: {where}"
@@ -282,6 +381,7 @@ class Laws:
             self.found("13 liveness", f"{_of(row.uuid, row)} can't be deleted: {fault}")
         for uuid, before in pristine.items():
             after = self._world.trace(uuid)
+            after["vifs"] = [vif for vif in after["vifs"] if vif not in self._late_vifs]
             if set(after["instance_info"]) == {"traits"}:
                 # Ironic writes them with a reservation; the driver logs that they stay.
                 after["instance_info"] = {}

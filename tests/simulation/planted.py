@@ -27,9 +27,9 @@ from ironic_virt.baremetal.node_lists import NodeLists
 from ironic_virt.baremetal.waiting.circuit_breaker import CircuitBreaker
 from ironic_virt.compute import actions
 from ironic_virt.compute.states import VmState
-from ironic_virt.driver import instances, resources
+from ironic_virt.driver import change, claim, instances, protection, resources
 from ironic_virt.driver.compute_nodes import ComputeNodes
-from ironic_virt.driver.deploy import instance_info, rebuild_info, teardown
+from ironic_virt.driver.deploy import config_drive, instance_info, rebuild_info, teardown
 from ironic_virt.driver.deploy.completion import Completion
 from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.network import Network
@@ -198,7 +198,7 @@ def _vifs_stay(*_: Any, **__: Any) -> None:
 
 
 @_fault("instance_info stays on a node that is released", instance_info, "release")
-def _info_stays(info: Any) -> list[Any]:
+def _info_stays(*_: Any) -> list[Any]:
     return []
 
 
@@ -245,6 +245,26 @@ def _rebuilt_twice(node: Any, wish: Any) -> bool:
 )
 def _rescue_untouched(task: Any) -> bool:
     return task.vm_state is not VmState.RESCUED
+
+
+# -- what comes late ----------------------------------------------------------
+
+
+@_fault("the config drive comes with the request to deploy, and a node that has moved is fine")
+def _late_drive(stack: contextlib.ExitStack) -> None:
+    _instead(stack, config_drive, "LARGEST_PATCH", 0)
+    # Whether a request carries something.
+    stack.enter_context(mock.patch.object(change, "any", _nothing, create=True))
+
+
+@_fault("the nodes of running servers are not protected")
+def _unprotected(stack: contextlib.ExitStack) -> None:
+    _instead(stack, protection, "_PROTECTABLE", ())
+
+
+@_fault("a patch has no key that only its instance's node has", claim, "own_keys")
+def _no_key(*_: Any) -> list[str]:
+    return []
 
 
 # -- threads ------------------------------------------------------------------

@@ -37,6 +37,8 @@ class Users:
         # Of each server: what it was asked for and when, the latest last.
         self._asked: dict[str, list[tuple[str, float, Any]]] = {}
         self._requests = 0
+        self.images: dict[str, str] = {}
+        """Of each server the image that was asked for last."""
         self.given_up: set[str] = set()
         """Those of which a delete was asked, or whose build has failed."""
 
@@ -45,7 +47,7 @@ class Users:
         self._world.scheduler.spawn(lambda: self._act(until))
 
     def _act(self, until: float) -> None:
-        pace = self._rng.choice([20.0, 60.0, 150.0])
+        pace = 8.0 if self._world.is_quick else self._rng.choice([20.0, 60.0, 150.0])
         while True:
             self._world.scheduler.sleep(self._rng.expovariate(1 / pace))
             if self._world.scheduler.now >= until:
@@ -92,6 +94,8 @@ class Users:
         self._requests += 1
         if verb == "delete":
             self.given_up.add(uuid)
+        if verb in ("create", "rebuild"):
+            self.images[uuid] = value
         self._world.requests[uuid] = f"req-{self._requests}"
         self._asked.setdefault(uuid, []).append((verb, self._world.scheduler.now, value))
         row = self._world.instances.rows[uuid]
@@ -130,6 +134,11 @@ class Users:
         """Somebody has pressed a server's button."""
         now = self._world.scheduler.now
         self._world.history.ended(Operation("hand", row.uuid, now, now, value=power))
+
+    def may_become(self, row: Instance, verb: str, value: Any = None) -> None:
+        """Something is done to a server that nobody asks for any more."""
+        now = self._world.scheduler.now
+        self._world.history.ended(Operation(verb, row.uuid, now, now, "failed", value))
 
     def delete_all(self) -> bool:
         """Ask for the end of all servers; whether there is any."""

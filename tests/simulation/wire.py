@@ -23,8 +23,14 @@ if TYPE_CHECKING:
 TIMEOUT = 60.0
 """Seconds after which an answer is given up, unless the request says less."""
 
-LATEST = 20.0
-"""Seconds after that in which a request may still reach Ironic."""
+SOON = 20.0
+"""Seconds after that in which a request that comes soon after reaches Ironic."""
+
+LATER = 400.0
+"""Seconds after which one reaches Ironic that comes much later, on average."""
+
+_MOST = 6
+"""Of the changes for another server, that at which a request comes at the latest."""
 
 _LOCKED = (
     "Node {} is locked by host conductor-9, please retry after the current operation is completed."
@@ -49,7 +55,8 @@ KINDS = (
 """What may happen to a request.
 
 ``refused``: the connection; ``lost``: Ironic does it, and the answer is lost; ``hang``: it gets
-nowhere; ``late``: Ironic gets it when the client has given up; ``slow``: Ironic gets it late;
+nowhere; ``late``: Ironic gets a change when the client has given up, perhaps long after, when the
+node is another server's; ``slow``: Ironic gets it late;
 ``slow answer``: the answer comes late, and is old by then; ``doubled``: a proxy sends it twice;
 ``truncated``, ``malformed``, ``incomplete``: the answer; ``504``: Ironic does it, and the proxy
 gives up.
@@ -82,21 +89,89 @@ class Weather:
         self.storms = list(storms)
         self.met: collections.Counter[str] = collections.Counter()
 
-    def draw(self, host: str, now: float) -> str | None:
-        """The fault that a request meets."""
+    def draw(self, host: str, now: float, changes: bool = True) -> str | None:
+        """The fault that a request meets.
+
+        :param changes: whether it changes something: of one that only reads it is no matter when
+            Ironic gets it, once nobody waits for an answer.
+        """
         for storm in self.storms:
             blows = storm.begin <= now < storm.end and storm.host in (None, host)
             if blows and self._rng.random() < storm.rate:
                 kind = self._rng.choice(storm.kinds)
+                if kind == "late" and not changes:
+                    continue
                 self.met[kind] += 1
                 return kind
         return None
+
+
+class Stalled:
+    """Changes that were given up, and that Ironic gets all the same.
+
+    Some come soon after, some much later, and some when the node is another server's: those as
+    the first, second, … change after one for that server.
+
+    :param until: after that none comes.
+    :param carried: the instance that a node has.
+    """
+
+    def __init__(
+        self,
+        rng: random.Random,
+        scheduler: Scheduler,
+        until: float,
+        carried: Callable[[str], str | None],
+    ) -> None:
+        self._rng = rng
+        self._scheduler = scheduler
+        self._until = until
+        self._carried = carried
+        # By node: the former instance, how many changes for others are still to come, the change.
+        self._held: dict[str, list[tuple[str | None, int, Callable[[], None]]]] = {}
+
+    def add(self, node: str, instance: str | None, reach: Callable[[], None]) -> None:
+        """Have a change reach Ironic at some time.
+
+        :param instance: the one that it is for.
+        """
+        how = self._rng.choice(["soon", "later", "another's", "another's"])
+        if how == "another's":
+            entry = (instance, self._rng.randint(1, _MOST), reach)
+            self._held.setdefault(node, []).append(entry)
+            return
+        after = self._rng.uniform(0, SOON)
+        if how == "later":
+            after = self._rng.expovariate(1 / LATER)
+        self._scheduler.spawn(lambda: self._reach(after, reach))
+
+    def _reach(self, after: float, reach: Callable[[], None]) -> None:
+        self._scheduler.sleep(after)
+        if self._scheduler.now < self._until:
+            reach()
+
+    def passed(self, node: str) -> None:
+        """A change has reached Ironic: what was held for this moment follows it."""
+        waiting = self._held.pop(node, [])
+        if self._scheduler.now >= self._until:
+            return
+        now = self._carried(node)
+        due = []
+        for instance, count, reach in waiting:
+            counts = now is not None and now != instance
+            if counts and count == 1:
+                due.append(reach)
+            else:
+                self._held.setdefault(node, []).append((instance, count - counts, reach))
+        for reach in due:
+            reach()
 
 
 class Wire:
     """The :class:`Channel` of one process.
 
     :param ironic: answers at once.
+    :param stalled: gets what comes late.
     :param log: told of each request, and of what became of it.
     """
 
@@ -109,6 +184,7 @@ class Wire:
         weather: Weather,
         rng: random.Random,
         watch: Laws,
+        stalled: Stalled,
         log: Callable[[str], None],
     ) -> None:
         self._process = process
@@ -118,10 +194,12 @@ class Wire:
         self._weather = weather
         self._rng = rng
         self._watch = watch
+        self._stalled = stalled
         self._log = log
         self.sent = 0
-        self.dies_at: tuple[int, bool] | None = None
-        """The request at which the process dies, and whether Ironic gets that one."""
+        self.dies_at: tuple[int, str] | None = None
+        """The request at which the process dies, and when Ironic gets that one: at once, late or
+        never."""
         self.on_death: Callable[[], None] = lambda: None
 
     def send(self, method: str, path: str, **request: Any) -> Answer:
@@ -130,14 +208,13 @@ class Wire:
         json = request.get("json")
         self._watch.sent(self._host, method, path, json)
         self.sent += 1
-        kind = self._weather.draw(self._host, self._scheduler.now)
+        kind = self._weather.draw(self._host, self._scheduler.now, method != "GET")
         line = f"{self._host} {method} {path}{_asked(request.get('params'))}{_said(json)}"
-        dies, gets_there = False, True
+        dies = None
         if self.dies_at is not None and self.sent >= self.dies_at[0]:
-            dies, gets_there = True, self.dies_at[1]
-            self.dies_at = None
+            dies, self.dies_at = self.dies_at[1], None
         try:
-            answer = self._carry(kind, method, path, request, dies, gets_there)
+            answer = self._carry(kind, method, path, request, dies)
         except exceptions.IronicError as error:
             self._log(f"{line}: {kind or ''} {error.message}")
             raise
@@ -151,22 +228,36 @@ class Wire:
         method: str,
         path: str,
         request: Mapping[str, Any],
-        dies: bool,
-        gets_there: bool,
+        dies: str | None,
     ) -> Answer:
         timeout = min(request.get("timeout") or TIMEOUT, TIMEOUT)
         self._scheduler.sleep(self._rng.uniform(0.002, 0.02))
 
+        json = request.get("json")
+        node = path.split("/")[2] if path.startswith("/nodes/") else ""
+        # Known only as long as the process that sends it lives.
+        instance = self._scheduler.task.about or self._watch.carried(node)
+
         def reach(late: bool = False) -> Answer:
-            self._watch.arrives(self._host, method, path, request.get("json"), late=late)
-            return self._ironic.send(method, path, **request)
+            self._watch.arrives(self._host, method, path, json, late=late)
+            answer = self._ironic.send(method, path, **request)
+            self._watch.arrived(method, path, json, answer.status, instance if late else None)
+            if method != "GET" and not late:
+                self._stalled.passed(node)
+            return answer
+
+        def reach_late() -> None:
+            answer = reach(late=True)
+            self._log(f"{self._host} late {method} {path}{_said(json)}: {answer.status}")
 
         def no_answer(text: str) -> exceptions.IronicUnreachable:
             return exceptions.IronicUnreachable(text, method=method, path=path)
 
-        if dies:
-            if gets_there:
+        if dies is not None:
+            if dies == "at once":
                 reach()
+            elif dies == "late" and method != "GET":
+                self._stalled.add(node, instance, reach_late)
             self._log(f"{self._host} dies at {method} {path}")
             self.on_death()
             self._process.check()
@@ -175,12 +266,14 @@ class Wire:
         if kind in _STATUSES:
             return self._refusal(_STATUSES[kind], path)
         if kind in ("hang", "late"):
-            # What writes to a node has no fence in Ironic: see the page on this.
-            has_no_fence = method in ("GET", "PATCH") or path.endswith("/vifs")
-            if kind == "late" and not has_no_fence:
-                after = timeout + self._rng.uniform(0, LATEST)
-                self._scheduler.spawn(lambda: self._reach_late(after, reach))
+            if kind == "late" and self._rng.random() < 0.7:
+                # It is a proxy that gives up first.
+                self._scheduler.sleep(self._rng.uniform(0, timeout / 4))
+                self._stalled.add(node, instance, reach_late)
+                return self._refusal(504, path)
             self._scheduler.sleep(timeout)
+            if kind == "late":
+                self._stalled.add(node, instance, reach_late)
             raise no_answer("Read timed out.")
         if kind == "slow":
             self._scheduler.sleep(self._rng.uniform(0, timeout / 2))
@@ -203,11 +296,6 @@ class Wire:
         if kind == "incomplete" and answer.status == 200:
             return dataclasses.replace(answer, body=self._without_a_field(answer.body))
         return answer
-
-    def _reach_late(self, after: float, reach: Callable[[bool], Answer]) -> None:
-        self._scheduler.sleep(after)
-        answer = reach(True)
-        self._log(f"{self._host}: what was given up came in late: {answer.status}")
 
     def _refusal(self, status: int, path: str) -> Answer:
         parts = path.split("/")

@@ -18,7 +18,7 @@ from ironic_virt.baremetal.http import single_flight
 from ironic_virt.baremetal.inventory import cache
 from ironic_virt.baremetal.waiting import watcher
 from ironic_virt.compute.db.records import Instance
-from ironic_virt.driver import left_volumes
+from ironic_virt.driver import claim, left_volumes
 from ironic_virt.driver.pools import reconciliation
 from ironic_virt.sharding import ownership
 from ironic_virt.testing.fake_ironic import Conductor, Durations, FakeIronic, node_view
@@ -32,7 +32,7 @@ from tests.simulation.layouts import LAYOUTS, Layout, options
 from tests.simulation.records import Instances, Offer
 from tests.simulation.scheduler import Scheduler, futures_of, threading_of
 from tests.simulation.users import Users
-from tests.simulation.wire import Storm, Weather
+from tests.simulation.wire import Stalled, Storm, Weather
 
 HALF_AN_HOUR = 1800.0
 """Seconds for which storms are drawn at a time, and after which operators repair."""
@@ -79,6 +79,8 @@ class World:
         self.layout: Layout = LAYOUTS[seed % len(LAYOUTS)]
         self.history = History()
         self.is_calm = self.rng.random() < 0.1
+        # Nodes go from server to server.
+        self.is_quick = self.rng.random() < 0.3
         self.is_ring = self.layout.by_ring
         self.by_hand = False
         self.moved_at: dict[str, float] = {}
@@ -93,6 +95,8 @@ class World:
         self.ironic = InProcessChannel(self.fake, "http://ironic.test")
         self.scheduler = Scheduler(random.Random(f"scheduler {seed}"), self.fake.advance)
         self.laws = Laws(self)
+        late = random.Random(f"late {seed}")
+        self.stalled = Stalled(late, self.scheduler, self._calm_at, self.laws.carried)
         self.instances = Instances(self._told, self._left, self.laws.blames)
         self.users = Users(self)
         self.chaos = Chaos(self)
@@ -131,9 +135,9 @@ class World:
     def _ironic(self) -> FakeIronic:
         rng = self.rng
         slow = Durations(
-            deploy=(30, 400),
-            undeploy=(2, 30),
-            clean=(10, 300),
+            deploy=(5, 20) if self.is_quick else (30, 400),
+            undeploy=(2, 5) if self.is_quick else (2, 30),
+            clean=(1, 10) if self.is_quick else (10, 300),
             power=(1, 8),
             rescue=(20, 90),
             unrescue=(20, 90),
@@ -261,6 +265,7 @@ class World:
             self.disks[row.uuid] = None
         elif now[1] == "active" and was in ("deploying", "wait call-back"):
             self.disks[row.uuid] = row.instance_info.get("image_source")
+            self.laws.deployed(row)
         elif now[1] == "deleting":
             self.disks[row.uuid] = None
 
@@ -288,12 +293,14 @@ class World:
             return
         if node.provision_state not in ("active", "rescue"):
             return
-        if (node.provision_state == "rescue") != (row.vm_state == "rescued"):
+        rescued = node.provision_state == "rescue"
+        if rescued != (row.vm_state == "rescued") and not self.laws.was_rescued_late(node):
             what = f"{row.name} {row.uuid} is told to be {row.vm_state}"
             self.laws.found("4 told", f"{what}, its node is {node.provision_state}")
+        self.laws.runs(node, row)
         seen = {
             "image": self.disks.get(node.uuid),
-            "rescued": node.provision_state == "rescue",
+            "rescued": rescued,
         }
         if node.target_power_state is None or self.is_calm:
             seen["power"] = str(node.power_state).removeprefix("power ")
@@ -366,6 +373,9 @@ def simulate(seed: int, hours: float = 0.5) -> Outcome:
         stack.enter_context(mock.patch.object(single_flight, "futures", futures))
         # A third of all the time, and nothing here depends on it.
         stack.enter_context(mock.patch.object(node_view, "strutils", _UNMASKED))
+        keys = random.Random(f"keys {seed}")
+        named = types.SimpleNamespace(uuid4=lambda: uuids.UUID(int=keys.getrandbits(128)))
+        stack.enter_context(mock.patch.object(claim, "uuid", named))
         try:
             world.run()
         except Exception as error:
