@@ -134,6 +134,7 @@ class ServiceOptions:
 def read(host: str, paths: Sequence[str]) -> ServiceOptions:
     """Read the files of a service.
 
+    :param host: whose they should be; empty: any host's.
     :param paths: of files and of directories, in the order in which the service reads them.
     :raises InvalidConfiguration: one can't be read, they are another host's, or a value names
         an option that they don't set.
@@ -147,7 +148,7 @@ def read(host: str, paths: Sequence[str]) -> ServiceOptions:
         defaults, written = (unknown.written_in(conf, name) for name in ("DEFAULT", ironic.GROUP))
     except (OSError, ValueError, cfg.Error) as exc:
         raise exceptions.InvalidConfiguration(", ".join(paths), f"can't be read: {exc}") from exc
-    if defaults.get("host", host) != host:
+    if host and defaults.get("host", host) != host:
         raise exceptions.InvalidConfiguration(
             ", ".join(paths), f"its [DEFAULT] host is {defaults['host']}, not {host}"
         )

@@ -405,7 +405,8 @@ def test_rules_need_no_sockets() -> None:
     request = Request("POST", "/v1/nodes", Headers(), b'{"driver": "fake-hardware"}')
 
     def send(request: Request) -> Reply:
-        reply = fake.handle(request.method, request.path, body=request.body)
+        headers = {"Content-Type": "application/json"}
+        reply = fake.handle(request.method, request.path, body=request.body, headers=headers)
         return Reply(reply.status, Headers(reply.headers), reply.body)
 
     replies = [rules.carry_out(request, send) for _ in range(2)]

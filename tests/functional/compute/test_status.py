@@ -52,4 +52,4 @@ def test_records_of_another_version_are_not_ready(
 
 def test_a_file_that_can_not_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status.main(["--config-file", str(tmp_path / "none"), "upgrade", "check"]) == 255
-    assert "No such file" in capsys.readouterr().err
+    assert "can't be read: Failed to find some config files" in capsys.readouterr().err

@@ -274,6 +274,7 @@ def test_a_node_that_the_records_have_for_another_is_not_used_twice(
     first = stage.build(pool=POOL)
     had = stage.instance(first).node
     # Somebody takes it off behind our back, and the node is free again.
+    stage.fake.set_node(str(had), protected=False)
     stage.ironic.driver._site.client.set_provision_state(
         str(had), "deleted", applied=lambda node: node.instance_uuid is None
     )
