@@ -215,6 +215,10 @@ BY_CHANCE = frozenset({"delete", "delete with a network", ONE_DELETED, MANY})
 """Steps whose requests to Placement neither driver decides: whether cleaning is over when
 the resource tracker looks, and how often two servers are scheduled to one node."""
 
+LISTS = {"start nova-compute, 1 node": 1}
+"""How many requests to Placement a step takes once, and not for each node: a start lists the
+generations of all resource providers."""
+
 UNSEEN = frozenset({"unrescue"})
 """Steps in which in-tree asks for a change of a node that it has not looked at."""
 
@@ -269,7 +273,7 @@ def test_no_step_takes_more_requests_to_placement(compared: Compared) -> None:
     more = {
         step: (theirs, ours)
         for step, (theirs, ours) in compared.items()
-        if ours.placement > theirs.placement and step not in BY_CHANCE
+        if ours.placement > theirs.placement + LISTS.get(step, 0) and step not in BY_CHANCE
     }
     assert more == {}
 
