@@ -175,8 +175,11 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
             self.until(lambda node=node: self._removed(node), lambda code: code in _GONE)
 
     def _removed(self, node: str) -> int:
-        # Maintenance lets a node go from any state.
+        # Maintenance lets a node go from any state, but for one that is protected.
         self._asked("PUT", f"/nodes/{node}/maintenance", {})
+        self._asked(
+            "PATCH", f"/nodes/{node}", [{"op": "add", "path": "/protected", "value": False}]
+        )
         self._asked("PATCH", f"/nodes/{node}", [{"op": "remove", "path": "/instance_uuid"}])
         return self._asked("DELETE", f"/nodes/{node}").status_code
 
