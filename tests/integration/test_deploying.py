@@ -206,7 +206,8 @@ def test_a_retired_node_is_not_taken(stage: Stage) -> None:
 def test_an_image_is_taken_and_an_ironic_with_less_room_is_quoted(
     ironic_environment: real_ironic.IronicEnvironment, tmp_path: Path
 ) -> None:
-    options = real_ironic.Options(overrides={"api": {"max_json_body_size_provision": "64"}})
+    sizes = {"max_json_body_size": "64", "max_json_body_size_provision": "64"}
+    options = real_ironic.Options(overrides={"api": sizes})
     with real_ironic.RealIronic(options, environment=ironic_environment) as ironic:
         [node] = real_ironic.create_nodes(ironic, 1)
         service = Service(write_conf(tmp_path, ironic, config_drive_form="iso"))

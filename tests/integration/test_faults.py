@@ -12,6 +12,7 @@ import pytest
 
 import real_ironic
 from ironic_virt import exceptions, virt
+from ironic_virt.driver import volumes
 from ironic_virt.testing import fault_proxy
 from ironic_virt.testing.fault_proxy import FaultProxy
 from tests.integration.stage import Stage
@@ -122,7 +123,7 @@ def _deletes(body: Any) -> bool:
 def test_a_tear_down_does_not_fail_for_volume_targets_that_are_left(
     stage: Stage, proxy: FaultProxy, node: str, placed: virt.Instance
 ) -> None:
-    body = {**TARGET, "node_uuid": node, "extra": {"instance_uuid": placed.uuid}}
+    body = {**TARGET, "node_uuid": node, "extra": {volumes.MARK: placed.uuid}}
     stage.operator.request("POST", "/volume/targets", body)
     away = proxy.add(fault_proxy.Status(503), path="/volume/targets")
     stage.service.destroy(placed)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
+from ironic_virt.driver import volumes
 from tests.integration.services import IMAGE, Operator, Service, node_of
 from tests.integration.stage import Stage
 
@@ -81,7 +82,7 @@ def test_an_instance_boots_from_a_volume_and_is_destroyed(stage: Stage, storage:
     root, data = targets(stage.operator, node)
     assert (root["boot_index"], data["boot_index"]) == (0, 1)
     assert [root["volume_id"], data["volume_id"]] == [one.volume_id for one in VOLUMES]
-    assert root["extra"] == {"instance_uuid": instance.uuid}
+    assert root["extra"] == {volumes.MARK: instance.uuid}
     assert root["properties"]["target_iqn"] == "iqn.2026-01.test:volume-0"
     assert root["properties"]["auth_password"] == "******"
     destroy(stage.service, instance)
@@ -119,7 +120,7 @@ def test_another_instances_volume_never_comes_with_the_node(stage: Stage) -> Non
     """Ironic deletes none while the node is on, so it is powered off for it."""
     node = make_node(stage, "fake", [])
     body = {"node_uuid": node, "volume_type": "iscsi", "boot_index": 0, "volume_id": "stale"}
-    former = {"extra": {"instance_uuid": str(uuid.uuid4())}}
+    former = {"extra": {volumes.MARK: str(uuid.uuid4())}}
     stage.operator.request("POST", "/volume/targets", body | former)
     stage.operator.request("PUT", f"/nodes/{node}/states/power", {"target": "power on"})
     stage.operator.wait(node, lambda seen: seen["power_state"] == "power on")
