@@ -173,6 +173,15 @@ def test_ironic_is_discovered_once_and_without_credentials(
     assert not {"X-Auth-Token", "Authorization"} & set(asked.headers)
 
 
+@pytest.mark.parametrize("lines", DISCOVERS.values(), ids=DISCOVERS)
+def test_ironic_is_asked_at_the_path_that_it_shows(
+    connect: Connect, http: Mocker, lines: str
+) -> None:
+    http.get(IRONIC, json=versions(f"{IRONIC}/baremetal"))
+    http.get(f"{IRONIC}/baremetal/v1/nodes", json={})
+    assert connect(lines).send("GET", "/nodes").status == 200
+
+
 @pytest.mark.parametrize(
     "lines", [NONE, PASSWORD, f"{PASSWORD}\nendpoint_override = {IRONIC}/v1/"]
 )
@@ -540,10 +549,68 @@ def test_a_keystone_that_hangs_holds_up_no_request_while_the_token_is_good(
         now += LOOK_UP_AGAIN
         assert channel.send("GET", "/nodes").status == 200
     (look,) = set(threading.enumerate()) - before
+    assert (look.name, look.daemon) == ("ironic-virt-endpoint", True), "a process can end"
     over.set()
     look.join(60)
     assert len(hangs) == 1
     assert channel.send("GET", "/nodes").status == 200
+
+
+def test_what_a_look_at_the_catalogue_has_found_costs_a_request_nothing(
+    connect: Connect, http: Mocker
+) -> None:
+    now = 1000.0
+    looks: list[Callable[[], None]] = []
+    endpoint = Endpoint(connect(PASSWORD)._adapter, lambda: now, looks.append)
+
+    def see_no_look() -> None:
+        nonlocal now
+        now += LOOK_UP_AGAIN
+        endpoint.url()
+        assert not looks, "nothing has failed there"
+
+    endpoint.url()
+    see_no_look()
+    for there in ("http://moved.invalid:6385", "http://back.invalid:6385"):
+        before = endpoint.url()
+        serve_keystone(http, catalog("internal", url=there))
+        http.get(there, json=versions(there))
+        endpoint.failed()
+        # As often again after a look that went well.
+        now += LOOK_UP_AGAIN
+        assert endpoint.url() == before
+        looks.pop()()
+        http.reset_mock()
+        assert endpoint.url() == f"{there}/v1"
+        assert http.request_history == []
+    see_no_look()
+
+
+@pytest.mark.parametrize("lines", [NONE, DISCOVERS["both"]])
+def test_an_endpoint_that_is_an_option_is_not_looked_up_again(
+    connect: Connect, http: Mocker, lines: str
+) -> None:
+    now = 1000.0
+    looks: list[Callable[[], None]] = []
+    endpoint = Endpoint(connect(lines)._adapter, lambda: now, looks.append)
+    endpoint.url()
+    endpoint.failed()
+    now += LOOK_UP_AGAIN
+    endpoint.url()
+    assert not looks
+
+
+def test_a_catalogue_that_has_no_ironic_yet_is_looked_up_again(
+    connect: Connect, http: Mocker
+) -> None:
+    now = 1000.0
+    serve_keystone(http, catalog())
+    endpoint = Endpoint(connect(PASSWORD)._adapter, lambda: now, lambda look: look())
+    with pytest.raises(exceptions.IronicUnreachable, match="no bare metal endpoint"):
+        endpoint.url()
+    serve_keystone(http, catalog("internal"))
+    now += LOOK_UP_AGAIN
+    assert endpoint.url() == f"{IRONIC}/v1"
 
 
 def test_an_ironic_that_was_away_from_the_start_is_looked_up_again_too(

@@ -140,6 +140,28 @@ def test_a_newer_field_is_asked_of_a_server_that_has_it(
     assert {request.version for request in channel.requests} == {version}
 
 
+@pytest.mark.parametrize(
+    ("statuses", "tried"),
+    [([500, 200], 2), ([500, 500, 200], 2), ([503, 503, 503, 500, 200], 5), ([500, 503, 500], 3)],
+)
+def test_what_a_conductor_works_out_and_fails_at_twice_is_not_asked_for_again(
+    statuses: list[int], tried: int
+) -> None:
+    replies = [fault(status, "no") if status != 200 else answer(200) for status in statuses]
+    channel = ScriptedChannel(*replies)
+    if statuses[tried - 1] == 200:
+        sender_of(channel, 20).read("/nodes", is_costly=True)
+    else:
+        with pytest.raises(exceptions.IronicError) as caught:
+            sender_of(channel, 20).read("/nodes", is_costly=True)
+        assert not isinstance(caught.value, exceptions.IronicUnavailable)
+        assert caught.value.status == 500
+    assert len(channel.requests) == tried
+    # What costs nothing is asked for as often as any other.
+    channel = ScriptedChannel(*[fault(500, "no")] * 4, answer(200))
+    assert sender_of(channel, 20).read("/nodes").status == 200
+
+
 def test_between_two_tries_of_a_change_and_not_before_the_first_one_looks_again() -> None:
     channel = ScriptedChannel(locked(), locked(), locked(), answer(202))
     looked: list[int] = []
