@@ -90,6 +90,8 @@ SCOPE = "baremetal:node:get requires a scope of ['system'], request was made wit
         ("PUT", fault(500, SCOPE), exceptions.IronicUnauthorized, False),
         ("PUT", scripted.conductor_slow(), exceptions.IronicUnavailable, True),
         ("PUT", answer(500, b"<html>crashed</html>"), exceptions.IronicUnavailable, True),
+        ("PUT", answer(500, b"\xff crashed"), exceptions.IronicUnavailable, True),
+        ("PUT", answer(500, b'{"message": "crashed"}'), exceptions.IronicUnavailable, True),
         ("PUT", answer(500), exceptions.IronicUnavailable, True),
         ("PUT", fault(500, "no such image", as_text=False), exceptions.IronicError, True),
         ("PUT", scripted.too_busy(), exceptions.IronicUnavailable, False),

@@ -153,9 +153,13 @@ def test_what_a_conductor_works_out_and_fails_at_twice_is_not_asked_for_again(
         sender_of(channel, 20).read("/nodes", is_costly=True)
     else:
         with pytest.raises(exceptions.IronicError) as caught:
-            sender_of(channel, 20).read("/nodes", is_costly=True)
-        assert not isinstance(caught.value, exceptions.IronicUnavailable)
-        assert caught.value.status == 500
+            sender_of(channel, 20).read("/nodes", node=NODE, is_costly=True)
+        last, final = caught.value.__cause__, caught.value
+        assert isinstance(last, exceptions.IronicUnavailable)
+        assert not isinstance(final, exceptions.IronicUnavailable)
+        assert (final.status, final.node, final.method, final.path) == (500, NODE, "GET", "/nodes")
+        assert (final.message, final.request_id) == ("no", last.request_id)
+        assert last.request_id
     assert len(channel.requests) == tried
     # What costs nothing is asked for as often as any other.
     channel = ScriptedChannel(*[fault(500, "no")] * 4, answer(200))
