@@ -102,6 +102,20 @@ def test_a_late_request_to_take_it_off_is_refused(
     assert fake.node(node)["protected"]
 
 
+def test_what_is_another_s_meanwhile_is_not_asked_for_again(
+    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+) -> None:
+    def taken() -> bool:
+        fake.set_node(node, instance_uuid=STRANGER)
+        return True
+
+    fake.faults.status(503, *PATCH, when=lambda *sent: unprotecting(*sent) and taken())
+    stage.destroy(instance)
+    sent = [entry.body for entry in fake.requests.matching(*PATCH)]
+    assert [unprotecting("", "", body) for body in sent] == [True]
+    assert fake.node(node)["protected"]
+
+
 @pytest.mark.parametrize("status", [400, 403, 409, 500])
 def test_where_ironic_does_not_protect_it_runs_all_the_same(
     stage: Stage,
