@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver.claim import KEY_PREFIX
+from ironic_virt.driver.claim import KEY_PREFIX, claim
 from ironic_virt.driver.deploy import steps
 from ironic_virt.testing.fake_ironic import FakeIronic
 from ironic_virt.testing.fake_ironic.journal import Entry
@@ -220,6 +220,16 @@ def test_only_a_late_reservation_changes_a_free_node(
     assert len(rest) == len(late) - 2
     assert set(arrive(stage, *rest)) == {400}
     assert seen(fake, node) == before
+
+
+def test_two_patches_that_were_made_from_one_read_are_both_taken(
+    stage: Stage, fake: FakeIronic, node: str
+) -> None:
+    stage.active(node)
+    client = stage.driver._site.client
+    seen = client.get_node(node)
+    for _ in range(2):
+        client.patch_node(node, claim(seen, INSTANCE), again=lambda: None)
 
 
 def test_a_release_that_was_carried_out_already_is_no_error(
