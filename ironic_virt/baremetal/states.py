@@ -217,18 +217,27 @@ _BUSY_STATES: Final = frozenset(
         ADOPTING,
     }
 )
+_STEPS_TO_A_PATCH: Final = {RESCUE_WAIT: TearDownStep.ABORT, SERVICE_WAIT: TearDownStep.WAIT}
+"""What leads out of the states in which Ironic takes the verb "deleted", but no patch.
+
+A rescue system may never call back.  What services a node, its operator has ordered, and not
+every step of it can be aborted.
+"""
 
 
-def tear_down_step(provision_state: str | None) -> TearDownStep:
+def tear_down_step(provision_state: str | None, *, patched: bool = False) -> TearDownStep:
     """The next step in tearing down a node that carries an instance.
 
     :param provision_state: as Ironic says; null is its old word for available.
+    :param patched: the node has to be patched before it is torn down.
     :returns: :attr:`TearDownStep.REQUEST` for the states in which Ironic takes the verb
         "deleted", and for one that this table doesn't know: Ironic then decides,
         and nothing is taken off a node that may be in use.
     """
     if provision_state is None or provision_state in _UNTOUCHED_STATES:
         return TearDownStep.RELEASE
+    if patched and provision_state in _STEPS_TO_A_PATCH:
+        return _STEPS_TO_A_PATCH[provision_state]
     if provision_state == SERVICE_HOLD:
         return TearDownStep.ABORT
     if provision_state == DEPLOY_HOLD:

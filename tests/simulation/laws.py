@@ -32,9 +32,12 @@ _ASKED_FOR = {
     "rebuild": (TaskState.REBUILDING, TaskState.DELETING),
     "rescue": (TaskState.RESCUING, TaskState.DELETING),
     "unrescue": (TaskState.UNRESCUING, TaskState.RESCUING, TaskState.DELETING),
+    # Of a rescue: the server is on its way out, or the rescue system has not come up in time.
+    "abort": (TaskState.RESCUING, TaskState.DELETING),
 }
 """What may be wanted of an instance whose node is told to do this."""
 
+_PROTECTION = {"op": "add", "path": "/protected", "value": True}
 MOST_FINDINGS = 5
 
 SEEN_LATE = 900.0

@@ -98,7 +98,7 @@ class TearDown:
                         self._volumes.detach_forgotten(instance)
                 return
             locked: exceptions.NodeLocked | None = None
-            step = states.tear_down_step(node.provision_state)
+            step = states.tear_down_step(node.provision_state, patched=bool(unprotect(node)))
             LOG.debug(
                 "Instance %s, node %s in %s: %s", instance.uuid, node.uuid, node.states, step
             )
@@ -241,7 +241,8 @@ class TearDown:
         def until(now: Node | None) -> tuple[_Left | None] | None:
             if now is None or now.instance_uuid != instance.uuid:
                 return (_Left(now),)
-            if states.tear_down_step(now.provision_state) is states.TearDownStep.WAIT:
+            step = states.tear_down_step(now.provision_state, patched=bool(unprotect(node)))
+            if step is states.TearDownStep.WAIT:
                 return None
             # The request was taken, but this look may be older than its effect.
             if now.provision_state == node.provision_state and now.reservation:

@@ -63,8 +63,8 @@ def test_a_case_that_is_left_out_would_not_pass(the_list: listed.Listed, known) 
     assert options == {name: nova_conf.CONF.ironic[name] for name in OPTIONS}
 
 
-def _the_other_step(state: str | None) -> states.TearDownStep:
-    step = states.tear_down_step(state)
+def _the_other_step(state: str | None, *, patched: bool) -> states.TearDownStep:
+    step = states.tear_down_step(state, patched=patched)
     swapped = {
         states.TearDownStep.REQUEST: states.TearDownStep.RELEASE,
         states.TearDownStep.RELEASE: states.TearDownStep.REQUEST,

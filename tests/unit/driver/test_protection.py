@@ -10,7 +10,7 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.driver import resources
-from ironic_virt.testing.fake_ironic import FakeIronic
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.stage import INSTANCE, STRANGER, SetStage, Stage
 
 PATCH = ("PATCH", "/nodes/[^/]+$")
@@ -64,6 +64,31 @@ def test_what_runs_is_neither_torn_down_nor_rebuilt_by_a_late_request(
     there = fake.node(node)
     assert (there["provision_state"], there["protected"]) == ("available", False)
     assert there["protected_reason"] is None
+
+
+@pytest.mark.parametrize("does", ["rescue", "service"])
+def test_one_that_waits_in_a_state_that_takes_no_patch_is_deleted_all_the_same(
+    set_stage: SetStage, does: str
+) -> None:
+    fake = FakeIronic(durations=Durations(rescue=60, service=60), wait_states=True)
+    node = fake.add_node(ports=1)
+    stage = set_stage(fake, protect_instances=True)
+    instance = stage.active(node)
+    step = {"interface": "firmware", "step": "update"}
+    more = {"rescue": {"rescue_password": "x"}, "service": {"service_steps": [step]}}[does]
+    path = f"/nodes/{node}/states/provision"
+    body = {"target": does, **more}
+    assert stage.channel.send("PUT", path, json=body, version="1.90").status == 202
+    fake.advance(40)
+    assert fake.node(node)["provision_state"] == f"{does} wait"
+    began = fake.clock.now()
+    stage.destroy(instance)
+    assert fake.node(node)["instance_uuid"] is None
+    # One that never ends must not keep a server for as long as Ironic waits.
+    assert (fake.clock.now() - began < 15) == (does == "rescue")
+    fake.settle()
+    assert fake.node(node)["provision_state"] == "available"
+    assert not any(one.status == 409 for one in fake.requests)
 
 
 def test_each_way_costs_one_request_more(

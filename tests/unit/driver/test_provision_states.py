@@ -44,7 +44,7 @@ def test_every_method_that_has_to_do_with_an_instance_has_a_column() -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_what_a_method_does(tmp_path: Path, name: str) -> None:
     method = METHODS[name]
-    # What is protected is never on its way to another state.
+    # What is different of a protected node has tests of its own.
     conf = make_conf(tmp_path, protect_instances=False, **dict.fromkeys(TIMEOUTS, 8))
     seen: dict[str, str] = {}
     for state in provision_states.listed_states():
