@@ -234,6 +234,8 @@ class Chaos:
             if world.laws.was_claimed_late(node):
                 with world.a_hand(f"frees {node.uuid}"):
                     network.detach_all(world.fake.bm, node)
+                    if allocation := world.fake.bm.store.allocation_of(node):
+                        world.fake.bm.store.remove_allocation(allocation)
                     gone = {"instance_uuid": None, "instance_info": {}, "instance_name": None}
                     rest = {"target_provision_state": None, "operation": None, "protected": False}
                     state = {"provision_state": states.AVAILABLE, "reservation": None}

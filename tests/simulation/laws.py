@@ -48,6 +48,7 @@ class Laws:
     """Watches a world.
 
     :ivar findings: what was broken, in sentences.
+    :ivar torn_down_late: the instances that were lost because Ironic did not protect their nodes.
     """
 
     def __init__(self, world: World) -> None:
@@ -61,8 +62,13 @@ class Laws:
         self._taken_off: set[str] = set()
         # What has no fence in Ironic: node to instance, or VIFs.
         self._claimed_late: dict[str, str | None] = {}
+        # The host that asked for it.
+        self._allocated_late: dict[str, str] = {}
         self._rescued_late: dict[str, str | None] = {}
         self._undeployed_late: set[str] = set()
+        # Node to the instance for which its protection was asked, and did not come about.
+        self._unprotected: dict[str, str | None] = {}
+        self.torn_down_late: set[str] = set()
         self._late_vifs: set[str] = set()
         # Of each node the image, and the image and the server that its config drive is for.
         self._deployed: dict[str, tuple[str | None, ...]] = {}
@@ -87,6 +93,8 @@ class Laws:
             self.found("2 guard", f"{host} {method} {path} without a look at the node")
             return
         carried = seen.get("instance_uuid")
+        if method == "PATCH" and _PROTECTION in json:
+            self._unprotected[node] = carried
         if reason := self._world.why_outside(host, seen.get("shard"), seen.get("conductor_group")):
             # Of the ring, a node stays with the host of its instance.
             stays = self._world.is_ring and self._world.host_of(carried) == host
@@ -122,6 +130,8 @@ class Laws:
         Of what comes late it matters what becomes of it.
         """
         self._late = late
+        if late and (method, path) == ("POST", "/allocations"):
+            self._allocated_late[json["uuid"]] = host
         if method == "GET" or late:
             return
         parts = path.split("/")
@@ -193,7 +203,11 @@ class Laws:
             self._undeployed_late.add(node.uuid)
         told = row is not None and row.task_state is None and row.vm_state != "error"
         if told and row is not None and not self._may_go(row):
-            self.found("16 late", f"{target} of {node.uuid}, which has {_of(row.uuid, row)}")
+            if self._unprotected.get(node.uuid) != row.uuid:
+                self.found("16 late", f"{target} of {node.uuid}, which has {_of(row.uuid, row)}")
+            elif target == "deleted":
+                # Its host has warned of that.
+                self.torn_down_late.add(row.uuid)
 
     def was_rescued_late(self, node: Node) -> bool:
         """Whether a node's server was put into rescue, or out of it, long after that was asked."""
@@ -223,7 +237,8 @@ class Laws:
 
     def _may_go(self, row: Instance) -> bool:
         """Whether its user does not expect it to be there."""
-        return row.task_state in _LEAVING or row.uuid in self._world.users.given_up
+        gone = self._world.users.given_up | self.torn_down_late
+        return row.task_state in _LEAVING or row.uuid in gone
 
     # -- changes in Ironic ----------------------------------------------------
 
@@ -232,9 +247,11 @@ class Laws:
 
         :param before: the instance that it had.
         """
+        if node.protected:
+            self._unprotected.pop(node.uuid, None)
         self._free_until[node.uuid] = math.inf if is_free(node) else self._last_free(node.uuid)
         after = node.instance_uuid
-        if self._late and after is not None and after != before:
+        if after is not None and after != before and (self._late or self._is_outside(node)):
             self._claimed_late[node.uuid] = after
         if after is not None and after != before:
             carriers = [
@@ -254,6 +271,13 @@ class Laws:
             return
         if row is None or not self._may_go(row):
             self.found("1 lost", f"node {node.uuid} has lost {_of(before, row)}")
+
+    def _is_outside(self, node: Node) -> bool:
+        """Whether Ironic chose a node late, for a host that it is not of any more."""
+        host = self._allocated_late.get(node.instance_uuid or "")
+        return host is not None and bool(
+            self._world.why_outside(host, node.shard, node.conductor_group)
+        )
 
     def deploys(self, node: Node, before: str) -> None:
         """A deployment begins (4).
@@ -366,7 +390,8 @@ class Laws:
             node = store.node_by_instance(row.uuid)
             wanted = states.RESCUE if row.vm_state == "rescued" else states.ACTIVE
             if node is None:
-                self.found("1 lost", f"no node has {_of(row.uuid, row)}")
+                if row.uuid not in self.torn_down_late:
+                    self.found("1 lost", f"no node has {_of(row.uuid, row)}")
                 continue
             self.runs(node, row)
             if self.was_rescued_late(node) and node.uuid == row.node:
