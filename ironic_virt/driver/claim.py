@@ -59,7 +59,7 @@ def remove_key(info: Mapping[str, Any], instance: str) -> list[dict[str, Any]]:
     """The operation that removes an instance's own key; Ironic refuses it where that is missing.
 
     :param info: the node's ``instance_info``; nodes that were claimed by former versions, or
-        reserved by an allocation, have no key, and no such condition.
+        reserved by an allocation, have no key before their first patch.
     """
     keys = own_keys(info, instance)
     return [{"op": "remove", "path": f"/instance_info/{key}"} for key in keys]

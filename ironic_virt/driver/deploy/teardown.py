@@ -23,7 +23,7 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.driver.change import Change
-from ironic_virt.driver.claim import claim
+from ironic_virt.driver.claim import claim, own_keys
 from ironic_virt.driver.console import Console
 from ironic_virt.driver.deploy import instance_info, project_fields
 from ironic_virt.driver.network import Network
@@ -278,6 +278,10 @@ class TearDown:
         def again() -> None:
             self._unused(node, instance)
 
+        if not own_keys(held.instance_info or {}, instance.uuid):
+            # Ironic would carry out a late release without a key on the next instance, too.
+            first = claim(held, instance.uuid)
+            held = self._site.client.patch_node(node.uuid, first, again=again)
         patch: list[dict[str, Any]] = instance_info.release(
             held.instance_info or {}, instance.uuid
         )

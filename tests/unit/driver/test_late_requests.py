@@ -24,6 +24,7 @@ OTHER = "6d2b4f02-0000-4000-8000-00000000000f"
 LARGE = virt.ConfigDrive(meta_data={"uuid": INSTANCE}, user_data="x" * 1024**2)
 STEP = {"interface": "bios", "step": "apply_configuration", "args": {}, "priority": 150}
 WITH_STEPS = virt.Flavor("bm", extra_specs={steps.EXTRA_SPEC: json.dumps([STEP])})
+GOLD = virt.Flavor("bm", extra_specs={"resources:CUSTOM_GOLD": "1"})
 PATCH = ("PATCH", "/nodes/[^/]+$")
 PROVISION = ("PUT", "/states/provision$")
 
@@ -230,6 +231,21 @@ def test_two_patches_that_were_made_from_one_read_are_both_taken(
     seen = client.get_node(node)
     for _ in range(2):
         client.patch_node(node, claim(seen, INSTANCE), again=lambda: None)
+
+
+def test_a_late_release_of_a_reservation_leaves_the_next_server_on_the_node(
+    fake: FakeIronic, set_stage: SetStage, node: str
+) -> None:
+    stage = set_stage(fake, node_selection="ironic")
+    instance = dataclasses.replace(stage.instance("gold~compute1"), flavor=GOLD)
+    stage.reserve(instance)
+    stage.driver.failed_spawn_cleanup(instance)
+    late = fake.requests.matching(*PATCH)
+    assert fake.node(node)["instance_uuid"] is None
+    stage.reserve(dataclasses.replace(instance, uuid=OTHER))
+    before = seen(fake, node)
+    assert set(arrive(stage, *late)) <= {400, 409}
+    assert seen(fake, node) == before
 
 
 def test_a_release_that_was_carried_out_already_is_no_error(

@@ -482,7 +482,8 @@ def test_a_node_that_changes_hands_before_the_next_try_is_not_written_to(
     node = failed_with_allocation(fake, stage)
 
     def hits(method: str, path: str, body: Any) -> bool:
-        # The first is refused by Ironic, and the second leaves the instance to the allocation.
+        # The first gives the node a key.  The second is refused by Ironic, and the third leaves
+        # the instance to the allocation.
         if any(operation["path"] == "/instance_uuid" for operation in body):
             return False
         fake.set_node(node, instance_uuid=STRANGER)
@@ -490,7 +491,7 @@ def test_a_node_that_changes_hands_before_the_next_try_is_not_written_to(
 
     fake.faults.status(503, "PATCH", when=hits)
     stage.destroy(instance(stage))
-    assert len(fake.requests.matching("PATCH", "/nodes/")) == 2
+    assert len(fake.requests.matching("PATCH", "/nodes/")) == 3
 
 
 def test_an_allocation_that_ironic_keeps_is_an_error(fake: FakeIronic, stage: Stage) -> None:
