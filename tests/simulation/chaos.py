@@ -179,9 +179,13 @@ class Chaos:
         self._strangers += 1
         whose = f"6d2b4f02-0000-4000-8000-{self._strangers:012d}"
         self._set(node, "a stranger takes", instance_uuid=whose, provision_state=states.ACTIVE)
-        gone = {"instance_uuid": None, "provision_state": states.AVAILABLE}
-        back = self._rng.uniform(60, 900)
-        self._later(back, lambda: self._set(node, "a stranger leaves", **gone))
+        self._later(self._rng.uniform(60, 900), lambda: self._leave(node, whose))
+
+    def _leave(self, node: Node, stranger: str) -> None:
+        """A stranger whose node was torn down meanwhile, by a late request, has none to leave."""
+        if node.instance_uuid == stranger:
+            gone = {"instance_uuid": None, "provision_state": states.AVAILABLE}
+            self._set(node, "a stranger leaves", **gone)
 
     def _button(self, node: Node) -> None:
         row = self._world.instances.rows.get(node.instance_uuid or "")
