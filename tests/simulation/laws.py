@@ -59,6 +59,8 @@ class Laws:
         self._reported: dict[str, frozenset[str]] = {}
         self._rebuilds: set[tuple[str, str]] = set()
         self._late = False
+        # The instance that the node had before the request.
+        self._had: str | None = None
         self._taken_off: set[str] = set()
         # What has no fence in Ironic: node to instance, or VIFs.
         self._claimed_late: dict[str, str | None] = {}
@@ -127,9 +129,10 @@ class Laws:
     def arrives(self, host: str, method: str, path: str, json: Any, *, late: bool) -> None:
         """What Ironic is told is what somebody wants (1, 6, 7).
 
-        Of what comes late it matters what becomes of it.
+        Of what comes late it matters what becomes of it, and of whom.
         """
         self._late = late
+        self._had = self.carried(path.split("/")[2]) if path.startswith("/nodes/") else None
         if late and (method, path) == ("POST", "/allocations"):
             self._allocated_late[json["uuid"]] = host
         if method == "GET" or late:
@@ -188,8 +191,9 @@ class Laws:
                 self._world.users.may_become(row, "hand", power)
         elif path.endswith("/states/provision"):
             self._obeyed_late(node, json["target"], row)
-        elif method == "PATCH" and node.instance_uuid not in (None, late_for):
-            what = f"{_of(node.instance_uuid, row)} on {node.uuid}"
+        elif method == "PATCH" and self._had not in (None, late_for):
+            row = self._world.instances.rows.get(self._had)
+            what = f"{_of(self._had, row)} on {node.uuid}"
             self.found("16 late", f"a change for {late_for} was made to {what}")
 
     def _obeyed_late(self, node: Node, target: str, row: Instance | None) -> None:
@@ -266,9 +270,12 @@ class Laws:
             return
         row = self._world.instances.rows.get(before)
         is_safe = row is not None and row.task_state != TaskState.REBUILDING
-        if node.uuid in self._undeployed_late and not is_safe:
-            # Of strangers, and of those that are being rebuilt: no node of theirs is protected.
-            return
+        if node.uuid in self._undeployed_late:
+            # By whoever asked for it before: an error may say so.
+            self._taken_off.add(before)
+            if not is_safe:
+                # Of strangers, and of those being rebuilt: no node of theirs is protected.
+                return
         if row is None or not self._may_go(row):
             self.found("1 lost", f"node {node.uuid} has lost {_of(before, row)}")
 
