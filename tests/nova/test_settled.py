@@ -484,6 +484,7 @@ class TestServers(Settled):
             self.delete(server)
         assert self.check()["record", node]["running_vms"] == 0
         # The driver takes the rest off the node.
+        self.set_on_node(node, protected=False)
         self.ironic("PUT", f"/nodes/{node}/states/provision", {"target": "deleted"})
         self.wait_for_node(node, "available")
         self.settle()
