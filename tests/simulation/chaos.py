@@ -113,7 +113,9 @@ class Chaos:
                 world.scheduler.sleep(30.0)
             world.scheduler.kill(service.process)
             world.scheduler.sleep(self._rng.choice([1.0, 30.0, 200.0]))
-            world.start_host(name)
+            if world.hosts[name] is service:
+                # Else the end of all faults has begun another one.
+                world.start_host(name)
 
     # -- others in Ironic -----------------------------------------------------
 
