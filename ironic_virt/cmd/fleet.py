@@ -102,6 +102,17 @@ class Progress:
         self._stream.flush()
 
 
+HOSTS_TO_CHANGE: Sequence[Row] = (
+    argument("hosts", metavar="<host>", nargs="+", help="The host of a nova-compute service."),
+    argument(
+        "--dry-run",
+        action="store_true",
+        help="Look at everything, say what would be done, and change nothing.",
+    ),
+)
+"""Which services are to be changed."""
+
+
 class FleetCommand(output.Columns, lister.Lister):
     """A command that reads a deployment and prints a table."""
 

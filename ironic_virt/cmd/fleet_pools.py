@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt.cmd import output
-from ironic_virt.cmd.commands import Row, argument
-from ironic_virt.cmd.fleet import FleetCommand
+from ironic_virt.cmd.commands import Row
+from ironic_virt.cmd.fleet import HOSTS_TO_CHANGE, FleetCommand
 from ironic_virt.exit_codes import FleetExitCode
 
 if TYPE_CHECKING:
@@ -32,14 +32,7 @@ class _Converted(FleetCommand):
     then = ""
 
     columns = _COLUMNS
-    takes: Sequence[Row] = (
-        argument("hosts", metavar="<host>", nargs="+", help="The host of a nova-compute service."),
-        argument(
-            "--dry-run",
-            action="store_true",
-            help="Look at everything, say what would be done, and change nothing.",
-        ),
-    )
+    takes: Sequence[Row] = HOSTS_TO_CHANGE
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Convert one service after the other."""

@@ -11,8 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt.cmd import output
-from ironic_virt.cmd.commands import argument
-from ironic_virt.cmd.fleet import FleetCommand
+from ironic_virt.cmd.fleet import HOSTS_TO_CHANGE, FleetCommand
 from ironic_virt.exit_codes import FleetExitCode
 
 if TYPE_CHECKING:
@@ -42,14 +41,7 @@ class Unprotect(FleetCommand):
     """
 
     columns = _COLUMNS
-    takes = (
-        argument("hosts", metavar="<host>", nargs="+", help="The host of a nova-compute service."),
-        argument(
-            "--dry-run",
-            action="store_true",
-            help="Look at everything, say what would be done, and change nothing.",
-        ),
-    )
+    takes = HOSTS_TO_CHANGE
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Take it off the nodes of each service."""

@@ -33,18 +33,19 @@ def own_keys(info: Mapping[str, Any], instance: str) -> list[str]:
     return [key for key in info if key.startswith(KEY_PREFIX + instance)]
 
 
-def claim(node: Node, instance: str, *, anew: bool = False) -> list[dict[str, Any]]:
+def claim(node: Node, instance: str, *, new_key: bool = False) -> list[dict[str, Any]]:
     """The beginning of a patch that Ironic takes only on a node of the instance, or a free one.
 
     On a node that had the key when it was read, not on a free one either.
 
     :param node: as it was read last.
     :param instance: the instance's uuid.
-    :param anew: what was asked for the instance before has no effect any more.
+    :param new_key: give the key another name, so that Ironic refuses what was asked for the
+        instance before.
     """
     info = node.instance_info or {}
     keys = own_keys(info, instance)
-    key = f"{KEY_PREFIX}{instance}_{new_name()}" if anew or not keys else keys[0]
+    key = f"{KEY_PREFIX}{instance}_{new_name()}" if new_key or not keys else keys[0]
     count = str(info.get(key, ""))
     # Counted, so that each patch leaves a trace of its own if its reply is lost.
     value = str(int(count) + 1) if count.isdecimal() else "1"

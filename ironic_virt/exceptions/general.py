@@ -16,7 +16,7 @@ class IronicVirtError(Exception):
 
 
 def copy_of(error: Exception) -> Exception:
-    """The same error again, for one of several who are told of it: each adds notes to its own."""
+    """A copy of an error that several callers get, so that each adds notes to its own."""
     twin = type(error).__new__(type(error))
     twin.args = error.args
     twin.__dict__.update(error.__dict__)

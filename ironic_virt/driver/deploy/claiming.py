@@ -32,7 +32,7 @@ def claim_node(site: Site, node: Node, instance: InstanceLike, more: JsonPatch =
 
     try:
         # Ironic refuses this when another uuid is there: the claim is atomic.
-        patch = [*claim(node, instance.uuid, anew=not more), *more]
+        patch = [*claim(node, instance.uuid, new_key=not more), *more]
         return site.client.patch_node(node.uuid, patch, again=again)
     except exceptions.NodeNotFound as exc:
         raise exceptions.NodeNotAvailable(
