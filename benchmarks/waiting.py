@@ -11,7 +11,8 @@ process of its own:
 
 Both look at the interval that is their default, 2 s for either.  When all are
 waiting, time begins to run for the nodes, as long for the n-th node of one side as
-for that of the other; only what is asked from then on counts.  Time is real.
+for that of the other; only what is asked from then on counts.  Time is real.  Ours
+doesn't protect what it has deployed, which is no part of a wait.
 
 Several numbers of deployments, and always both sides, wait at the same time, so what
 disturbs one disturbs the other.  The largest number waits by itself, in the first

@@ -118,6 +118,8 @@ class Ours(Waiting):
             path.write_text(
                 f"[DEFAULT]\nhost = {HOST}\n"
                 f"[ironic]\nauth_type = none\nendpoint_override = {url}\nshard_key = {shard}\n"
+                # The peer has nothing like it, and it is no part of a wait.
+                "protect_instances = false\n"
             )
             self.driver = virt.load_compute_driver(conf.load([str(path)]), _Service(self))
             self.driver.init_host(HOST)
