@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import requests
 
-import real_ironic
 from benchmarks.registry import Progress
+from tools import real_ironic
 
 _VERSION = {"X-OpenStack-Ironic-API-Version": "1.115"}
 _SECONDS = 60

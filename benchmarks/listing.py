@@ -25,12 +25,12 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
-import real_ironic
 from benchmarks import ironic
 from benchmarks.registry import Progress
 from benchmarks.results import Outcome
 from benchmarks.rounds import Figures, joined, take_turns
 from benchmarks.side import Side
+from tools import real_ironic
 
 NODES = 2000
 SIDES = {

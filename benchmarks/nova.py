@@ -24,13 +24,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import real_ironic
 from benchmarks import ironic, releases
 from benchmarks.fleet import KINDS, TRAITS
 from benchmarks.registry import Progress
 from benchmarks.results import Outcome
 from benchmarks.rounds import Figures
 from benchmarks.side import Side
+from tools import real_ironic
 
 FEW = 8
 CHURN = 0.01

@@ -28,7 +28,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ironic_virt.testing.server_process import ServerProcess
-from real_ironic import database as mariadb
+from tools.real_ironic import database as mariadb
 
 VARIABLE = "IRONIC_VIRT_TEST_DATABASE"
 POSTGRESQL_VARIABLE = "IRONIC_VIRT_POSTGRESQL_URL"

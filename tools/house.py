@@ -88,7 +88,7 @@ def house(root: Path) -> House:
         modules.append(Module(path.relative_to(root / PACKAGE), _lines(text), _code(text)))
     others = {
         name: sum(_lines(path.read_text()) for path in (root / name).rglob("*.py"))
-        for name in ("tests", "real_ironic", "benchmarks")
+        for name in ("tests", "tools", "benchmarks")
     }
     return House(modules, others)
 
@@ -101,9 +101,8 @@ def _code(text: str) -> str:
     """A module without comments and docstrings."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [line for line in body if not _is_text(line)]
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [line for line in node.body if not _is_text(line)]
     return ast.unparse(tree)
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from ironic_virt.testing.server_process import ServerProcess
-from real_ironic.ports import free_port
 from tests.nova_deployment.processes import listens
+from tools.real_ironic.ports import free_port
 
 _SECONDS = 60.0
 _PROGRAMS = {"redis": "redis-server", "etcd": "etcd"}

@@ -10,9 +10,9 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from real_ironic.conductors import Conductor
 from tests.chaos.nodes import Nodes
 from tests.chaos.weather import Deaths
+from tools.real_ironic.conductors import Conductor
 
 DOWN = 40.0
 """The longest absence in seconds: some are taken as dead by the others, and some are not."""

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-import real_ironic
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database
 from ironic_virt.conf import database as database_options
@@ -31,6 +30,7 @@ from tests.chaos.users import Users
 from tests.chaos.weather import Connections, Deaths, Sky
 from tests.simulation.history import History
 from tests.simulation.layouts import LAYOUTS, Layout
+from tools import real_ironic
 
 _NAMES = ("shards", "pools by shard", "ring", "same shard")
 CHOSEN = tuple(next(one for one in LAYOUTS if one.name == name) for name in _NAMES)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-import real_ironic
 from ironic_virt.testing.fake_ironic.settings import MAX_VERSION
 from tests.conformance.comparison import FAKE, REAL
 from tests.conformance.registry import Check, Pace
 from tests.conformance.subject import Subject
 from tests.conformance.subjects import fake_subject, newest_version, real_subject
+from tools import real_ironic
 
 # So that an assert in a check shows what it compared.
 pytest.register_assert_rewrite("tests.conformance.checks")

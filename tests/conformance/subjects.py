@@ -13,10 +13,10 @@ from typing import Any
 
 import requests
 
-import real_ironic
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer, Settings
-from real_ironic.neutron import REFUSES
 from tests.conformance.registry import SLOW, Pace
+from tools import real_ironic
+from tools.real_ironic.neutron import REFUSES
 
 SECONDS = 2
 """What slow hardware of the fake takes for each thing that it is asked, on its own clock."""

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-import real_ironic
 import tests.conformance.checks  # noqa: F401 - registers them
 from tests.conformance.conftest import NEWEST_OF_FAKE
 from tests.conformance.registry import CHECKS, QUICK, SLOW
 from tests.conformance.subject import Answer, IronicUnderTest
 from tests.conformance.subjects import fake_subject, newest_version
+from tools import real_ironic
 
 _PROGRAM = Path(__file__).with_name("schemas.py")
 _OLDEST = "1.1"

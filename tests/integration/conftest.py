@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import real_ironic
 from ironic_virt import virt
 from tests.integration.services import Operator
 from tests.integration.stage import Stage
+from tools import real_ironic
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,6 @@ from typing import Any
 
 import requests
 
-import real_ironic
 from ironic_virt import conf, virt
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import KeystoneChannel
@@ -27,6 +26,7 @@ from ironic_virt.driver import IronicDriver
 from ironic_virt.driver.claim import KEY_PREFIX
 from ironic_virt.sharding.policy import Policy
 from tests.crashing import CrashingChannel
+from tools import real_ironic
 
 IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
 OTHER_IMAGE = virt.ImageMeta("https://images.example.test/b.raw", checksum="cd" * 16)

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-import real_ironic
 from ironic_virt import virt
 from tests.crashing import Crash
 from tests.integration.services import Operator, Service, dying_service, new_nodes, write_conf
+from tools import real_ironic
 
 MOST_REQUESTS = 40
 """More than anything takes at which a service may die."""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import real_ironic
 from ironic_virt import conf, exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node_filter import NodeFilter
@@ -18,6 +17,7 @@ from ironic_virt.testing.fault_proxy import FaultProxy, MaxVersion, Redirect
 from ironic_virt.testing.fault_proxy.exchange import Reply, Request
 from ironic_virt.testing.fault_proxy.faults import Fault, PassOn
 from tests.integration.services import new_nodes, write_conf
+from tools import real_ironic
 
 OURS = NodeFilter(shard="between-ours", conductor_group="")
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from real_ironic import bmc
-from real_ironic.ports import free_port
 from tests.functional.compute.processes import wait_for
 from tests.integration.services import SECONDS, Operator, node_of
 from tests.integration.stage import Stage
+from tools.real_ironic import bmc
+from tools.real_ironic.ports import free_port
 
 SCREEN = {"console_interface": "fake-graphical"}
 

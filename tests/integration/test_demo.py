@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-import real_ironic
 from tests.functional.demo_process import SECONDS, Demo, read_until
+from tools import real_ironic
 
 # An Ironic is started, and then a dozen processes one after the other.
 pytestmark = pytest.mark.timeout(900)

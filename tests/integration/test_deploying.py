@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-import real_ironic
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.deploy import config_drive, iso_image, project_fields
 from tests import iso_images
@@ -28,6 +27,7 @@ from tests.integration.services import (
     write_conf,
 )
 from tests.integration.stage import Stage
+from tools import real_ironic
 
 PROJECT = "8f0c2d7e5b914a6c9d3e1f0a2b4c6d8e"
 LEFT_OUT = {"interface": "deploy", "step": "deploy", "args": {}, "priority": 0}

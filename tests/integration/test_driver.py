@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import real_ironic
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal import states
 from tests.integration.services import Service
 from tests.integration.stage import Stage
+from tools import real_ironic
 
 
 @pytest.fixture

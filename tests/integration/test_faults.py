@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-import real_ironic
 from ironic_virt import exceptions, virt
 from ironic_virt.driver import volumes
 from ironic_virt.testing import fault_proxy
 from ironic_virt.testing.fault_proxy import FaultProxy
 from tests.integration.stage import Stage
+from tools import real_ironic
 
 THEIRS = {"kernel_append_params": "console=ttyS1", "capabilities": '{"secure_boot": "true"}'}
 TARGET = {

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import requests
 
-import real_ironic
 from ironic_virt import exceptions, virt
-from real_ironic.neutron import REFUSES
 from tests.integration.services import Operator, Service, node_of
 from tests.integration.stage import Stage
+from tools import real_ironic
+from tools.real_ironic.neutron import REFUSES
 
 
 class Neutron:

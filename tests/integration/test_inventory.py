@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-import real_ironic
 from ironic_virt import conf
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import Answer, KeystoneChannel
@@ -24,6 +23,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
 from tests.integration.services import SEEDS, Operator, new_nodes, write_conf
 from tests.integration.stage import Stage
+from tools import real_ironic
 
 COUNT, PAGE = 3000, 200
 OURS = NodeFilter(shard="many", conductor_group="")

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-import real_ironic
 from ironic_virt.testing import fault_proxy
 from ironic_virt.testing.fake_ironic.errors import ApiError
 from ironic_virt.testing.fault_proxy import FaultProxy
 from ironic_virt.testing.fault_proxy.exchange import Reply, Request, json_reply
 from ironic_virt.testing.fault_proxy.faults import Fault, PassOn
 from tests.integration.stage import Stage
+from tools import real_ironic
 
 PAGE = b"<html><body>Sign in</body></html>"
 

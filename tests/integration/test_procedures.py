@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import real_ironic
 from tests.functional.procedures import stories
 from tests.functional.procedures.site import Site
 from tests.integration.services import SEEDS, Operator
+from tools import real_ironic
 
 _BY_DAY = (stories.shard_between_services, stories.failover)
 """All of them run on the fake Ironic each day."""

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-import real_ironic
 from ironic_virt import virt
 from ironic_virt.baremetal import states
 from tests import provision_states
 from tests.integration.services import Operator, Service, new_nodes, write_conf
 from tests.provision_states import IMAGE, METHODS, WAITS, Request
+from tools import real_ironic
 
 AT_ONCE = 8
 SHOWN = (

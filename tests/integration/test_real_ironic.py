@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import requests
 
-import real_ironic
-from real_ironic import database as databases
 from tests import signals
 from tests.functional.compute.processes import wait_for
 from tests.integration.services import SECONDS
+from tools import real_ironic
+from tools.real_ironic import database as databases
 
 
 def get(ironic, path, version="latest"):
@@ -184,7 +184,7 @@ def test_a_mariadb_is_started_when_none_lets_us_in(ironic_environment, monkeypat
 def test_in_the_foreground_it_ends_in_order_on_ctrl_c(ironic_environment):
     with signals.heard(signal.SIGINT):
         process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "real_ironic", "--nodes", "2"],
+            [sys.executable, "-u", "-m", "tools.real_ironic", "--nodes", "2"],
             stdout=subprocess.PIPE,
             text=True,
         )

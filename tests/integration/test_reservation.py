@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-import real_ironic
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.pools import names
 from tests import deaths, depth
 from tests.functional.compute.processes import wait_for
 from tests.integration.services import SEEDS, Operator, Service, new_nodes
 from tests.integration.stage import Stage
+from tools import real_ironic
 
 
 @dataclasses.dataclass

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import real_ironic
 from tests.functional import typed
+from tools import real_ironic
 
 PAGE = typed.ROOT / "doc" / "source" / "start" / "without_nova.rst"
 PASSWORD = "correct horse"

@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-import real_ironic
 from ironic_virt import conf, exceptions, virt
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
@@ -37,6 +36,7 @@ from tests.integration.services import (
     node_of,
 )
 from tests.integration.stage import Stage
+from tools import real_ironic
 
 SHARD = "tear-down"
 LONG_AGO = "2020-01-01 00:00:00"

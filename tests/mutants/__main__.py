@@ -39,7 +39,7 @@ _PATIENCE = 6.0
 """So many times as long as they need they may take, too: the machine may be busy."""
 _CHILDREN = str(2 * (os.cpu_count() or 1))
 """So many mutants are tried at the same time: some hang, and need no processor."""
-_BESIDE = ["real_ironic"]
+_BESIDE = ["tools"]
 """What tests import beside."""
 _BATCH = 60
 """So many mutants are tried between two looks at the clock."""

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-import real_ironic
 from tests.nova import figures
+from tools import real_ironic
 
 _LONGEST = 1200
 """Seconds for one test; ten servers take less than one minute where nothing else runs.

@@ -28,9 +28,9 @@ from nova import conf as nova_conf
 from nova import utils
 from nova.tests.functional import integrated_helpers
 
-import real_ironic
 from ironic_virt.nova import options as ours
 from tests.nova import cases, cells, figures
+from tools import real_ironic
 
 CONF = nova_conf.CONF
 DRIVERS = {figures.IN_TREE: "ironic.IronicDriver", figures.OURS: "ironic_virt.IronicDriver"}

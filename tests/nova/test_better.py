@@ -12,9 +12,9 @@ import pytest
 from nova import exception
 from nova.api.openstack import api_version_request
 
-import real_ironic
 from tests.nova import figures
 from tests.nova.deployment import IMAGE, OTHER_IMAGE, Deployment
+from tools import real_ironic
 
 NEWEST = api_version_request.max_api_version().get_string()
 

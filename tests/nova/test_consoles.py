@@ -16,9 +16,9 @@ from nova import context, objects, utils
 from nova.compute import rpcapi
 from nova.tests.functional.api import client
 
-from real_ironic import bmc
 from tests.nova import figures
 from tests.nova.deployment import Deployment
+from tools.real_ironic import bmc
 
 pytestmark = pytest.mark.skipif(
     shutil.which("socat") is None, reason="Ironic serves serial consoles by socat"

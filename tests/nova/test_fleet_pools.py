@@ -15,13 +15,13 @@ from nova import context, objects
 from nova.db.main import models
 from nova.scheduler.client import report
 
-import real_ironic
 from ironic_virt.driver.pools.names import pool_name, pool_uuid
 from ironic_virt.fleet.pools import convert
 from tests import depth
 from tests.nova import figures
 from tests.nova.deployment import RESOURCE_CLASS, Deployment
 from tests.nova.fleets import Fleet
+from tools import real_ironic
 
 HOST = "compute-a"
 GOLD = "CUSTOM_BAREMETAL_GOLD"

@@ -10,10 +10,10 @@ from typing import Any
 import openstack.exceptions
 import pytest
 
-import real_ironic
 from ironic_virt.testing.fault_proxy import FaultProxy, Status
 from tests.nova import figures
 from tests.nova.services import Services
+from tools import real_ironic
 
 CHANGES = tuple(f"ironic {method}" for method in ("POST", "PUT", "PATCH", "DELETE"))
 

@@ -15,13 +15,13 @@ import pytest
 from nova import exception
 from nova.virt import configdrive
 
-import real_ironic
 from ironic_virt import virt
 from ironic_virt.driver import hooks
 from ironic_virt.nova import config_drive
 from tests import entry_points, iso_images
 from tests.nova import figures
 from tests.nova.deployment import Deployment
+from tools import real_ironic
 
 EXAMPLE = Path(__file__).parents[2] / "doc" / "source" / "examples" / "storage_network.py"
 STORAGE = "02:b0:4d:00:05:07"

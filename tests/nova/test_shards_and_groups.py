@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from nova import exception
 
-import real_ironic
 from tests.nova import figures
 from tests.nova.services import Services
+from tools import real_ironic
 
 COUNT = 2
 HOSTS = ("compute-a", "compute-b")

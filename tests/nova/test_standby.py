@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-import real_ironic
 from ironic_virt.exit_codes import ExitCode
 from ironic_virt.standby import Timing, ToozLock
 from tests.nova.services import Services
+from tools import real_ironic
 
 HOST = "compute1"
 

@@ -20,10 +20,10 @@ import pytest
 from nova import conf as nova_conf
 from nova import context, objects
 
-import real_ironic
 from ironic_virt.nova import virtapi
 from ironic_virt.nova.driver import IronicDriver
 from tests.nova.deployment import Deployment
+from tools import real_ironic
 
 pytestmark = pytest.mark.skipif(
     "update_resources_max_workers" not in nova_conf.CONF.compute,

@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from real_ironic.ports import free_port
 from tests.nova_deployment.processes import Program, listens, wait_for
+from tools.real_ironic.ports import free_port
 
 VARIABLE = "IRONIC_VIRT_RABBITMQ_URL"
 USER = "guest"

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-import real_ironic
 from tests.nova_deployment import figures
 from tests.nova_deployment.deployment import Deployment, over_real_ironic
+from tools import real_ironic
 
 NODES = 12
 """In each shard."""

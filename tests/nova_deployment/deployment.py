@@ -17,8 +17,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import real_ironic
-from real_ironic.neutron import StandInNeutron
 from tests import databases
 from tests.nova_deployment import configuration, figures
 from tests.nova_deployment.broker import broker
@@ -28,6 +26,8 @@ from tests.nova_deployment.people import Operator, User
 from tests.nova_deployment.processes import Program, listens, wait_for
 from tests.nova_deployment.stand_ins import StandInGlance
 from tests.ports import reserved_port
+from tools import real_ironic
+from tools.real_ironic.neutron import StandInNeutron
 
 RESOURCE_CLASS = "baremetal-gold"
 SHARDS = {"compute-a": "a", "compute-b": "b"}

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any, Self
 
-from real_ironic.ports import free_port
 from tests.nova_deployment.processes import Program, listens, wait_for
+from tools.real_ironic.ports import free_port
 
 
 class FakeIronicProcess:

@@ -11,10 +11,10 @@ from typing import Any
 
 import requests
 
-import real_ironic
 from tests.nova_deployment import figures
 from tests.nova_deployment.configuration import ADMIN
 from tests.nova_deployment.processes import wait_for
+from tools import real_ironic
 
 IMAGE = "155d900f-4e14-4e4c-a73d-069cbf4541e6"
 FLAVOR = "1"

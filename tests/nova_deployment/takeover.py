@@ -16,13 +16,13 @@ import tempfile
 import time
 from pathlib import Path
 
-import real_ironic
 from ironic_virt.testing.fault_proxy import FaultProxy
 from tests.backends.servers import backend
 from tests.nova_deployment.deployment import RESOURCE_CLASS, Deployment, over_real_ironic
 from tests.nova_deployment.figures import Steps
 from tests.nova_deployment.places import ACTIVE, WAITING, Place
 from tests.nova_deployment.processes import wait_for
+from tools import real_ironic
 
 _SECONDS = 3600.0
 

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import ironic_tempest_plugin
 
-import real_ironic
 from ironic_virt.testing.fake_ironic import FakeIronicServer
 from tests.tempest.keystone import keystone
 from tests.tempest.outcome import Outcome, name, surprises
+from tools import real_ironic
 
 FAKE, REAL = "fake", "real"
 EXPECTED = Path(__file__).with_name("expected.toml")

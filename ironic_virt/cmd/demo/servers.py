@@ -3,7 +3,7 @@
 """An Ironic for the demo alone: the fake one in this process, or a real one.
 
 The fake one ships with the package (``ironic_virt.testing``), what installs and runs a
-real one only with its sources (``real_ironic/``); either is imported here only when it is
+real one only with its sources (``tools/real_ironic/``); either is imported here only when it is
 used.
 """
 
@@ -118,14 +118,14 @@ def _real_ironic(checkout: Path) -> Any:
 
     :raises DemoFailed: this is an installed package, which does not have it.
     """
-    if not (checkout / "real_ironic" / "__init__.py").is_file():
+    if not (checkout / "tools" / "real_ironic").is_dir():
         raise DemoFailed(
             "a real Ironic comes with the sources, and not with the installed package: in a "
             "checkout run make demo IRONIC=real; or leave out --ironic real"
         )
     if str(checkout) not in sys.path:
         sys.path.append(str(checkout))
-    return importlib.import_module("real_ironic")
+    return importlib.import_module("tools.real_ironic")
 
 
 def _first_and_last_line(text: str) -> str:

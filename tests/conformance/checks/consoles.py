@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from real_ironic.ports import free_port
 from tests.conformance.checks.nodes_patch import add
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
+from tools.real_ironic.ports import free_port
 
 
 @functools.cache

@@ -23,7 +23,7 @@ from typing import Any
 
 import requests
 
-import real_ironic
+from tools import real_ironic
 
 API = "http://ironic.example.test"
 """Where nodes are told that Ironic's API is."""

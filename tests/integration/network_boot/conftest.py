@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import real_ironic
 from tests.integration.network_boot.boot_files import BootFiles, serve_images
 from tests.integration.network_boot.deployments import BootStage
+from tools import real_ironic
 
 
 @pytest.fixture(scope="package")

@@ -10,11 +10,11 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-import real_ironic
 from ironic_virt import virt
 from tests.integration.network_boot.boot_files import BootFiles, Images, Installer
 from tests.integration.services import Service, node_of
 from tests.integration.stage import Stage
+from tools import real_ironic
 
 CHECKSUM = "ab" * 16
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from real_ironic.configuration import INTERFACES, Options, Place, render
-from real_ironic.scripts.launch_ironic import PINNED_RELEASE
+from tools.real_ironic.configuration import INTERFACES, Options, Place, render
+from tools.real_ironic.scripts.launch_ironic import PINNED_RELEASE
 
 SQLITE = Place(Path("/state"), 6385, "sqlite:////state/ironic.sqlite")
 MARIADB = Place(Path("/state"), 6385, "mysql+pymysql://root@localhost/x", "http://127.0.0.1:9696")

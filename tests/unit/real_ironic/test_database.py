@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from real_ironic import database as databases
-from real_ironic import errors
-from real_ironic.environment import IronicEnvironment
-from real_ironic.scripts import mariadb
+from tools.real_ironic import database as databases
+from tools.real_ironic import errors
+from tools.real_ironic.environment import IronicEnvironment
+from tools.real_ironic.scripts import mariadb
 
 ENVIRONMENT = IronicEnvironment(Path("/venv"))
 

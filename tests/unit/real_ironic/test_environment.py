@@ -11,8 +11,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from real_ironic import errors
-from real_ironic.environment import (
+from tools.real_ironic import errors
+from tools.real_ironic.environment import (
     cache_directory,
     ensure_environment,
     environment_name,

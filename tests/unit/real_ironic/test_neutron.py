@@ -4,8 +4,8 @@
 
 from http import HTTPStatus
 
-from real_ironic.configuration import CLEANING_NETWORK
-from real_ironic.neutron import REFUSES, Network
+from tools.real_ironic.configuration import CLEANING_NETWORK
+from tools.real_ironic.neutron import REFUSES, Network
 
 PORT = "/v2.0/ports/6b9dc1b3-1b7e-44a5-9d44-61bd6ec4f2f0"
 

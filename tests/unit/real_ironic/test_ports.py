@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from real_ironic import ports
+from tools.real_ironic import ports
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-import real_ironic
 from ironic_virt import exceptions, testing
 from ironic_virt.cmd.demo import servers
 from ironic_virt.cmd.demo.commands import DemoFailed
 from ironic_virt.cmd.progress import Display
+from tools import real_ironic
 
 
 def test_without_the_extras_the_fake_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

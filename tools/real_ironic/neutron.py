@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
-from real_ironic.configuration import CLEANING_NETWORK
+from tools.real_ironic.configuration import CLEANING_NETWORK
 
 _PATH = re.compile(r"/v2\.0/(?P<kind>\w+)(?:/(?P<id>[^/]+))?(?:\.json)?")
 REFUSES = "refuses"

@@ -25,20 +25,20 @@ from typing import Any, Self
 import requests
 
 from ironic_virt.testing.server_process import ServerProcess
-from real_ironic import bmc, configuration, errors
-from real_ironic import database as databases
-from real_ironic.conductors import Conductor
-from real_ironic.configuration import Options
-from real_ironic.environment import (
+from tools.real_ironic import bmc, configuration, errors
+from tools.real_ironic import database as databases
+from tools.real_ironic.conductors import Conductor
+from tools.real_ironic.configuration import Options
+from tools.real_ironic.environment import (
     IronicEnvironment,
     Progress,
     ensure_environment,
     ignore_progress,
 )
-from real_ironic.neutron import StandInNeutron
-from real_ironic.ports import free_address, free_port
-from real_ironic.scripts import SCRIPTS
-from real_ironic.scripts.fake_hardware import HELD, REACHED
+from tools.real_ironic.neutron import StandInNeutron
+from tools.real_ironic.ports import free_address, free_port
+from tools.real_ironic.scripts import SCRIPTS
+from tools.real_ironic.scripts.fake_hardware import HELD, REACHED
 
 _POLL_SECONDS = 0.1
 _PORT_TAKEN = "Address already in use"

@@ -18,9 +18,9 @@ from typing import Any
 import requests
 from oslo_concurrency import processutils
 
-from real_ironic import errors
-from real_ironic.scripts import SCRIPTS
-from real_ironic.service import RealIronic
+from tools.real_ironic import errors
+from tools.real_ironic.scripts import SCRIPTS
+from tools.real_ironic.service import RealIronic
 
 # The last version in which a new node is in state "available" at once.
 _CREATE_VERSION = "1.10"

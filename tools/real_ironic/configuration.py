@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from real_ironic.scripts.fake_hardware import HELD
-from real_ironic.scripts.launch_ironic import PINNED_RELEASE
+from tools.real_ironic.scripts.fake_hardware import HELD
+from tools.real_ironic.scripts.launch_ironic import PINNED_RELEASE
 
 DELAYS = frozenset(
     {

@@ -23,10 +23,10 @@ from pathlib import Path
 from oslo_concurrency import processutils
 
 from ironic_virt.testing.server_process import ServerProcess
-from real_ironic import errors
-from real_ironic.environment import IronicEnvironment
-from real_ironic.scripts import SCRIPTS
-from real_ironic.scripts.mariadb import NO_SERVER
+from tools.real_ironic import errors
+from tools.real_ironic.environment import IronicEnvironment
+from tools.real_ironic.scripts import SCRIPTS
+from tools.real_ironic.scripts.mariadb import NO_SERVER
 
 MARIADB_VARIABLE = "IRONIC_VIRT_MARIADB_URL"
 SQLITE = "sqlite"

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``python -m real_ironic``: a real Ironic until Ctrl-C."""
+"""``python -m tools.real_ironic``: a real Ironic until Ctrl-C."""
 
 import argparse
 import signal
 import sys
 from types import FrameType
 
-from real_ironic import errors
-from real_ironic.configuration import Options
-from real_ironic.database import MARIADB, SQLITE
-from real_ironic.nodes import NodeTemplate, clone_nodes, create_nodes
-from real_ironic.service import RealIronic
+from tools.real_ironic import errors
+from tools.real_ironic.configuration import Options
+from tools.real_ironic.database import MARIADB, SQLITE
+from tools.real_ironic.nodes import NodeTemplate, clone_nodes, create_nodes
+from tools.real_ironic.service import RealIronic
 
 # More than this, and making them one by one takes longer than a user waits.
 _CREATED_ONE_BY_ONE = 50
@@ -19,7 +19,7 @@ _CREATED_ONE_BY_ONE = 50
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m real_ironic",
+        prog="python -m tools.real_ironic",
         description="Run a real Ironic with fake hardware until Ctrl-C.",
     )
     parser.add_argument("--nodes", type=int, default=0, help="how many nodes to create")

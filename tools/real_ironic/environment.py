@@ -27,7 +27,7 @@ from pathlib import Path
 
 from oslo_concurrency import lockutils
 
-from real_ironic import errors
+from tools.real_ironic import errors
 
 IRONIC_VERSION = "39.0.0"
 CACHE_VARIABLE = "IRONIC_VIRT_CACHE"
