@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Plots of what benchmarks found, drawn from what was recorded: a PNG and an SVG each.
+"""Plots of what benchmarks found, drawn from what was recorded: an SVG each.
 
-The same record gives the same files: they carry no date and no random ids.
+The same record gives the same file: it carries no date and no random ids, and its text is text.
 """
 
 from __future__ import annotations
@@ -77,17 +77,18 @@ class Plot:
         return {side: name for side, name in names.items() if side in measured}
 
 
-def draw(plot: Plot, content: Mapping[str, Any], directory: pathlib.Path) -> list[pathlib.Path]:
+def draw(plot: Plot, content: Mapping[str, Any], directory: pathlib.Path) -> pathlib.Path:
     """Draw a plot.
 
     :param content: a :func:`benchmarks.results.record`.
-    :returns: the files.
+    :returns: the file.
     """
     import matplotlib
     from matplotlib.figure import Figure
 
     settings: dict[Any, Any] = {
         "svg.hashsalt": plot.name,
+        "svg.fonttype": "none",
         "font.family": "DejaVu Sans",
         "font.size": 10,
         "axes.grid": True,
@@ -104,13 +105,10 @@ def draw(plot: Plot, content: Mapping[str, Any], directory: pathlib.Path) -> lis
             axes = figure.add_subplot(1, columns, number)
             (_curves if plot.along else _bars)(axes, plot, panel, content)
         _legend(figure)
-        paths = []
         directory.mkdir(parents=True, exist_ok=True)
-        for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
-            path = directory / f"{plot.name}.{suffix}"
-            figure.savefig(path, dpi=110, metadata=metadata)
-            paths.append(path)
-    return paths
+        path = directory / f"{plot.name}.svg"
+        figure.savefig(path, metadata={"Date": None})
+    return path
 
 
 def _curves(axes: Any, plot: Plot, panel: Panel, content: Mapping[str, Any]) -> None:

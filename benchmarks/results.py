@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import platform
+import subprocess
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -94,7 +95,8 @@ def shortfalls(
 
 
 def record(outcome: Outcome) -> dict[str, Any]:
-    """All that is kept: the summary, every round, and where and when it was run."""
+    """All that is kept: the summary, every round, and where, when and on which commit
+    it was run."""
     content = outcome.summary() | {
         "units": dict(outcome.units),
         "setting": dict(outcome.setting),
@@ -104,6 +106,7 @@ def record(outcome: Outcome) -> dict[str, Any]:
             "system": f"{platform.system()} {platform.machine()}",
         },
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "commit": _commit(),
         "rounds": _rounds(outcome.ours, outcome.peer, outcome.more),
     }
     if outcome.points:
@@ -127,6 +130,18 @@ def write(content: Mapping[str, Any], directory: pathlib.Path) -> pathlib.Path:
     path = directory / f"{content['benchmark']}.json"
     path.write_text(json.dumps(content, indent=2) + "\n")
     return path
+
+
+def _commit() -> str:
+    """What git calls the code that was measured; ``-dirty`` if it was changed since."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    checkout = pathlib.Path(__file__).parents[1]
+    try:
+        return subprocess.check_output(
+            command, cwd=checkout, text=True, stderr=subprocess.DEVNULL
+        ).strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
 def _compared(

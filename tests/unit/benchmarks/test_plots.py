@@ -7,8 +7,6 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
-import pytest
-
 from benchmarks import plots
 from benchmarks.plots import Panel, Plot
 
@@ -43,19 +41,8 @@ CONTENT = {
 }
 
 
-@pytest.fixture
-def svg_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Text as text, so that it can be found."""
-    import matplotlib
-
-    monkeypatch.setitem(matplotlib.rcParams, "svg.fonttype", "none")
-
-
-@pytest.mark.usefixtures("svg_text")
 def test_a_curve_names_sides_figures_axes_and_units(tmp_path: pathlib.Path) -> None:
-    png, svg = plots.draw(CURVE, CONTENT, tmp_path / "new")
-    assert png.read_bytes().startswith(b"\x89PNG")
-    text = svg.read_text()
+    text = plots.draw(CURVE, CONTENT, tmp_path / "new").read_text()
     for words in (
         "Costs by size",
         "ironic_virt, full list",
@@ -70,23 +57,21 @@ def test_a_curve_names_sides_figures_axes_and_units(tmp_path: pathlib.Path) -> N
     assert "Nova's in-tree driver, in between" not in text
 
 
-@pytest.mark.usefixtures("svg_text")
 def test_bars_carry_their_values(tmp_path: pathlib.Path) -> None:
-    text = plots.draw(BARS, CONTENT, tmp_path)[1].read_text()
+    text = plots.draw(BARS, CONTENT, tmp_path).read_text()
     for words in ("a full list", "500 ms", "50 s", "ironic_virt", "Nova's in-tree driver"):
         assert words in text
 
 
-@pytest.mark.usefixtures("svg_text")
 def test_a_tuned_peer_is_drawn_where_it_was_measured(tmp_path: pathlib.Path) -> None:
-    without = plots.draw(BARS, CONTENT, tmp_path)[1].read_text()
+    without = plots.draw(BARS, CONTENT, tmp_path).read_text()
     assert "in-tree driver, tuned" not in without
-    text = plots.draw(BARS, CONTENT | {"tuned": {"full": 45.0}}, tmp_path)[1].read_text()
+    text = plots.draw(BARS, CONTENT | {"tuned": {"full": 45.0}}, tmp_path).read_text()
     for words in ("Nova's in-tree driver, tuned", "500 ms", "50 s", "45 s"):
         assert words in text
 
 
-def test_the_same_record_gives_the_same_files(tmp_path: pathlib.Path) -> None:
+def test_the_same_record_gives_the_same_file(tmp_path: pathlib.Path) -> None:
     first = plots.draw(CURVE, CONTENT, tmp_path / "first")
     second = plots.draw(CURVE, CONTENT, tmp_path / "second")
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    assert first.read_bytes() == second.read_bytes()
