@@ -2,21 +2,38 @@
 
 """Hand the build over to pbr, which reads setup.cfg and git."""
 
-import setuptools
+import setuptools  # isort: split
 
-# Where nova-compute looks for its driver; pyproject.toml says what it is made from.
-# pbr knows only packages that are called as their directories are.
-DOOR = "nova.virt.ironic_virt"
+from distutils.command.install_data import install_data  # setuptools brings it
+
+
+class InstallBesidePackages(install_data):
+    """Put data files where the packages go: Python reads a ``.pth`` file only there."""
+
+    def finalize_options(self):
+        """Take the directory of the packages for that of data."""
+        self.set_undefined_options("install", ("install_lib", "install_dir"))
+        super().finalize_options()
 
 
 class Distribution(setuptools.Distribution):
-    """A distribution that holds the door, too."""
+    """One whose data files lie beside the packages; pbr drops a ``cmdclass``."""
 
-    def parse_config_files(self, *args, **kwargs):
-        """Add it when pbr has found the other packages."""
-        super().parse_config_files(*args, **kwargs)
-        if DOOR not in self.packages:
-            self.packages.append(DOOR)
+    def has_data(self):
+        """Whether an editable installation, too, is to have data files."""
+        return self.has_data_files()
+
+    def get_command_class(self, command):
+        """Take our own to install data."""
+        if command == "install_data":
+            return InstallBesidePackages
+        return super().get_command_class(command)
 
 
-setuptools.setup(setup_requires=["pbr>=6.1.1"], pbr=True, distclass=Distribution)
+setuptools.setup(
+    setup_requires=["pbr>=6.1.1"],
+    pbr=True,
+    distclass=Distribution,
+    # Nova finds the driver by it.
+    data_files=[("", ["etc/ironic_virt_nova.pth"])],
+)

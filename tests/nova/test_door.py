@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The door that nova-compute opens, from a real wheel beside Nova, and without Nova."""
+"""Nova finds the driver wherever it lies, from a real wheel; and what is so without Nova."""
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -11,13 +12,14 @@ import sys
 import sysconfig
 import venv
 import zipfile
-from importlib import metadata
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 SITE = Path(sysconfig.get_paths()["purelib"])
+OURS = ("ironic_virt", "__editable__")
 LOAD = """
 import logging, pathlib, sys
 logging.basicConfig(level=logging.INFO)
@@ -38,33 +40,38 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("dist")
     # From a copy: what a build leaves must not lie in the checkout.
     source = directory / "source"
-    shutil.copytree(
-        ROOT, source, ignore=shutil.ignore_patterns(".envs", "build", "*.egg-info", "__pycache__")
-    )
+    _copy_checkout(source)
     command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(directory), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return next(directory.glob("*.whl"))
 
 
-class Environment:
-    """An environment with what this one has, but for ``ironic_virt``.
+def _copy_checkout(target: Path) -> None:
+    left_out = shutil.ignore_patterns(".envs", "build", "*.egg-info", "__pycache__")
+    shutil.copytree(ROOT, target, ignore=left_out)
 
-    :param nova: with Nova, too.
+
+class Environment:
+    """An environment with what this one has, but for ``ironic_virt`` and Nova.
+
+    :param nova: a directory in which Nova is to be, too: the environment's own or another one.
     """
 
-    def __init__(self, directory: Path, *, nova: bool) -> None:
+    def __init__(self, directory: Path, nova: str | None = None) -> None:
         venv.create(directory, with_pip=False, symlinks=True)
         self.python = directory / "bin" / "python"
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         self.site = directory / "lib" / version / "site-packages"
-        left_out = ("ironic_virt", "__editable__", "__pycache__", "nova")
-        _link(SITE, self.site, left_out)
-        if nova:
-            # Real directories where the wheel puts its own; the rest is Nova's.
-            _link(SITE / "nova", self.site / "nova", ("virt", "tests", "__pycache__"))
-            _link(SITE / "nova" / "virt", self.site / "nova" / "virt", ("__pycache__",))
-            _link(SITE, self.site, (), "nova-*")
+        _link(SITE, self.site, lambda name: not name.startswith((*OURS, "nova", "__pycache__")))
+        if nova is None:
+            return
+        place = self.site / nova
+        place.mkdir(exist_ok=True)
+        _link(SITE, place, lambda name: name == "nova" or name.startswith("nova-"))
+        if place != self.site:
+            # As dist-packages beside /usr/local, or an editable installation of Nova.
+            (self.site / "nova.pth").write_text(f"{place}\n")
 
     def pip(self, *arguments: str) -> str:
         """Run pip on it."""
@@ -76,7 +83,7 @@ class Environment:
     def run(self, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run code in it, far from the checkout."""
         return subprocess.run(
-            [str(self.python), "-W", "ignore", "-c", code, *arguments],
+            [str(self.python), "-E", "-W", "ignore", "-c", code, *arguments],
             capture_output=True,
             text=True,
             check=False,
@@ -84,15 +91,17 @@ class Environment:
         )
 
 
-def _link(source: Path, target: Path, left_out: tuple[str, ...], pattern: str = "*") -> None:
-    target.mkdir(exist_ok=True)
-    for entry in source.glob(pattern):
-        if not entry.name.startswith(left_out or ("\0",)):
+def _link(source: Path, target: Path, wanted: Callable[[str], bool]) -> None:
+    for entry in source.iterdir():
+        if wanted(entry.name):
             (target / entry.name).symlink_to(entry)
 
 
-def test_nova_loads_the_driver_from_a_wheel_and_says_so(tmp_path: Path, wheel: Path) -> None:
-    environment = Environment(tmp_path / "env", nova=True)
+@pytest.mark.parametrize("place", ["", "elsewhere"])
+def test_nova_loads_the_driver_from_a_wheel_and_says_so(
+    tmp_path: Path, wheel: Path, place: str
+) -> None:
+    environment = Environment(tmp_path / "env", nova=place)
     environment.pip("install", "--no-deps", "--quiet", str(wheel))
     config = tmp_path / "nova.conf"
     config.write_text(
@@ -106,8 +115,9 @@ def test_nova_loads_the_driver_from_a_wheel_and_says_so(tmp_path: Path, wheel: P
     assert f"Loaded the driver of ironic_virt {version}" in done.stderr
 
     environment.pip("uninstall", "--yes", "ironic-virt")
-    assert not (environment.site / "nova" / "virt" / "ironic_virt").exists()
     assert environment.run("import nova.virt.ironic.driver").returncode == 0
+    done = environment.run("import nova.virt.ironic_virt")
+    assert done.stderr.endswith("No module named 'nova.virt.ironic_virt'\n")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +134,7 @@ def test_nova_loads_the_driver_from_a_wheel_and_says_so(tmp_path: Path, wheel: P
 def test_the_recipe_of_an_image_installs_it_beside_nova(
     tmp_path: Path, wheel: Path, recipe: str, wheels: str, constraints: str
 ) -> None:
-    environment = Environment(tmp_path / "env", nova=True)
+    environment = Environment(tmp_path / "env", nova="")
     text = (ROOT / "etc" / "deploy" / recipe).read_text()
     (step,) = re.findall(r"^RUN ((?:.*\\\n)*.*)$", text, re.MULTILINE)
     assert wheels in step
@@ -147,56 +157,47 @@ def test_the_recipe_of_an_image_installs_it_beside_nova(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert not ours.exists()
-    assert (environment.site / "nova" / "virt" / "ironic_virt" / "__init__.py").exists()
+    assert environment.run("import nova.virt.ironic_virt").returncode == 0
+
+
+def test_a_package_of_novas_own_goes_before(tmp_path: Path, wheel: Path) -> None:
+    environment = Environment(tmp_path / "env")
+    environment.pip("install", "--no-deps", "--quiet", str(wheel))
+    package = environment.site / "nova" / "virt" / "ironic_virt"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("NOVAS = True\n")
+    done = environment.run("import nova.virt.ironic_virt as door; print(door.NOVAS)")
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
 def test_the_wheel_leaves_novas_packages_to_nova(wheel: Path) -> None:
-    names = [name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("nova/")]
-    assert names == ["nova/virt/ironic_virt/__init__.py"]
-
-
-def test_without_nova_the_door_says_what_is_missing(tmp_path: Path, wheel: Path) -> None:
-    environment = Environment(tmp_path / "env", nova=False)
-    environment.pip("install", "--no-deps", "--quiet", str(wheel))
-    done = environment.run("import nova.virt.ironic_virt")
-    assert done.returncode == 1
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("ImportError: nova.virt.ironic_virt is where OpenStack Nova finds")
-    assert "Nova is not installed here" in last
-    assert "pip install nova" in last
-
-
-def test_without_nova_no_file_of_ours_is_left_where_nova_would_be(
-    tmp_path: Path, wheel: Path
-) -> None:
-    environment = Environment(tmp_path / "env", nova=False)
-    environment.pip("install", "--no-deps", "--quiet", str(wheel))
-    # Once imported, there are compiled files beside what pip knows of.
-    environment.run("import nova.virt.ironic_virt")
-    environment.pip("uninstall", "--yes", "ironic-virt")
-    # pip leaves nova/virt itself, empty, which no installation of Nova minds.
-    assert not [path for path in (environment.site / "nova").rglob("*") if path.is_file()]
-    assert not (environment.site / "nova" / "virt" / "ironic_virt").exists()
+    names = zipfile.ZipFile(wheel).namelist()
+    outside = [name for name in names if not name.startswith("ironic_virt")]
+    assert not outside
+    assert "ironic_virt_nova.pth" in names
 
 
 def test_without_nova_everything_else_works_and_touches_nothing_of_it(
     tmp_path: Path, wheel: Path
 ) -> None:
-    environment = Environment(tmp_path / "env", nova=False)
+    environment = Environment(tmp_path / "env")
     environment.pip("install", "--no-deps", "--quiet", str(wheel))
+    done = environment.run("import sys; print([*sys.modules])")
+    assert not [name for name in ast.literal_eval(done.stdout) if name.startswith("ironic_virt")]
     done = environment.run(
         "import sys, ironic_virt.cmd.shell, ironic_virt.driver, ironic_virt.nova\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('nova', 'eventlet')])"
     )
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+    done = environment.run("import nova.virt.ironic_virt")
+    assert done.stderr.endswith("No module named 'nova'\n")
 
 
-def test_the_door_opens_in_an_editable_installation(tmp_path: Path) -> None:
-    installed = metadata.distribution("ironic-virt")
-    if "dir_info" not in (installed.read_text("direct_url.json") or ""):
-        pytest.skip("ironic-virt is installed from a wheel here")
-    code = "import nova.virt.ironic_virt as door; print(door.__file__)"
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+def test_nova_finds_the_driver_of_an_editable_installation(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    _copy_checkout(source)
+    environment = Environment(tmp_path / "env", nova="")
+    environment.pip("install", "--no-deps", "--quiet", "--editable", str(source))
+    done = environment.run("import nova.virt.ironic_virt as door; print(door.__file__)")
     assert done.returncode == 0, done.stderr
-    assert Path(done.stdout.strip()) == ROOT / "nova_door" / "__init__.py"
+    assert Path(done.stdout.strip()) == source / "ironic_virt" / "nova" / "door.py"

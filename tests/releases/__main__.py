@@ -104,7 +104,7 @@ def _built(directory: Path) -> tuple[Path, Path]:
     (tests / ".git").write_text(f"gitdir: {where}")
     environments.run([sys.executable, "-m", "build", "--wheel", "--outdir", str(dist), str(tests)])
     (tests / ".git").unlink()
-    for left in ("ironic_virt", "nova_door", "build"):
+    for left in ("ironic_virt", "build"):
         shutil.rmtree(tests / left, ignore_errors=True)
     for left in tests.glob("*.egg-info"):
         shutil.rmtree(left)
