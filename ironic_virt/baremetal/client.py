@@ -134,6 +134,21 @@ class IronicClient:
         twin._sender = self._sender.within(timeout)
         return twin
 
+    def rechecking(self, check: Callable[[], object]) -> IronicClient:
+        """The same client, but each change calls a check before each further try.
+
+        So a change that waited for a lock is not sent to a node that has changed meanwhile.
+        The check is not called before the first try, nor once a lost reply is found to have
+        been applied.  A GET within it is tried once: if that fails for a reason that may pass,
+        the try has failed, and the next one begins with the check again.
+
+        :param check: raises if the change is no longer right, which ends the change with
+            that error; called after the checks that this client already has.
+        """
+        twin = copy.copy(self)
+        twin._sender = self._sender.rechecking(check)
+        return twin
+
     # -- versions -------------------------------------------------------------
 
     @property

@@ -63,6 +63,7 @@ class Sender:
         self._guard: Guard = guard or (lambda _: contextlib.nullcontext())
         self._negotiation = Negotiation(retry.clock)
         self._timeout: float | None = None
+        self._checks: tuple[Callable[[], object], ...] = ()
 
     def single_try(self) -> Sender:
         """The same without retries; both share what is known of the server's versions."""
@@ -74,6 +75,16 @@ class Sender:
         """The same with a shorter timeout for each answer, in seconds."""
         twin = copy.copy(self)
         twin._timeout = timeout
+        return twin
+
+    def rechecking(self, check: Callable[[], object]) -> Sender:
+        """The same, but each change calls a check before each further try.
+
+        :param check: raises if the change is no longer right, which ends the change with
+            that error; called after the checks that this one already has.
+        """
+        twin = copy.copy(self)
+        twin._checks = (*self._checks, check)
         return twin
 
     @property
@@ -152,6 +163,8 @@ class Sender:
     ) -> T:
         """Send a request that changes something, so that the change is made once.
 
+        Each further try begins with the checks of :meth:`rechecking`.
+
         :param applied: checks by one request of its own whether the change was made; called
             after a lost reply and after an answer 500 or above, before the request is sent
             again or its error raised, also that of the last try.
@@ -162,6 +175,7 @@ class Sender:
         :param final: whether an error says that the change failed, whatever ``applied``
             would return.
         """
+        checks = self._checks if again is None else (*self._checks, again)
         reply_lost = is_unseen = False
         tries = 0
 
@@ -174,8 +188,9 @@ class Sender:
                 if done is not None:
                     LOG.info("%s %s had been applied, its reply was lost", method, path)
                     return done
-            if again is not None and tries > 1:
-                again()
+            if tries > 1:
+                for check in checks:
+                    check()
             try:
                 return result(self.once(method, path, newer=newer, json=json, node=node))
             except exceptions.IronicError as exc:

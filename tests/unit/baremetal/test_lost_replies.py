@@ -230,6 +230,15 @@ def test_after_the_last_try_a_lost_reply_is_looked_for(change: Change) -> None:
         assert channel.lines == [change.request, change.look]
 
 
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_each_change_is_checked_before_a_further_try(change: Change) -> None:
+    channel = ScriptedChannel(locked(), change.done)
+    checked: list[str] = []
+    change.call(client_of(channel).rechecking(lambda: checked.extend(channel.lines)))
+    assert checked == [change.request]
+    assert channel.lines == [change.request] * 2
+
+
 def test_a_patch_found_applied_returns_the_node_as_it_was_found() -> None:
     channel = ScriptedChannel(lost(), node_answer(instance_uuid=INSTANCE, name="found"))
     node = client_of(channel).patch_node(NODE, PATCH)

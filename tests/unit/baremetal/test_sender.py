@@ -166,19 +166,46 @@ def test_what_a_conductor_works_out_and_fails_at_twice_is_not_asked_for_again(
     assert sender_of(channel, 20).read("/nodes").status == 200
 
 
-def test_between_two_tries_of_a_change_and_not_before_the_first_one_looks_again() -> None:
-    channel = ScriptedChannel(locked(), locked(), locked(), answer(202))
-    looked: list[int] = []
-    change(sender_of(channel), again=lambda: looked.append(len(channel.requests)))
-    assert looked == [1, 2, 3]
+def test_a_change_is_checked_again_before_each_further_try() -> None:
+    channel = ScriptedChannel(*[locked()] * 3, answer(202), locked(), answer(202))
+    sender = sender_of(channel)
+    seen: list[tuple[str, int]] = []
+    outer = sender.rechecking(lambda: seen.append(("outer", len(channel.requests))))
+    change(outer.rechecking(lambda: seen.append(("inner", len(channel.requests)))))
+    assert seen == [(name, tries) for tries in (1, 2, 3) for name in ("outer", "inner")]
+    seen.clear()
+    change(sender)
+    assert not seen, "its twins leave it as it was"
 
 
-def test_who_looks_again_can_end_a_change() -> None:
-    channel = ScriptedChannel(locked())
+def test_a_check_goes_with_other_twins_and_is_left_out_of_reads() -> None:
+    channel = ScriptedChannel(locked(), answer(202), fault(503, "later"), answer(200))
+    seen: list[str] = []
+    checked = sender_of(channel).rechecking(lambda: seen.append("check")).within(5.0)
+    change(checked, again=lambda: seen.append("again"))
+    assert checked.read("/nodes").status == 200
+    assert seen == ["check", "again"]
 
-    def again() -> None:
+
+def test_a_check_that_fails_for_good_ends_a_change_and_one_that_may_pass_costs_a_try() -> None:
+    channel = ScriptedChannel(locked(), lost(), answer(200), answer(202))
+    sender = sender_of(channel)
+    assert change(sender.rechecking(lambda: sender.once("GET", "/check"))) == 202
+    assert channel.lines == ["PUT /thing", "GET /check", "GET /check", "PUT /thing"]
+
+    def check() -> None:
         raise exceptions.NodeTaken(NODE, "a", "b")
 
+    channel = ScriptedChannel(locked())
     with pytest.raises(exceptions.NodeTaken):
-        change(sender_of(channel), again=again)
+        change(sender_of(channel).rechecking(check))
     assert channel.lines == ["PUT /thing"]
+
+
+def test_a_change_that_was_applied_is_not_checked_again() -> None:
+    channel = ScriptedChannel(lost(), answer(200, b"applied"))
+
+    def check() -> None:
+        raise exceptions.NodeTaken(NODE, "a", "b")
+
+    assert change(sender_of(channel).rechecking(check)) == "applied"
