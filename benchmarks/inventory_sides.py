@@ -137,7 +137,7 @@ class Keeper:
             path.write_text(f"[ironic]\nauth_type = none\nendpoint_override = {url}\n")
             client = IronicClient.from_conf(conf.load([str(path)]))
         # So that connections and versions are there.
-        next(client.lists.pages(NodeFilter(shard=SHARD), page_size=1))
+        client.lists.last_created(NodeFilter(shard=SHARD), 1)
         resync = Resync(
             client,
             lambda: NodeFilter(shard=SHARD),

@@ -98,7 +98,7 @@ class Ours(Lister):
         """See :meth:`Lister.touch`."""
         from ironic_virt.baremetal.node_filter import NodeFilter
 
-        next(self.client.lists.pages(NodeFilter(), fields=NODE_FIELDS, page_size=1))
+        self.client.lists.last_created(NodeFilter(), 1)
 
     def list_nodes(self) -> list[Any]:
         """See :meth:`Lister.list_nodes`."""

@@ -201,14 +201,12 @@ class IronicClient:
         where: NodeFilter = NodeFilter(),  # noqa: B008 - frozen
         *,
         fields: Iterable[str] = LIST_FIELDS,
-        page_size: int | None = None,
     ) -> list[Node]:
         """All nodes that match, page by page.
 
-        :param page_size: nodes a page; ``None`` leaves it to the server.
         :raises IronicError: any page failed; there is no partial result.
         """
-        return self.lists.whole(where, fields=fields, page_size=page_size)
+        return self.lists.whole(where, fields=fields)
 
     def get_node(self, uuid: str) -> Node:
         """One node, fresh, with everything that the driver looks at.

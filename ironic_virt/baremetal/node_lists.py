@@ -161,10 +161,9 @@ class NodeLists:
         where: NodeFilter,
         *,
         fields: Iterable[str] = LIST_FIELDS,
-        page_size: int | None = None,
     ) -> list[Node]:
         """All nodes that match; see :meth:`IronicClient.list_nodes`."""
-        return _complete(lambda: self.pages(where, fields=fields, page_size=page_size)).nodes
+        return _complete(lambda: self.pages(where, fields=fields)).nodes
 
     def listed(self, where: NodeFilter) -> Listed:
         """The same, and how many pages they were."""
@@ -176,11 +175,10 @@ class NodeLists:
         where: NodeFilter,
         *,
         fields: Iterable[str] = LIST_FIELDS,
-        page_size: int | None = None,
     ) -> Iterator[list[Node]]:
         """The same, one page at a time."""
         names = tuple(fields)
-        return self._pages(where, names, self._decoder.page, page_size)
+        return self._pages(where, names, self._decoder.page)
 
     def sweep(self, where: NodeFilter) -> list[Swept]:
         """All nodes that match, with next to nothing of each.
@@ -310,7 +308,6 @@ class NodeLists:
         where: NodeFilter,
         names: tuple[str, ...],
         decode: Callable[[bytes, Collection[str]], tuple[list[RowT], str | None]],
-        page_size: int | None = None,
     ) -> Iterator[list[RowT]]:
         newer = [name for name in names if name in NEWER_FIELDS]
         fields = [name for name in dict.fromkeys((*names, *where.fields())) if name not in newer]
@@ -322,10 +319,8 @@ class NodeLists:
                 answer, lambda body: decode(body, shown), "a page of nodes", path="/nodes"
             )
 
-        query = where.params()
-        if page_size is not None:
-            query["limit"] = str(page_size)
-        return (self._passing(where, rows) for rows in paging.pages(read, query, "/nodes"))
+        rows_of_pages = paging.pages(read, where.params(), "/nodes")
+        return (self._passing(where, rows) for rows in rows_of_pages)
 
 
 class _Whole(NamedTuple, Generic[T]):

@@ -50,10 +50,10 @@ def test_filters_are_sent_with_every_page() -> None:
     # A link that has others can't widen them.
     link = next_link(A) + "&shard=green&fields=uuid"
     channel = ScriptedChannel(page(node_json(A, **held), next=link), page(node_json(B, **held)))
-    client_of(channel).list_nodes(NodeFilter(**where), page_size=1)
+    client_of(channel).list_nodes(NodeFilter(**where))
     fields = ",".join((*LIST_FIELDS, "conductor_group", "shard"))
     first, second = (request.params for request in channel.requests)
-    assert first == where | {"fields": fields, "limit": "1"}
+    assert first == where | {"fields": fields}
     assert second == first | {"marker": A}
 
 
@@ -176,7 +176,7 @@ def test_a_node_whose_shard_only_looks_the_same_to_the_database_is_left_out(
 def test_behind_a_page_of_such_nodes_the_list_goes_on() -> None:
     alike, ours = node_json(A, shard="Räck1"), node_json(B, shard="rack1")
     channel = ScriptedChannel(page(alike, next=next_link(A)), page(ours))
-    nodes = client_of(channel).list_nodes(NodeFilter(shard="rack1"), page_size=1)
+    nodes = client_of(channel).list_nodes(NodeFilter(shard="rack1"))
     assert [node.uuid for node in nodes] == [B]
     assert channel.requests[1].params["marker"] == A
 
