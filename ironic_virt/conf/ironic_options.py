@@ -118,7 +118,7 @@ or run one service with passive failover.
 The host names of all compute services that share the nodes of this conductor
 group, this host included. Two or more that are up share the nodes without an
 instance by a hash ring; a node with an instance stays with the service that
-has the instance. Needs the package tooz: pip install 'ironic-virt[hashring]'.
+has the instance. Needs the package tooz, of the extra ``hashring``.
 
 Ignored when ``shard_key`` is set. With a ``conductor_group``, a list that
 lacks this host is an error.
@@ -302,8 +302,8 @@ own system is there again. 0: no limit.
         default=0,
         help="""
 The port on which metrics are offered to Prometheus, under ``/metrics``. 0: none
-are. With Nova it needs a package: pip install 'ironic-virt[metrics]'. The
-reference compute service has ``/healthz`` there, too.
+are. With Nova it needs the extra ``metrics``. The reference compute service has
+``/healthz`` there, too.
 
 Each process needs a port of its own. With Nova a port that is in use is an
 error in the log, and the service goes on without metrics; the reference compute

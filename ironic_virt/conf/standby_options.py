@@ -23,8 +23,8 @@ Any number of processes with the same ``[DEFAULT] host`` may then be started.
 One is active; the others wait before they do anything, and the first to see
 that the active one is gone takes over. A process that can't renew its lease
 sends no further change to Ironic and ends with exit code 4; it is to be started
-again. All processes must have the same value. Needs more packages:
-pip install 'ironic-virt[standby]'.
+again. All processes must have the same value. Needs the packages of the extra
+``standby``.
 
 Related options:
 

@@ -76,8 +76,8 @@ class ExtrasMissing(IronicVirtError):
         self.missing = missing
         self.extra = extra
         super().__init__(
-            f"The package {missing!r} is needed for this and is not installed: "
-            f"pip install 'ironic-virt[{extra}]'"
+            f"The package {missing!r} is needed for this and is not installed. It comes with "
+            f"ironic-virt's extra {extra!r}: pip install '.[{extra}]' in a checkout"
         )
 
 

@@ -56,5 +56,5 @@ def tooz_hashring() -> ModuleType:
     except ImportError as exc:
         raise exceptions.InvalidConfiguration(
             "[ironic] peer_list",
-            f"needs the package tooz ({exc}): pip install 'ironic-virt[hashring]'",
+            f"needs the package tooz ({exc}), which comes with ironic-virt's extra 'hashring'",
         ) from exc

@@ -116,8 +116,8 @@ class ToozLock:
         except Exception as exc:
             raise exceptions.InvalidConfiguration(
                 OPTION,
-                f"tooz can't use it ({logs.one_line(str(exc))}). It needs the packages of "
-                "pip install 'ironic-virt[standby]'",
+                f"tooz can't use it ({logs.one_line(str(exc))}). The packages that it needs "
+                "come with ironic-virt's extra 'standby'",
             ) from exc
 
     def acquire(self, host: str) -> bool:

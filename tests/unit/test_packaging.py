@@ -155,3 +155,16 @@ def test_every_file_names_its_licence() -> None:
     ]
     # .gitignore says nothing that could be copied.
     assert [name for name in missing if name != ".gitignore"] == []
+
+
+def test_no_page_or_message_installs_the_package_by_a_name_that_is_not_registered() -> None:
+    # Whoever registers the name on PyPI would run code in nova-compute.
+    by_name = re.compile(r"\bpip3? install\b[^\n]*['\" ]ironic-virt\b")
+    places = [ROOT / "README.rst", *(ROOT / "doc" / "source").rglob("*.rst")]
+    places += [
+        path
+        for directory in ("ironic_virt", "etc", "releasenotes/notes")
+        for path in (ROOT / directory).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    ]
+    assert [str(path) for path in places if by_name.search(path.read_text())] == []

@@ -165,7 +165,7 @@ def _missing_driver(url: sa.URL, error: Exception) -> str:
     reason = f"its driver can't be loaded ({error})"
     if (backend := url.get_backend_name()) in _EXTRAS:
         extra, driver = _EXTRAS[backend]
-        reason += f"; install ironic-virt[{extra}] and begin the URL with {driver}://"
+        reason += f"; install the extra {extra!r} and begin the URL with {driver}://"
     return reason
 
 

@@ -533,7 +533,7 @@ def test_without_the_extra_a_command_says_what_to_install(embedded: Path, missin
     result = python(embedded, f"{code}sys.exit(shell.main(['server', 'list']))")
     assert (result.code, result.out) == (1, "")
     assert result.err.count("\n") == 1
-    assert "pip install 'ironic-virt[compute]'" in result.err
+    assert "pip install '.[compute]'" in result.err
 
 
 def test_the_embedded_database_is_made_by_itself(

@@ -20,4 +20,4 @@ def test_the_fake_ironic_names_the_package_and_the_extra(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
-    assert "pip install 'ironic-virt[testing]'" in err
+    assert "pip install '.[testing]'" in err

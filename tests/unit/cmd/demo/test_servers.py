@@ -19,7 +19,7 @@ def test_without_the_extras_the_fake_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.delattr(testing, "fake_ironic", raising=False)
     monkeypatch.setitem(sys.modules, "ironic_virt.testing.fake_ironic", None)
     with (
-        pytest.raises(exceptions.ExtrasMissing, match=r"pip install 'ironic-virt\[demo\]'"),
+        pytest.raises(exceptions.ExtrasMissing, match=r"pip install '\.\[demo\]'"),
         servers.fake(3, 1.0),
     ):
         pass
