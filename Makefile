@@ -27,6 +27,8 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 # Malformed answers of each kind that make fuzz tries.
 EXAMPLES ?= 4000
+# Names of layouts to try, all if empty.
+LAYOUTS ?=
 # The releases of OpenStack to try, all if empty, and what else to hand to that.
 RELEASE ?=
 RELEASES_ARGS ?=
@@ -219,6 +221,14 @@ dist: $(DIST)/.made-$(DIGEST) ## Build sdist, wheel and bill of materials into d
 	$(PIP_FOR_WHEEL) ironic-virt
 	$(DIST)/bin/cyclonedx-py environment --output-reproducible $(ENVS)/wheel/bin/python \
 		--output-file "$$(echo dist/*.tar.gz | sed 's/[.]tar[.]gz$$/.cdx.json/')"
+
+.PHONY: deb
+deb: dist ## Build a package for Debian into dist/, for a host whose Nova is Debian's
+	$(DIST)/bin/python tools/deb.py dist/*.whl dist
+
+.PHONY: layouts
+layouts: $(DEV)/.made-$(DIGEST) deb ## Boot a server with Nova and the driver installed in five ways; root
+	$(DEV)/bin/python -m tests.layouts --wheel dist/*.whl --deb dist/*.deb $(LAYOUTS)
 
 .PHONY: dist-check
 dist-check: dist ## Check the package's page, run the wheel in an empty environment, check the bill

@@ -23,8 +23,9 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.ports import Port, Portgroup
 from ironic_virt.driver import change
-from ironic_virt.driver.network_data import Link, links
+from ironic_virt.driver.network_data import Link, free_links, links
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike, NetworkInfo, VifLike
 
@@ -80,14 +81,17 @@ class Network:
 
     def links(self, node: str) -> dict[str, Link]:
         """The physical link of each VIF on a node, by VIF."""
-        ports = self._site.client.ports.listed(node)
-        bonded = any(port.portgroup_uuid for port in ports)
-        return links(ports, self._site.client.ports.groups(node) if bonded else ())
+        return links(*self._ports(node))
 
-    def free(self, node: str) -> list[str | None]:
-        """The addresses of a node's ports that have no VIF and are in no port group."""
+    def free(self, node: str) -> list[Link]:
+        """The physical links of a node that have no VIF."""
+        return free_links(*self._ports(node))
+
+    def _ports(self, node: str) -> tuple[list[Port], list[Portgroup]]:
+        """A node's ports, and its port groups if a port is in one."""
         ports = self._site.client.ports.listed(node)
-        return [one.address for one in ports if not one.vif and not one.portgroup_uuid]
+        is_bonded = any(port.portgroup_uuid for port in ports)
+        return ports, self._site.client.ports.groups(node) if is_bonded else []
 
     def detach_all(self, node: Node, instance: InstanceLike) -> None:
         """Detach every VIF from a node that carries the instance.

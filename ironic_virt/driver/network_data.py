@@ -12,7 +12,7 @@ type ``bond``, whose members are links as well.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ironic_virt.baremetal.ports import Port, Portgroup
@@ -45,16 +45,17 @@ def links(ports: Iterable[Port], portgroups: Iterable[Portgroup]) -> dict[str, L
     """The links of a node by VIF."""
     ports = list(ports)
     found = {port.vif: Link(port.address) for port in ports if port.vif}
-    for group in portgroups:
-        if group.vif:
-            found[group.vif] = Link(
-                group.address,
-                tuple(port for port in ports if port.portgroup_uuid == group.uuid),
-                group.mode,
-                group.properties or {},
-                is_bond=True,
-            )
-    return found
+    return found | {group.vif: _bond_of(group, ports) for group in portgroups if group.vif}
+
+
+def _bond_of(group: Portgroup, ports: Iterable[Port]) -> Link:
+    return Link(
+        group.address,
+        tuple(port for port in ports if port.portgroup_uuid == group.uuid),
+        group.mode,
+        group.properties or {},
+        is_bond=True,
+    )
 
 
 def network_data(network_info: NetworkInfo, links: Mapping[str, Link]) -> NetworkData | None:
@@ -83,24 +84,28 @@ def network_data(network_info: NetworkInfo, links: Mapping[str, Link]) -> Networ
     return with_links(plain, links)
 
 
-def with_ports(data: Mapping[str, Any], addresses: Iterable[str | None]) -> NetworkData:
-    """Network data whose links that name no VIF are on a node's ports, one after the other.
+def free_links(ports: Iterable[Port], portgroups: Iterable[Portgroup]) -> list[Link]:
+    """The links of a node that have no VIF, port groups first, as Ironic gives them away."""
+    ports = list(ports)
+    bonds = [_bond_of(group, ports) for group in portgroups if not group.vif]
+    single = [Link(one.address) for one in ports if not one.vif and not one.portgroup_uuid]
+    return [*(bond for bond in bonds if bond.ports), *(link for link in single if link.address)]
 
-    :param addresses: of the ports that are free.
+
+def with_ports(data: Mapping[str, Any], free: Sequence[Link]) -> NetworkData:
+    """Network data whose links that name no VIF are on a node's free links, one after the other.
+
+    :param free: see :func:`free_links`.
     :raises ValueError: there are too few.
     """
-    free = [address for address in addresses if address]
     wanted = sum(map(is_on_any_port, data["links"]))
     if wanted > len(free):
-        raise ValueError(f"{wanted} networks are wanted, and the node has {len(free)} free ports")
+        raise ValueError(
+            f"{wanted} networks are wanted, and the node has {len(free)} ports and port groups "
+            "without a VIF"
+        )
     left = iter(free)
-    return {
-        **data,
-        "links": [
-            {**link, **_address(next(left))} if is_on_any_port(link) else link
-            for link in data["links"]
-        ],
-    }
+    return _on(data, lambda link: next(left) if is_on_any_port(link) else None)
 
 
 def is_on_any_port(link: Mapping[str, Any]) -> bool:
@@ -115,10 +120,16 @@ def with_links(data: Mapping[str, Any], links: Mapping[str, Link]) -> NetworkDat
         stays as it is.
     :param links: the physical link of each VIF.
     """
+    return _on(data, lambda link: links.get(link.get("vif_id", "")))
+
+
+def _on(
+    data: Mapping[str, Any], physical_of: Callable[[Mapping[str, Any]], Link | None]
+) -> NetworkData:
     told: list[Mapping[str, Any]] = []
     members: list[Mapping[str, Any]] = []
     for link in data["links"]:
-        physical = links.get(link.get("vif_id", ""))
+        physical = physical_of(link)
         if physical is None:
             told.append(link)
         elif physical.is_bond:

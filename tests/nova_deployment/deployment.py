@@ -9,6 +9,7 @@ started is gone in the end, and so are its databases and messages.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -34,9 +35,26 @@ SHARDS = {"compute-a": "a", "compute-b": "b"}
 """Each compute service over the real Ironic, and its shard."""
 
 _SOME = 3
-_BIN = Path(sys.prefix) / "bin"
 _APPLICATIONS = {"placement": "placement.wsgi.api", "nova-api": "nova.wsgi.osapi_compute"}
 _DATABASES = ("api", "cell0", "cell1", "placement")
+
+
+@dataclasses.dataclass(frozen=True)
+class Installation:
+    """Where the programs of Nova are; by default in this environment.
+
+    :ivar prefix: the directory above ``bin``, as the programs see it.
+    :ivar enter: the command that leads to where they see it so.
+    :ivar paste: the ``api-paste.ini`` that Nova brings, as we see it.
+    """
+
+    prefix: Path = Path(sys.prefix)
+    enter: tuple[str, ...] = ()
+    paste: Path = Path(sys.prefix) / "etc" / "nova" / "api-paste.ini"
+
+    def command(self, program: str, *arguments: str) -> list[str]:
+        """What runs a program."""
+        return [*self.enter, str(self.prefix / "bin" / program), *arguments]
 
 
 class Deployment:
@@ -49,6 +67,7 @@ class Deployment:
     :param refresh: seconds between two refreshes of a ``nova-compute``.
     :param steps: measures what is done with it.
     :param progress: told what is being done while the user waits.
+    :param installation: of Nova and of our package.
     :ivar nodes: the uuids of the nodes that there were at the start, by shard.
     :ivar computes: the ``nova-compute`` of each host.
     :ivar ironic: the Ironic.
@@ -67,8 +86,10 @@ class Deployment:
         refresh: int = 10,
         steps: Steps,
         progress: Callable[[str], None],
+        installation: Installation | None = None,
     ) -> None:
         self._directory = directory
+        self._installation = installation or Installation()
         self.ironic = ironic
         self._options = dict(computes)
         self._make_nodes = make_nodes
@@ -165,7 +186,7 @@ class Deployment:
             ),
         ):
             configuration.write(self._etc / name, sections)
-        installed = (Path(sys.prefix) / "etc/nova/api-paste.ini").read_text()
+        installed = self._installation.paste.read_text()
         (self._etc / "api-paste.ini").write_text(configuration.paste(installed))
 
     def discover_hosts(self) -> None:
@@ -187,9 +208,8 @@ class Deployment:
 
     def manage(self, *arguments: str, file: str = "nova.conf") -> None:
         """Run ``nova-manage``."""
-        command = [str(_BIN / "nova-manage"), "--config-file", str(self._etc / file)]
         done = subprocess.run(
-            [*command, *arguments],
+            self._command("nova-manage", "--config-file", str(self._etc / file), *arguments),
             capture_output=True,
             text=True,
             check=False,
@@ -213,8 +233,8 @@ class Deployment:
 
     def fleet(self, *arguments: str) -> list[str]:
         """The command line of ``ironic-virt-fleet``, which reads the controller's file."""
-        program = [str(_BIN / "ironic-virt-fleet"), "--config-file", str(self._etc / "nova.conf")]
-        return [*program, *arguments]
+        file = str(self._etc / "nova.conf")
+        return self._command("ironic-virt-fleet", "--config-file", file, *arguments)
 
     @property
     def service_files(self) -> list[str]:
@@ -232,8 +252,11 @@ class Deployment:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
+    def _command(self, program: str, *arguments: str) -> list[str]:
+        return self._installation.command(program, *arguments)
+
     def _run(self, program: str, *arguments: str, name: str | None = None) -> Program:
-        return self._started(name or program, [str(_BIN / program), *arguments], {})
+        return self._started(name or program, self._command(program, *arguments), {})
 
     def start_compute(
         self, name: str, host: str, driver: str = configuration.DRIVER, **ironic: Any
@@ -262,7 +285,7 @@ class Deployment:
     def _serve(self, name: str, module: str, port: int) -> Program:
         # Without -P the script's neighbours would hide modules of the same name.
         script = str(Path(__file__).parent / "serve_wsgi.py")
-        command = [sys.executable, "-P", script, module, str(port), configuration.ADMIN]
+        command = self._command("python3", "-P", script, module, str(port), configuration.ADMIN)
         where = {
             name: str(self._etc) for name in ("OS_NOVA_CONFIG_DIR", "OS_PLACEMENT_CONFIG_DIR")
         }

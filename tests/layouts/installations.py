@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Five ways to install Nova and our package: two virtual environments, and three on Debian 13.
+
+What takes long to make is kept in a directory: the environments with Nova, and the root of
+Debian, without our package.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.nova_deployment.deployment import Installation
+
+NOVA = "34.0.0"
+PLACEMENT = "16.0.0"
+CHECKOUT = Path(__file__).parents[2]
+
+_PROGRAMS = {
+    "nova-compute": "nova.cmd.compute",
+    "nova-conductor": "nova.cmd.conductor",
+    "nova-manage": "nova.cmd.manage",
+    "nova-scheduler": "nova.cmd.scheduler",
+}
+_BESIDE_NOVA = (f"openstack-placement=={PLACEMENT}", "PyMySQL", "cheroot")
+_MIRROR = "http://deb.debian.org/debian"
+_DEBIAN = (
+    *("ca-certificates", "nova-api", "python3-cheroot", "python3-nova", "python3-pip"),
+    *("python3-placement", "python3-pymysql", "python3-venv"),
+)
+
+
+class Broken(Exception):
+    """A step failed; the text is what it said."""
+
+
+def run(command: Sequence[str | Path], cwd: Path | None = None) -> str:
+    """Run a program and return what it printed.
+
+    :raises Broken: it failed, or isn't there.
+    """
+    try:
+        done = subprocess.run(
+            [*map(str, command)], capture_output=True, text=True, check=False, cwd=cwd
+        )
+    except FileNotFoundError as error:
+        raise Broken(f"{command[0]} is needed and is not installed") from error
+    if done.returncode:
+        raise Broken(f"{' '.join(map(str, command))}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done.stdout
+
+
+class VirtualEnvironments:
+    """Nova in a virtual environment, and our package in the same one.
+
+    :param directory: where they are kept.
+    :param wheel: ours.
+    """
+
+    def __init__(self, directory: Path, wheel: Path) -> None:
+        self._directory = directory
+        self._wheel = wheel
+
+    def wheels(self) -> Installation:
+        """All from wheels."""
+        return self._installation("wheels", [f"nova=={NOVA}"])
+
+    def editable(self) -> Installation:
+        """Nova editable, as DevStack installs it."""
+        source = self._directory / f"nova-{NOVA}"
+        if not source.exists():
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+            pip += ["--no-binary", "nova", "--no-build-isolation", "--dest", str(self._directory)]
+            run([*pip, f"nova=={NOVA}"])
+            with tarfile.open(self._directory / f"nova-{NOVA}.tar.gz") as archive:
+                archive.extractall(self._directory, filter="data")
+        made = self._installation("editable", ["--editable", str(source)])
+        return Installation(made.prefix, paste=source / "etc" / "nova" / "api-paste.ini")
+
+    def _installation(self, name: str, nova: Sequence[str]) -> Installation:
+        prefix = self._directory / name
+        pip = [prefix / "bin" / "python3", "-m", "pip", "install", "--quiet"]
+        if not (prefix / "complete").exists():
+            shutil.rmtree(prefix, ignore_errors=True)
+            run([sys.executable, "-m", "venv", prefix])
+            run([*pip, *nova, *_BESIDE_NOVA])
+            (prefix / "complete").touch()
+        run([*pip, "--force-reinstall", "--no-deps", self._wheel])
+        run([*pip, self._wheel])
+        return Installation(prefix, paste=prefix / "etc" / "nova" / "api-paste.ini")
+
+
+class Debian:
+    """Nova of Debian 13, in a root of its own that shares the network and ``/tmp`` with us.
+
+    Whatever is mounted there ends with the mount namespace of this process.
+
+    :param directory: where the root is kept.
+    :param wheel: ours.
+    :param package: ours, for Debian.
+    """
+
+    def __init__(self, directory: Path, wheel: Path, package: Path) -> None:
+        self._root = directory / "debian"
+        self._wheel = wheel
+        self._package = package
+        self._is_mounted = False
+
+    def usr_local(self) -> Installation:
+        """Nova in ``dist-packages``, our wheel in ``/usr/local``."""
+        self._enter()
+        self._pip("/usr/bin/python3", "--break-system-packages", "--root-user-action=ignore")
+        return self._installation("usr-local", "/usr/bin/python3")
+
+    def system_site_packages(self) -> Installation:
+        """Our wheel in a virtual environment over the system's site packages."""
+        self._enter()
+        python = "/opt/system/bin/python3"
+        self._chroot("rm", "-rf", "/opt/system")
+        self._chroot("/usr/bin/python3", "-m", "venv", "--system-site-packages", "/opt/system")
+        self._pip(python)
+        return self._installation("system-site-packages", python)
+
+    def package(self) -> Installation:
+        """Our Debian package beside Nova's."""
+        self._enter()
+        shutil.copy(self._package, self._root / "opt")
+        apt = ("apt-get", "install", "--yes", "--no-install-recommends", "--reinstall")
+        self._chroot("apt-get", "update")
+        self._chroot(*apt, f"/opt/{self._package.name}")
+        return self._installation("package", "/usr/bin/python3")
+
+    def leave(self) -> None:
+        """Take our package away again, in all three ways."""
+        self._chroot("apt-get", "purge", "--yes", "ironic-virt")
+        pip = ("-m", "pip", "uninstall", "--quiet", "--yes", "--break-system-packages")
+        self._chroot("/usr/bin/python3", *pip, "ironic-virt")
+        for line in ("import ironic_virt", "import nova.virt.ironic_virt"):
+            try:
+                self._chroot("/usr/bin/python3", "-c", line)
+            except Broken as error:
+                if "No module named" in str(error):
+                    continue
+                raise
+            raise Broken(f"{line!r} still works when the package is gone")
+        self._chroot("/usr/bin/python3", "-c", "import nova.virt.ironic.driver")
+
+    def _enter(self) -> None:
+        if self._is_mounted:
+            return
+        if not (self._root / "complete").exists():
+            shutil.rmtree(self._root, ignore_errors=True)
+            make = ["mmdebstrap", "--quiet", "--variant=minbase", "--dpkgopt=force-unsafe-io"]
+            run([*make, f"--include={','.join(_DEBIAN)}", "trixie", self._root, _MIRROR])
+            (self._root / "complete").touch()
+        shutil.copy("/etc/resolv.conf", self._root / "etc" / "resolv.conf")
+        run(["mount", "-t", "proc", "proc", self._root / "proc"])
+        shared = [Path("/dev"), Path("/tmp"), Path("/run"), CHECKOUT]
+        for place in (*shared, self._wheel.parent):
+            inside = self._root / place.relative_to("/")
+            inside.mkdir(parents=True, exist_ok=True)
+            run(["mount", "--rbind", place, inside])
+        self._is_mounted = True
+
+    def _chroot(self, *command: str) -> str:
+        variables = ["LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"]
+        return run(["chroot", self._root, "env", *variables, *command])
+
+    def _pip(self, python: str, *options: str) -> None:
+        install = (python, "-m", "pip", "install", "--quiet", *options)
+        self._chroot(*install, str(self._wheel))
+
+    def _installation(self, name: str, python: str) -> Installation:
+        """Programs that run Nova with a Python of the root."""
+        prefix = Path("/opt/programs") / name
+        directory = self._root / (prefix / "bin").relative_to("/")
+        directory.mkdir(parents=True, exist_ok=True)
+        lines = {"python3": f'exec {python} "$@"'}
+        for program, module in _PROGRAMS.items():
+            code = f"import sys; sys.argv[0] = '{program}'; from {module} import main; main()"
+            lines[program] = f'exec {python} -c "{code}" "$@"'
+        for program, line in lines.items():
+            path = directory / program
+            path.write_text(f"#!/bin/sh\n{line}\n")
+            path.chmod(0o755)
+        paste = self._root / "etc" / "nova" / "api-paste.ini"
+        return Installation(prefix, ("chroot", str(self._root)), paste)
