@@ -28,6 +28,7 @@ _PROGRAMS = {
     "nova-scheduler": "nova.cmd.scheduler",
 }
 _BESIDE_NOVA = (f"openstack-placement=={PLACEMENT}", "PyMySQL", "cheroot")
+_CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 _MIRROR = "http://deb.debian.org/debian"
 _DEBIAN = (
     *("ca-certificates", "nova-api", "python3-cheroot", "python3-nova", "python3-pip"),
@@ -75,7 +76,7 @@ class VirtualEnvironments:
         source = self._directory / f"nova-{NOVA}"
         if not source.exists():
             pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-            pip += ["--no-binary", "nova", "--no-build-isolation", "--dest", str(self._directory)]
+            pip += ["--no-binary", "nova", "--dest", str(self._directory)]
             run([*pip, f"nova=={NOVA}"])
             with tarfile.open(self._directory / f"nova-{NOVA}.tar.gz") as archive:
                 archive.extractall(self._directory, filter="data")
@@ -158,7 +159,10 @@ class Debian:
             make = ["mmdebstrap", "--quiet", "--variant=minbase", "--dpkgopt=force-unsafe-io"]
             run([*make, f"--include={','.join(_DEBIAN)}", "trixie", self._root, _MIRROR])
             (self._root / "complete").touch()
-        shutil.copy("/etc/resolv.conf", self._root / "etc" / "resolv.conf")
+        # The names of hosts and the certificates are those of this machine.
+        for file in map(Path, ("/etc/resolv.conf", "/etc/hosts", _CERTIFICATES)):
+            if file.exists():
+                shutil.copy(file, self._root / file.relative_to("/"))
         run(["mount", "-t", "proc", "proc", self._root / "proc"])
         shared = [Path("/dev"), Path("/tmp"), Path("/run"), CHECKOUT]
         for place in (*shared, self._wheel.parent):
