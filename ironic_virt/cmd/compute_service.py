@@ -13,7 +13,8 @@ from oslo_log import log as logging
 
 from ironic_virt import conf as options
 from ironic_virt import exceptions, exit_codes, logs
-from ironic_virt.cmd import arguments
+from ironic_virt.cmd import arguments, configured
+from ironic_virt.conf import unknown
 from ironic_virt.exit_codes import ExitCode
 
 LOG = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ def main(argv: Sequence[str] | None, hung_up: Callable[[], bool]) -> int:
     :returns: the exit code.
     """
     version = metadata.version(PROJECT)
+    words = sys.argv[1:] if argv is None else argv
+    is_named = any(word.startswith("--config-file") for word in words)
     try:
         from ironic_virt.compute.engine import process
         from ironic_virt.conf import database
@@ -50,15 +53,15 @@ def main(argv: Sequence[str] | None, hung_up: Callable[[], bool]) -> int:
         with arguments.complaining(argv):
             options.read(
                 conf,
-                cfg.find_config_files(project=PROJECT, prog=PROG),
-                sys.argv[1:] if argv is None else argv,
+                [] if is_named else configured.config_files([]),
+                words,
                 prog=PROG,
                 version=f"{PROG} {version}",
                 usage=f"{PROG} [--config-file FILE]... [option]...",
                 description=_DESCRIPTION,
                 epilog=exit_codes.epilog(service=True),
             )
-        warnings = options.check(conf)
+        warnings = options.check(conf) + unknown.check(conf, "DEFAULT", {*conf})
         database.check(conf)
         elsewhere = _logs_elsewhere(conf)
         # Standard output is oslo.log's own choice.
@@ -67,7 +70,7 @@ def main(argv: Sequence[str] | None, hung_up: Callable[[], bool]) -> int:
         logs.tell_errors_once()
         for warning in warnings:
             LOG.warning("[option-questionable] %s", warning)
-    except exceptions.InvalidConfiguration as error:
+    except (exceptions.InvalidConfiguration, ValueError) as error:
         return _fail(str(error), ExitCode.REFUSED)
     except (logging.LogConfigError, OSError) as error:
         return _fail(f"the log can't be set up: {error}", ExitCode.REFUSED)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import os
 import pathlib
 import sys
 from collections.abc import Callable, Sequence
@@ -25,10 +26,10 @@ from oslo_config import cfg
 from ironic_virt import conf as our_conf
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.cmd import arguments
+from ironic_virt.cmd import arguments, configured
 from ironic_virt.sharding.policy import Policy
 
-_DEFAULT_FILES = ("/etc/nova/nova.conf", "/etc/ironic-virt/ironic-virt.conf")
+_NOVAS_FILE = "/etc/nova/nova.conf"
 _NOT_CHECKED = 255
 _OF_NOVA = ("ironic_virt.IronicDriver", "ironic.IronicDriver")
 
@@ -106,6 +107,16 @@ def is_of_nova(files: Sequence[str]) -> bool:
     return options.read("", files).driver in _OF_NOVA
 
 
+def _usual_files() -> list[str]:
+    """What is read if no file is named; a host with Nova has Nova's.
+
+    :raises ValueError: the environment names a file that can't be read.
+    """
+    if os.environ.get(configured.ENVIRONMENT) or not pathlib.Path(_NOVAS_FILE).is_file():
+        return configured.config_files([])
+    return [_NOVAS_FILE]
+
+
 def _novas_conf() -> cfg.ConfigOpts:
     from ironic_virt.nova import options
 
@@ -148,15 +159,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--config-file", action="append", dest="files", default=[])
     named = parser.parse_known_args(words)[0].files
-    files = named or [path for path in _DEFAULT_FILES if pathlib.Path(path).is_file()][:1]
     try:
+        files = named or _usual_files()
         library = importlib.import_module("oslo_upgradecheck.upgradecheck")
         novas = is_of_nova(files)
         conf, checks = (_novas_conf(), NOVAS_CHECKS) if novas else (_own_conf(), CHECKS)
     except ModuleNotFoundError as exc:
         sys.stderr.write(f"ironic-virt-status: {exceptions.ExtrasMissing(exc.name, 'compute')}\n")
         return _NOT_CHECKED
-    except exceptions.InvalidConfiguration as exc:
+    except (exceptions.InvalidConfiguration, ValueError) as exc:
         sys.stderr.write(f"ironic-virt-status: {exc}\n")
         return _NOT_CHECKED
     with arguments.complaining(words):

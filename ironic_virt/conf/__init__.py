@@ -93,11 +93,19 @@ def check(conf: cfg.ConfigOpts) -> list[str]:
     from ironic_virt.conf import ironic
 
     warnings = check_but_ironic(conf)
-    read_each(ironic.GROUP, conf[ironic.GROUP], ironic.all_options())
-    ironic.check_adapter(conf)
-    ironic.check_auth(conf)
+    unread = unknown.check(conf, ironic.GROUP, ironic.known_names(conf))
+    try:
+        read_each(ironic.GROUP, conf[ironic.GROUP], ironic.all_options())
+        ironic.check_adapter(conf)
+        ironic.check_auth(conf)
+    except exceptions.InvalidConfiguration as exc:
+        if not unread:
+            raise
+        # What is missing may be there, misspelt.
+        reason = ". ".join([exc.reason, *unread])
+        raise exceptions.InvalidConfiguration(exc.option, reason) from exc
     unknown.check_same(conf, ironic.GROUP, "shard_key", "shard")
-    return warnings + unknown.check(conf, ironic.GROUP, ironic.known_names(conf))
+    return warnings + unread
 
 
 def check_but_ironic(conf: cfg.ConfigOpts) -> list[str]:

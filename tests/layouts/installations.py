@@ -138,7 +138,7 @@ class Debian:
 
     def leave(self) -> None:
         """Take our package away again, in all three ways."""
-        self._chroot("apt-get", "purge", "--yes", "ironic-virt")
+        self._chroot("dpkg", "--purge", "ironic-virt")
         pip = ("-m", "pip", "uninstall", "--quiet", "--yes", "--break-system-packages")
         self._chroot("/usr/bin/python3", *pip, "ironic-virt")
         for line in ("import ironic_virt", "import nova.virt.ironic_virt"):

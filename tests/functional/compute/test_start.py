@@ -70,6 +70,23 @@ def test_help_and_version_are_given() -> None:
     assert version.stdout.startswith("ironic-virt-compute ")
 
 
+def test_the_file_that_the_environment_names_is_read_unless_another_one_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    named, other = tmp_path / "named.conf", tmp_path / "other.conf"
+    for file in (named, other):
+        file.write_text(f"[ironic]\nnode_selection = {file.stem}\n")
+    monkeypatch.setenv("IRONIC_VIRT_CONFIG_FILE", str(named))
+    assert "'named'" in errors(run())[0]
+    assert "'other'" in errors(run("--config-file", str(other)))[0]
+    named.unlink()
+    result = run()
+    assert (result.returncode, errors(result)) == (
+        2,
+        [f"ironic-virt-compute: {named}: No such file or directory"],
+    )
+
+
 def test_a_wrong_command_line_is_refused() -> None:
     result = run("--configuration")
     assert result.returncode == 2
@@ -112,11 +129,14 @@ def test_what_has_no_effect_is_said_in_the_log(
     log = tmp_path / "log"
     # It ends by itself.
     wrong = {"deploy_timeot": "7", "conductor_group": "g", "peer_list": "other"}
-    service.configure(DEFAULT={"log_file": log}, ironic=wrong)
+    service.configure(DEFAULT={"log_file": log, "hsot": "compute2"}, ironic=wrong)
     run("--config-file", str(service.config))
-    (line,) = (line for line in log.read_text().splitlines() if " WARNING " in line)
-    assert "[ironic] deploy_timeot" in line
-    assert "deploy_timeout meant?" in line
+    lines = [line for line in log.read_text().splitlines() if " WARNING " in line]
+    assert len(lines) == 2
+    assert "[ironic] deploy_timeot" in lines[0]
+    assert "deploy_timeout meant?" in lines[0]
+    assert "[DEFAULT] hsot" in lines[1]
+    assert "is host meant?" in lines[1]
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -50,6 +50,15 @@ def test_records_of_another_version_are_not_ready(
     assert "ironic-virt-manage db sync" in results["Database"]
 
 
+def test_the_file_that_the_environment_names_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "none.conf"
+    monkeypatch.setenv("IRONIC_VIRT_CONFIG_FILE", str(file))
+    assert status.main(["upgrade", "check"]) == 255
+    assert f"{file}: No such file or directory" in capsys.readouterr().err
+
+
 def test_a_file_that_can_not_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status.main(["--config-file", str(tmp_path / "none"), "upgrade", "check"]) == 255
     assert "can't be read: Failed to find some config files" in capsys.readouterr().err

@@ -381,6 +381,14 @@ def test_other_options_that_nobody_reads_are_named_with_their_file(
     ]
 
 
+def test_what_is_missing_is_said_with_what_may_be_meant_by_it(load: Load) -> None:
+    with pytest.raises(exceptions.InvalidConfiguration) as caught:
+        load("endpoint_overide = http://127.0.0.1:6385", auth="auth_type = none")
+    assert caught.value.option == "[ironic] endpoint_override"
+    assert "is needed without Keystone" in caught.value.reason
+    assert "no effect; is endpoint_override meant?" in caught.value.reason
+
+
 def test_options_of_the_authentication_that_is_used_are_known(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.conf"
     path.write_text(
