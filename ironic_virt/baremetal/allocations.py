@@ -24,7 +24,7 @@ import msgspec
 from ironic_virt import exceptions, logs
 from ironic_virt.baremetal.http import answers, paging
 from ironic_virt.baremetal.http.connection import Answer
-from ironic_virt.baremetal.http.sender import Sender, path_of
+from ironic_virt.baremetal.http.requests import Call, Sender, path_of
 
 _PATH = "/allocations"
 
@@ -52,13 +52,8 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     extra: dict[str, Any] | None = None
 
 
-class _Page(msgspec.Struct):
-    allocations: list[Allocation]
-    next: str | None = None
-
-
-_ONE = msgspec.json.Decoder(Allocation)
-_PAGE = msgspec.json.Decoder(_Page)
+_ALLOCATION = answers.reader(Allocation, "an allocation")
+_PAGE = paging.reader("allocations", Allocation, "a page of allocations")
 
 
 class Allocations:
@@ -104,11 +99,7 @@ class Allocations:
             body["name"] = name
         try:
             return self._sender.change(
-                "POST",
-                _PATH,
-                json=body,
-                applied=lambda: self._look(uuid),
-                result=lambda answer: _allocation_in(answer, "POST", _PATH),
+                Call("POST", _PATH, json=body), lambda: self.get(uuid), _allocation_in
             )
         except exceptions.Conflict:
             found = self.get(uuid)
@@ -118,26 +109,18 @@ class Allocations:
 
     def get(self, uuid: str) -> Allocation | None:
         """An allocation as it is now; ``None`` if Ironic has none of this uuid."""
-        path = _path_of(uuid)
         try:
-            answer = self._sender.read(path)
+            return self._sender.read(Call("GET", _path_of(uuid)), _allocation_in)
         except exceptions.NotFound as exc:
             _confirm_absent(exc, uuid)
             return None
-        return _allocation_in(answer, "GET", path)
 
     def listed(self) -> list[Allocation]:
         """All allocations, also those of other services.
 
         :raises IronicError: any page failed; there is no partial result.
         """
-
-        def page(params: Mapping[str, str]) -> tuple[list[Allocation], str | None]:
-            answer = self._sender.read(_PATH, params=params)
-            found = answers.content(answer, _page_in, "a page of allocations", path=_PATH)
-            return found.allocations, found.next
-
-        return [row for rows in paging.pages(page, {}, _PATH) for row in rows]
+        return paging.whole(self._sender, Call("GET", _PATH), _PAGE)
 
     def delete(self, uuid: str) -> bool:
         """Give a reservation up; its node is free again.
@@ -146,26 +129,15 @@ class Allocations:
         :raises Conflict: its node is in use, or about to be: tear that down.
         :raises NodeLocked: its node was locked all the time.
         """
-        path = _path_of(uuid)
         try:
             return self._sender.change(
-                "DELETE",
-                path,
-                applied=lambda: True if self._look(uuid) is None else None,
-                result=lambda _: True,
+                Call("DELETE", _path_of(uuid)),
+                lambda: True if self.get(uuid) is None else None,
+                lambda _: True,
             )
         except exceptions.NotFound as exc:
             _confirm_absent(exc, uuid)
             return False
-
-    def _look(self, uuid: str) -> Allocation | None:
-        path = _path_of(uuid)
-        try:
-            answer = self._sender.once("GET", path)
-        except exceptions.NotFound as exc:
-            _confirm_absent(exc, uuid)
-            return None
-        return _allocation_in(answer, "GET", path)
 
 
 def _path_of(uuid: str) -> str:
@@ -178,14 +150,6 @@ def _confirm_absent(error: exceptions.NotFound, uuid: str) -> None:
         raise error
 
 
-def _allocation_in(answer: Answer, method: str, path: str) -> Allocation:
-    return answers.content(answer, _one_in, "an allocation", method=method, path=path)
-
-
-def _one_in(body: bytes) -> Allocation:
-    found = answers.decode_leniently(_ONE, body, "an allocation")
-    return msgspec.structs.replace(found, last_error=logs.reason(found.last_error))
-
-
-def _page_in(body: bytes) -> _Page:
-    return answers.decode_leniently(_PAGE, body, "a page of allocations")
+def _allocation_in(answer: Answer) -> Allocation:
+    allocation = _ALLOCATION(answer)
+    return msgspec.structs.replace(allocation, last_error=logs.reason(allocation.last_error))

@@ -3,7 +3,7 @@
 """Ironic's REST API, typed: everything that the package sends to Ironic goes through here.
 
 Every method is one request, or one per page, sent by
-:mod:`ironic_virt.baremetal.http.sender`.  A method that changes something knows how
+:mod:`ironic_virt.baremetal.http.requests`.  A method that changes something knows how
 to see whether it has already happened, should its reply be lost.
 
 Thread-safe.  Errors are those of :mod:`ironic_virt.exceptions`, each with the
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypedDict, TypeVar
+from typing import Any
 
 import msgspec
 from oslo_config import cfg
@@ -25,9 +25,9 @@ from ironic_virt.baremetal.consoles import Consoles
 from ironic_virt.baremetal.history import History
 from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.http.connection import Answer, Channel, KeystoneChannel
-from ironic_virt.baremetal.http.reachability import ObservedChannel, ReportingChannel, where
+from ironic_virt.baremetal.http.reachability import ReportingChannel, where
+from ironic_virt.baremetal.http.requests import Call, Fence, Guard, Observe, Sender, path_of
 from ironic_virt.baremetal.http.retry import RetryPolicy
-from ironic_virt.baremetal.http.sender import Fence, Guard, Sender, path_of
 from ironic_virt.baremetal.http.versions import ServerVersions
 from ironic_virt.baremetal.management import Management
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
@@ -37,8 +37,6 @@ from ironic_virt.baremetal.node_lists import NodeLists
 from ironic_virt.baremetal.patches import JsonPatch, patch_is_applied
 from ironic_virt.baremetal.ports import NetworkPorts
 from ironic_virt.baremetal.volumes import NodeVolumes
-
-T = TypeVar("T")
 
 _ONE_NODE_FIELDS = (
     *LIST_FIELDS,
@@ -57,20 +55,11 @@ _ONE_NODE_FIELDS = (
     "protected_reason",
     "owner",
     "lessee",
+    # Not the health: no action depends on it.
+    "disable_power_off",
+    "instance_name",
 )
-
-# Not the health: no action depends on it.
-_NEWER = ("disable_power_off", "instance_name")
-
-
-class _Shown(TypedDict):
-    """The fields of a single node: see :meth:`Sender.once`."""
-
-    fields: Sequence[str]
-    newer: Sequence[str]
-
-
-_WHOLE = _Shown(fields=_ONE_NODE_FIELDS, newer=_NEWER)
+_ALL_FIELDS = frozenset(_ONE_NODE_FIELDS)
 
 
 class Validation(msgspec.Struct, frozen=True):
@@ -83,8 +72,8 @@ class Validation(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
-_VALIDATION = msgspec.json.Decoder(dict[str, Validation])
+_OBJECT = answers.reader(dict[str, Any], "a node")
+_VALIDATION = answers.reader(dict[str, Validation], "a validation")
 
 
 class IronicClient:
@@ -92,32 +81,36 @@ class IronicClient:
 
     :param channel: sends single requests.
     :param retry: when to send them again.
-    :param guard: around each request: see :class:`Sender`.
+    :param guard: around each request: see :data:`Guard`.
+    :param observe: called after each request: see :data:`Observe`.
     """
 
     def __init__(
-        self, channel: Channel, retry: RetryPolicy | None = None, guard: Guard | None = None
+        self,
+        channel: Channel,
+        retry: RetryPolicy | None = None,
+        guard: Guard | None = None,
+        observe: Observe | None = None,
     ) -> None:
-        self._sender = Sender(channel, retry or RetryPolicy(), guard)
+        self._sender = Sender(channel, retry or RetryPolicy(), guard, observe)
         self._decoder = NodeDecoder()
 
     @classmethod
     def from_conf(
         cls,
         conf: cfg.ConfigOpts,
-        observe: Callable[[str, str, str, float], None] | None = None,
+        observe: Observe | None = None,
         fence: Fence | None = None,
     ) -> IronicClient:
         """A client by the ``[ironic]`` options.
 
-        :param observe: called after each request: see :class:`ObservedChannel`.
+        :param observe: called after each request: see :data:`Observe`.
         :param fence: asked around and within each request.
         """
         last = fence.may_change if fence else None
-        channel: Channel = ReportingChannel(KeystoneChannel.from_conf(conf, last), where(conf))
-        if observe is not None:
-            channel = ObservedChannel(channel, observe)
-        return cls(channel, RetryPolicy.from_conf(conf), fence.sending if fence else None)
+        channel = ReportingChannel(KeystoneChannel.from_conf(conf, last), where(conf))
+        guard = fence.sending if fence else None
+        return cls(channel, RetryPolicy.from_conf(conf), guard, observe)
 
     def single_try(self) -> IronicClient:
         """The same client without retries, for callers that repeat requests by themselves."""
@@ -216,10 +209,8 @@ class IronicClient:
         :raises NodeNotFound: Ironic has no such node.
         :raises NodeUnreadable: a field is missing or malformed.
         """
-        path = path_of("nodes", uuid)
-        return self._sender.look(
-            path, **_WHOLE, node=uuid, result=lambda answer: self._node_in(answer, path, uuid)
-        )
+        call = Call("GET", path_of("nodes", uuid), fields=_ONE_NODE_FIELDS, node=uuid)
+        return self._sender.read(call, self._node_in)
 
     def node_of_instance(self, instance_uuid: str) -> Node | None:
         """The node that carries an instance, fresh; never restricted either.
@@ -228,36 +219,21 @@ class IronicClient:
         :raises NodeUnreadable: a field of the node is missing or malformed.
         """
 
-        def found(answer: Answer) -> Node | None:
-            asked = _asked(answer)
-            nodes, _ = answers.content(
-                answer,
-                lambda body: self._decoder.page(body, asked),
-                "a page of nodes",
-                path="/nodes",
-            )
+        def parse(answer: Answer) -> Node | None:
+            nodes, _ = self._decoder.page(answer.body, _shown_in(answer))
             if len(nodes) > 1:
                 raise exceptions.UnexpectedAnswer(
                     f"server {instance_uuid} is on several nodes: "
                     + ", ".join(node.uuid for node in nodes)
                 )
-            return _readable(nodes[0], answer, "/nodes") if nodes else None
+            return _readable(nodes[0]) if nodes else None
 
         params = {"instance_uuid": instance_uuid}
-        return self._sender.look("/nodes", **_WHOLE, params=params, result=found)
+        return self._sender.read(Call("GET", "/nodes", params, _ONE_NODE_FIELDS), parse)
 
-    def _node_in(self, answer: Answer, path: str, uuid: str, method: str = "GET") -> Node:
+    def _node_in(self, answer: Answer) -> Node:
         """:raises NodeUnreadable: a field is missing or malformed."""
-        asked = _asked(answer)
-        node = answers.content(
-            answer,
-            lambda body: self._decoder.one(body, asked),
-            "a node",
-            method=method,
-            path=path,
-            node=uuid,
-        )
-        return _readable(node, answer, path, method)
+        return _readable(self._decoder.one(answer.body, _shown_in(answer)))
 
     # -- nodes, changed -------------------------------------------------------
 
@@ -273,21 +249,13 @@ class IronicClient:
         """
         path = path_of("nodes", uuid)
 
-        def applied() -> Node | None:
-            answer = self._sender.once("GET", path, newer=_NEWER, node=uuid)
-            found = answers.content(answer, _OBJECT.decode, "a node", path=path, node=uuid)
-            if not patch_is_applied(found, patch):
-                return None
-            return self._node_in(answer, path, uuid)
+        def parse(answer: Answer) -> Node | None:
+            return self._node_in(answer) if patch_is_applied(_OBJECT(answer), patch) else None
 
         return self._sender.change(
-            "PATCH",
-            path,
-            newer=_NEWER,
-            json=list(patch),
-            node=uuid,
-            applied=applied,
-            result=lambda answer: self._node_in(answer, path, uuid, "PATCH"),
+            Call("PATCH", path, json=list(patch), node=uuid),
+            lambda: self._sender.read(Call("GET", path, node=uuid), parse),
+            self._node_in,
             again=again,
         )
 
@@ -351,19 +319,10 @@ class IronicClient:
         applied: Callable[[Node], bool],
         again: Callable[[], None] | None,
     ) -> None:
-        node_path = path_of("nodes", uuid)
-
-        def look() -> bool | None:
-            answer = self._sender.once("GET", node_path, **_WHOLE, node=uuid)
-            return applied(self._node_in(answer, node_path, uuid)) or None
-
         self._sender.change(
-            "PUT",
-            f"{node_path}/states/{kind}",
-            json=body,
-            node=uuid,
-            applied=look,
-            result=lambda _: True,
+            Call("PUT", path_of("nodes", uuid, "states", kind), json=body, node=uuid),
+            lambda: applied(self.get_node(uuid)) or None,
+            lambda _: True,
             again=again,
         )
 
@@ -372,28 +331,21 @@ class IronicClient:
 
         :returns: the result by the name of the interface.
         """
-        path = path_of("nodes", uuid, "validate")
-        answer = self._sender.read(path, node=uuid, is_costly=True)
-        found = answers.content(answer, _VALIDATION.decode, "a validation", path=path, node=uuid)
+        call = Call("GET", path_of("nodes", uuid, "validate"), node=uuid, is_costly=True)
+        results = self._sender.read(call, _VALIDATION)
         return {
-            name: Validation(said.result, logs.reason(said.reason)) for name, said in found.items()
+            name: Validation(each.result, logs.reason(each.reason))
+            for name, each in results.items()
         }
 
 
-def _asked(answer: Answer) -> frozenset[str]:
+def _shown_in(answer: Answer) -> frozenset[str]:
     """The fields that an answer about a node should have."""
-    return frozenset((*_ONE_NODE_FIELDS, *_NEWER)) - answer.unasked
+    return _ALL_FIELDS - answer.lacking
 
 
-def _readable(node: Node, answer: Answer, path: str, method: str = "GET") -> Node:
+def _readable(node: Node) -> Node:
     """A node of which all could be read that was asked for."""
     if node.malformed:
-        raise exceptions.NodeUnreadable(
-            node.malformed,
-            node=node.uuid,
-            request_id=answers.request_id(answer),
-            status=answer.status,
-            method=method,
-            path=path,
-        )
+        raise exceptions.NodeUnreadable(node.malformed, node=node.uuid)
     return node

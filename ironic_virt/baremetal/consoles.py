@@ -19,7 +19,7 @@ from collections.abc import Callable
 import msgspec
 
 from ironic_virt.baremetal.http import answers
-from ironic_virt.baremetal.http.sender import Sender, path_of
+from ironic_virt.baremetal.http.requests import Call, Sender, path_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class _Notes(msgspec.Struct):
     driver_internal_info: _VncAddress
 
 
-_CONSOLE = msgspec.json.Decoder(_Console)
-_NOTES = msgspec.json.Decoder(_Notes)
+_CONSOLE = answers.reader(_Console, "a console")
+_NOTES = answers.reader(_Notes, "a node")
 
 
 class Consoles:
@@ -72,19 +72,15 @@ class Consoles:
 
         :raises BadRequest: the node's ``driver_info`` lacks something.
         """
-        path = _path(node)
-        answer = self._sender.read(path, node=node, is_costly=True)
-        found = answers.content(answer, _CONSOLE.decode, "a console", path=path, node=node)
-        info = found.console_info or _Info()
-        return ConsoleInfo(found.console_enabled, info.type, info.url)
+        call = Call("GET", _path(node), node=node, is_costly=True)
+        console = self._sender.read(call, _CONSOLE)
+        info = console.console_info or _Info()
+        return ConsoleInfo(console.console_enabled, info.type, info.url)
 
     def vnc_address(self, node: str) -> tuple[str | None, int | None]:
         """Host and port of a VNC server, where Ironic's own proxy finds it."""
-        path = path_of("nodes", node)
-        params = {"fields": "driver_internal_info"}
-        answer = self._sender.read(path, params=params, node=node)
-        found = answers.content(answer, _NOTES.decode, "a node", path=path, node=node)
-        notes = found.driver_internal_info
+        call = Call("GET", path_of("nodes", node), fields=["driver_internal_info"], node=node)
+        notes = self._sender.read(call, _NOTES).driver_internal_info
         return notes.vnc_host, notes.vnc_port
 
     def switch(self, node: str, on: bool, *, again: Callable[[], None] | None = None) -> None:
@@ -94,13 +90,10 @@ class Consoles:
         :raises BadRequest: the node has none, or its ``driver_info`` lacks something.
         """
         self._sender.change(
-            "PUT",
-            _path(node),
-            json={"enabled": on},
-            node=node,
+            Call("PUT", _path(node), json={"enabled": on}, node=node),
             # Asking twice does no harm, and while it is being done the node is locked.
-            applied=lambda: None,
-            result=lambda _: True,
+            lambda: None,
+            lambda _: True,
             again=again,
         )
 

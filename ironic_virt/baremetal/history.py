@@ -10,7 +10,7 @@ import msgspec
 
 from ironic_virt import exceptions, logs
 from ironic_virt.baremetal.http import answers
-from ironic_virt.baremetal.http.sender import Sender, path_of
+from ironic_virt.baremetal.http.requests import Call, Sender, path_of
 
 ERROR = "ERROR"
 
@@ -37,7 +37,7 @@ class _Page(msgspec.Struct):
     history: list[NodeEvent]
 
 
-_PAGE = msgspec.json.Decoder(_Page)
+_PAGE = answers.reader(_Page, "a node's history")
 
 
 class History:
@@ -67,10 +67,5 @@ class History:
         return [msgspec.structs.replace(event, event=logs.reason(event.event)) for event in events]
 
     def _read(self, node: str, params: Mapping[str, str]) -> list[NodeEvent]:
-        path = path_of("nodes", node, "history")
-        answer = self._sender.read(path, params=params, node=node)
-        return answers.content(answer, _page_in, "a node's history", path=path, node=node).history
-
-
-def _page_in(body: bytes) -> _Page:
-    return answers.decode_leniently(_PAGE, body, "a node's history")
+        call = Call("GET", path_of("nodes", node, "history"), params, node=node)
+        return self._sender.read(call, _PAGE).history

@@ -15,7 +15,7 @@ import msgspec
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.http import answers
-from ironic_virt.baremetal.http.sender import Sender, path_of
+from ironic_virt.baremetal.http.requests import Call, Sender, path_of
 
 _BROKE_OFF = 500
 
@@ -24,7 +24,7 @@ class _Noted(msgspec.Struct):
     driver_internal_info: dict[str, Any] | None = None
 
 
-_NOTED = msgspec.json.Decoder(_Noted)
+_NOTED = answers.reader(_Noted, "a node")
 
 
 class Management:
@@ -62,12 +62,9 @@ class Management:
 
         try:
             self._sender.change(
-                "PUT",
-                path,
-                json={},
-                node=uuid,
-                applied=unknown,
-                result=lambda _: True,
+                Call("PUT", path, json={}, node=uuid),
+                unknown,
+                lambda _: True,
                 again=again,
                 final=lambda error: error.status == _BROKE_OFF,
             )
@@ -84,19 +81,10 @@ class Management:
 
         :returns: in UTC; ``None``: it never has, or has not noted it.
         """
-        path = path_of("nodes", uuid)
-        answer = self._sender.read(
-            path,
-            params={"fields": "driver_internal_info"},
-            node=uuid,
-        )
-        noted = answers.content(answer, _noted_in, "a node", path=path, node=uuid)
+        call = Call("GET", path_of("nodes", uuid), fields=["driver_internal_info"], node=uuid)
+        noted = self._sender.read(call, _NOTED)
         text = (noted.driver_internal_info or {}).get("last_power_state_change")
         try:
             return datetime.datetime.fromisoformat(str(text)).replace(tzinfo=datetime.UTC)
         except ValueError:
             return None
-
-
-def _noted_in(body: bytes) -> _Noted:
-    return answers.decode_leniently(_NOTED, body, "a node")

@@ -29,7 +29,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.http.answers import decode_leniently
+from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import NodeProperties, parse_properties
 
@@ -134,7 +134,7 @@ class NodeDecoder:
         try:
             page = _decoders(fields).page.decode(body)
         except (ValueError, RecursionError):
-            raw = decode_leniently(_RAW_PAGE, body, "a page of nodes")
+            raw = answers.decode(_RAW_PAGE, body, "a page of nodes")
             return [self.one(bytes(node), fields) for node in raw.nodes], raw.next
         hides = _MAY_HIDE in body
         return [self._node(wire, hides=hides) for wire in page.nodes], page.next
@@ -154,7 +154,7 @@ class NodeDecoder:
 
     def _piecewise(self, body: bytes, asked: frozenset[str]) -> Node:
         """Read field by field a node of which some field can't be read."""
-        data = decode_leniently(_ANY, body, "a node")
+        data = answers.decode(_ANY, body, "a node")
         if not isinstance(data, dict) or not isinstance(data.get("uuid"), str):
             raise exceptions.UnexpectedAnswer("a node without a uuid")
         good: dict[str, Any] = {}
@@ -255,7 +255,7 @@ class NodeDecoder:
         key = bytes(raw)
         known = self._properties.get(key)
         if known is None:
-            known = parse_properties(decode_leniently(_ANY, key, "a node's properties"))
+            known = parse_properties(answers.decode(_ANY, key, "a node's properties"))
             if len(self._properties) < self._TABLE_LIMIT:
                 self._properties[key] = known
         return known

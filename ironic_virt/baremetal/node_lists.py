@@ -13,7 +13,7 @@ Thread-safe: it keeps nothing.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -21,8 +21,8 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.http import answers, paging
-from ironic_virt.baremetal.http.sender import Sender, path_of
-from ironic_virt.baremetal.http.versions import NEWER_FIELDS
+from ironic_virt.baremetal.http.connection import Answer
+from ironic_virt.baremetal.http.requests import Call, Sender, path_of
 from ironic_virt.baremetal.node import LIST_FIELDS, Node
 from ironic_virt.baremetal.node_decoder import NodeDecoder
 from ironic_virt.baremetal.node_filter import NodeFilter, RowT
@@ -139,10 +139,10 @@ class _Shards(msgspec.Struct):
     shards: list[_Shard]
 
 
-_SHARDS = msgspec.json.Decoder(_Shards)
+_SHARDS = answers.reader(_Shards, "a list of shards")
 _SWEPT = msgspec.json.Decoder(_SweptPage)
-_STAMP = msgspec.json.Decoder(_Stamp)
-_STAMPS = msgspec.json.Decoder(_StampPage)
+_STAMP = answers.reader(_Stamp, "a node")
+_STAMPS = answers.reader(_StampPage, "a page of nodes")
 
 
 class NodeLists:
@@ -201,22 +201,16 @@ class NodeLists:
 
     def last_updated_in_detail(self, where: NodeFilter, limit: int) -> StampedPage:
         """The same with the time of each; a row costs Ironic four times as much."""
-        params = where.params() | {
-            "detail": "true",
-            "limit": str(limit),
-            "sort_key": "updated_at",
-            "sort_dir": "desc",
-        }
-        answer = self._sender.read("/nodes", params=params)
-        what = "a page of nodes"
-        nodes, following = answers.content(answer, self._listed_page, what, path="/nodes")
-        nodes = self._passing(where, nodes)
-        stamps = answers.content(answer, _stamps_in, what, path="/nodes").nodes
-        return StampedPage(
-            [as_listed(node, where) for node in nodes],
-            [Stamp(stamp.uuid, _moment(stamp.updated_at)) for stamp in stamps],
-            not following,
-        )
+
+        def parse(answer: Answer) -> StampedPage:
+            nodes, link = self._decoder.page(answer.body, LIST_FIELDS)
+            return StampedPage(
+                [as_listed(node, where) for node in self._passing(where, nodes)],
+                [Stamp(stamp.uuid, _moment(stamp.updated_at)) for stamp in _STAMPS(answer).nodes],
+                not link,
+            )
+
+        return self._sender.read(_in_detail(where, limit, "desc"), parse)
 
     def last_created(self, where: NodeFilter, limit: int) -> Page:
         """The nodes that were created last."""
@@ -235,35 +229,22 @@ class NodeLists:
 
         :raises NodeNotFound: Ironic has no such node.
         """
-        path = path_of("nodes", uuid)
-        answer = self._sender.read(path, node=uuid)
-        stamp = answers.content(answer, _stamp_in, "a node", path=path, node=uuid)
-        return _moment(stamp.updated_at)
+        call = Call("GET", path_of("nodes", uuid), node=uuid)
+        return _moment(self._sender.read(call, _STAMP).updated_at)
 
     def shards(self) -> list[str]:
         """The names of the shards that have a node, sorted.
 
         :raises IronicError: they could not be listed.
         """
-        answer = self._sender.read("/shards")
-        found = answers.content(answer, _SHARDS.decode, "a list of shards", path="/shards")
-        return sorted(shard.name for shard in found.shards if shard.name)
+        shards = self._sender.read(Call("GET", "/shards"), _SHARDS).shards
+        return sorted(shard.name for shard in shards if shard.name)
 
     def _stamp(self, where: NodeFilter, direction: str) -> Stamp | None:
-        params = where.params() | {
-            "detail": "true",
-            "limit": "1",
-            "sort_key": "updated_at",
-            "sort_dir": direction,
-        }
-        answer = self._sender.read("/nodes", params=params)
-        page = answers.content(answer, _stamps_in, "a page of nodes", path="/nodes")
+        page = self._sender.read(_in_detail(where, 1, direction), _STAMPS)
         if not page.nodes:
             return None
         return Stamp(page.nodes[0].uuid, _moment(page.nodes[0].updated_at))
-
-    def _listed_page(self, body: bytes) -> tuple[list[Node], str | None]:
-        return self._decoder.page(body, LIST_FIELDS)
 
     def _swept_page(self, body: bytes, fields: Collection[str]) -> tuple[list[Swept], str | None]:
         try:
@@ -284,12 +265,14 @@ class NodeLists:
         }
         if marker is not None:
             params["marker"] = marker
-        fields = list(dict.fromkeys((*LIST_FIELDS, *where.fields())))
-        answer = self._sender.read("/nodes", fields=fields, params=params)
-        nodes, following = answers.content(
-            answer, self._listed_page, "a page of nodes", path="/nodes"
+
+        def parse(answer: Answer) -> Page:
+            nodes, link = self._decoder.page(answer.body, LIST_FIELDS)
+            return Page(self._passing(where, nodes), not link)
+
+        return self._sender.read(
+            Call("GET", "/nodes", params, _fields_of(LIST_FIELDS, where)), parse
         )
-        return Page(self._passing(where, nodes), not following)
 
     def _passing(self, where: NodeFilter, rows: list[RowT]) -> list[RowT]:
         """The rows that pass a filter, and a warning of those that only look so to Ironic."""
@@ -309,18 +292,22 @@ class NodeLists:
         names: tuple[str, ...],
         decode: Callable[[bytes, Collection[str]], tuple[list[RowT], str | None]],
     ) -> Iterator[list[RowT]]:
-        newer = [name for name in names if name in NEWER_FIELDS]
-        fields = [name for name in dict.fromkeys((*names, *where.fields())) if name not in newer]
+        def parse(answer: Answer) -> tuple[list[RowT], str | None]:
+            return decode(answer.body, [name for name in names if name not in answer.lacking])
 
-        def read(params: Mapping[str, str]) -> tuple[list[RowT], str | None]:
-            answer = self._sender.read("/nodes", fields=fields, newer=newer, params=params)
-            shown = [name for name in names if name not in answer.unasked]
-            return answers.content(
-                answer, lambda body: decode(body, shown), "a page of nodes", path="/nodes"
-            )
+        call = Call("GET", "/nodes", where.params(), _fields_of(names, where))
+        return (self._passing(where, rows) for rows in paging.pages(self._sender, call, parse))
 
-        rows_of_pages = paging.pages(read, where.params(), "/nodes")
-        return (self._passing(where, rows) for rows in rows_of_pages)
+
+def _fields_of(names: Iterable[str], where: NodeFilter) -> list[str]:
+    """The fields to ask for: also those that show whether Ironic has filtered."""
+    return list(dict.fromkeys((*names, *where.fields())))
+
+
+def _in_detail(where: NodeFilter, limit: int, direction: str) -> Call:
+    """The nodes by the time of their last update, with that time."""
+    order = {"limit": str(limit), "sort_key": "updated_at", "sort_dir": direction}
+    return Call("GET", "/nodes", where.params() | {"detail": "true"} | order)
 
 
 class _Whole(NamedTuple, Generic[T]):
@@ -352,14 +339,6 @@ def as_listed(node: Node, where: NodeFilter) -> Node:
     shown = {name: getattr(node, name) for name in fields}
     malformed = tuple(name for name in node.malformed if name in fields)
     return Node(**shown, malformed=malformed)
-
-
-def _stamp_in(body: bytes) -> _Stamp:
-    return answers.decode_leniently(_STAMP, body, "a node")
-
-
-def _stamps_in(body: bytes) -> _StampPage:
-    return answers.decode_leniently(_STAMPS, body, "a page of nodes")
 
 
 def _moment(text: Any) -> float | None:

@@ -7,15 +7,13 @@ Thread-safe: it keeps nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from ironic_virt.baremetal.http import answers, paging
-from ironic_virt.baremetal.http.connection import Answer
-from ironic_virt.baremetal.http.paging import RowT
-from ironic_virt.baremetal.http.sender import Sender, path_of
+from ironic_virt.baremetal.http.requests import Call, Sender, path_of
 
 PORT_FIELDS = (
     "uuid",
@@ -67,16 +65,6 @@ class Portgroup(_WithVif, frozen=True):
     properties: Mapping[str, Any] | None = None
 
 
-class _Ports(msgspec.Struct):
-    ports: list[Port]
-    next: str | None = None
-
-
-class _Portgroups(msgspec.Struct):
-    portgroups: list[Portgroup]
-    next: str | None = None
-
-
 class _Vif(msgspec.Struct):
     id: str
 
@@ -85,9 +73,9 @@ class _Vifs(msgspec.Struct):
     vifs: list[_Vif]
 
 
-_PORTS = msgspec.json.Decoder(_Ports)
-_PORTGROUPS = msgspec.json.Decoder(_Portgroups)
-_VIFS = msgspec.json.Decoder(_Vifs)
+_PORTS = paging.reader("ports", Port, "ports")
+_PORTGROUPS = paging.reader("portgroups", Portgroup, "port groups")
+_VIFS = answers.reader(_Vifs, "a list of VIFs")
 
 
 class NetworkPorts:
@@ -104,31 +92,18 @@ class NetworkPorts:
 
         :param node: its uuid, as everywhere here.
         """
-        return self._of_node("/ports", node, PORT_FIELDS, "ports", _ports_in)
+        call = Call("GET", "/ports", {"node": node}, PORT_FIELDS, node=node)
+        return paging.whole(self._sender, call, _PORTS)
 
     def groups(self, node: str) -> list[Portgroup]:
         """A node's port groups."""
-        return self._of_node("/portgroups", node, PORTGROUP_FIELDS, "port groups", _portgroups_in)
-
-    def _of_node(
-        self,
-        path: str,
-        node: str,
-        fields: Sequence[str],
-        what: str,
-        decode: Callable[[bytes], tuple[list[RowT], str | None]],
-    ) -> list[RowT]:
-
-        def read(params: Mapping[str, str]) -> tuple[list[RowT], str | None]:
-            answer = self._sender.read(path, fields=fields, params=params, node=node)
-            return answers.content(answer, decode, what, path=path, node=node)
-
-        return [row for rows in paging.pages(read, {"node": node}, path) for row in rows]
+        call = Call("GET", "/portgroups", {"node": node}, PORTGROUP_FIELDS, node=node)
+        return paging.whole(self._sender, call, _PORTGROUPS)
 
     def vifs(self, node: str) -> list[str]:
         """The ids of the VIFs that are attached to a node."""
-        path = path_of("nodes", node, "vifs")
-        return _vif_ids(self._sender.read(path, node=node), path, node)
+        call = Call("GET", _path_of(node), node=node)
+        return [vif.id for vif in self._sender.read(call, _VIFS).vifs]
 
     def attach(self, node: str, vif: str, *, again: Callable[[], None] | None = None) -> None:
         """Attach a VIF.
@@ -143,19 +118,10 @@ class NetworkPorts:
         :raises Conflict: it is attached to this node already.
         :raises BadRequest: the node has no port left for it.
         """
-        path = path_of("nodes", node, "vifs")
-
-        def applied() -> bool | None:
-            answer = self._sender.once("GET", path, node=node)
-            return vif in _vif_ids(answer, path, node) or None
-
         self._sender.change(
-            "POST",
-            path,
-            json={"id": vif},
-            node=node,
-            applied=applied,
-            result=lambda _: True,
+            Call("POST", _path_of(node), json={"id": vif}, node=node),
+            lambda: vif in self.vifs(node) or None,
+            lambda _: True,
             again=again,
             # It was tried, and what has come of it is not attached.
             final=lambda error: error.status is not None and error.status >= 500,
@@ -167,32 +133,13 @@ class NetworkPorts:
         :param again: called before it is asked for again; raises if it is no longer right.
         :raises BadRequest: it isn't attached to this node.
         """
-        path = path_of("nodes", node, "vifs")
-
-        def applied() -> bool | None:
-            answer = self._sender.once("GET", path, node=node)
-            return vif not in _vif_ids(answer, path, node) or None
-
         self._sender.change(
-            "DELETE",
-            path_of("nodes", node, "vifs", vif),
-            node=node,
-            applied=applied,
-            result=lambda _: True,
+            Call("DELETE", _path_of(node, vif), node=node),
+            lambda: vif not in self.vifs(node) or None,
+            lambda _: True,
             again=again,
         )
 
 
-def _ports_in(body: bytes) -> tuple[list[Port], str | None]:
-    page = answers.decode_leniently(_PORTS, body, "ports")
-    return page.ports, page.next
-
-
-def _portgroups_in(body: bytes) -> tuple[list[Portgroup], str | None]:
-    page = answers.decode_leniently(_PORTGROUPS, body, "port groups")
-    return page.portgroups, page.next
-
-
-def _vif_ids(answer: Answer, path: str, node: str) -> list[str]:
-    vifs = answers.content(answer, _VIFS.decode, "a list of VIFs", path=path, node=node).vifs
-    return [vif.id for vif in vifs]
+def _path_of(node: str, *vif: str) -> str:
+    return path_of("nodes", node, "vifs", *vif)

@@ -18,13 +18,13 @@ from __future__ import annotations
 import re
 import uuid as uuids
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.http import answers, paging
-from ironic_virt.baremetal.http.sender import Sender, path_of
+from ironic_virt.baremetal.http.requests import Call, Sender, path_of
 
 _CONNECTORS = "/volume/connectors"
 _TARGETS = "/volume/targets"
@@ -63,22 +63,9 @@ class VolumeTarget(msgspec.Struct, frozen=True):
         return f"VolumeTarget({self.uuid}, volume {self.volume_id}, index {self.boot_index})"
 
 
-class _ConnectorPage(msgspec.Struct):
-    connectors: list[VolumeConnector]
-    next: str | None = None
-
-
-class _TargetPage(msgspec.Struct):
-    targets: list[VolumeTarget]
-    next: str | None = None
-
-
-_ConnectorOrTarget = TypeVar("_ConnectorOrTarget", VolumeConnector, VolumeTarget)
-_Page = Callable[[bytes], tuple[list[_ConnectorOrTarget], str | None]]
-
-_CONNECTOR_PAGE = msgspec.json.Decoder(_ConnectorPage)
-_TARGET_PAGE = msgspec.json.Decoder(_TargetPage)
-_TARGET = msgspec.json.Decoder(VolumeTarget)
+_CONNECTOR_PAGE = paging.reader("connectors", VolumeConnector, "a page of volume connectors")
+_TARGET_PAGE = paging.reader("targets", VolumeTarget, "a page of volume targets")
+_TARGET = answers.reader(VolumeTarget, "a volume target")
 
 
 class NodeVolumes:
@@ -95,14 +82,14 @@ class NodeVolumes:
 
         :raises NodeNotFound: Ironic has no such node.
         """
-        return self._listed(_CONNECTORS, node, "a page of volume connectors", _connectors_in)
+        return paging.whole(self._sender, _list_of(_CONNECTORS, node), _CONNECTOR_PAGE)
 
     def targets(self, node: str | None = None) -> list[VolumeTarget]:
         """A node's targets; all that there are if none is named.
 
         :raises NodeNotFound: Ironic has no such node.
         """
-        return self._listed(_TARGETS, node, "a page of volume targets", _targets_in)
+        return paging.whole(self._sender, _list_of(_TARGETS, node), _TARGET_PAGE)
 
     def create_target(
         self,
@@ -134,17 +121,8 @@ class NodeVolumes:
             "properties": dict(properties),
             "extra": dict(extra),
         }
-        return self._sender.change(
-            "POST",
-            _TARGETS,
-            json=body,
-            node=node,
-            applied=lambda: self._look(made),
-            result=lambda answer: answers.content(
-                answer, _target_in, "a volume target", method="POST", path=_TARGETS, node=node
-            ),
-            again=again,
-        )
+        call = Call("POST", _TARGETS, json=body, node=node)
+        return self._sender.change(call, lambda: self._target(made), _TARGET, again=again)
 
     def delete_target(
         self, uuid: str, node: str, *, again: Callable[[], None] | None = None
@@ -158,36 +136,25 @@ class NodeVolumes:
         """
         try:
             return self._sender.change(
-                "DELETE",
-                _path_of(uuid),
-                node=node,
-                applied=lambda: True if self._look(uuid) is None else None,
-                result=lambda _: True,
+                Call("DELETE", _path_of(uuid), node=node),
+                lambda: True if self._target(uuid) is None else None,
+                lambda _: True,
                 again=again,
             )
         except exceptions.NotFound as exc:
             _confirm_absent(exc, uuid)
             return False
 
-    def _look(self, uuid: str) -> VolumeTarget | None:
-        path = _path_of(uuid)
+    def _target(self, uuid: str) -> VolumeTarget | None:
         try:
-            answer = self._sender.once("GET", path)
+            return self._sender.read(Call("GET", _path_of(uuid)), _TARGET)
         except exceptions.NotFound as exc:
             _confirm_absent(exc, uuid)
             return None
-        return answers.content(answer, _target_in, "a volume target", path=path)
 
-    def _listed(
-        self, path: str, node: str | None, what: str, page: _Page[_ConnectorOrTarget]
-    ) -> list[_ConnectorOrTarget]:
 
-        def read(params: Mapping[str, str]) -> tuple[list[_ConnectorOrTarget], str | None]:
-            answer = self._sender.read(path, params=params, node=node)
-            return answers.content(answer, page, what, path=path, node=node)
-
-        query = {"detail": "true"} | ({"node": node} if node else {})
-        return [row for rows in paging.pages(read, query, path) for row in rows]
+def _list_of(path: str, node: str | None) -> Call:
+    return Call("GET", path, {"detail": "true"} | ({"node": node} if node else {}), node=node)
 
 
 def _path_of(uuid: str) -> str:
@@ -198,17 +165,3 @@ def _confirm_absent(error: exceptions.NotFound, uuid: str) -> None:
     """Raise unless the 404 is Ironic's own: a proxy may send one, too."""
     if not re.search(rf"\bVolume target {re.escape(uuid)} could not be found", error.message):
         raise error
-
-
-def _connectors_in(body: bytes) -> tuple[list[VolumeConnector], str | None]:
-    page = answers.decode_leniently(_CONNECTOR_PAGE, body, "a page of volume connectors")
-    return page.connectors, page.next
-
-
-def _targets_in(body: bytes) -> tuple[list[VolumeTarget], str | None]:
-    page = answers.decode_leniently(_TARGET_PAGE, body, "a page of volume targets")
-    return page.targets, page.next
-
-
-def _target_in(body: bytes) -> VolumeTarget:
-    return answers.decode_leniently(_TARGET, body, "a volume target")

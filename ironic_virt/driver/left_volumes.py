@@ -23,7 +23,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.http import retry
+from ironic_virt.baremetal.http.requests import hurry
 from ironic_virt.baremetal.inventory.snapshot import may_be_free
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.volumes import VolumeTarget
@@ -59,7 +59,7 @@ class LeftVolumes:
                 return
             self._looked_at = self._site.clock()
             deadline = self._looked_at + LONGEST_LOOK
-            with retry.hurry(deadline):
+            with hurry(deadline):
                 self._look(deadline)
         except exceptions.IronicVirtError as exc:
             LOG.warning(

@@ -21,7 +21,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import client as clients
 from ironic_virt.baremetal.allocations import Allocations
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.http.sender import Sender
+from ironic_virt.baremetal.http.requests import Call, Sender
 from ironic_virt.baremetal.inventory.cache import Inventory
 from ironic_virt.baremetal.node_lists import NodeLists
 from ironic_virt.baremetal.waiting.circuit_breaker import CircuitBreaker
@@ -218,10 +218,8 @@ def _locked_is_done(stack: contextlib.ExitStack) -> None:
     _instead(stack, TearDown, "tear_down", caught)
 
 
-def _once(self: Sender, method: str, path: str, **more: Any) -> Any:
-    kept = ("needs", "optional", "json", "node")
-    given = {name: more[name] for name in kept if name in more}
-    return more["result"](self.once(method, path, **given))
+def _once(self: Sender, call: Call, applied: Any, parse: Any, **_: Any) -> Any:
+    return self.single_try().read(call, parse)
 
 
 @_fault("the end of a tear down is not waited for", TearDown, "_wait")

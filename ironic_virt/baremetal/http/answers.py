@@ -90,48 +90,23 @@ def retry_after(answer: Answer, now: float) -> float | None:
         return None
 
 
-def content(
-    answer: Answer,
-    decode: Callable[[bytes], T],
-    what: str,
-    *,
-    path: str,
-    method: str = "GET",
-    node: str | None = None,
-) -> T:
-    """The decoded body of an answer of status 200.
+def reader(kind: type[T], what: str) -> Callable[[Answer], T]:
+    """A function that reads the body of an answer as JSON of a type.
 
-    :param decode: reads a body; a body of another shape makes it raise a
-        ``LookupError``, ``TypeError``, ``ValueError`` (as decoders do) or
-        :class:`~ironic_virt.exceptions.UnexpectedAnswer`.
-    :param what: in words, what the body should have been.
-    :raises UnexpectedAnswer: it was something else.
+    :param what: in words, what the body should be.
     """
-    try:
-        return decode(answer.body)
-    except (LookupError, TypeError, ValueError, RecursionError) as exc:
-        reason = f"the answer is not {what}: {logs.one_line(str(exc))}"
-        cause: Exception = exc
-    except exceptions.UnexpectedAnswer as exc:
-        reason, cause = exc.message, exc
-    raise exceptions.UnexpectedAnswer(
-        reason,
-        node=node,
-        request_id=request_id(answer),
-        status=answer.status,
-        method=method,
-        path=path,
-    ) from cause
+    decoder = msgspec.json.Decoder(kind)
+    return lambda answer: decode(decoder, answer.body, what)
 
 
-def decode_leniently(decoder: msgspec.json.Decoder[T], body: bytes, what: str) -> T:
+def decode(decoder: msgspec.json.Decoder[T], body: bytes, what: str) -> T:
     """Decode JSON, also such as Python writes and a strict parser refuses.
 
     Ironic stores and returns what a user gave it: NaN, numbers without end,
     halves of surrogate pairs.  Such values become texts, which no field for a
     number or a state then takes for one.
 
-    :raises UnexpectedAnswer: it can't be read all the same.
+    :raises UnexpectedAnswer: it is no JSON, or of another shape.
     """
     try:
         return decoder.decode(body)
@@ -147,7 +122,9 @@ def decode_leniently(decoder: msgspec.json.Decoder[T], body: bytes, what: str) -
         text = json.dumps(data, ensure_ascii=False)
         return decoder.decode(text.encode("utf-8", "replace"))
     except (ValueError, RecursionError) as exc:
-        raise exceptions.UnexpectedAnswer(f"the answer is not {what}: {exc}") from exc
+        raise exceptions.UnexpectedAnswer(
+            f"the answer is not {what}: {logs.one_line(str(exc))}"
+        ) from exc
 
 
 def _finite(text: str) -> float | str:

@@ -44,13 +44,13 @@ DEFAULT_TIMEOUT = 60.0
 class Answer:
     """An HTTP answer, whatever its status.
 
-    :ivar unasked: the newer fields that were wanted, but that the server lacks.
+    :ivar lacking: the newer fields of nodes that the server doesn't have.
     """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
-    unasked: frozenset[str] = frozenset()
+    lacking: frozenset[str] = frozenset()
 
 
 class Channel(Protocol):

@@ -11,10 +11,17 @@ It keeps nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol, TypeVar
+import dataclasses
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from ironic_virt import exceptions
+from ironic_virt.baremetal.http import answers
+from ironic_virt.baremetal.http.connection import Answer
+from ironic_virt.baremetal.http.requests import Call, Sender
 
 
 class Row(Protocol):
@@ -26,24 +33,43 @@ class Row(Protocol):
 
 
 RowT = TypeVar("RowT", bound=Row)
+AnyRow = TypeVar("AnyRow")
+
+Page = tuple[list[AnyRow], str | None]
+"""The rows of a page, and the link to the next one."""
+
+
+def reader(name: str, row: type[AnyRow], what: str) -> Callable[[Answer], Page[AnyRow]]:
+    """A function that reads a page from an answer.
+
+    :param name: the member of the body that has the rows.
+    :param what: in words, what the body should be.
+    """
+    rows: Any = types.GenericAlias(list, (row,))
+    read = answers.reader(
+        msgspec.defstruct("_Page", [(name, rows), ("next", str | None, None)]), what
+    )
+
+    def page(answer: Answer) -> Page[AnyRow]:
+        body: Any = read(answer)
+        return getattr(body, name), body.next
+
+    return page
 
 
 def pages(
-    read: Callable[[Mapping[str, str]], tuple[list[RowT], str | None]],
-    query: Mapping[str, str],
-    path: str,
+    sender: Sender, call: Call, parse: Callable[[Answer], Page[RowT]]
 ) -> Iterator[list[RowT]]:
     """Read one page after the other.
 
-    :param read: reads the page of a query; returns its rows and the link to the next one.
-    :param query: of the first page.
+    :param call: for the first page.
     :raises UnexpectedAnswer: a row came twice, or a page without rows has a next one.
     """
     seen: set[str] = set()
-    params = query
+    following = call
     while True:
-        rows, following = read(params)
-        if following or seen:
+        rows, link = sender.read(following, parse)
+        if link or seen:
             count = len(seen) + len(rows)
             seen.update([row.uuid for row in rows])
             if len(seen) != count:
@@ -51,13 +77,18 @@ def pages(
                     "a page of the list holds what was on it, or on one before: does something "
                     "between here and Ironic drop the query 'marker'?",
                     method="GET",
-                    path=path,
+                    path=call.path,
                 )
         yield rows
-        if not following:
+        if not link:
             return
         if not rows:
             raise exceptions.UnexpectedAnswer(
-                "an empty page has a link to a next one", method="GET", path=path
+                "an empty page has a link to a next one", method="GET", path=call.path
             )
-        params = {**query, "marker": rows[-1].uuid}
+        following = dataclasses.replace(call, params={**call.params, "marker": rows[-1].uuid})
+
+
+def whole(sender: Sender, call: Call, parse: Callable[[Answer], Page[RowT]]) -> list[RowT]:
+    """The rows of all pages; see :func:`pages`."""
+    return [row for rows in pages(sender, call, parse) for row in rows]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Channels that tell of another one's requests: in the log, or to an observer.
+"""A channel that logs whether another one reaches Ironic.
 
 The log says that Ironic does not answer, or refuses, under which URL, and when that is over.
 It does so at the first failure, before all tries are used up, and then every few minutes.
@@ -100,38 +100,6 @@ class ReportingChannel:
         seconds = max((each for each in lasted if each is not None), default=None)
         if seconds is not None:
             LOG.info("Ironic at %s answers again, after %.0f s", self._where, seconds)
-
-
-class ObservedChannel:
-    """A :class:`Channel` that reports each request that another one sent.
-
-    :param observe: called with the method, the path, the answer's status (``none``: no
-        answer; ``refused``: Keystone gave no token) and the seconds that it took.
-    """
-
-    def __init__(
-        self,
-        channel: Channel,
-        observe: Callable[[str, str, str, float], None],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._channel = channel
-        self._observe = observe
-        self._clock = clock
-
-    def send(self, method: str, path: str, **request: Any) -> Answer:
-        """See :meth:`Channel.send`."""
-        began, code = self._clock(), "none"
-        try:
-            answer = self._channel.send(method, path, **request)
-            code = str(answer.status)
-            return answer
-        except exceptions.IronicUnauthorized:
-            code = "refused"
-            raise
-        finally:
-            self._observe(method, path, code, self._clock() - began)
 
 
 def where(conf: cfg.ConfigOpts) -> str:

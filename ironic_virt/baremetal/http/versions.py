@@ -1,21 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which API microversion is sent: one table.
+"""The API version that requests are sent with: one table, and one version at a time.
 
-A request is sent with the lowest version that carries all that it uses, so
-that a newer server's other changes never change an answer under us.  That is
-:data:`FLOOR` but for a few fields that only tell more of a node.
+A version is pinned when a server has said what it speaks: the newest that both sides know.
+All requests are sent with it, and ask only for the fields of nodes that it has.  Nothing that
+decides needs more than :data:`FLOOR`.
+
+An Ironic is several API servers, which are upgraded one after the other.  So what one of
+them refuses counts for all of them for some minutes, and what one of them has counts only
+after that.  Each answer says in two headers what its server speaks.
 
 Source: Ironic's REST API version history.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from oslo_log import log as logging
+
 from ironic_virt import exceptions
+
+LOG = logging.getLogger(__name__)
+
+MIXED_FOR = 300.0
+"""Seconds for which Ironic counts as being upgraded after a version was refused."""
+
+_MINIMUM = "X-OpenStack-Ironic-API-Minimum-Version"
+_MAXIMUM = "X-OpenStack-Ironic-API-Maximum-Version"
 
 
 class Microversion(NamedTuple):
@@ -50,6 +65,9 @@ NEWER_FIELDS: Mapping[str, Microversion] = {
 }
 """Fields of nodes that came later: read if the server has them, and done without if not."""
 
+NEWEST = max(NEWER_FIELDS.values())
+"""The newest version that the driver uses: what came later never changes an answer."""
+
 
 class ServerVersions(NamedTuple):
     """The range of versions that a server speaks."""
@@ -65,38 +83,80 @@ class ServerVersions(NamedTuple):
         """
         return cls(Microversion.parse(minimum), Microversion.parse(maximum))
 
-    def require_floor(self) -> None:
-        """Raise if the server is too old for the driver.
 
-        :raises MicroversionNotSupported: with the version needed and found.
-        """
-        if self.maximum < FLOOR:
-            raise exceptions.MicroversionNotSupported("this driver", str(FLOOR), str(self.maximum))
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pinned:
+    """What requests are sent with.
 
-
-class Fitting(NamedTuple):
-    """What is sent to a server.
-
+    :ivar server: the versions that Ironic speaks.
     :ivar version: for the header.
-    :ivar shown: the newer fields that it has.
-    :ivar unasked: those that it lacks.
+    :ivar lacking: those of :data:`NEWER_FIELDS` that it doesn't have.
     """
 
+    server: ServerVersions
     version: str
-    shown: tuple[str, ...]
-    unasked: frozenset[str]
+    lacking: frozenset[str]
+
+    @classmethod
+    def to(cls, server: ServerVersions) -> Pinned:
+        """What fits a server.
+
+        :raises MicroversionNotSupported: it is too old for the driver.
+        """
+        if server.maximum < FLOOR:
+            raise exceptions.MicroversionNotSupported(
+                "this driver", str(FLOOR), str(server.maximum)
+            )
+        version = max(server.minimum, min(server.maximum, NEWEST))
+        lacking = (name for name, since in NEWER_FIELDS.items() if since > version)
+        return cls(server, str(version), frozenset(lacking))
 
 
-@functools.lru_cache(maxsize=256)
-def fitting(server: ServerVersions | None, newer: tuple[str, ...] = ()) -> Fitting:
-    """The version and the newer fields that fit a server.
+class Negotiation:
+    """The version that one Ironic is asked with.  Thread-safe; nothing is sent here.
 
-    Cached: the same few requests are sent again and again.
+    :ivar pinned: ``None``: none of its servers has answered yet.
 
-    :param server: ``None``: not known yet, which does for requests without newer fields.
-    :param newer: names in :data:`NEWER_FIELDS`.
+    :param clock: a monotonic clock in seconds.
     """
-    server = server or ServerVersions(FLOOR, FLOOR)
-    shown = tuple(name for name in newer if NEWER_FIELDS[name] <= server.maximum)
-    version = max([FLOOR, server.minimum, *(NEWER_FIELDS[name] for name in shown)])
-    return Fitting(str(version), shown, frozenset(newer).difference(shown))
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.pinned: Pinned | None = None
+        self._clock = clock
+        self._refused_at = float("-inf")
+
+    def answered(self, headers: Mapping[str, str]) -> None:
+        """Note what the headers of an answer say; a newer server than before is used soon."""
+        server = _server_of(headers)
+        if server is None or self.pinned is None:
+            return
+        is_mixed = self._clock() - self._refused_at < MIXED_FOR
+        if server.maximum > self.pinned.server.maximum and not is_mixed:
+            self.pin(server)
+
+    def refused(self, headers: Mapping[str, str]) -> Pinned:
+        """Pin what fits a server that refused the version of a request.
+
+        :raises MicroversionNotSupported: it is too old for the driver.
+        """
+        self._refused_at = self._clock()
+        # A proxy may hide the headers.
+        return self.pin(_server_of(headers) or ServerVersions(FLOOR, FLOOR))
+
+    def pin(self, server: ServerVersions) -> Pinned:
+        """Take a server's versions for Ironic's.
+
+        :raises MicroversionNotSupported: it is too old for the driver.
+        """
+        pinned = Pinned.to(server)
+        if pinned != self.pinned:
+            LOG.info("Ironic speaks API versions %s to %s; %s is used", *server, pinned.version)
+        self.pinned = pinned
+        return pinned
+
+
+def _server_of(headers: Mapping[str, str]) -> ServerVersions | None:
+    try:
+        return ServerVersions.parse(headers[_MINIMUM], headers[_MAXIMUM])
+    except (LookupError, ValueError):
+        return None

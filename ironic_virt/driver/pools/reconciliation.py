@@ -27,7 +27,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.allocations import Allocation
-from ironic_virt.baremetal.http import retry
+from ironic_virt.baremetal.http.requests import hurry
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.driver.pools import allocation_extra
 from ironic_virt.driver.pools.records import PoolRecords
@@ -91,7 +91,7 @@ class Reconciliation:
             if self._looked_at is not None and now - self._looked_at < self._period:
                 return
             deadline = now + LONGEST_LOOK
-            with retry.hurry(deadline):
+            with hurry(deadline):
                 unwanted = self._find()
                 self._is_forbidden = False
                 self._looked_at = now

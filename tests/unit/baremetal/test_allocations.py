@@ -68,7 +68,7 @@ def test_it_is_asked_for_under_the_instances_uuid_and_among_candidates() -> None
     made = create(client_of(channel))
     assert (made.uuid, made.state, made.node_uuid) == (INSTANCE, "allocating", None)
     [request] = channel.requests
-    assert (request.method, request.path, request.version) == ("POST", "/allocations", "1.90")
+    assert (request.method, request.path, request.version) == ("POST", "/allocations", "1.109")
     assert request.json == {
         "uuid": INSTANCE,
         "resource_class": "gold",

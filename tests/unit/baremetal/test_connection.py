@@ -25,7 +25,6 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.http.connection import DEFAULT_TIMEOUT, KeystoneChannel
 from ironic_virt.baremetal.http.endpoint import LOOK_UP_AGAIN, Endpoint
-from ironic_virt.baremetal.http.reachability import ObservedChannel
 from ironic_virt.conf import ironic as ironic_conf
 from tests.unit.baremetal import scripted
 
@@ -717,33 +716,6 @@ def test_neither_bodies_nor_credentials_are_logged(
     assert "/nodes/some-node/states/provision" in logged, "and was logged, but without it"
     assert SECRET not in logged
     assert BASIC_SECRET not in logged
-
-
-def test_each_request_is_told_of_with_its_answer_or_that_there_was_none(
-    connect: Connect, http: Mocker
-) -> None:
-    told: list[tuple[str, str, str, float]] = []
-    clock = iter([1.0, 1.5, 2.0, 4.0, 5.0, 5.25, 6.0, 6.75])
-    channel = ObservedChannel(
-        connect(PASSWORD), lambda *request: told.append(request), clock=lambda: next(clock)
-    )
-    http.get(f"{IRONIC}/v1/nodes", [{"text": "{}"}, {"status_code": 503}])
-    http.put(f"{IRONIC}/v1/nodes", exc=requests.exceptions.ConnectTimeout)
-    assert channel.send("GET", "/nodes").status == 200
-    assert channel.send("GET", "/nodes").status == 503
-    with pytest.raises(exceptions.IronicUnreachable):
-        channel.send("PUT", "/nodes")
-    # Ironic asks for a new token, which Keystone does not give.
-    http.get(f"{IRONIC}/v1/nodes", status_code=401)
-    http.post(f"{KEYSTONE}/auth/tokens", status_code=401)
-    with pytest.raises(exceptions.IronicUnauthorized):
-        channel.send("GET", "/nodes")
-    assert told == [
-        ("GET", "/nodes", "200", 0.5),
-        ("GET", "/nodes", "503", 2.0),
-        ("PUT", "/nodes", "none", 0.25),
-        ("GET", "/nodes", "refused", 0.75),
-    ]
 
 
 def test_a_client_by_the_options_lets_its_requests_be_observed(

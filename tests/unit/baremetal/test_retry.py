@@ -8,14 +8,19 @@ import dataclasses
 import pathlib
 import random
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 
 from ironic_virt import conf, exceptions
+from ironic_virt.baremetal.http.connection import Answer
+from ironic_virt.baremetal.http.requests import Call, Sender
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.conf.ironic import SHORTEST_RETRY_INTERVAL
-from tests.unit.baremetal.scripted import Clock
+from tests.unit.baremetal.scripted import Clock, versions_answer
 
+T = TypeVar("T")
+BUSY = exceptions.IronicUnavailable("busy", status=503)
 NONE = "[ironic]\nauth_type = none\nendpoint_override = http://ironic.invalid\n"
 
 
@@ -34,6 +39,16 @@ def policy(clock: Clock, rng: random.Random | None = None, **rules: float) -> Re
         sleep=clock.sleep,
         rng=rng or Average(),
     )
+
+
+def run(rule: RetryPolicy, attempt: Callable[[], T]) -> T:
+    """What a call returns, each of whose tries is an attempt."""
+
+    class Channel:
+        def send(self, method: str, path: str, **_: Any) -> Answer:
+            return versions_answer("1.1", "1.90")
+
+    return Sender(Channel(), rule).read(Call("GET", "/nodes"), lambda _: attempt())
 
 
 def failing(
@@ -55,12 +70,12 @@ def failing(
 
 def tried(rule: RetryPolicy, attempt: Callable[[], object]) -> None:
     with pytest.raises(exceptions.IronicUnavailable, match="busy"):
-        rule.run(attempt)
+        run(rule, attempt)
 
 
 def test_what_succeeds_is_done_once_without_waiting() -> None:
     clock = Clock()
-    assert policy(clock).run(lambda: "done") == "done"
+    assert run(policy(clock), lambda: "done") == "done"
     assert clock.slept == []
 
 
@@ -75,10 +90,10 @@ def test_with_no_interval_the_count_alone_decides(retries: int) -> None:
 
 def test_pauses_grow_by_half_up_to_five_times_the_first_give_or_take_a_quarter() -> None:
     rule = policy(Clock(), interval=2.0)
-    pauses = [rule.delay(tries) for tries in (*range(1, 8), 10**6)]
+    pauses = [rule.delay(tries, BUSY) for tries in (*range(1, 8), 10**6)]
     assert pauses == pytest.approx([2.0, 3.0, 4.5, 6.75, 10.0, 10.0, 10.0, 10.0])
     rule = policy(Clock(), random.Random(7), interval=2.0)
-    pauses = [rule.delay(1) for _ in range(500)]
+    pauses = [rule.delay(1, BUSY) for _ in range(500)]
     assert 1.5 <= min(pauses) < 1.6
     assert 2.4 < max(pauses) <= 2.5
 
@@ -135,7 +150,7 @@ def test_a_look_within_the_last_try_has_no_bound_of_its_own() -> None:
     def attempt() -> None:
         if clock.now < 1119.0:
             raise exceptions.NodeLocked("locked", status=409)
-        rule.run(look)
+        run(rule, look)
 
     tried(rule, attempt)
     assert asked == [pytest.approx(120.0)]
@@ -156,11 +171,11 @@ def test_a_look_that_fails_within_a_try_has_the_try_made_again() -> None:
             raise exceptions.IronicUnreachable("reset")
 
     def attempt() -> str:
-        rule.run(look)
+        run(rule, look)
         tries.append("send")
         return "done"
 
-    assert rule.run(attempt) == "done"
+    assert run(rule, attempt) == "done"
     assert tries == ["look", "look", "send"]
 
 
@@ -175,7 +190,7 @@ def test_a_look_that_fails_within_a_try_has_the_try_made_again() -> None:
 def test_what_may_pass_is_tried_again(error: exceptions.IronicError) -> None:
     clock = Clock()
     attempt, begun = busy(clock, error, error)
-    assert policy(clock).run(attempt) == "done"
+    assert run(policy(clock), attempt) == "done"
     assert begun == [0, 2, 5]
 
 
@@ -196,7 +211,7 @@ def test_what_may_pass_is_tried_again(error: exceptions.IronicError) -> None:
 def test_what_will_not_pass_is_raised_at_once(error: Exception) -> None:
     clock = Clock()
     with pytest.raises(type(error)) as caught:
-        policy(clock).run(busy(clock, exceptions.IronicUnreachable("first"), error)[0])
+        run(policy(clock), busy(clock, exceptions.IronicUnreachable("first"), error)[0])
     assert caught.value is error, "the last one"
     assert clock.slept == [2.0]
 
@@ -221,7 +236,7 @@ def unavailable(status: int = 503, retry_after: float | None = None) -> exceptio
 def test_who_says_when_is_not_asked_before() -> None:
     clock = Clock()
     attempt, begun = busy(clock, unavailable(retry_after=30), unavailable(429, retry_after=5))
-    assert policy(clock).run(attempt) == "done"
+    assert run(policy(clock), attempt) == "done"
     assert begun == [0, 33.75, 33.75 + 5.625]
 
 
@@ -230,7 +245,7 @@ def test_who_says_at_once_is_not_asked_sooner_than_any_other() -> None:
     clock = Clock()
     attempt, begun = busy(clock, *[unavailable(retry_after=0.0)] * 70)
     with pytest.raises(exceptions.IronicUnavailable):
-        policy(clock).run(attempt)
+        run(policy(clock), attempt)
     assert begun[:3] == [0, 2.0, 5.0]
     assert begun[-1] == 120
 
@@ -239,12 +254,12 @@ def test_who_says_when_does_not_stretch_the_budget() -> None:
     clock = Clock()
     attempt, begun = busy(clock, *[unavailable(retry_after=86400)] * 2)
     with pytest.raises(exceptions.IronicUnavailable):
-        policy(clock).run(attempt)
+        run(policy(clock), attempt)
     assert begun == [0, 120], "a last try at the end"
     for rules, last in (({"max_retries": 1, "interval": 0.5}, 0.5), ({"interval": 0}, 67.5)):
         clock = Clock()
         attempt, begun = busy(clock, unavailable(retry_after=86400))
-        policy(clock, **rules).run(attempt)
+        run(policy(clock, **rules), attempt)
         assert begun == [0, last], "without a budget it is a minute, and an eighth"
 
 
@@ -272,7 +287,7 @@ def test_novas_limits_of_retries_are_kept(
     clock = Clock()
     attempt, _ = busy(clock, *errors, unavailable())
     with pytest.raises(type(errors[-1])):
-        configured(tmp_path, lines, clock).run(attempt)
+        run(configured(tmp_path, lines, clock), attempt)
     assert len(clock.slept) == slept
 
 
@@ -282,7 +297,7 @@ def test_the_policy_is_that_of_the_options_with_novas_delays(tmp_path: pathlib.P
     assert (rule.max_retries, rule.interval, rule.budget) == (7, 3.0, 21.0)
     attempt, begun = busy(clock, exceptions.IronicUnreachable("no"), unavailable(), unavailable())
     lines = "connect_retry_delay = 0.5\nstatus_code_retry_delay = 7"
-    assert configured(tmp_path, lines, clock).run(attempt) == "done"
+    assert run(configured(tmp_path, lines, clock), attempt) == "done"
     assert begun == [0, 0.5, 7.5, 14.5]
 
 
@@ -292,7 +307,7 @@ def test_an_interval_of_0_is_no_busy_loop(tmp_path: pathlib.Path) -> None:
     rule = configured(tmp_path, lines, clock)
     attempt, begun = busy(clock, *[unavailable(), exceptions.IronicUnreachable("no")] * 40)
     with pytest.raises(exceptions.IronicError):
-        rule.run(attempt)
+        run(rule, attempt)
     assert len(begun) <= 61
     assert min(clock.slept[:-1]) >= SHORTEST_RETRY_INTERVAL
 

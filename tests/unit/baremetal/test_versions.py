@@ -11,14 +11,14 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import Answer
-from ironic_virt.baremetal.http.negotiation import MIXED_FOR
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.http.versions import (
     FLOOR,
+    MIXED_FOR,
     NEWER_FIELDS,
     Microversion,
+    Pinned,
     ServerVersions,
-    fitting,
 )
 from ironic_virt.baremetal.node_filter import NodeFilter
 from tests.unit.baremetal import scripted
@@ -49,22 +49,21 @@ def test_what_is_no_version_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "newer", "version", "shown"),
+    ("lowest", "newest", "version", "lacking"),
     [
-        (None, (), "1.90", ()),
-        (("1.1", "1.90"), ("health", "instance_name"), "1.90", ()),
-        (("1.1", "1.104"), ("health", "instance_name"), "1.104", ("instance_name",)),
-        (("1.1", "1.115"), ("disable_power_off",), "1.95", ("disable_power_off",)),
-        (("1.1", "1.115"), (), "1.90", ()),
-        (("1.100", "1.115"), (), "1.100", ()),
+        ("1.1", "1.90", "1.90", {"disable_power_off", "instance_name", "health"}),
+        ("1.1", "1.103", "1.103", {"instance_name", "health"}),
+        ("1.1", "1.104", "1.104", {"health"}),
+        ("1.1", "1.109", "1.109", set()),
+        ("1.1", "1.115", "1.109", set()),
+        ("1.112", "1.115", "1.112", set()),
     ],
 )
-def test_the_lowest_version_that_carries_all_is_spoken(
-    known: tuple[str, str] | None, newer: tuple[str, ...], version: str, shown: tuple[str, ...]
+def test_the_newest_version_that_both_sides_know_is_spoken(
+    lowest: str, newest: str, version: str, lacking: set[str]
 ) -> None:
-    fits = fitting(server(*known) if known else None, newer)
-    assert (fits.version, fits.shown) == (version, shown)
-    assert fits.unasked == set(newer) - set(shown)
+    pinned = Pinned.to(server(lowest, newest))
+    assert (pinned.version, pinned.lacking) == (version, lacking)
 
 
 # -- negotiation ------------------------------------------------------------------
@@ -131,13 +130,14 @@ def sent(channel: ScriptedChannel) -> list[tuple[str, str | None]]:
     return [(str(request), request.version) for request in channel.requests]
 
 
-def test_what_decides_is_asked_of_any_server_and_the_rest_of_those_that_have_it() -> None:
-    client, channel, _ = stage(
-        says(page(), "1.115"), says(scripted.node_answer(instance_name="web"), "1.115")
-    )
+def test_all_requests_are_sent_with_the_version_that_was_negotiated_once() -> None:
+    node = scripted.node_answer(instance_name="web")
+    client, channel, _ = stage(scripted.versions_answer("1.1", "1.115"), page(), node, answer(202))
     client.list_nodes(BLUE)
     assert client.get_node(NODE).instance_name == "web"
-    assert sent(channel) == [("GET /nodes", "1.90"), (LOOK, "1.104")], "no other request"
+    client.set_power_state(NODE, "power on", applied=lambda _: False)
+    lines = ["GET /nodes", LOOK, POWER]
+    assert sent(channel) == [("GET /", None), *((line, "1.109") for line in lines)]
 
 
 def test_an_api_server_that_is_older_than_another_costs_one_request_in_some_minutes() -> None:
@@ -152,7 +152,7 @@ def test_an_api_server_that_is_older_than_another_costs_one_request_in_some_minu
         client.get_node(NODE)
         clock.now += 1
     versions = [request.version for request in channel.requests]
-    assert versions == [None, "1.104", "1.104", *["1.90"] * 7]
+    assert versions == [None, "1.109", "1.109", *["1.90"] * 7]
     assert clock.slept == []
     fields = channel.requests[-1].params["fields"].split(",")
     assert "shard" in fields, "which decides whose the node is"
@@ -160,7 +160,7 @@ def test_an_api_server_that_is_older_than_another_costs_one_request_in_some_minu
     clock.now += MIXED_FOR
     client.get_node(NODE)
     client.get_node(NODE)
-    assert [request.version for request in channel.requests[-2:]] == ["1.90", "1.104"]
+    assert [request.version for request in channel.requests[-2:]] == ["1.90", "1.109"]
     assert not channel.script
 
 
@@ -172,22 +172,24 @@ def test_after_406_a_change_is_sent_with_what_the_server_speaks(highest: str | N
     )
     client.patch_node(NODE, [{"op": "add", "path": "/extra/a", "value": 1}])
     patch = f"PATCH /nodes/{NODE}"
-    assert sent(channel) == [("GET /", None), (patch, "1.104"), (patch, highest or "1.90")]
+    assert sent(channel) == [("GET /", None), (patch, "1.109"), (patch, highest or "1.90")]
 
 
 def test_a_server_that_has_dropped_old_versions_is_asked_for_what_it_speaks() -> None:
     refusal = not_acceptable()
-    headers = {"X-OpenStack-Ironic-API-Minimum-Version": "1.100"}
+    headers = {"X-OpenStack-Ironic-API-Minimum-Version": "1.112"}
     headers["X-OpenStack-Ironic-API-Maximum-Version"] = "1.130"
-    client, channel, _ = stage(Answer(406, headers, refusal.body), page())
+    old = scripted.versions_answer("1.1", "1.90")
+    client, channel, _ = stage(old, Answer(406, headers, refusal.body), page())
     client.list_nodes(BLUE)
-    assert sent(channel) == [("GET /nodes", "1.90"), ("GET /nodes", "1.100")]
+    assert [request.version for request in channel.requests] == [None, "1.90", "1.112"]
 
 
 def test_two_refusals_are_no_more_than_a_server_in_trouble() -> None:
-    client, channel, clock = stage(*[not_acceptable()] * 2, page(), retries=1)
+    first = scripted.versions_answer("1.1", "1.115")
+    client, channel, clock = stage(first, *[not_acceptable()] * 2, page(), retries=1)
     assert client.list_nodes(BLUE) == []
-    assert len(channel.requests) == 3
+    assert len(channel.requests) == 4
     assert len(clock.slept) == 1
 
 

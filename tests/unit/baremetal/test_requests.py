@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.http import retry
 from ironic_virt.baremetal.http.connection import Answer
+from ironic_virt.baremetal.http.requests import Call, Sender, hurry
 from ironic_virt.baremetal.http.retry import RetryPolicy
-from ironic_virt.baremetal.http.sender import Sender
 from tests.unit.baremetal.scripted import (
     NODE,
+    REQUEST_ID,
     Clock,
     ScriptedChannel,
     answer,
@@ -24,6 +24,7 @@ from tests.unit.baremetal.scripted import (
     locked,
     lost,
     no_such_node,
+    versions_answer,
 )
 
 NEWER = ("disable_power_off", "instance_name")
@@ -37,14 +38,19 @@ def sender_of(channel: Any, retries: int = 4) -> Sender:
     )
 
 
-def change(sender: Sender, **more: Any) -> Any:
+def read(sender: Sender, **more: Any) -> Answer:
+    """A read whose answer is returned as it is."""
+    return sender.read(Call("GET", "/nodes", **more), lambda reply: reply)
+
+
+def change(sender: Sender, again: Any = None, **more: Any) -> Any:
     """A change that was applied if the look says so."""
 
     def applied() -> str | None:
-        return sender.once("GET", "/look").body.decode() or None
+        return sender.read(Call("GET", "/look"), lambda reply: reply.body.decode() or None)
 
-    rest = {"applied": applied, "result": lambda reply: reply.status} | more
-    return sender.change("PUT", "/thing", **rest)
+    call = Call("PUT", "/thing", **more)
+    return sender.change(call, applied, lambda reply: reply.status, again=again)
 
 
 class Timed(ScriptedChannel):
@@ -64,15 +70,15 @@ def test_a_single_try_is_single_and_leaves_the_other_its_retries() -> None:
     channel = ScriptedChannel(lost(), lost(), answer(200))
     sender = sender_of(channel)
     with pytest.raises(exceptions.IronicUnreachable):
-        sender.single_try().read("/nodes")
-    assert sender.read("/nodes").status == 200
+        read(sender.single_try())
+    assert read(sender).status == 200
 
 
 def test_a_shorter_timeout_is_for_those_requests_only() -> None:
     channel = Timed(answer(200), answer(200))
     sender = sender_of(channel)
-    sender.within(5.0).read("/nodes")
-    sender.read("/nodes")
+    read(sender.within(5.0))
+    read(sender)
     assert channel.timeouts == [5.0, None]
 
 
@@ -80,13 +86,13 @@ def test_in_a_hurry_each_request_is_tried_once_and_waits_no_longer_than_there_is
     channel = Timed(fault(503, "later"), answer(200), answer(200), answer(200))
     clock = Clock()
     sender = Sender(channel, RetryPolicy(4, 1.0, clock=clock, sleep=clock.sleep))
-    with retry.hurry(clock() + 8):
+    with hurry(clock() + 8):
         with pytest.raises(exceptions.IronicUnavailable):
-            sender.read("/nodes")
-        sender.within(5.0).read("/nodes")
+            read(sender)
+        read(sender.within(5.0))
         clock.sleep(60)
-        sender.read("/nodes")
-    sender.read("/nodes")
+        read(sender)
+    read(sender)
     assert channel.timeouts == [8.0, 5.0, 1.0, None]
 
 
@@ -99,18 +105,17 @@ def test_a_change_is_sent_with_its_body_and_the_guard_is_told_that_it_is_one() -
 
     channel = ScriptedChannel(answer(200), answer(202))
     sender = Sender(channel, RetryPolicy(0), guard)
-    sender.read("/nodes")
+    read(sender)
     change(sender, json={"target": "on"})
     assert channel.requests[-1].json == {"target": "on"}
-    assert told == [False, True]
+    assert told == [False, False, True], "the first asks for the versions"
 
 
 @pytest.mark.parametrize("reply", [no_such_node(), lost()], ids=["refused", "no answer"])
 def test_an_error_names_the_node(reply: Any) -> None:
     sender = sender_of(ScriptedChannel(*[reply] * 4), retries=0)
     for call in (
-        lambda: sender.read("/nodes", node=NODE),
-        lambda: sender.look("/nodes", result=lambda _: None, node=NODE),
+        lambda: read(sender, node=NODE),
         lambda: change(sender, node=NODE),
     ):
         with pytest.raises(exceptions.IronicError) as caught:
@@ -119,25 +124,62 @@ def test_an_error_names_the_node(reply: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("newest", "version", "fields", "unasked"),
+    ("newest", "version", "fields", "lacking"),
     [
-        ("1.115", "1.104", "uuid,disable_power_off,instance_name", set()),
-        ("1.103", "1.95", "uuid,disable_power_off", {"instance_name"}),
-        ("1.90", "1.90", "uuid", set(NEWER)),
+        ("1.115", "1.109", "uuid,disable_power_off,instance_name", set()),
+        ("1.103", "1.103", "uuid,disable_power_off", {"instance_name", "health"}),
+        ("1.90", "1.90", "uuid", {*NEWER, "health"}),
     ],
 )
 def test_a_newer_field_is_asked_of_a_server_that_has_it(
-    newest: str, version: str, fields: str, unasked: set[str]
+    newest: str, version: str, fields: str, lacking: set[str]
 ) -> None:
-    channel = ScriptedChannel(*[answer(200)] * 3, versions=("1.1", newest))
+    channel = ScriptedChannel(*[answer(200)] * 2, versions=("1.1", newest))
     sender = sender_of(channel)
-    found = sender.read("/nodes", fields=["uuid"], newer=NEWER)
-    assert found.unasked == unasked
-    seen = sender.look("/nodes", result=lambda reply: reply, fields=["uuid"], newer=NEWER)
-    assert seen.unasked == unasked
-    change(sender, newer=NEWER)
-    assert [request.params.get("fields") for request in channel.requests] == [fields, fields, None]
+    assert read(sender, fields=["uuid", *NEWER]).lacking == lacking
+    change(sender)
+    assert [request.params.get("fields") for request in channel.requests] == [fields, None]
     assert {request.version for request in channel.requests} == {version}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [exceptions.UnexpectedAnswer("what?"), exceptions.NodeUnreadable(["shard"], node=NODE)],
+)
+def test_an_answer_that_can_not_be_read_says_which_it_was(error: exceptions.IronicError) -> None:
+    channel = ScriptedChannel(*[answer(200)] * 2)
+
+    def parse(_: Answer) -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        sender_of(channel, 1).read(Call("GET", "/nodes", node=NODE), parse)
+    found = caught.value
+    assert (found.status, found.request_id) == (200, REQUEST_ID)
+    assert (found.method, found.path, found.node) == ("GET", "/nodes", NODE)
+    tries = 2 if isinstance(error, exceptions.NodeUnreadable) else 1
+    assert len(channel.requests) == tries, "what may pass is asked for again"
+
+
+def test_each_request_is_reported_with_its_status_and_the_seconds_it_took() -> None:
+    seen: list[tuple[str, str, str, float]] = []
+    clock = Clock()
+
+    class Slow(ScriptedChannel):
+        def send(self, method: str, path: str, **more: Any) -> Answer:
+            clock.now += 0.5
+            return super().send(method, path, **more)
+
+    no_token = exceptions.IronicUnauthorized("no token")
+    channel = Slow(answer(202), no_such_node(), lost(), no_token)
+    policy = RetryPolicy(0, clock=clock)
+    sender = Sender(channel, policy, observe=lambda *request: seen.append(request))
+    change(sender)
+    for _ in range(3):
+        with pytest.raises(exceptions.IronicError):
+            read(sender)
+    reads = [("GET", "/nodes", status, 0.5) for status in ("404", "none", "refused")]
+    assert seen == [("GET", "", "200", 0.5), ("PUT", "/thing", "202", 0.5), *reads]
 
 
 @pytest.mark.parametrize(
@@ -150,10 +192,10 @@ def test_what_a_conductor_works_out_and_fails_at_twice_is_not_asked_for_again(
     replies = [fault(status, "no") if status != 200 else answer(200) for status in statuses]
     channel = ScriptedChannel(*replies)
     if statuses[tried - 1] == 200:
-        sender_of(channel, 20).read("/nodes", is_costly=True)
+        read(sender_of(channel, 20), is_costly=True)
     else:
         with pytest.raises(exceptions.IronicError) as caught:
-            sender_of(channel, 20).read("/nodes", node=NODE, is_costly=True)
+            read(sender_of(channel, 20), node=NODE, is_costly=True)
         last, final = caught.value.__cause__, caught.value
         assert isinstance(last, exceptions.IronicUnavailable)
         assert not isinstance(final, exceptions.IronicUnavailable)
@@ -163,7 +205,7 @@ def test_what_a_conductor_works_out_and_fails_at_twice_is_not_asked_for_again(
     assert len(channel.requests) == tried
     # What costs nothing is asked for as often as any other.
     channel = ScriptedChannel(*[fault(500, "no")] * 4, answer(200))
-    assert sender_of(channel, 20).read("/nodes").status == 200
+    assert read(sender_of(channel, 20)).status == 200
 
 
 def test_a_change_is_checked_again_before_each_further_try() -> None:
@@ -183,14 +225,14 @@ def test_a_check_goes_with_other_twins_and_is_left_out_of_reads() -> None:
     seen: list[str] = []
     checked = sender_of(channel).rechecking(lambda: seen.append("check")).within(5.0)
     change(checked, again=lambda: seen.append("again"))
-    assert checked.read("/nodes").status == 200
+    assert read(checked).status == 200
     assert seen == ["check", "again"]
 
 
 def test_a_check_that_fails_for_good_ends_a_change_and_one_that_may_pass_costs_a_try() -> None:
     channel = ScriptedChannel(locked(), lost(), answer(200), answer(202))
     sender = sender_of(channel)
-    assert change(sender.rechecking(lambda: sender.once("GET", "/check"))) == 202
+    assert change(sender.rechecking(lambda: sender.read(Call("GET", "/check"), bool))) == 202
     assert channel.lines == ["PUT /thing", "GET /check", "GET /check", "PUT /thing"]
 
     def check() -> None:
@@ -200,6 +242,18 @@ def test_a_check_that_fails_for_good_ends_a_change_and_one_that_may_pass_costs_a
     with pytest.raises(exceptions.NodeTaken):
         change(sender_of(channel).rechecking(check))
     assert channel.lines == ["PUT /thing"]
+
+
+def test_a_change_that_was_not_sent_for_want_of_a_version_is_not_looked_up() -> None:
+    """What is there then is another's."""
+    root = versions_answer("1.1", "1.115")
+    channel = ScriptedChannel(lost(), fault(503, "later"), root, answer(202), versions=None)
+    assert change(sender_of(channel)) == 202
+    assert channel.lines == ["GET /", "GET /", "GET /", "PUT /thing"]
+    channel = ScriptedChannel(lost(), versions=None)
+    with pytest.raises(exceptions.IronicUnreachable):
+        change(sender_of(channel, retries=0))
+    assert channel.lines == ["GET /"]
 
 
 def test_a_change_that_was_applied_is_not_checked_again() -> None:

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What is sent to Ironic, and the two ways to send it: :meth:`Sender.read` and
+:meth:`Sender.change`.
+
+Below it is a channel that carries single requests, above it the client that
+knows what they mean.  All retries are made here: a try that fails for a reason that may pass
+is followed by another, as :class:`.retry.RetryPolicy` says.  A try is a request and the parsing
+of its answer.  A call within a try of another one, such as a read of the node, is not
+retried by itself: the try fails with it, and is repeated as a whole.  Otherwise each try could
+take as long as all of them together.
+
+Thread-safe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import copy
+import dataclasses
+import functools
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+from oslo_log import log as logging
+
+from ironic_virt import exceptions
+from ironic_virt.baremetal.http import answers
+from ironic_virt.baremetal.http.connection import Answer, Channel
+from ironic_virt.baremetal.http.retry import Failures, RetryPolicy
+from ironic_virt.baremetal.http.versions import Negotiation, Pinned, ServerVersions
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+NOT_ACCEPTABLE = 406
+
+Guard = Callable[[bool], contextlib.AbstractContextManager[object]]
+"""Around each request; told whether it changes something, and raises if that may not be."""
+
+Observe = Callable[[str, str, str, float], None]
+"""Called after each request with the method, the path, the answer's status (``none``: no
+answer; ``refused``: Keystone gave no token) and the seconds that it took."""
+
+_LEAST_TIMEOUT = 1.0
+
+# Each thread has a context of its own.
+_WITHIN_A_TRY = contextvars.ContextVar("within a try", default=False)
+_DEADLINE: contextvars.ContextVar[float | None] = contextvars.ContextVar("deadline", default=None)
+
+
+class Fence(Protocol):
+    """Keeps a process from changing anything whose place another one has taken."""
+
+    def sending(self, change: bool) -> contextlib.AbstractContextManager[object]:
+        """See :data:`Guard`."""
+
+    def may_change(self) -> float:
+        """See :func:`.transport.guarded`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """A request.
+
+    :ivar path: below ``/v1``, of :func:`path_of`.
+    :ivar params: the query, but for the fields.
+    :ivar fields: the fields to show; empty: Ironic's default.  Those of
+        :data:`.versions.NEWER_FIELDS` that the server lacks are left out, and named by
+        :attr:`Answer.lacking`.
+    :ivar json: the body.
+    :ivar node: the node that it is about, for errors.
+    :ivar is_costly: a conductor works the answer out, perhaps by asking the hardware.  What
+        fails there is answered 500 as well, and fails each time: the second one is final.
+    """
+
+    method: str
+    path: str
+    params: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    fields: Sequence[str] = ()
+    json: Any = dataclasses.field(default=None, repr=False)
+    node: str | None = None
+    is_costly: bool = False
+
+
+def path_of(*parts: str) -> str:
+    """The path of a resource, each part of which may hold any character."""
+    return "".join(["/" + urllib.parse.quote(part, safe="") for part in parts])
+
+
+@contextlib.contextmanager
+def hurry(deadline: float) -> Iterator[None]:
+    """Try each request of this thread once in the block, none for longer than to a time.
+
+    For what is done by the way, while somebody waits for something else.
+
+    :param deadline: on the clock of :class:`RetryPolicy`.
+    """
+    tokens = _WITHIN_A_TRY.set(True), _DEADLINE.set(deadline)
+    try:
+        yield
+    finally:
+        _WITHIN_A_TRY.reset(tokens[0])
+        _DEADLINE.reset(tokens[1])
+
+
+class Sender:
+    """Sends requests to one Ironic.
+
+    :param channel: carries single requests.
+    :param retry: when to send them again.
+    :param guard: around each request.
+    :param observe: called after each request.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        retry: RetryPolicy,
+        guard: Guard | None = None,
+        observe: Observe | None = None,
+    ) -> None:
+        self._channel = channel
+        self._retry = retry
+        self._guard: Guard = guard or (lambda _: contextlib.nullcontext())
+        self._observe = observe
+        self._negotiation = Negotiation(retry.clock)
+        self._timeout: float | None = None
+        self._checks: tuple[Callable[[], object], ...] = ()
+
+    def single_try(self) -> Sender:
+        """The same without retries; both share what is known of the server's versions."""
+        twin = copy.copy(self)
+        twin._retry = dataclasses.replace(self._retry, max_retries=0)
+        return twin
+
+    def within(self, timeout: float) -> Sender:
+        """The same with a shorter timeout for each answer, in seconds."""
+        twin = copy.copy(self)
+        twin._timeout = timeout
+        return twin
+
+    def rechecking(self, check: Callable[[], object]) -> Sender:
+        """The same, but each change calls a check before each further try.
+
+        :param check: raises if the change is no longer right, which ends the change with
+            that error; called after the checks that this one already has.
+        """
+        twin = copy.copy(self)
+        twin._checks = (*self._checks, check)
+        return twin
+
+    @property
+    def versions(self) -> ServerVersions:
+        """The API versions that Ironic speaks, as far as is known.
+
+        :raises MicroversionNotSupported: Ironic is too old for the driver.
+        """
+        return self._retried(self._pinned).server
+
+    def read(self, call: Call, parse: Callable[[Answer], T]) -> T:
+        """Send a GET, and send it again after errors that may pass.
+
+        :param parse: reads the answer; an error that may pass is followed by another try, too.
+        :raises IronicError: the last try's error.
+        """
+        if call.is_costly:
+            return self._retried(_final_if_repeated(functools.partial(self._try, call, parse)))
+        return self._retried(functools.partial(self._try, call, parse))
+
+    def change(
+        self,
+        call: Call,
+        applied: Callable[[], T | None],
+        parse: Callable[[Answer], T],
+        *,
+        again: Callable[[], object] | None = None,
+        final: Callable[[exceptions.IronicError], bool] = lambda _: False,
+    ) -> T:
+        """Send a request that changes something, so that the change is made once.
+
+        Each further try begins with the checks of :meth:`rechecking`.
+
+        :param applied: checks by one read whether the change was made; called
+            after a lost reply and after an answer 500 or above, before the request is sent
+            again or its error raised, also that of the last try.
+        :param parse: reads the answer.
+        :param again: one more check.
+        :param final: whether an error says that the change failed, whatever ``applied``
+            would return.
+        """
+        checks = self._checks if again is None else (*self._checks, again)
+        reply_lost = is_unseen = False
+        tries = 0
+
+        def attempt() -> T:
+            nonlocal reply_lost, is_unseen, tries
+            tries += 1
+            is_unseen = False
+            if reply_lost and (done := applied()) is not None:
+                LOG.info("%s %s had been applied, its reply was lost", call.method, call.path)
+                return done
+            if tries > 1:
+                for check in checks:
+                    check()
+            # If the versions can't be read, the change has not been sent.
+            self._pinned()
+            try:
+                return self._try(call, parse)
+            except exceptions.IronicError as exc:
+                is_unseen = answers.may_have_been_applied(exc) and answers.is_transient(exc)
+                reply_lost = reply_lost or answers.may_have_been_applied(exc)
+                # Refused, perhaps because the lost one came in just before; or it broke off
+                # when all was done.
+                is_over = not answers.is_transient(exc) and not final(exc)
+                if reply_lost and is_over and (done := applied()) is not None:
+                    LOG.info("%s %s had been applied after all", call.method, call.path)
+                    return done
+                raise
+
+        try:
+            return self._retried(attempt)
+        except exceptions.IronicError:
+            if is_unseen:
+                # It was the last try, and nobody has looked after it.
+                with contextlib.suppress(exceptions.IronicError), _single_tries():
+                    if (done := applied()) is not None:
+                        LOG.info(
+                            "%s %s had been applied, its last reply was lost",
+                            *(call.method, call.path),
+                        )
+                        return done
+            raise
+
+    def _retried(self, attempt: Callable[[], T]) -> T:
+        """Call ``attempt`` until it returns, or raises an error that will not pass."""
+        if _WITHIN_A_TRY.get():
+            return attempt()
+        began, failures = self._retry.clock(), None
+        while True:
+            try:
+                with _single_tries():
+                    return attempt()
+            except exceptions.IronicError as exc:
+                failures = failures or Failures(self._retry, began)
+                pause = failures.pause(exc)
+                if pause is None:
+                    raise
+                LOG.debug("%s; try %d follows in %.1f s", exc, failures.tries + 1, pause)
+            self._retry.sleep(pause)
+
+    def _try(self, call: Call, parse: Callable[[Answer], T]) -> T:
+        """Send a request a single time; a second time if its version is refused."""
+        pinned = self._pinned()
+        answer = self._sent(call, pinned)
+        if answer.status == NOT_ACCEPTABLE:
+            # Ironic was downgraded meanwhile, or the servers behind one URL differ.
+            pinned = self._negotiation.refused(answer.headers)
+            answer = self._sent(call, pinned)
+        if answer.status == NOT_ACCEPTABLE:
+            self._negotiation.refused(answer.headers)
+        else:
+            self._negotiation.answered(answer.headers)
+        if pinned.lacking:
+            answer = dataclasses.replace(answer, lacking=pinned.lacking)
+        return _parsed(call, answer, parse)
+
+    def _pinned(self) -> Pinned:
+        """:raises MicroversionNotSupported: Ironic is too old for the driver."""
+        if self._negotiation.pinned is not None:
+            return self._negotiation.pinned
+        return self._negotiation.pin(_parsed(_ROOT, self._sent(_ROOT, None), _versions_in))
+
+    def _sent(self, call: Call, pinned: Pinned | None) -> Answer:
+        params = dict(call.params)
+        if pinned is not None and call.fields:
+            shown = [name for name in call.fields if name not in pinned.lacking]
+            params["fields"] = ",".join(shown)
+        version = pinned.version if pinned is not None else None
+        timeout = self._timeout
+        if (deadline := _DEADLINE.get()) is not None:
+            left = max(deadline - self._retry.clock(), _LEAST_TIMEOUT)
+            timeout = left if timeout is None else min(timeout, left)
+        limits = {} if timeout is None else {"timeout": timeout}
+        with self._guard(call.method != "GET"):
+            start, status, answer = self._retry.clock(), "none", None
+            try:
+                answer = self._channel.send(
+                    call.method,
+                    call.path,
+                    params=params,
+                    json=call.json,
+                    version=version,
+                    **limits,
+                )
+                status = str(answer.status)
+                return answer
+            except exceptions.IronicError as exc:
+                exc.node = exc.node or call.node
+                if isinstance(exc, exceptions.IronicUnauthorized):
+                    status = "refused"
+                raise
+            finally:
+                seconds = self._retry.clock() - start
+                if self._observe is not None:
+                    self._observe(call.method, call.path, status, seconds)
+                if LOG.isEnabledFor(logging.DEBUG):
+                    query = urllib.parse.unquote(urllib.parse.urlencode(params))
+                    LOG.debug(
+                        "%s %s%s: %s in %.3f s (version %s, request %s)",
+                        call.method,
+                        call.path or "/v1",
+                        f"?{query}" if query else "",
+                        status,
+                        seconds,
+                        version,
+                        answers.request_id(answer) if answer else None,
+                    )
+
+
+_ROOT = Call("GET", "")
+
+
+@contextlib.contextmanager
+def _single_tries() -> Iterator[None]:
+    token = _WITHIN_A_TRY.set(True)
+    try:
+        yield
+    finally:
+        _WITHIN_A_TRY.reset(token)
+
+
+def _final_if_repeated(attempt: Callable[[], T]) -> Callable[[], T]:
+    """The same, but its second answer 500 will not pass."""
+    failures = 0
+
+    def limited() -> T:
+        nonlocal failures
+        try:
+            return attempt()
+        except exceptions.IronicUnavailable as exc:
+            failures += exc.status == 500
+            if failures > 1:
+                raise answers.as_final(exc) from exc
+            raise
+
+    return limited
+
+
+def _parsed(call: Call, answer: Answer, parse: Callable[[Answer], T]) -> T:
+    """What an answer holds, or the error that it stands for, with all that is known of it."""
+    try:
+        if answer.status >= 400:
+            raise answers.error_of(answer, method=call.method, path=call.path, node=call.node)
+        return parse(answer)
+    except exceptions.IronicError as exc:
+        exc.status = exc.status or answer.status
+        exc.request_id = answers.request_id(answer)
+        exc.method, exc.path, exc.node = call.method, call.path, exc.node or call.node
+        raise
+
+
+def _versions_in(answer: Answer) -> ServerVersions:
+    try:
+        version = msgspec.json.decode(answer.body)["version"]
+        return ServerVersions.parse(str(version["min_version"]), str(version["version"]))
+    except (LookupError, TypeError, ValueError, RecursionError) as exc:
+        raise exceptions.UnexpectedAnswer(
+            "the answer is not an Ironic's, it names no API versions; is [ironic] "
+            "endpoint_override right?"
+        ) from exc
