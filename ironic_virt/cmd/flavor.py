@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from operator import attrgetter
 from typing import Any
 
@@ -22,6 +23,7 @@ _COLUMNS: Cells = {
     "VCPUs": attrgetter("vcpus"),
     "Properties": lambda flavor: output.Json(dict(flavor.extra_specs)),
 }
+_RESOURCES = re.compile(r"resources?([0-9_-][a-zA-Z0-9_-]*)?", re.IGNORECASE)
 _SHOW_COLUMNS: Cells = {name.lower(): cell for name, cell in _COLUMNS.items()}
 
 
@@ -107,6 +109,10 @@ examples:
             check_flavor(flavor)
         except exceptions.InvalidExtraSpec as error:
             self.refuse(str(error))
+        for name in flavor.extra_specs:
+            if (meant := _meant(name)) != name:
+                # It would ask for nothing, and any hardware would do.
+                self.refuse(f"--property {name}: no node has such a resource; is {meant} meant?")
 
 
 class List(output.Lister):
@@ -143,6 +149,20 @@ class Delete(configured.Configured):
             for name in dict.fromkeys(parsed_args.flavors):
                 with self.failing():
                     database.flavors.delete(name)
+
+
+def _meant(name: str) -> str:
+    """The extra spec that is meant by the name of one, if that looks like a resource's."""
+    import os_resource_classes
+
+    prefix, _, resource_class = name.partition(":")
+    match = _RESOURCES.fullmatch(prefix)
+    if match is None:
+        return name
+    meant = os_resource_classes.normalize_name(resource_class).removeprefix("CUSTOM_")
+    if meant not in os_resource_classes.STANDARDS and not meant.startswith("CUSTOM_"):
+        meant = f"CUSTOM_{meant}"
+    return f"resources{match[1] or ''}:{meant}"
 
 
 def _extra_specs(parsed_args: argparse.Namespace) -> dict[str, str]:

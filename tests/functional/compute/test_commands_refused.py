@@ -191,6 +191,15 @@ def state(db: Database) -> list[object]:
         ("server rescue none --password-file /dev/zero", 2, "the password has more than 128"),
         ("flavor create x --ram lots", 2, "argument --ram: 'lots' is not a number from 0 to"),
         ("flavor create x --property resources:A=b", 2, "x: the value of resources:A must be a"),
+        *(
+            (f"flavor create x --property {wrong}=1", 2, f"is {meant} meant?")
+            for wrong, meant in (
+                ("resources:custom_gold", "resources:CUSTOM_GOLD"),
+                ("resource:CUSTOM_GOLD", "resources:CUSTOM_GOLD"),
+                ("Resources2:gold.8", "resources2:CUSTOM_GOLD_8"),
+                ("resources:vcpu", "resources:VCPU"),
+            )
+        ),
         ("flavor show none", 1, "There is no flavor 'none'"),
         ("flavor delete none", 1, "There is no flavor 'none'"),
         ("--config-file missing node list", 2, "--config-file missing: No such file or directory"),
