@@ -133,7 +133,7 @@ class NodeDecoder:
         fields = frozenset(asked)
         try:
             page = _decoders(fields).page.decode(body)
-        except (ValueError, RecursionError):
+        except answers.UNREADABLE:
             raw = answers.decode(_RAW_PAGE, body, "a page of nodes")
             return [self.one(bytes(node), fields) for node in raw.nodes], raw.next
         hides = _MAY_HIDE in body
@@ -148,7 +148,7 @@ class NodeDecoder:
         fields = frozenset(asked)
         try:
             wire = _decoders(fields).one.decode(body)
-        except (ValueError, RecursionError):
+        except answers.UNREADABLE:
             return self._piecewise(body, fields)
         return self._node(wire, hides=_MAY_HIDE in body)
 

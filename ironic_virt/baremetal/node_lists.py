@@ -249,7 +249,7 @@ class NodeLists:
     def _swept_page(self, body: bytes, fields: Collection[str]) -> tuple[list[Swept], str | None]:
         try:
             page = _SWEPT.decode(body)
-        except (ValueError, RecursionError):
+        except answers.UNREADABLE:
             # Malformed data costs the node that has it, never the sweep.
             nodes, following = self._decoder.page(body, fields)
             return [Swept.of(node) for node in nodes], following

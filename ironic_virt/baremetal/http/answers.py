@@ -24,6 +24,9 @@ from ironic_virt.conf import ironic as ironic_conf
 
 T = TypeVar("T")
 
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What decoding may raise; msgspec's errors are ``ValueError`` from its release 0.20 on."""
+
 TRANSIENT_STATUSES = ironic_conf.RETRIED_STATUSES
 
 # Of 39.0.0's message about a body.
@@ -62,7 +65,7 @@ def fault_message(answer: Answer) -> str:
 def _json_or_text(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except (ValueError, RecursionError):
+    except UNREADABLE:
         if "<" in text:
             text = " ".join(_TAG.sub(" ", text[:_LONGEST_PAGE]).split())
         return text
@@ -110,7 +113,7 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes, what: str) -> T:
     """
     try:
         return decoder.decode(body)
-    except (ValueError, RecursionError):
+    except UNREADABLE:
         pass
     try:
         data = json.loads(
@@ -121,7 +124,7 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes, what: str) -> T:
         )
         text = json.dumps(data, ensure_ascii=False)
         return decoder.decode(text.encode("utf-8", "replace"))
-    except (ValueError, RecursionError) as exc:
+    except UNREADABLE as exc:
         raise exceptions.UnexpectedAnswer(
             f"the answer is not {what}: {logs.one_line(str(exc))}"
         ) from exc

@@ -368,7 +368,7 @@ def _versions_in(answer: Answer) -> ServerVersions:
     try:
         version = msgspec.json.decode(answer.body)["version"]
         return ServerVersions.parse(str(version["min_version"]), str(version["version"]))
-    except (LookupError, TypeError, ValueError, RecursionError) as exc:
+    except (LookupError, TypeError, *answers.UNREADABLE) as exc:
         raise exceptions.UnexpectedAnswer(
             "the answer is not an Ironic's, it names no API versions; is [ironic] "
             "endpoint_override right?"
