@@ -26,14 +26,19 @@ CASES = [
 
 
 def checked(
-    path: Path, driver: str, capsys: pytest.CaptureFixture[str], **options: str
+    path: Path,
+    driver: str,
+    capsys: pytest.CaptureFixture[str],
+    default: str = "",
+    **options: str,
 ) -> tuple[int, dict[str, str]]:
     """The exit code, and the results by the checks' names.
 
     :param path: where the host's file is written.
+    :param default: a further line of ``[DEFAULT]``.
     :param options: of ``[ironic]``.
     """
-    lines = ["[DEFAULT]", "host = one", f"state_path = {path.parent}"]
+    lines = ["[DEFAULT]", "host = one", f"state_path = {path.parent}", default]
     lines += [f"compute_driver = {driver}", "[ironic]", "auth_type = none", "api_max_retries = 0"]
     lines += [f"{name} = {value}" for name, value in options.items()]
     path.write_text("\n".join([*lines, ""]))

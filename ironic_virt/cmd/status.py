@@ -31,6 +31,8 @@ from ironic_virt.sharding.policy import Policy
 
 _NOVAS_FILE = "/etc/nova/nova.conf"
 _NOT_CHECKED = 255
+_BATCH = 50
+"""Servers that Ironic's documentation advises to deploy at a time."""
 _OF_NOVA = ("ironic_virt.IronicDriver", "ironic.IronicDriver")
 
 
@@ -63,6 +65,26 @@ def check_sharding(conf: cfg.ConfigOpts) -> Sequence[str]:
     return Policy.from_conf(conf, conf.host).warnings
 
 
+def check_builds(conf: cfg.ConfigOpts) -> Sequence[str]:
+    """Whether a service with pools builds enough servers at a time."""
+    from ironic_virt.conf import unknown
+
+    text = unknown.written_in(conf, "DEFAULT").get("max_concurrent_builds", "10")
+    builds = int(text) if text.isdecimal() else 0
+    if conf.ironic.node_selection != "ironic" or builds >= _BATCH:
+        return []
+    said = f"[DEFAULT] max_concurrent_builds is {text}: of a larger batch the rest waits in Nova. "
+    if builds == 0:
+        said = (
+            "[DEFAULT] max_concurrent_builds is 0, once without a limit: with native threads, the "
+            "default from 2026.2 on, it means 10. "
+        )
+    return [
+        said + f"Ironic advises batches of {_BATCH}; set as many, and in all services together "
+        "not more than [conductor] max_concurrent_deploy times the number of conductors"
+    ]
+
+
 def check_ironic(conf: cfg.ConfigOpts) -> str:
     """Whether Ironic can be asked, and is not too old."""
     return f"Ironic's API is {IronicClient.from_conf(conf).single_try().versions.maximum}"
@@ -84,6 +106,7 @@ NOVAS_CHECKS: Sequence[tuple[str, Check]] = (
     ("Release of Nova", check_release),
     ("Options of [ironic]", check_novas_options),
     ("Which nodes are the service's", check_sharding),
+    ("Builds at a time", check_builds),
     ("Ironic", check_ironic),
 )
 CHECKS: Sequence[tuple[str, Check]] = (
