@@ -86,7 +86,7 @@ class Cloud:
         for host, more in options.items():
             lines = ["[DEFAULT]", f"host = {host}", "[ironic]", "auth_type = none"]
             lines += [f"endpoint_override = {url}", "node_selection = ironic"]
-            lines += ["inventory_sweep_interval = 0", "inventory_full_resync_period = 0"]
+            lines.append("inventory_full_resync_period = 0")
             lines += [f"{name} = {value}" for name, value in more.items()]
             self._configs[host] = directory / f"{host}.conf"
             self._configs[host].write_text("\n".join(lines) + "\n")

@@ -52,15 +52,6 @@ Related options:
 """,
     ),
     cfg.IntOpt(
-        "answer_size_limit",
-        default=64,
-        min=1,
-        help="""
-The largest answer of Ironic or Keystone that is read, in MiB, after decompression. A
-page of 1,000 nodes has 1 to 5.
-""",
-    ),
-    cfg.IntOpt(
         "serial_console_state_timeout",
         default=10,
         min=0,

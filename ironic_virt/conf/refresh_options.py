@@ -8,22 +8,6 @@ from oslo_config import cfg
 
 OPTIONS = [
     cfg.IntOpt(
-        "inventory_refresh_interval",
-        default=0,
-        min=0,
-        help="""
-Seconds for which the list of nodes counts as up to date: when a refresh is
-asked for sooner, nothing is sent to Ironic. 0: each refresh asks Ironic.
-
-What a refresh asks, and what it costs, depends on the other two options.
-
-Related options:
-
-* inventory_full_resync_period
-* inventory_sweep_interval
-""",
-    ),
-    cfg.IntOpt(
         "inventory_full_resync_period",
         default=600,
         min=0,
@@ -38,25 +22,9 @@ one page of Ironic's: that is one request.
 The clocks of the conductors should agree within 20 seconds; what a clock that
 is further off hides is seen with the next full list.
 
-Related options:
-
-* inventory_sweep_interval
-""",
-    ),
-    cfg.IntOpt(
-        "inventory_sweep_interval",
-        default=300,
-        min=0,
-        help="""
-Seconds after which a refresh also lists the uuids of all nodes, with little
-more, or, where they are fewer than four pages, lists them whole: to find those
-that were deleted, or that left the conductor group or shard. Until then such a
-node still counts as this service's, but nothing is done to it: before any action
-it is read again. 0: at every refresh, as is always done with a ``peer_list``.
-
-Related options:
-
-* inventory_full_resync_period
+A node that was deleted, or that left the conductor group or shard, is found after
+300 seconds, with a ``peer_list`` at once. Until then it still counts as this
+service's, but nothing is done to it: before any action it is read again.
 """,
     ),
     cfg.IntOpt(
@@ -71,10 +39,6 @@ not ready, and does nothing: its records and Placement stay as they are, so Nova
 scheduling to these nodes. A build reads its node before it takes it, and fails if Ironic
 does not answer. What runs on the nodes is not touched, and no record is deleted. 0: no
 limit.
-
-Related options:
-
-* inventory_refresh_interval
 """,
     ),
     cfg.StrOpt(

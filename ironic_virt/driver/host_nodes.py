@@ -11,7 +11,7 @@ from oslo_config import cfg
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.inventory.cache import Inventory
-from ironic_virt.baremetal.inventory.resync import Resync
+from ironic_virt.baremetal.inventory.resync import SWEEP_PERIOD, Resync
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
 from ironic_virt.sharding.ownership import Ownership
@@ -58,7 +58,7 @@ class HostNodes:
         # Peers must agree on who has which node as soon as all have refreshed.
         if self._conf.ironic.peer_list and self._conf.ironic.shard_key is None:
             return 0.0
-        return float(self._conf.ironic.inventory_sweep_interval)
+        return SWEEP_PERIOD
 
     def snapshot(self, *, refresh: bool = False) -> Snapshot:
         """The inventory; after a refresh that failed the former one, under the records of now."""
@@ -67,8 +67,7 @@ class HostNodes:
             return known
         try:
             self.ownership.adopt()
-            interval = self._conf.ironic.inventory_refresh_interval
-            fresh = self.inventory.ensure(interval) if interval else self.inventory.refresh()
+            fresh = self.inventory.refresh()
             self.ownership.settle(fresh)
             self.refresh_error = None
             return fresh

@@ -84,7 +84,6 @@ def power_of(node: Node) -> InstanceInfo:
     state = _POWER_STATES.get(node.power_state or "", PowerState.NOSTATE)
     return InstanceInfo(
         state,
-        node.uuid,
         active=node.provision_state == states.ACTIVE,
         deploying=node.provision_state in states.DEPLOY_IN_PROGRESS,
     )

@@ -242,7 +242,6 @@ class InstanceInfo:
     """
 
     state: PowerState
-    internal_id: str | None = None
     active: bool = True
     deploying: bool = False
 
@@ -298,21 +297,6 @@ class NodeResource:
     available: bool = False
     traits: frozenset[str] = frozenset()
 
-    @property
-    def vcpus_used(self) -> int:
-        """Cores in use: all or none."""
-        return self.vcpus if self.in_use else 0
-
-    @property
-    def memory_mb_used(self) -> int:
-        """MiB in use: all or none."""
-        return self.memory_mb if self.in_use else 0
-
-    @property
-    def local_gb_used(self) -> int:
-        """GiB in use: all or none."""
-        return self.local_gb if self.in_use else 0
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeInventory:
@@ -325,7 +309,6 @@ class NodeInventory:
         maintenance, retired, or in any state but available; of a pool those that
         are in such a state or have another service's instance.
     :param traits: the traits set on the node, or on all nodes of the pool.
-    :param pools: child pools by name; empty, as long as each pool has its own record.
     :param used: of a pool, how many instances of this service the records had in it
         when it was counted.
     """
@@ -336,7 +319,6 @@ class NodeInventory:
     reserved: int
     traits: frozenset[str]
     capabilities: Mapping[str, str]
-    pools: Mapping[str, NodeInventory] = dataclasses.field(default_factory=dict)
     used: int = 0
 
 

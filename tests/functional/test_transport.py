@@ -16,7 +16,7 @@ from unittest import mock
 import pytest
 
 from ironic_virt import conf, exceptions
-from ironic_virt.baremetal.http import transport
+from ironic_virt.baremetal.http import connection, transport
 from ironic_virt.baremetal.http.connection import KeystoneChannel
 from tests.ports import reserved_port
 
@@ -195,6 +195,12 @@ def bomb(size: int) -> bytes:
     return head + packed
 
 
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2 MiB are the largest answer."""
+    monkeypatch.setattr(connection, "LARGEST_ANSWER", 2 * MIB)
+
+
 @pytest.mark.parametrize(
     ("act", "says"),
     [
@@ -207,9 +213,9 @@ def bomb(size: int) -> bytes:
     ids=["endless", "announced", "compressed", "another coding", "compressed twice"],
 )
 def test_an_answer_that_is_too_large_is_not_read(
-    serve: Serve, channel: Channel, act: Act, says: str
+    serve: Serve, channel: Channel, small: None, act: Act, says: str
 ) -> None:
-    sender = channel(f"{serve(act).url}/v1", "answer_size_limit = 2")
+    sender = channel(f"{serve(act).url}/v1")
     tracemalloc.start()
     try:
         with pytest.raises(exceptions.UnexpectedAnswer, match=says):
@@ -219,9 +225,11 @@ def test_an_answer_that_is_too_large_is_not_read(
         tracemalloc.stop()
 
 
-def test_what_is_compressed_and_small_enough_is_read(serve: Serve, channel: Channel) -> None:
+def test_what_is_compressed_and_small_enough_is_read(
+    serve: Serve, channel: Channel, small: None
+) -> None:
     server = serve(lambda peer: peer.sendall(bomb(2 * MIB)))
-    answer = channel(f"{server.url}/v1", "answer_size_limit = 2").send("GET", "/nodes")
+    answer = channel(f"{server.url}/v1").send("GET", "/nodes")
     assert answer.body == bytes(2 * MIB)
     assert b"Accept-Encoding: gzip, deflate\r\n" in server.requests[0]
 

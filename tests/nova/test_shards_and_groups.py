@@ -139,9 +139,8 @@ class TestShards(Shards):
     driver = figures.OURS
 
     def options(self, host: str, part: str) -> dict[str, Any]:
-        # Nodes that leave are looked for at each refresh, and not every few minutes.  Ironic on
-        # MariaDB lists a shard's nodes however it is spelt.
-        return {"shard": part.upper(), "inventory_sweep_interval": 0}
+        # Ironic on MariaDB lists a shard's nodes however it is spelt.
+        return {"shard": part.upper()}
 
     def hand_over(self, node: str) -> None:
         assert self.hosts()[node] == "compute-a"

@@ -152,14 +152,6 @@ def test_what_a_driver_lacks_it_says(method: str) -> None:
 # -- values -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("in_use", "used"), [(True, (8, 1024, 100)), (False, (0, 0, 0))])
-def test_a_node_is_used_as_a_whole_or_not_at_all(in_use: bool, used: tuple[int, int, int]) -> None:
-    sizes = {"vcpus": 8, "memory_mb": 1024, "local_gb": 100, "hypervisor_version": 1, "stats": {}}
-    names = dict.fromkeys(("uuid", "hypervisor_hostname", "hypervisor_type", "cpu_arch"), "u")
-    node = virt.NodeResource(**sizes, **names, resource_class="baremetal", in_use=in_use)
-    assert (node.vcpus_used, node.memory_mb_used, node.local_gb_used) == used
-
-
 def test_secrets_are_not_in_anybody_s_repr() -> None:
     drive = virt.ConfigDrive(
         meta_data={"admin_pass": "hunter2"},

@@ -204,7 +204,7 @@ class _Limited:
 
     def _refuse_size(self) -> None:
         size = self._largest / (1 << 20)
-        self._refuse(f"is larger than {size:g} MiB ([ironic] answer_size_limit)")
+        self._refuse(f"is larger than {size:g} MiB")
 
     def _refuse(self, why: str) -> None:
         self._raw.close()

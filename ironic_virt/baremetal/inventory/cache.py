@@ -116,19 +116,6 @@ class Inventory:
             raise exceptions.IronicError("the listing of nodes was interrupted")
         raise exceptions.copy_of(refresh.error)
 
-    def ensure(self, max_age: float) -> Snapshot:
-        """The snapshot, refreshed first if it is stale or too old.
-
-        :param max_age: seconds.
-        :raises IronicError: as :meth:`refresh` does.
-        """
-        snapshot = self._snapshot
-        if snapshot.stale or snapshot.taken_at is None:
-            return self.refresh()
-        if self._clock() - snapshot.taken_at > max_age:
-            return self.refresh()
-        return snapshot
-
     def put(self, node: Node) -> None:
         """Take a node as just read or changed, without a list.
 

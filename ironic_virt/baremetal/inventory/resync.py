@@ -35,6 +35,8 @@ LOG = logging.getLogger(__name__)
 
 _MOST_SINGLE_READS = 50
 
+SWEEP_PERIOD = 300.0
+"""Seconds after which nodes that were deleted, or left the filter, are found."""
 SHORT_FROM = 2
 """Pages from which on two short lists are no more requests than a full one."""
 SHORT_FROM_NODES = 250

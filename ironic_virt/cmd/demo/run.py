@@ -53,7 +53,6 @@ node_selection = {node_selection}
 # Nothing is far away here, so look often and give up early.
 api_max_retries = 10
 api_retry_interval = 1
-inventory_sweep_interval = 0
 """
 _UP_SECONDS = 300.0
 _LOOK_SECONDS = 0.1

@@ -24,8 +24,7 @@ from ironic_virt.request import requirements
 from ironic_virt.request.spec import RequestSpec, placement_class
 
 EXACT = "exact"
-AT_LEAST = "at_least"
-"""How sizes are matched (``[ironic] match``)."""
+"""The sizes are those of the request (``[ironic] match``); otherwise at least those."""
 
 _CAPABILITY = "capabilities:"
 
@@ -63,7 +62,7 @@ def choose(
 
     :param free: nodes that look free, by resource class and traits.
     :param spec: what is asked for; ``exclude_nodes`` are left out.
-    :param match: :data:`EXACT` or :data:`AT_LEAST`.
+    :param match: ``exact`` or ``at_least``.
     :param most: so many candidates at most; which ones is left to ``rng``, so that two
         services that choose at the same time seldom choose the same.
     :param prefer: the kind whose nodes come first among those that are as plain.

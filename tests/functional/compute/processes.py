@@ -61,7 +61,6 @@ class ComputeProcess:
                 "auth_type": "none",
                 "endpoint_override": ironic_url,
                 "api_retry_interval": 1,
-                "inventory_sweep_interval": 0,
             },
         }
         self.configure(**sections)

@@ -85,7 +85,6 @@ connection = {database_url}
 auth_type = none
 endpoint_override = {ironic_url}
 api_retry_interval = 1
-inventory_sweep_interval = 0
 """,
         )
 

@@ -161,20 +161,6 @@ def test_a_first_list_that_fails_says_that_nothing_is_known(
     assert "none is known yet" in caplog.text
 
 
-def test_ensure_lists_only_when_the_snapshot_is_too_old(clock: VirtualClock) -> None:
-    script = Script([A], [A, B], DOWN, [B])
-    inventory = Inventory(script, clock=clock)
-    first = inventory.ensure(10)
-    clock.now += 10
-    assert inventory.ensure(10) is first
-    clock.now += 0.1
-    assert len(inventory.ensure(10)) == 2
-    with pytest.raises(exceptions.IronicUnreachable):
-        inventory.ensure(-1)
-    assert list(inventory.ensure(1000).nodes) == ["b"], "a stale one is never young enough"
-    assert script.calls == 4
-
-
 def test_an_instance_that_moved_is_found_in_whatever_order_its_nodes_are_put() -> None:
     for order in (("a", "b"), ("b", "a")):
         inventory = Inventory(Script([A, B]))

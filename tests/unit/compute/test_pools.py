@@ -20,7 +20,7 @@ from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import FLAVOR, GOLD, IMAGE, ServiceStage, new_uuid
 
 POOL = "gold~compute1"
-IRONIC: dict[str, Any] = {"node_selection": "ironic", "inventory_sweep_interval": 0}
+IRONIC: dict[str, Any] = {"node_selection": "ironic"}
 GPU = names.pool_name("compute1", ("gold", frozenset({"CUSTOM_GPU"})))
 
 
@@ -297,7 +297,7 @@ def test_a_node_that_the_records_have_for_another_is_not_used_twice(
 def test_instances_stay_manageable_when_pools_come_and_when_they_go(
     set_stage: SetStage, fake: FakeIronic, nodes: list[str]
 ) -> None:
-    before = set_stage(ironic={"inventory_sweep_interval": 0}).begin()
+    before = set_stage().begin()
     old = before.build(nodes[0])
     before.service.refresh()
 
@@ -317,7 +317,7 @@ def test_instances_stay_manageable_when_pools_come_and_when_they_go(
     assert pooled.pool(POOL).free == 1
 
     # And go: the pool stays for its instance, and takes no new one.
-    after = set_stage(ironic={"inventory_sweep_interval": 0}).begin()
+    after = set_stage().begin()
     records_of_nodes = {record.uuid: record.available for record in after.db.compute_nodes.list()}
     (free,) = set(nodes) - set(carriers(fake).values())
     assert records_of_nodes == {node: node == free for node in nodes}

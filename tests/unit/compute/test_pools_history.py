@@ -58,7 +58,7 @@ class Site:
     def restart(self, host: str) -> None:
         """Start a service, or another process of its name."""
         self.die(host)
-        options = {"node_selection": "ironic", "inventory_sweep_interval": 0}
+        options = {"node_selection": "ironic"}
         if self.capacity == "own":
             options["shard_key"] = host
         else:

@@ -19,7 +19,7 @@ from tests.unit.compute.service_stage import GOLD, ServiceStage
 
 @pytest.fixture
 def stage(set_stage: SetStage, nodes: list[str]) -> ServiceStage:
-    return set_stage(ironic={"inventory_sweep_interval": 0}).begin()
+    return set_stage().begin()
 
 
 def asked_about(stage: ServiceStage, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -161,7 +161,7 @@ def test_a_node_that_leaves_the_group_keeps_its_record_and_is_given_to_nobody(
     set_stage: SetStage, fake: FakeIronic, caplog: pytest.LogCaptureFixture
 ) -> None:
     leaving, staying = (fake.add_node(shard="a", **GOLD) for _ in range(2))
-    stage = set_stage(ironic={"shard_key": "a", "inventory_sweep_interval": 0}).begin()
+    stage = set_stage(ironic={"shard_key": "a"}).begin()
     fake.set_node(leaving, shard="b")
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
@@ -182,7 +182,7 @@ def test_a_shard_that_goes_is_withdrawn_at_once_and_looked_for_little_by_little(
 ) -> None:
     monkeypatch.setattr(tracker, "MOST_LOOKED_UP", 2)
     nodes = [fake.add_node(shard="a", **GOLD) for _ in range(5)]
-    stage = set_stage(ironic={"shard_key": "a", "inventory_sweep_interval": 0}).begin()
+    stage = set_stage(ironic={"shard_key": "a"}).begin()
     for node in nodes:
         fake.set_node(node, shard="b")
     for _ in range(3):
@@ -229,7 +229,7 @@ def test_only_with_a_ring_do_records_change_their_host(
     set_stage: SetStage, fake: FakeIronic
 ) -> None:
     nodes = fake.add_nodes(20, **GOLD)
-    ring = {"peer_list": "compute1,compute2", "inventory_sweep_interval": 0}
+    ring = {"peer_list": "compute1,compute2"}
     first = set_stage("compute1", ironic=ring).begin()
     taken = first.build(nodes[0])
     assert set(first.db.compute_nodes.uuids("compute1")) == set(nodes)

@@ -440,7 +440,7 @@ def test_a_shard_without_nodes_is_told_when_it_gets_so(
     fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake.add_node(shard="b")
-    stage = set_stage(fake, shard_key="a", inventory_sweep_interval="0")
+    stage = set_stage(fake, shard_key="a")
     for told in (1, 0):
         assert stage.refresh() == []
         warnings = logged(caplog, logging.WARNING)

@@ -134,7 +134,7 @@ def test_what_is_in_use_stays_and_is_told_once(
 def test_one_whose_node_left_the_shard_stays_and_is_told_once(
     fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stage = set_stage(fake, node_selection="ironic", shard_key="s", inventory_sweep_interval=0)
+    stage = set_stage(fake, node_selection="ironic", shard_key="s")
     stage.service.owned = set()
     node = fake.add_node(resource_class="gold", shard="s")
     leave(stage, node)

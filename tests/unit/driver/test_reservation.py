@@ -298,7 +298,7 @@ def test_a_node_that_went_bad_after_the_reservation_is_given_back(
 
 def test_a_node_that_left_the_shard_is_given_back(fake: FakeIronic, set_stage: SetStage) -> None:
     leaves, stays = gold(fake, shard="s"), gold(fake, "CUSTOM_B", shard="s")
-    stage = set_stage(fake, node_selection="ironic", shard_key="s", inventory_sweep_interval=0)
+    stage = set_stage(fake, node_selection="ironic", shard_key="s")
     stage.refresh()
     fake.set_node(leaves, shard="t")
     stage.reserve(instance(stage))

@@ -94,10 +94,10 @@ def test_resource_classes_in_placements_form(name: str, placement: str) -> None:
 def test_an_instance_uses_all_of_its_node() -> None:
     properties = NodeProperties(cpus=8, memory_mb=1024, local_gb=10, cpu_arch="x86_64")
     taken = resources.node_resource(node(instance_uuid=INSTANCE, properties=properties))
-    assert (taken.vcpus_used, taken.memory_mb_used, taken.local_gb_used) == (8, 1024, 10)
+    assert taken.in_use
     free = resources.node_resource(node(properties=properties))
     assert (free.vcpus, free.memory_mb, free.local_gb) == (8, 1024, 10)
-    assert (free.vcpus_used, free.memory_mb_used, free.local_gb_used) == (0, 0, 0)
+    assert not free.in_use
     assert free.stats == {"cpu_arch": "x86_64"}
 
 
