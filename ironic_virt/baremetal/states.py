@@ -56,43 +56,6 @@ SERVICE_WAIT: Final = "service wait"
 SERVICE_HOLD: Final = "service hold"
 SERVICE_FAILED: Final = "service failed"
 
-ALL: Final = frozenset(
-    {
-        ENROLL,
-        VERIFYING,
-        MANAGEABLE,
-        AVAILABLE,
-        DEPLOYING,
-        DEPLOY_WAIT,
-        DEPLOY_HOLD,
-        DEPLOY_FAILED,
-        DEPLOY_DONE,
-        ACTIVE,
-        DELETING,
-        DELETED,
-        ERROR,
-        CLEANING,
-        CLEAN_WAIT,
-        CLEAN_HOLD,
-        CLEAN_FAILED,
-        INSPECTING,
-        INSPECT_WAIT,
-        INSPECT_FAILED,
-        ADOPTING,
-        ADOPT_FAILED,
-        RESCUING,
-        RESCUE_WAIT,
-        RESCUE,
-        RESCUE_FAILED,
-        UNRESCUING,
-        UNRESCUE_FAILED,
-        SERVICING,
-        SERVICE_WAIT,
-        SERVICE_HOLD,
-        SERVICE_FAILED,
-    }
-)
-
 DEPLOY_IN_PROGRESS: Final = frozenset({DEPLOYING, DEPLOY_WAIT, DEPLOY_HOLD, DEPLOY_DONE})
 """A deployment runs; hold is a pause that an operator or a step has ordered."""
 
@@ -163,6 +126,14 @@ TRANSITIONAL: Final = frozenset(
 )
 """Few nodes are in one of these at a time, so listing them is cheap."""
 
+_UNTOUCHED_STATES: Final = frozenset(
+    {ENROLL, MANAGEABLE, AVAILABLE, INSPECT_FAILED, ADOPT_FAILED, CLEAN_FAILED}
+)
+ALL: Final = (
+    TRANSITIONAL | DEPLOYED | _UNTOUCHED_STATES | {DEPLOY_DONE, DEPLOY_FAILED, DELETED, ERROR}
+)
+"""All provision states that Ironic has."""
+
 # -- verbs of PUT /v1/nodes/{node}/states/provision ---------------------------
 
 VERB_ACTIVE: Final = "active"
@@ -196,9 +167,6 @@ class TearDownStep(enum.Enum):
     RELEASE = "nothing is deployed: take our data off the node"
 
 
-_UNTOUCHED_STATES: Final = frozenset(
-    {ENROLL, MANAGEABLE, AVAILABLE, INSPECT_FAILED, ADOPT_FAILED, CLEAN_FAILED}
-)
 _BUSY_STATES: Final = frozenset(
     {
         DEPLOYING,

@@ -146,7 +146,7 @@ class Inventory:
     def _run(self, refresh: _Refresh) -> Snapshot:
         try:
             former = self._snapshot
-            found = None if former.taken_at is None else self._changes(former.nodes.flat())
+            found = None if former.taken_at is None else self._changes(former.nodes)
             nodes = self._list_nodes() if found is None else None
             refresh.result = self._succeed(refresh, found, nodes)
             return refresh.result

@@ -2,77 +2,19 @@
 
 """The nodes at one time: immutable, indexed by node, by instance and by kind.
 
-A snapshot shares with the one before it all that hasn't changed: one node of
-100,000 that changes costs no copy of the others.
+A snapshot shares its nodes with the one before it, but for those that have changed.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 
 V = TypeVar("V")
-
-_MOST_CHANGES = 500
-
-
-class Layered(Mapping[str, V], Generic[V]):
-    """An immutable mapping: a large dictionary, and a few changes over it.
-
-    What is new comes last; the rest keeps its place.
-    """
-
-    __slots__ = ("_base", "_length", "_over")
-
-    def __init__(self, base: dict[str, V], over: Mapping[str, V | None] | None = None) -> None:
-        self._base = base
-        self._over: dict[str, V | None] = dict(over or {})
-        came = sum(value is not None and key not in base for key, value in self._over.items())
-        went = sum(value is None and key in base for key, value in self._over.items())
-        self._length = len(base) + came - went
-
-    def changed(self, changes: Mapping[str, V | None]) -> Layered[V]:
-        """The same with these values; ``None`` for gone."""
-        changed = Layered(self._base, {**self._over, **changes})
-        return changed if len(changed._over) <= _MOST_CHANGES else Layered(changed.flat())
-
-    def flat(self) -> dict[str, V]:
-        """The same as a dictionary, many times faster to go through; not to be changed."""
-        if not self._over:
-            return self._base
-        flat = dict(self._base)
-        for key, value in self._over.items():
-            if value is None:
-                flat.pop(key, None)
-            else:
-                flat[key] = value
-        return flat
-
-    def __getitem__(self, key: str) -> V:
-        if key in self._over:
-            value = self._over[key]
-            if value is None:
-                raise KeyError(key)
-            return value
-        return self._base[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.flat())
-
-    def items(self) -> ItemsView[str, V]:
-        """See :meth:`Mapping.items`."""
-        return self.flat().items()
-
-    def values(self) -> ValuesView[V]:
-        """See :meth:`Mapping.values`."""
-        return self.flat().values()
-
-    def __len__(self) -> int:
-        return self._length
 
 
 def may_be_free(node: Node) -> bool:
@@ -95,7 +37,7 @@ class FreeNodes:
     __slots__ = ("_found", "_nodes")
 
     def __init__(
-        self, nodes: Layered[Node], found: dict[Kind, tuple[Node, ...]] | None = None
+        self, nodes: Mapping[str, Node], found: dict[Kind, tuple[Node, ...]] | None = None
     ) -> None:
         self._nodes = nodes
         self._found = found
@@ -107,7 +49,7 @@ class FreeNodes:
             self._found = _by_kind(self._nodes.values())
         return self._found
 
-    def changed(self, nodes: Layered[Node], changes: Mapping[str, Node | None]) -> FreeNodes:
+    def changed(self, nodes: Mapping[str, Node], changes: Mapping[str, Node | None]) -> FreeNodes:
         """The same after changes, which ``nodes`` has already."""
         former = self._found
         if former is None:
@@ -143,11 +85,11 @@ class Snapshot:
     :ivar error: why it is stale, in words.
     """
 
-    nodes: Layered[Node] = dataclasses.field(repr=False)
+    nodes: Mapping[str, Node] = dataclasses.field(repr=False)
     taken_at: float | None
     stale: bool
     error: str | None
-    _instances: Layered[str] = dataclasses.field(repr=False)
+    _instances: Mapping[str, str] = dataclasses.field(repr=False)
     _free: FreeNodes = dataclasses.field(repr=False)
 
     @classmethod
@@ -164,8 +106,7 @@ class Snapshot:
         instances = {
             node.instance_uuid: node.uuid for node in by_uuid.values() if node.instance_uuid
         }
-        layered = Layered(by_uuid)
-        return cls(layered, taken_at, stale, error, Layered(instances), FreeNodes(layered))
+        return cls(by_uuid, taken_at, stale, error, instances, FreeNodes(by_uuid))
 
     def by_instance(self, instance_uuid: str) -> Node | None:
         """The node that carries an instance."""
@@ -204,10 +145,21 @@ class Snapshot:
         for uuid, node in changes.items():
             if node is not None and node.instance_uuid:
                 instances[node.instance_uuid] = uuid
-        nodes = self.nodes.changed(changes)
+        nodes = _changed(self.nodes, changes)
         return dataclasses.replace(
             self,
             nodes=nodes,
             _free=self._free.changed(nodes, changes),
-            _instances=self._instances.changed(instances) if instances else self._instances,
+            _instances=_changed(self._instances, instances) if instances else self._instances,
         )
+
+
+def _changed(values: Mapping[str, V], changes: Mapping[str, V | None]) -> dict[str, V]:
+    """A copy with changes, ``None`` for gone.  What is new comes last."""
+    changed = dict(values)
+    for key, value in changes.items():
+        if value is None:
+            changed.pop(key, None)
+        else:
+            changed[key] = value
+    return changed
