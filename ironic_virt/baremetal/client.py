@@ -114,18 +114,14 @@ class IronicClient:
 
     def single_try(self) -> IronicClient:
         """The same client without retries, for callers that repeat requests by themselves."""
-        twin = copy.copy(self)
-        twin._sender = self._sender.single_try()
-        return twin
+        return self._by(self._sender.single_try())
 
     def within(self, timeout: float) -> IronicClient:
         """The same client with a shorter timeout.
 
         :param timeout: seconds for each answer, if that is less than usual.
         """
-        twin = copy.copy(self)
-        twin._sender = self._sender.within(timeout)
-        return twin
+        return self._by(self._sender.within(timeout))
 
     def rechecking(self, check: Callable[[], object]) -> IronicClient:
         """The same client, but each change calls a check before each further try.
@@ -138,8 +134,11 @@ class IronicClient:
         :param check: raises if the change is no longer right, which ends the change with
             that error; called after the checks that this client already has.
         """
+        return self._by(self._sender.rechecking(check))
+
+    def _by(self, sender: Sender) -> IronicClient:
         twin = copy.copy(self)
-        twin._sender = self._sender.rechecking(check)
+        twin._sender = sender
         return twin
 
     # -- versions -------------------------------------------------------------

@@ -85,13 +85,13 @@ class Page(NamedTuple):
     whole: bool
 
 
-class Listed(NamedTuple):
+class Listed(NamedTuple, Generic[T]):
     """A whole list.
 
     :ivar pages: how many requests it took.
     """
 
-    nodes: list[Node]
+    nodes: list[T]
     pages: int
 
 
@@ -165,10 +165,9 @@ class NodeLists:
         """All nodes that match; see :meth:`IronicClient.list_nodes`."""
         return _complete(lambda: self.pages(where, fields=fields)).nodes
 
-    def listed(self, where: NodeFilter) -> Listed:
+    def listed(self, where: NodeFilter) -> Listed[Node]:
         """The same, and how many pages they were."""
-        rows, pages = _complete(lambda: self.pages(where))
-        return Listed(rows, pages)
+        return _complete(lambda: self.pages(where))
 
     def pages(
         self,
@@ -310,12 +309,7 @@ def _in_detail(where: NodeFilter, limit: int, direction: str) -> Call:
     return Call("GET", "/nodes", where.params() | {"detail": "true"} | order)
 
 
-class _Whole(NamedTuple, Generic[T]):
-    nodes: list[T]
-    pages: int
-
-
-def _complete(pages: Callable[[], Iterator[list[T]]]) -> _Whole[T]:
+def _complete(pages: Callable[[], Iterator[list[T]]]) -> Listed[T]:
     """All pages, or an error."""
     for restart in range(_MOST_RESTARTS):
         rows: list[T] = []
@@ -324,7 +318,7 @@ def _complete(pages: Callable[[], Iterator[list[T]]]) -> _Whole[T]:
             for page in pages():
                 rows += page
                 count += 1
-            return _Whole(rows, count)
+            return Listed(rows, count)
         except exceptions.NotFound as exc:
             # The marker was deleted between two pages: the list is void.
             if not rows or restart == _MOST_RESTARTS - 1:

@@ -122,11 +122,14 @@ class Negotiation:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.pinned: Pinned | None = None
+        self._maximum: str | None = None
         self._clock = clock
         self._refused_at = float("-inf")
 
     def answered(self, headers: Mapping[str, str]) -> None:
         """Note what the headers of an answer say; a newer server than before is used soon."""
+        if headers.get(_MAXIMUM) in (None, self._maximum):
+            return
         server = _server_of(headers)
         if server is None or self.pinned is None:
             return
@@ -151,7 +154,7 @@ class Negotiation:
         pinned = Pinned.to(server)
         if pinned != self.pinned:
             LOG.info("Ironic speaks API versions %s to %s; %s is used", *server, pinned.version)
-        self.pinned = pinned
+        self.pinned, self._maximum = pinned, str(server.maximum)
         return pinned
 
 
