@@ -122,7 +122,7 @@ class NodeVolumes:
             "extra": dict(extra),
         }
         call = Call("POST", _TARGETS, json=body, node=node)
-        return self._sender.change(call, lambda: self._target(made), _TARGET, again=again)
+        return self._sender.change(call, lambda: self._target(made, node), _TARGET, again=again)
 
     def delete_target(
         self, uuid: str, node: str, *, again: Callable[[], None] | None = None
@@ -137,7 +137,7 @@ class NodeVolumes:
         try:
             return self._sender.change(
                 Call("DELETE", _path_of(uuid), node=node),
-                lambda: True if self._target(uuid) is None else None,
+                lambda: True if self._target(uuid, node) is None else None,
                 lambda _: True,
                 again=again,
             )
@@ -145,9 +145,9 @@ class NodeVolumes:
             _confirm_absent(exc, uuid)
             return False
 
-    def _target(self, uuid: str) -> VolumeTarget | None:
+    def _target(self, uuid: str, node: str) -> VolumeTarget | None:
         try:
-            return self._sender.read(Call("GET", _path_of(uuid)), _TARGET)
+            return self._sender.read(Call("GET", _path_of(uuid), node=node), _TARGET)
         except exceptions.NotFound as exc:
             _confirm_absent(exc, uuid)
             return None

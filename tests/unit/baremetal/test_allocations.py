@@ -21,7 +21,6 @@ from tests.unit.baremetal.scripted import (
     answer,
     client_of,
     fault,
-    locked,
     lost,
 )
 
@@ -96,16 +95,6 @@ def test_one_that_exists_is_found_and_not_made_again() -> None:
         create(client_of(ScriptedChannel(other, absent())))
 
 
-@pytest.mark.parametrize("loss", [lost(), fault(502, "bad gateway"), fault(504, "timeout")])
-def test_its_reply_lost_it_is_looked_for_before_it_is_asked_for_again(loss: Any) -> None:
-    channel = ScriptedChannel(loss, answer(200, allocation()))
-    assert create(client_of(channel)).uuid == INSTANCE
-    assert channel.lines == ["POST /allocations", f"GET {PATH}"]
-    channel = ScriptedChannel(loss, absent(), answer(201, allocation()))
-    assert create(client_of(channel)).uuid == INSTANCE
-    assert channel.lines == ["POST /allocations", f"GET {PATH}", "POST /allocations"]
-
-
 def test_a_lost_request_that_comes_in_late_is_found() -> None:
     channel = ScriptedChannel(lost(), absent(), exists(), answer(200, allocation()))
     assert create(client_of(channel)).uuid == INSTANCE
@@ -151,18 +140,7 @@ def test_one_is_given_up_and_one_that_is_not_there_already_was() -> None:
     assert channel.lines == [f"DELETE {PATH}", f"DELETE {PATH}"]
 
 
-def test_giving_up_whose_reply_is_lost_is_looked_after() -> None:
-    channel = ScriptedChannel(lost(), absent())
-    assert client_of(channel).allocations.delete(INSTANCE) is True
-    assert channel.lines == [f"DELETE {PATH}", f"GET {PATH}"]
-    channel = ScriptedChannel(lost(), answer(200, allocation()), answer(204))
-    assert client_of(channel).allocations.delete(INSTANCE) is True
-    assert channel.lines == [f"DELETE {PATH}", f"GET {PATH}", f"DELETE {PATH}"]
-
-
-def test_a_locked_node_is_waited_for_and_an_active_one_is_not() -> None:
-    channel = ScriptedChannel(locked(), answer(204))
-    assert client_of(channel).allocations.delete(INSTANCE) is True
+def test_the_allocation_of_a_node_in_use_is_not_given_up() -> None:
     busy = fault(409, f"Cannot remove allocation {INSTANCE} for node {NODE}, because the node is ")
     channel = ScriptedChannel(busy)
     with pytest.raises(exceptions.Conflict) as caught:

@@ -44,6 +44,17 @@ class Change:
     before: Answer
     after: Answer
     refused_because_done: Answer
+    node: str | None = NODE
+    no_look: Answer = dataclasses.field(default_factory=scripted.no_such_node)
+
+
+ALLOCATION = answer(200, {"uuid": INSTANCE, "state": "allocating"})
+TARGET_ID = "0a8d2c4e-0000-4000-8000-000000000001"
+TARGET = answer(200, {"uuid": TARGET_ID})
+GIVEN: dict[str, Any] = {"volume_type": "iscsi", "volume_id": "v1", "boot_index": 0}
+NO_PAGE = answer(404, b"<html>no such page</html>")
+NO_ALLOCATION = fault(404, f"Allocation {INSTANCE} could not be found.")
+NO_TARGET = fault(404, f"Volume target {TARGET_ID} could not be found.")
 
 
 def _vifs(*ids: str) -> Answer:
@@ -109,6 +120,52 @@ CHANGES = {
             f"Unable to detach VIF {VIF} from node {NODE} because it is not attached to it.",
         ),
     ),
+    "create_allocation": Change(
+        call=lambda client: client.allocations.create(
+            INSTANCE, resource_class="gold", candidate_nodes=[NODE]
+        ),
+        request="POST /allocations",
+        look=f"GET /allocations/{INSTANCE}",
+        done=ALLOCATION,
+        before=NO_ALLOCATION,
+        after=ALLOCATION,
+        refused_because_done=fault(400, "The instance has a node."),
+        node=None,
+        no_look=NO_PAGE,
+    ),
+    "delete_allocation": Change(
+        call=lambda client: client.allocations.delete(INSTANCE),
+        request=f"DELETE /allocations/{INSTANCE}",
+        look=f"GET /allocations/{INSTANCE}",
+        done=answer(204),
+        before=ALLOCATION,
+        after=NO_ALLOCATION,
+        refused_because_done=fault(400, "There is none."),
+        node=None,
+        no_look=NO_PAGE,
+    ),
+    "create_target": Change(
+        call=lambda client: client.volumes.create_target(
+            NODE, **GIVEN, properties={}, extra={}, uuid=TARGET_ID
+        ),
+        request="POST /volume/targets",
+        look=f"GET /volume/targets/{TARGET_ID}",
+        done=TARGET,
+        before=NO_TARGET,
+        after=TARGET,
+        refused_because_done=fault(409, f"A volume target with UUID {TARGET_ID} already exists."),
+        no_look=NO_PAGE,
+    ),
+    "delete_target": Change(
+        call=lambda client: client.volumes.delete_target(TARGET_ID, NODE),
+        request=f"DELETE /volume/targets/{TARGET_ID}",
+        look=f"GET /volume/targets/{TARGET_ID}",
+        done=answer(204),
+        before=TARGET,
+        after=NO_TARGET,
+        refused_because_done=fault(400, "There is none."),
+        no_look=NO_PAGE,
+    ),
 }
 
 # Each request, and what it is answered by the names in answers_to().
@@ -140,7 +197,7 @@ FAILS = {
         "change:lost look:503 look:503 look:lost",
         exceptions.IronicUnreachable,
     ),
-    "looking is refused": ("change:lost look:gone", exceptions.NodeNotFound),
+    "looking is refused": ("change:lost look:gone", exceptions.NotFound),
     "lost and then refused for another reason": (
         "change:lost look:before change:maintenance look:before",
         exceptions.BadRequest,
@@ -168,7 +225,7 @@ def answers_to(change: Change) -> dict[str, Answer | exceptions.IronicError]:
         ),
         "broken": fault(500, "the image could not be read"),
         "locked": locked(),
-        "gone": scripted.no_such_node(),
+        "gone": change.no_look,
         "maintenance": fault(400, "the node is in maintenance"),
         "done": change.done,
         "before": change.before,
@@ -188,12 +245,16 @@ def test_a_change_that_may_have_been_applied_is_looked_for(
 ) -> None:
     asked, answers = zip(*(one.split(":") for one in story.split()), strict=True)
     channel = ScriptedChannel(*(answers_to(change)[name] for name in answers))
+    if error is exceptions.NodeLocked and change is CHANGES["create_allocation"]:
+        # One that it already has would be refused by the same status.
+        channel.script.append(NO_ALLOCATION)
+        asked = (*asked, "look")
     if error is None:
         change.call(client_of(channel))
     else:
         with pytest.raises(error) as caught:
             change.call(client_of(channel))
-        assert caught.value.node == NODE
+        assert caught.value.node == change.node
     assert channel.lines == [change.request if one == "change" else change.look for one in asked]
     sent = [request for request in channel.requests if str(request) == change.request]
     assert all(request == sent[0] for request in sent), "unchanged"
@@ -224,9 +285,9 @@ def test_after_the_last_try_a_lost_reply_is_looked_for(change: Change) -> None:
         if is_done:
             change.call(client_of(channel, retries=0))
         else:
-            with pytest.raises(exceptions.IronicUnreachable, match=NODE) as caught:
+            with pytest.raises(exceptions.IronicUnreachable) as caught:
                 change.call(client_of(channel, retries=0))
-            assert caught.value.node == NODE
+            assert caught.value.node == change.node
         assert channel.lines == [change.request, change.look]
 
 
