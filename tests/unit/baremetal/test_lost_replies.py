@@ -272,23 +272,30 @@ def test_a_change_that_may_have_been_applied_is_looked_for(
 def test_what_broke_off_is_looked_for_before_it_is_an_error(
     name: str, story: str, error: str | None
 ) -> None:
-    """Not for :data:`attach_vif`: Ironic notes a VIF before it tells Neutron."""
     test_a_change_that_may_have_been_applied_is_looked_for(
         CHANGES[name], story, exceptions.IronicError if error else None
     )
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_after_the_last_try_a_lost_reply_is_looked_for(change: Change) -> None:
+def test_after_the_last_try_a_lost_reply_is_looked_for_once(change: Change) -> None:
     for look, is_done in ((change.after, True), (change.before, False), (lost(), False)):
-        channel = ScriptedChannel(lost(), look)
+        channel = ScriptedChannel(lost(), change.before, lost(), look)
         if is_done:
-            change.call(client_of(channel, retries=0))
+            change.call(client_of(channel, retries=1))
         else:
             with pytest.raises(exceptions.IronicUnreachable) as caught:
-                change.call(client_of(channel, retries=0))
+                change.call(client_of(channel, retries=1))
             assert caught.value.node == change.node
-        assert channel.lines == [change.request, change.look]
+        assert channel.lines == [change.request, change.look] * 2
+
+
+def test_a_vif_that_could_not_be_attached_is_not_looked_for() -> None:
+    """Ironic notes it before it tells Neutron."""
+    channel = ScriptedChannel(lost(), _vifs(), fault(500, "Neutron is away"))
+    with pytest.raises(exceptions.IronicError, match="Neutron is away"):
+        client_of(channel).ports.attach(NODE, VIF)
+    assert len(channel.requests) == 3
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
