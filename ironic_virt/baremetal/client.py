@@ -198,7 +198,7 @@ class IronicClient:
 
         :raises IronicError: any page failed; there is no partial result.
         """
-        return self.lists.whole(where, fields=fields)
+        return self.lists.listed(where, fields).nodes
 
     def get_node(self, uuid: str) -> Node:
         """One node, fresh, with everything that the driver looks at.

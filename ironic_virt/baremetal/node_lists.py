@@ -156,28 +156,10 @@ class NodeLists:
         self._sender = sender
         self._decoder = decoder
 
-    def whole(
-        self,
-        where: NodeFilter,
-        *,
-        fields: Iterable[str] = LIST_FIELDS,
-    ) -> list[Node]:
+    def listed(self, where: NodeFilter, fields: Iterable[str] = LIST_FIELDS) -> Listed[Node]:
         """All nodes that match; see :meth:`IronicClient.list_nodes`."""
-        return _complete(lambda: self.pages(where, fields=fields)).nodes
-
-    def listed(self, where: NodeFilter) -> Listed[Node]:
-        """The same, and how many pages they were."""
-        return _complete(lambda: self.pages(where))
-
-    def pages(
-        self,
-        where: NodeFilter,
-        *,
-        fields: Iterable[str] = LIST_FIELDS,
-    ) -> Iterator[list[Node]]:
-        """The same, one page at a time."""
         names = tuple(fields)
-        return self._pages(where, names, self._decoder.page)
+        return _complete(lambda: self._pages(where, names, self._decoder.page))
 
     def sweep(self, where: NodeFilter) -> list[Swept]:
         """All nodes that match, with next to nothing of each.

@@ -113,6 +113,6 @@ def test_a_list_without_its_filter_is_refused(
 ) -> None:
     assert uuids(client) == sorted(ours)
     proxy.add(DropQuery())
-    for ask in (client.list_nodes, client.lists.sweep, lambda where: client.lists.pages(where)):
+    for ask in (client.list_nodes, client.lists.sweep, client.lists.listed):
         with pytest.raises(exceptions.UnexpectedAnswer, match="drop the query"):
             list(ask(OURS))

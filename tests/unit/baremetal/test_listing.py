@@ -123,7 +123,7 @@ def test_a_list_with_a_node_that_the_filter_leaves_out_is_refused(
 ) -> None:
     right = {name: getattr(where, name) for name in where.fields()}
     for ask in (
-        lambda lists: lists.whole(where),
+        lambda lists: lists.listed(where).nodes,
         lambda lists: lists.sweep(where),
         lambda lists: lists.last_created(where, 10),
         lambda lists: lists.last_updated(where, 10),
@@ -159,7 +159,7 @@ def test_a_node_whose_shard_only_looks_the_same_to_the_database_is_left_out(
         node_json(C, shard=ours.capitalize()),
     )
     for ask in (
-        lambda lists: lists.whole(where),
+        lambda lists: lists.listed(where).nodes,
         lambda lists: lists.sweep(where),
         lambda lists: lists.last_created(where, 10).nodes,
         lambda lists: lists.last_updated(where, 10).nodes,
@@ -243,15 +243,6 @@ def test_a_list_shows_a_newer_field_if_the_server_has_it(newest: str, health: st
     channel = ScriptedChannel(page(node_json(A, **shown)), versions=("1.1", newest))
     [node] = client_of(channel).list_nodes(fields=("uuid", "health"))
     assert (node.health, node.malformed) == (health, ())
-
-
-def test_pages_can_be_had_one_at_a_time() -> None:
-    channel = ScriptedChannel(FIRST, page(node_json(B)))
-    pages = client_of(channel).lists.pages(NodeFilter())
-    assert [node.uuid for node in next(pages)] == [A]
-    assert len(channel.requests) == 1, "page two is not asked for before it is wanted"
-    assert [node.uuid for node in next(pages)] == [B]
-    assert next(pages, None) is None
 
 
 def test_the_node_of_an_instance_is_looked_for_in_every_shard_and_group() -> None:

@@ -13,7 +13,7 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.baremetal.http.connection import Answer
 from ironic_virt.baremetal.http.requests import Call, Sender, hurry
-from ironic_virt.baremetal.http.retry import RetryPolicy
+from ironic_virt.baremetal.http.retry import Limit, RetryPolicy
 from tests.unit.baremetal.scripted import (
     NODE,
     REQUEST_ID,
@@ -68,7 +68,9 @@ class Timed(ScriptedChannel):
 
 def test_a_single_try_is_single_and_leaves_the_other_its_retries() -> None:
     channel = ScriptedChannel(lost(), lost(), answer(200))
-    sender = sender_of(channel)
+    clock = Clock()
+    policy = RetryPolicy(4, 1.0, clock=clock, sleep=clock.sleep, connect=Limit(5))
+    sender = Sender(channel, policy)
     with pytest.raises(exceptions.IronicUnreachable):
         read(sender.single_try())
     assert read(sender).status == 200

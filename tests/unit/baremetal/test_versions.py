@@ -140,6 +140,12 @@ def test_all_requests_are_sent_with_the_version_that_was_negotiated_once() -> No
     assert sent(channel) == [("GET /", None), *((line, "1.109") for line in lines)]
 
 
+def test_a_server_that_is_older_and_takes_the_version_all_the_same_changes_nothing() -> None:
+    client, _, _ = stage(scripted.versions_answer("1.1", "1.115"), says(page(), "1.112"))
+    client.list_nodes(BLUE)
+    assert client.versions == server("1.1", "1.115")
+
+
 def test_an_api_server_that_is_older_than_another_costs_one_request_in_some_minutes() -> None:
     """One of several behind one URL that is not upgraded yet."""
     new, old = (says(scripted.node_answer(), newest) for newest in ("1.115", "1.90"))
