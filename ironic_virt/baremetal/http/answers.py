@@ -191,18 +191,6 @@ def _is_of_ironic(answer: Answer) -> bool:
     return isinstance(fault, dict) and "error_message" in fault
 
 
-def as_final(error: exceptions.IronicError) -> exceptions.IronicError:
-    """The same error as one that another try does not mend."""
-    return exceptions.IronicError(
-        error.message,
-        node=error.node,
-        request_id=error.request_id,
-        status=error.status,
-        method=error.method,
-        path=error.path,
-    )
-
-
 def is_transient(error: exceptions.IronicError) -> bool:
     """Whether the same request may do better in a while."""
     return isinstance(

@@ -69,31 +69,25 @@ class ReportingChannel:
         return answer
 
     def _tell_of_absence(self, error: str) -> None:
-        lasted = self._away.failed()
-        if lasted is None:
-            return
-        since = f"has not answered for {lasted:.0f} s" if lasted else "does not answer"
-        LOG.warning(
-            "[ironic-unreachable] Ironic at %s %s. It is asked again. %s",
-            self._where,
-            since,
-            error,
-        )
+        if (lasted := self._away.failed()) is not None:
+            since = f"has not answered for {lasted:.0f} s" if lasted else "does not answer"
+            LOG.warning(
+                "[ironic-unreachable] Ironic at %s %s. It is asked again. %s",
+                *(self._where, since, error),
+            )
 
     def _tell_of_refusal(self, error: str) -> None:
-        lasted = self._refused.failed()
-        if lasted is None:
-            return
-        since = (
-            f"has refused this service for {lasted:.0f} s" if lasted else "refuses this service"
-        )
-        LOG.error(
-            "[ironic-refuses] Ironic at %s %s. See the credentials in [ironic], and the roles of "
-            "that user. %s",
-            self._where,
-            since,
-            error,
-        )
+        if (lasted := self._refused.failed()) is not None:
+            since = (
+                f"has refused this service for {lasted:.0f} s"
+                if lasted
+                else "refuses this service"
+            )
+            LOG.error(
+                "[ironic-refuses] Ironic at %s %s. See the credentials in [ironic], and the roles "
+                "of that user. %s",
+                *(self._where, since, error),
+            )
 
     def _tell_of_end(self) -> None:
         lasted = [self._away.worked(), self._refused.worked()]

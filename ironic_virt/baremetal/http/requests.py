@@ -345,7 +345,14 @@ def _final_if_repeated(attempt: Callable[[], T]) -> Callable[[], T]:
         except exceptions.IronicUnavailable as exc:
             failures += exc.status == 500
             if failures > 1:
-                raise answers.as_final(exc) from exc
+                raise exceptions.IronicError(
+                    exc.message,
+                    node=exc.node,
+                    request_id=exc.request_id,
+                    status=exc.status,
+                    method=exc.method,
+                    path=exc.path,
+                ) from exc
             raise
 
     return limited
