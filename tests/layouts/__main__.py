@@ -77,6 +77,8 @@ def main() -> int:
         # What is mounted below is gone when this ends, in whatever way.
         command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-m"]
         os.environ[NAMESPACE] = "1"
+        # Nothing but the installation may lead to our package.
+        os.environ.pop("PYTHONPATH", None)
         os.execvp("unshare", [*command, "tests.layouts", *sys.argv[1:]])
     KEPT.mkdir(parents=True, exist_ok=True)
     environments = VirtualEnvironments(KEPT, arguments.wheel.resolve())
