@@ -131,6 +131,10 @@ nova-deployment: $(DEPLOYMENT)/.made-$(DIGEST) ## Run the built wheel in a Nova 
 releases: $(UV)/.made-$(DIGEST) ## Run our wheel in each release of OpenStack; RELEASE=2025.1: in that one
 	$(UV)/bin/python -m tests.releases $(RELEASE) $(RELEASES_ARGS)
 
+.PHONY: canary
+canary: $(UV)/.made-$(DIGEST) ## Run our wheel with the newest pre-releases of Nova, Ironic and the rest
+	$(UV)/bin/python -m tests.releases canary $(RELEASES_ARGS)
+
 .PHONY: floors
 floors: $(UV)/.made-$(DIGEST) ## Run the tests with the oldest dependencies that are allowed
 	$(UV)/bin/uv venv -q --allow-existing --python "$(PYTHON)" $(ENVS)/floors

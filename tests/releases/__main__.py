@@ -43,9 +43,12 @@ print(json.dumps(versions.max_version_string()))
 
 def main() -> int:
     """Try the releases that were asked for."""
-    known = catalogue.releases()
+    usual = catalogue.releases()
+    known = usual | {catalogue.CANARY: catalogue.canary()}
     parser = argparse.ArgumentParser(prog="python -m tests.releases", description=__doc__)
-    parser.add_argument("release", nargs="*", help=f"of {', '.join(known)}; all if none is named")
+    parser.add_argument(
+        "release", nargs="*", help=f"of {', '.join(known)}; none: all but the last"
+    )
     parser.add_argument("--threading", choices=["eventlet", "threads"], help="this one only")
     parser.add_argument("--no-conformance", action="store_true", help="leave the fake out")
     parser.add_argument("--only", help="these scenarios, in the form of pytest's -k")
@@ -60,16 +63,18 @@ def main() -> int:
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.release if name not in known]:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    if arguments.record and catalogue.CANARY in arguments.release:
+        parser.error("what the canary meets is another thing each day, and is not recorded")
     if arguments.record and (arguments.only or arguments.no_conformance):
         parser.error("--record is for whole runs, not for --only and --no-conformance")
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     if arguments.install:
-        for name in arguments.release or known:
+        for name in arguments.release or usual:
             print(_installed(known[name]))
         return 0
     tests, wheel = _built(DIRECTORY)
     results = []
-    for name in arguments.release or known:
+    for name in arguments.release or usual:
         found = _tried(known[name], arguments, tests, wheel)
         results += found
         if arguments.record:

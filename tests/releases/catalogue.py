@@ -9,6 +9,9 @@ import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).parent
+CANARY = "canary"
+NEWEST = "newest"
+"""Stands for a version: the newest one that there is, pre-releases included."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,7 +19,7 @@ class Release:
     """A release of OpenStack.
 
     :ivar name: ``2025.1`` for instance.
-    :ivar nova: the version of it; likewise ``placement`` and ``ironic``.
+    :ivar nova: the version of it, or :data:`NEWEST`; likewise ``placement`` and ``ironic``.
     :ivar python: the version of Python that it is tried with.
     :ivar threading: ``eventlet`` and ``threads``: how nova-compute runs, its default first.
     :ivar packages: what else has to be installed with it.
@@ -37,6 +40,11 @@ class Release:
     only_as_processes: list[str] = dataclasses.field(default_factory=list)
 
     @property
+    def is_newest(self) -> bool:
+        """Whether it is whatever the package index has now."""
+        return self.nova == NEWEST
+
+    @property
     def constraints_file(self) -> Path | None:
         """The upper constraints, if it has any."""
         return HERE / "constraints" / self.constraints if self.constraints else None
@@ -47,3 +55,16 @@ def releases() -> dict[str, Release]:
     with (HERE / "releases.toml").open("rb") as file:
         tables = tomllib.load(file)["release"]
     return {name: Release(name, **table) for name, table in tables.items()}
+
+
+def canary() -> Release:
+    """The newest of everything, in the ways of the newest release."""
+    *_, newest = releases().values()
+    return dataclasses.replace(
+        newest, name=CANARY, nova=NEWEST, placement=NEWEST, ironic=NEWEST, constraints=""
+    )
+
+
+def pin(package: str, version: str) -> str:
+    """What is installed of a package."""
+    return package if version == NEWEST else f"{package}=={version}"

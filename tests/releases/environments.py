@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.releases.catalogue import Release
+from tests.releases.catalogue import Release, pin
 
 # What runs the tests is no part of a release: its upper constraints don't hold for it.
 _UNCONSTRAINED = ("execnet", "iniconfig", "pluggy", "pytest")
@@ -97,12 +97,12 @@ class Environments:
 
     def _nova_packages(self) -> list[str]:
         release = self._release
-        placement = f"openstack-placement=={release.placement}"
-        return [f"nova=={release.nova}", placement, *release.packages]
+        placement = pin("openstack-placement", release.placement)
+        return [pin("nova", release.nova), placement, *release.packages]
 
     def ironic(self) -> Path:
         """The one with Ironic."""
-        packages = [f"ironic=={self._release.ironic}", "PyMySQL", *self._release.packages]
+        packages = [pin("ironic", self._release.ironic), "PyMySQL", *self._release.packages]
         directory = self._made("ironic", packages)
         marker = directory / "complete"
         if not marker.exists():
@@ -113,7 +113,7 @@ class Environments:
     def _made(self, kind: str, packages: Sequence[str]) -> Path:
         """An environment that may hold nothing yet."""
         directory = self._directory(kind, packages)
-        if not (directory / "complete").exists():
+        if self._release.is_newest or not (directory / "complete").exists():
             shutil.rmtree(directory, ignore_errors=True)
             run([self._uv(), "venv", "-q", "--python", self._interpreter, str(directory)])
         return directory
@@ -126,6 +126,8 @@ class Environments:
 
     def _install(self, directory: Path, constraints: Path | None, *what: str) -> None:
         limits = ["--constraint", str(constraints)] if constraints else []
+        if self._release.is_newest:
+            limits += ["--prerelease", "allow", "--refresh"]
         run([self._uv(), "pip", "install", "-q", "--python", str(directory), *limits, *what])
 
     def _constraints(self, left_out: Sequence[str]) -> Path | None:
