@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Corrections look again, and change nothing if what was found is no longer so."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.fleet import cells, corrections
+from ironic_virt.fleet.deployment import Server
+from ironic_virt.fleet.findings import Finding, Kind, Severity
+from ironic_virt.fleet.placement import PlacementClient
+from tests.unit.fleet import deployments
+
+NODE, SERVER = deployments.node_uuid(1), deployments.server_uuid(1)
+ALIVE = Server("cell1", SERVER, "a", NODE, project_id="project", user_id="user")
+GONE = dataclasses.replace(ALIVE, deleted=True)
+
+
+@pytest.fixture
+def placement() -> Any:
+    client = mock.create_autospec(PlacementClient, instance=True)
+    client.consumer_type.return_value = "INSTANCE"
+    client.allocate.return_value = deployments.GOLD
+    return client
+
+
+@pytest.fixture
+def ironic() -> Any:
+    client = mock.create_autospec(IronicClient, instance=True)
+    client.node_of_instance.return_value = deployments.node(1, instance_uuid=SERVER)
+    return client
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
+    """What Nova knows, by the function of :mod:`cells` that tells it, of the second cell."""
+    told: dict[str, list[Any]] = {"servers": [ALIVE], "migrations": [], "being_built": []}
+    monkeypatch.setattr(cells, "cells", lambda: ["cell1", "cell2"])
+    for name in ("servers", "migrations"):
+        monkeypatch.setattr(
+            cells, name, lambda cell, uuids, name=name: told[name] if cell == "cell2" else []
+        )
+    monkeypatch.setattr(cells, "being_built", lambda uuids: told["being_built"])
+    return told
+
+
+def correct(code: str, placement: Any, ironic: Any, about: str = NODE, **facts: str) -> str:
+    kind = Kind(code, Severity.ERROR, "", "", "")
+    finding = Finding(kind, about, "", "", facts)
+    return corrections.CORRECTIONS[code](finding, placement, ironic)
+
+
+@pytest.mark.parametrize("servers", [[], [GONE]], ids=["unknown", "deleted"])
+@pytest.mark.parametrize("kind", [None, "INSTANCE", "MIGRATION"])
+def test_allocations_of_nobody_are_deleted(
+    placement: Any, ironic: Any, known: dict[str, list[Any]], servers: list[Server], kind: Any
+) -> None:
+    known["servers"], placement.consumer_type.return_value = servers, kind
+    correct("allocation-of-nobody", placement, ironic, consumer=SERVER)
+    placement.delete_allocations.assert_called_once_with(SERVER)
+
+
+@pytest.mark.parametrize(
+    ("now", "kind"),
+    [
+        ({"servers": [ALIVE]}, "INSTANCE"),
+        ({"migrations": [SERVER]}, "MIGRATION"),
+        ({"being_built": [SERVER]}, "INSTANCE"),
+        ({}, "CYBORG"),
+    ],
+    ids=["server", "migration", "being built", "somebody else's"],
+)
+def test_allocations_of_somebody_stay(
+    placement: Any, ironic: Any, known: dict[str, list[Any]], now: dict[str, list[Any]], kind: str
+) -> None:
+    known.update({"servers": [GONE], **now})
+    placement.consumer_type.return_value = kind
+    with pytest.raises(corrections.NoLongerSo):
+        correct("allocation-of-nobody", placement, ironic, consumer=SERVER)
+    placement.delete_allocations.assert_not_called()
+
+
+@pytest.mark.parametrize("code", ["allocation-missing", "allocation-elsewhere"])
+def test_a_server_gets_its_allocation(
+    placement: Any, ironic: Any, known: dict[str, list[Any]], code: str
+) -> None:
+    correct(code, placement, ironic, about="former", server=SERVER, provider=NODE)
+    placement.allocate.assert_called_once_with(
+        SERVER, NODE, "project", "user", instead_of="former"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "carrier"),
+    [
+        ({"deleted": True}, deployments.node(1)),
+        ({"task_state": "deleting"}, deployments.node(1)),
+        ({"host": None}, deployments.node(1)),
+        ({}, None),
+        ({}, deployments.node(2)),
+    ],
+    ids=["deleted", "being deleted", "no host", "no node", "another node"],
+)
+def test_a_server_that_its_node_does_not_carry_gets_none(
+    placement: Any,
+    ironic: Any,
+    known: dict[str, list[Any]],
+    changes: dict[str, Any],
+    carrier: Any,
+) -> None:
+    known["servers"] = [dataclasses.replace(ALIVE, **changes)]
+    ironic.node_of_instance.return_value = carrier
+    with pytest.raises(corrections.NoLongerSo):
+        correct("allocation-missing", placement, ironic, server=SERVER, provider=NODE)
+    placement.allocate.assert_not_called()
+
+
+def test_a_node_is_reserved_only_while_it_is_not_free(placement: Any, ironic: Any) -> None:
+    facts = {"resource_class": deployments.GOLD, "provider": "provider"}
+    ironic.get_node.return_value = deployments.node(1)
+    with pytest.raises(corrections.NoLongerSo):
+        correct("offered-unavailable", placement, ironic, **facts)
+    placement.reserve.assert_not_called()
+    ironic.get_node.return_value = deployments.node(1, provision_state="cleaning")
+    correct("offered-unavailable", placement, ironic, **facts)
+    placement.reserve.assert_called_once_with("provider", deployments.GOLD)
