@@ -53,7 +53,7 @@ def test_an_older_api_server_costs_one_request_more(
     assert uuids(client) == sorted(ours)
     assert {client.get_node(ours[0]).shard for _ in range(9)} == {OURS.shard}
     assert [e.status for e in proxy.requests if e.status != 200] == [406]
-    assert len(proxy.requests) == 1 + 1 + 9 + 1, "a discovery, a list, the nodes"
+    assert len(proxy.requests) == 1 + 1 + 1 + 9 + 1, "a discovery, the versions, a list, nodes"
 
 
 def test_a_change_that_an_older_api_server_refuses_is_made_once(
@@ -74,7 +74,7 @@ def test_an_api_server_without_the_filter_lists_nothing(
     proxy.add(MaxVersion("1.81"))
     with pytest.raises(exceptions.MicroversionNotSupported, match=r"1\.90.*1\.81"):
         client.list_nodes(OURS)
-    assert [e.status for e in proxy.requests if "/nodes" in e.path] == [406]
+    assert [e for e in proxy.requests if "/nodes" in e.path] == []
 
 
 @pytest.mark.parametrize("keep_query", [True, False])
