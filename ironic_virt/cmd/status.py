@@ -69,19 +69,17 @@ def check_builds(conf: cfg.ConfigOpts) -> Sequence[str]:
     """Whether a service with pools builds enough servers at a time."""
     from ironic_virt.conf import unknown
 
-    text = unknown.written_in(conf, "DEFAULT").get("max_concurrent_builds", "10")
-    builds = int(text) if text.isdecimal() else 0
-    if conf.ironic.node_selection != "ironic" or builds >= _BATCH:
+    limit = unknown.written_in(conf, "DEFAULT").get("max_concurrent_builds", "10")
+    is_number = limit.isdecimal()
+    if conf.ironic.node_selection != "ironic" or (is_number and int(limit) >= _BATCH):
         return []
-    said = f"[DEFAULT] max_concurrent_builds is {text}: of a larger batch the rest waits in Nova. "
-    if builds == 0:
-        said = (
-            "[DEFAULT] max_concurrent_builds is 0, once without a limit: with native threads, the "
-            "default from 2026.2 on, it means 10. "
-        )
+    meaning = "of a larger batch the rest waits in Nova"
+    if is_number and int(limit) == 0:
+        meaning = "once no limit, with native threads, the default from 2026.2 on, it means 10"
     return [
-        said + f"Ironic advises batches of {_BATCH}; set as many, and in all services together "
-        "not more than [conductor] max_concurrent_deploy times the number of conductors"
+        f"[DEFAULT] max_concurrent_builds is {limit}: {meaning}. Ironic advises batches of "
+        f"{_BATCH}; set as many, and in all services together not more than [conductor] "
+        "max_concurrent_deploy times the number of conductors"
     ]
 
 

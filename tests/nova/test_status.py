@@ -37,7 +37,7 @@ def test_what_the_host_is_told(
     ("selection", "line", "said"),
     [
         ("ironic", "", "max_concurrent_builds is 10: of a larger batch the rest waits in Nova"),
-        ("ironic", "max_concurrent_builds = 0", "is 0, once without a limit"),
+        ("ironic", "max_concurrent_builds = 0", "is 0: once no limit"),
         ("ironic", "max_concurrent_builds = 50", ""),
         ("scheduler", "", ""),
     ],

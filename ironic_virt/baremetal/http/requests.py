@@ -283,8 +283,8 @@ class Sender:
         version = pinned.version if pinned is not None else None
         timeout = self._timeout
         if (deadline := _DEADLINE.get()) is not None:
-            left = max(deadline - self._retry.clock(), _LEAST_TIMEOUT)
-            timeout = left if timeout is None else min(timeout, left)
+            remaining = max(deadline - self._retry.clock(), _LEAST_TIMEOUT)
+            timeout = remaining if timeout is None else min(timeout, remaining)
         limits = {} if timeout is None else {"timeout": timeout}
         with self._guard(call.method != "GET"):
             start, status, answer = self._retry.clock(), "none", None

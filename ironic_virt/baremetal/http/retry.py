@@ -101,12 +101,13 @@ class RetryPolicy:
             exponent = min(tries - 1, 10)
             grown = min(_GROWTH**exponent, _LARGEST_INTERVAL_FACTOR)
             own = self.interval * grown * self.rng.uniform(1 - _JITTER, 1 + _JITTER)
-        asked = error.retry_after
-        if asked is None:
+        requested = error.retry_after
+        if requested is None:
             return own
-        asked = asked if self.budget > 0 else min(asked, _LONGEST_ASKED_FOR)
+        if self.budget <= 0:
+            requested = min(requested, _LONGEST_ASKED_FOR)
         # Not before, and not all at the same moment; 0 and a date in the past say nothing.
-        return max(float(asked) * self.rng.uniform(1, 1 + _JITTER), own)
+        return max(float(requested) * self.rng.uniform(1, 1 + _JITTER), own)
 
 
 class Failures:
@@ -127,8 +128,10 @@ class Failures:
         self.tries += 1
         if not answers.is_transient(error) or policy.max_retries == 0:
             return None
-        left = self._began + policy.budget - policy.clock() if policy.budget > 0 else None
-        if left is not None and left <= 0:
+        remaining = float("inf")
+        if policy.budget > 0:
+            remaining = self._began + policy.budget - policy.clock()
+        if remaining <= 0:
             return None
         limit = policy.limit(error)
         if limit is None or limit.retries is None:
@@ -140,4 +143,4 @@ class Failures:
                 return None
         delay = policy.delay(self.tries, error)
         # The last try is made at the end of the budget.
-        return delay if left is None else min(delay, left)
+        return min(delay, remaining)

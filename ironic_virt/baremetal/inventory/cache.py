@@ -146,9 +146,9 @@ class Inventory:
     def _run(self, refresh: _Refresh) -> Snapshot:
         try:
             former = self._snapshot
-            found = None if former.taken_at is None else self._changes(former.nodes)
-            nodes = self._list_nodes() if found is None else None
-            refresh.result = self._succeed(refresh, found, nodes)
+            changes = None if former.taken_at is None else self._changes(former.nodes)
+            nodes = self._list_nodes() if changes is None else None
+            refresh.result = self._succeed(refresh, changes, nodes)
             return refresh.result
         except Exception as exc:
             refresh.error = exceptions.copy_of(exc)
