@@ -243,14 +243,13 @@ class Shown(msgspec.Struct):
     ],
 )
 def test_what_python_writes_and_no_parser_takes_becomes_a_text(body: bytes, shown: Shown) -> None:
-    decoder = msgspec.json.Decoder(Shown)
-    assert answers.decode(decoder, body, "shown") == shown
+    assert answers.reader(Shown, "shown")(answer(200, body)) == shown
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[" * 3000, b'{"b": NaN}', b'{"a": [NaN]}'])
 def test_what_can_not_be_read_at_all_is_said(body: bytes) -> None:
     with pytest.raises(exceptions.UnexpectedAnswer, match=r"^Ironic: the answer is not a show: "):
-        answers.decode(msgspec.json.Decoder(Shown), body, "a show")
+        answers.reader(Shown, "a show")(answer(200, body))
 
 
 # -- conflicts ------------------------------------------------------------------
