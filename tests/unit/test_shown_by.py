@@ -16,15 +16,16 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 PAGES = ROOT / "doc" / "source"
+CONTRIBUTOR = PAGES / "contributor"
 QUOTED = re.compile(r"``([^`]+)``")
 
 
 def rows(page: Path) -> Iterator[list[str]]:
-    """The rows of a page's first table, below its header."""
-    _, _, text = page.read_text().partition(".. list-table::")
-    table = re.split(r"\n(?=\S)", text, maxsplit=1)[0]
-    for row in table.split("\n   * - ")[2:]:
-        yield [" ".join(cell.split()) for cell in row.split("\n     - ")]
+    """The rows of a page's tables, without their headers."""
+    for text in page.read_text().split(".. list-table::")[1:]:
+        table = re.split(r"\n(?=\S)", text, maxsplit=1)[0]
+        for row in table.split("\n   * - ")[2:]:
+            yield [" ".join(cell.split()) for cell in row.split("\n     - ")]
 
 
 @functools.cache
@@ -78,13 +79,16 @@ DIFFERENCES = rows_of("nova/differences*.rst")
 FAULTS = rows_of("admin/faults.rst")
 
 
-def bugs(name: str) -> list[dict[str, str]]:
-    """The rows of a table of bugs."""
-    with (PAGES / "nova" / name).open(newline="") as file:
+def table(name: str) -> list[dict[str, str]]:
+    """The rows of a table of the contributor's pages."""
+    with (CONTRIBUTOR / name).open(newline="") as file:
         return list(csv.DictReader(file))
 
 
-FIELD_BUGS = bugs("field_bugs.csv") + bugs("own_bugs.csv")
+FIELD_BUGS = table("field_bugs.csv") + table("own_bugs.csv")
+SHOWN_FEATURES, SHOWN_DIFFERENCES, SHOWN_FAULTS = (
+    table(f"shown_{name}.csv") for name in ("features", "differences", "faults")
+)
 
 
 def test_there_are_as_many_rows_as_one_would_think() -> None:
@@ -94,20 +98,32 @@ def test_there_are_as_many_rows_as_one_would_think() -> None:
     assert [number for number, *_ in FAULTS] == [str(row + 1) for row in range(len(FAULTS))]
 
 
-@pytest.mark.parametrize("row", FEATURES + FAULTS, ids=lambda row: row[0])
-def test_a_feature_and_what_is_done_at_a_fault_are_shown_by_a_test(row: list[str]) -> None:
-    _, theirs, ours, shown_by = row
-    assert theirs
-    assert ours
-    assert QUOTED.search(shown_by)
-    assert missing(shown_by) == []
+@pytest.mark.parametrize(
+    ("claims", "shown", "key", "column"),
+    [
+        (FEATURES, SHOWN_FEATURES, "Feature", 0),
+        (DIFFERENCES, SHOWN_DIFFERENCES, "Case", 0),
+        (FAULTS, SHOWN_FAULTS, "Fault", 1),
+    ],
+    ids=["features", "differences", "faults"],
+)
+def test_each_claim_is_whole_and_has_its_tests(
+    claims: list[list[str]], shown: list[dict[str, str]], key: str, column: int
+) -> None:
+    assert all(all(row) for row in claims)
+    assert sorted(row[column] for row in claims) == sorted(row[key] for row in shown)
 
 
-@pytest.mark.parametrize("row", DIFFERENCES, ids=lambda row: row[0])
-def test_a_difference_is_shown_by_a_test(row: list[str]) -> None:
-    shown_by = row[-1]
-    assert QUOTED.search(shown_by)
-    assert missing_by_words(shown_by) == []
+@pytest.mark.parametrize("row", SHOWN_FEATURES + SHOWN_FAULTS, ids=lambda row: [*row.values()][-2])
+def test_a_feature_and_what_is_done_at_a_fault_are_shown_by_a_test(row: dict[str, str]) -> None:
+    assert QUOTED.search(row["Shown by"])
+    assert missing(row["Shown by"]) == []
+
+
+@pytest.mark.parametrize("row", SHOWN_DIFFERENCES, ids=lambda row: row["Case"])
+def test_a_difference_is_shown_by_a_test(row: dict[str, str]) -> None:
+    assert QUOTED.search(row["Shown by"])
+    assert missing_by_words(row["Shown by"]) == []
 
 
 @pytest.mark.parametrize("row", FIELD_BUGS, ids=lambda row: row["Bug"])
