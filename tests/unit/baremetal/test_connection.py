@@ -178,7 +178,8 @@ def test_ironic_is_asked_at_the_path_that_it_shows(
 ) -> None:
     http.get(IRONIC, json=versions(f"{IRONIC}/baremetal"))
     http.get(f"{IRONIC}/baremetal/v1/nodes", json={})
-    assert connect(lines).send("GET", "/nodes").status == 200
+    connect(lines).send("GET", "/nodes")
+    assert sent_to_ironic(http)[-1] == f"{IRONIC}/baremetal/v1/nodes"
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,12 @@ def test_a_server_that_is_older_and_takes_the_version_all_the_same_changes_nothi
     assert client.versions == server("1.1", "1.115")
 
 
+def test_headers_of_an_answer_that_are_no_versions_change_nothing() -> None:
+    client, _, _ = stage(scripted.versions_answer("1.1", "1.95"), says(page(), "latest"))
+    assert client.list_nodes(BLUE) == []
+    assert client.versions == server("1.1", "1.95")
+
+
 def test_an_api_server_that_is_older_than_another_costs_one_request_in_some_minutes() -> None:
     """One of several behind one URL that is not upgraded yet."""
     new, old = (says(scripted.node_answer(), newest) for newest in ("1.115", "1.90"))
