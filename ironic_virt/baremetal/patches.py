@@ -9,7 +9,6 @@ nothing is said of operations on their items.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,7 +28,7 @@ def patch_is_applied(resource: Mapping[str, Any], patch: JsonPatch) -> bool:
     :param resource: as decoded from JSON; not changed.
     """
     paths = [_parts(operation["path"]) for operation in patch]
-    wanted: Any = copy.deepcopy(dict(resource))
+    wanted = dict(resource)
     for number, (operation, path) in enumerate(zip(patch, paths, strict=True)):
         # What a later operation overwrites need not have left a trace.
         overwritten = any(path[: len(later)] == later for later in paths[number + 1 :])
@@ -38,17 +37,23 @@ def patch_is_applied(resource: Mapping[str, Any], patch: JsonPatch) -> bool:
     return bool(wanted == resource)
 
 
-def _apply(resource: Any, operation: Mapping[str, Any], path: Sequence[str]) -> bool:
-    """Apply one operation in place; ``False`` if there is no such place."""
+def _apply(resource: dict[str, Any], operation: Mapping[str, Any], path: Sequence[str]) -> bool:
+    """Apply one operation in place; ``False`` if there is no such place.
+
+    What the resource has inside is shared with others, and may be nested deeper than Python
+    can copy or compare: only the objects on the way are copied.
+    """
+    removes = bool(operation["op"] == "remove")
     for part in path[:-1]:
-        resource = resource.get(part) if isinstance(resource, dict) else None
-    name, removes = path[-1], bool(operation["op"] == "remove")
-    if not isinstance(resource, dict):
-        return removes and resource is None
+        child = resource.get(part)
+        if not isinstance(child, dict):
+            return removes and child is None
+        resource[part] = resource = dict(child)
+    name = path[-1]
     if not removes:
         if resource.get(name) == HIDDEN:
             return True
-        resource[name] = copy.deepcopy(operation["value"])
+        resource[name] = operation["value"]
     elif resource.get(name) not in (None, {}):
         del resource[name]
     return True

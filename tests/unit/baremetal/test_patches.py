@@ -118,3 +118,13 @@ def test_what_is_seen_as_applied_would_change_nothing(
     after = really_applied(node, patch)
     assume(after is not None and after != node)
     assert not patch_is_applied(node, patch)
+
+
+def test_what_a_patch_does_not_touch_may_be_nested_deeper_than_can_be_copied() -> None:
+    deep: list[object] = []
+    for _ in range(10_000):
+        deep = [deep]
+    node = {"maintenance_reason": deep, "extra": {"deep": deep, "a": {"b": 1}}}
+    assert patch_is_applied(node, [add("/extra/a/b", 1)])
+    assert not patch_is_applied(node, [add("/extra/a/b", 2), add("/extra/a/c", 3)])
+    assert node["extra"] == {"deep": deep, "a": {"b": 1}}
