@@ -28,9 +28,16 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         filled = []
-        for margin, group in itertools.groupby(text.splitlines(), _margin):
-            lines = list(group)
-            if margin is not None and not _AS_IT_STANDS.search("\n".join(lines)):
+        lines_of_text = text.splitlines()
+        margins = [
+            # What a command goes on with is no sentence of what follows it.
+            (_margin(line), before.endswith("\\"))
+            for before, line in zip(["", *lines_of_text], lines_of_text, strict=False)
+        ]
+        pairs = zip(margins, lines_of_text, strict=True)
+        for (margin, goes_on), group in itertools.groupby(pairs, lambda pair: pair[0]):
+            lines = [line for _, line in group]
+            if not goes_on and margin is not None and not _AS_IT_STANDS.search("\n".join(lines)):
                 lines = textwrap.wrap(
                     " ".join(line.strip() for line in lines),
                     width,

@@ -2,13 +2,14 @@
 
 """``ironic-virt-fake-ironic``: a fake Ironic over HTTP, until it is told to stop.
 
-Exits 0 on SIGTERM or SIGINT, 1 if it can't listen, 2 on bad arguments.
+Exits 0 on SIGTERM or SIGINT, 2 on bad arguments, also if it can't listen there.
 """
 
 import argparse
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -272,8 +273,11 @@ def serve(
     try:
         server.start()
     except (OSError, OverflowError) as exc:
-        print(f"{prog}: can't listen on {args.host}:{args.port}: {exc}", file=sys.stderr)
-        return 1
+        # The server's own error has that of the socket inside.
+        why = re.search(r"\[Errno \d+\] ([^)]+)", str(exc))
+        reason = why[1] if why else str(exc)
+        print(f"{prog}: can't listen on {args.host}:{args.port}: {reason}", file=sys.stderr)
+        return 2
     ready = {"url": server.url, **told, "pid": os.getpid()}
     print(json.dumps(ready) if args.json else f"{name} at {server.url}", flush=True)
     stop.wait()

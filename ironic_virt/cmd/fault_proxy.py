@@ -2,7 +2,7 @@
 
 """``ironic-virt-fault-proxy``: a proxy with faults before an Ironic, until it is told to stop.
 
-Exits 0 on SIGTERM or SIGINT, 1 if it can't listen, 2 on bad arguments.
+Exits 0 on SIGTERM or SIGINT, 2 on bad arguments, also if it can't listen there.
 """
 
 import argparse

@@ -35,13 +35,13 @@ def conditions(wanted: str) -> dict[str, Any]:
     return {"vm_state": state, "no_tasks": list(BUSY_STATUSES)}
 
 
-def power(instance: Instance) -> Words:
-    """Its power state: Nova's number for programs, a word for people."""
+def power(instance: Instance) -> str:
+    """Its power state in a word, such as ``Running``."""
     try:
         words = virt.PowerState(instance.power_state).name
     except ValueError:
         words = str(instance.power_state)
-    return Words(int(instance.power_state), words if words == "NOSTATE" else words.capitalize())
+    return words if words == "NOSTATE" else words.capitalize()
 
 
 def progress(instance: Instance) -> str | None:

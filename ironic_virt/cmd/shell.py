@@ -13,13 +13,14 @@ Exit codes are those of :mod:`ironic_virt.exit_codes`.
 
 import argparse
 import difflib
+import errno
 import gc
 import logging
 import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
-from typing import Any
+from typing import Any, TypeGuard
 
 import stevedore
 from cliff import app, commandmanager
@@ -35,6 +36,7 @@ LOG = logging.getLogger(__name__)
 
 # Tells of each error that it passes on, with a traceback.
 _SAID_AGAIN = "oslo_db.sqlalchemy.exc_filters"
+_MOST_NAMED = 4
 _CONSOLE_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -178,7 +180,10 @@ class Shell(app.App):
                 self.stderr.write(f"{self.NAME}: argument {argument!r} is no text in UTF-8\n")
                 return self.REFUSED
         with arguments.complaining(argv, self.REFUSED):
-            return super().run(argv)
+            code = super().run(argv)
+        if code == ExitCode.INTERRUPTED:
+            self.stderr.write(f"{self.NAME}: interrupted\n")
+        return code
 
     def run_subcommand(self, argv: list[str]) -> int:
         """Find the command at the head of ``argv``, run it, return its exit code."""
@@ -203,7 +208,7 @@ class Shell(app.App):
                 return self._unknown_command(parsed.cmd)
             self._report(error)
             is_refused = isinstance(error, InvalidRequest | exceptions.InvalidConfiguration)
-            return self.REFUSED if is_refused else ExitCode.FAILED
+            return self.REFUSED if is_refused or _is_of_output(error) else ExitCode.FAILED
 
     def _unknown_command(self, argv: Sequence[str]) -> int:
         known = sorted(name for name, _ in self.command_manager)
@@ -213,15 +218,24 @@ class Shell(app.App):
         near = difflib.get_close_matches(asked, near or known, cutoff=0.8) or near
         near = near or difflib.get_close_matches(asked, known)
         hint = f"did you mean {' or '.join(near)}?" if near else f"'{self.NAME} --help' lists them"
+        if len(near) > _MOST_NAMED:
+            hint = f"'{self.NAME} help {words[0]}' lists those that begin so"
         self.stderr.write(f"{self.NAME}: no command '{asked}'; {hint}\n")
         return self.REFUSED
 
     def _report(self, error: Exception) -> None:
         # Ours are written for people; anything else needs at least its kind.
         message = " ".join(str(error).split())
-        if not isinstance(error, exceptions.IronicVirtError):
+        if _is_of_output(error):
+            message = f"standard output can't be written to: {os.strerror(error.errno or 0)}"
+        elif not isinstance(error, exceptions.IronicVirtError):
             message = f"{type(error).__name__}: {message}"
         LOG.error("%s", message, exc_info=self.options.debug)
+
+
+def _is_of_output(error: Exception) -> TypeGuard[OSError]:
+    """Whether a stream could not be written to: nothing else fails so without a file's name."""
+    return isinstance(error, OSError) and error.errno == errno.ENOSPC and not error.filename
 
 
 def run(application: type[Shell], argv: Sequence[str] | None = None) -> int:

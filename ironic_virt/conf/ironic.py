@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 
 from keystoneauth1 import exceptions as ksa_exceptions
-from keystoneauth1 import loading
+from keystoneauth1 import http_basic, loading
 from keystoneauth1 import plugin as ksa_plugin
 from oslo_config import cfg
 
@@ -149,6 +149,10 @@ def check_auth(conf: cfg.ConfigOpts) -> None:
             "auth_section",
             f"names the section [{conf[GROUP].auth_section}], which sets no auth_type",
         )
+    if isinstance(auth, http_basic.HTTPBasicAuth):
+        for name in ("username", "password"):
+            if not getattr(auth, name):
+                raise _wrong(name, "is needed for auth_type = http_basic")
     # Without Keystone there is no catalog to look the URL up in.
     standalone = isinstance(auth, ksa_plugin.FixedEndpointPlugin) and not auth.endpoint
     if standalone and not conf[GROUP].endpoint_override:

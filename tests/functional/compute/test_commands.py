@@ -260,7 +260,7 @@ def test_servers_are_listed_newest_first_and_by_what_is_asked(
     for options, found in names.items():
         assert [row["Name"] for row in run.json("server", "list", *options)] == found, options
     (row,) = run.json("server", "list", "--long", "--name", "b")
-    assert (row["Status"], row["Power State"], row["Host"]) == ("ACTIVE", 1, "one")
+    assert (row["Status"], row["Power State"], row["Host"]) == ("ACTIVE", "Running", "one")
     assert "Running" in run.ok("server", "list", "--long")
     assert run.json("server", "show", gone.uuid)["status"] == "DELETED"
     run.ok("server", "reboot", "b")

@@ -76,7 +76,7 @@ def state(db: Database) -> list[object]:
 @pytest.mark.parametrize(
     ("line", "code", "complaint"),
     [
-        ("server", 2, "no command 'server'; did you mean server add interface or"),
+        ("server", 2, "no command 'server'; 'ironic-virt help server' lists those that"),
         ("servers list", 2, "no command 'servers list'; did you mean server list"),
         ("server create", 2, "the following arguments are required: <server-name>, --fl"),
         (f"{NEW} {IMAGE}", 2, "the following arguments are required: <server-name>"),

@@ -3,10 +3,14 @@
 """How ``ironic-virt`` starts and how it ends, whatever the command."""
 
 import argparse
+import errno
 import logging
+import os
 import pathlib
+import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib import metadata
 from typing import ClassVar
@@ -17,6 +21,12 @@ from cliff import command
 from ironic_virt import exceptions
 from ironic_virt.cmd import shell
 
+PROJECT = pathlib.Path(__file__).parents[3] / "pyproject.toml"
+SCRIPTS = {
+    name: target.partition(":")[2]
+    for name, target in tomllib.loads(PROJECT.read_text())["project"]["scripts"].items()
+}
+
 
 class Raise(command.Command):
     """Fail as told."""
@@ -26,6 +36,7 @@ class Raise(command.Command):
         "foreign": KeyError("uuid"),
         "interrupt": KeyboardInterrupt(),
         "pipe": BrokenPipeError(),
+        "full": OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
     }
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -83,12 +94,35 @@ def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("kind", "code"), [("interrupt", 130), ("pipe", 141)])
-def test_an_interrupt_and_a_closed_pipe_end_as_shells_expect(
-    capsys: pytest.CaptureFixture[str], kind: str, code: int
+@pytest.mark.parametrize(
+    ("kind", "code", "said"),
+    [
+        ("interrupt", 130, "ironic-virt: interrupted\n"),
+        ("pipe", 141, ""),
+        ("full", 2, "standard output can't be written to: No space left on device\n"),
+    ],
+)
+def test_an_interrupt_and_an_output_that_is_gone_end_as_shells_expect(
+    capsys: pytest.CaptureFixture[str], kind: str, code: int, said: str
 ) -> None:
     assert run("thing", "raise", kind) == code
-    assert "Traceback" not in capsys.readouterr().err
+    assert capsys.readouterr() == ("", said)
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_ctrl_c_while_a_script_is_imported_shows_no_traceback(script: str) -> None:
+    begin = (
+        "import importlib, os, signal, sys\n"
+        "from ironic_virt.cmd import scripts\n"
+        "found = importlib.import_module\n"
+        "def interrupted(name):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return found(name)\n"
+        "importlib.import_module = interrupted\n"
+        f"sys.exit(scripts.{script}())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", begin], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
 @pytest.mark.parametrize(

@@ -262,6 +262,8 @@ def test_a_file_that_is_no_text_is_an_error(tmp_path: pathlib.Path) -> None:
         ("auth_type = kerberos5000", "[ironic] auth_type"),
         ("auth_type = none", "[ironic] endpoint_override"),
         ("auth_type = http_basic\nusername = u\npassword = p", "[ironic] endpoint_override"),
+        ("auth_type = http_basic\nusername = u", "[ironic] password"),
+        ("auth_type = http_basic\npassword = p", "[ironic] username"),
         ("auth_type = password\nusername = u", "[ironic] auth_url"),
         ("auth_section = elsewhere", "[ironic] auth_section"),
     ],
