@@ -112,6 +112,7 @@ class Ours(Waiting):
     def connect(self, url: str, shard: str) -> None:
         """See :meth:`Waiting.connect`."""
         from ironic_virt import conf
+        from ironic_virt.driver.loading import load_compute_driver
 
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory, "service.conf")
@@ -121,7 +122,7 @@ class Ours(Waiting):
                 # The peer has nothing like it, and it is no part of a wait.
                 "protect_instances = false\n"
             )
-            self.driver = virt.load_compute_driver(conf.load([str(path)]), _Service(self))
+            self.driver = load_compute_driver(conf.load([str(path)]), _Service(self))
             self.driver.init_host(HOST)
 
     def wait(self, instance: str, node: str) -> None:

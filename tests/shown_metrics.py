@@ -17,6 +17,8 @@ import yaml
 
 from ironic_virt import conf, exceptions, virt
 from ironic_virt.compute.engine.metrics import Metrics
+from ironic_virt.driver import IronicDriver
+from ironic_virt.driver.loading import load_compute_driver
 from ironic_virt.metrics import page
 from ironic_virt.testing.fake_ironic import FakeIronicServer
 from tests.ports import reserved_port
@@ -63,7 +65,7 @@ class Service(virt.VirtAPI):
         return None
 
 
-def live(driver: virt.ComputeDriver, node: str) -> None:
+def live(driver: IronicDriver, node: str) -> None:
     """A server's whole life."""
     instance = virt.Instance(str(uuid.uuid4()), "one", FLAVOR, host="compute1", node=node)
     driver.prepare_for_spawn(instance)
@@ -71,7 +73,7 @@ def live(driver: virt.ComputeDriver, node: str) -> None:
     driver.destroy(instance)
 
 
-def happen(driver: virt.ComputeDriver, fake: Any) -> None:
+def happen(driver: IronicDriver, fake: Any) -> None:
     """All that an alert is about."""
     good, bad, taken, failed = fake.add_nodes(4, ports=1, resource_class="gold")
     fake.set_node(taken, instance_uuid=str(uuid.uuid4()))
@@ -109,7 +111,7 @@ def shown(directory: Path) -> Iterator[str]:
             f"endpoint_override = {server.url}\nmetrics_port = {port}\n"
         )
         options = conf.load([str(config)])
-        driver = virt.load_compute_driver(options, Service(metrics))
+        driver = load_compute_driver(options, Service(metrics))
         metrics.counts = driver.node_counts
         happen(driver, server.fake)
         # A real one ends this process when it is late.

@@ -21,10 +21,10 @@ from ironic_virt.cmd.commands import SERVER, Row
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-    from ironic_virt import virt
     from ironic_virt.baremetal.client import IronicClient
     from ironic_virt.compute.db import Database
     from ironic_virt.compute.db.records import Instance
+    from ironic_virt.driver import IronicDriver
 
 
 class AskIronic(output.ShowOne):
@@ -33,9 +33,7 @@ class AskIronic(output.ShowOne):
     takes: Sequence[Row] = (SERVER,)
 
     @contextlib.contextmanager
-    def instance(
-        self, parsed_args: argparse.Namespace
-    ) -> Iterator[tuple[virt.ComputeDriver, Instance]]:
+    def instance(self, parsed_args: argparse.Namespace) -> Iterator[tuple[IronicDriver, Instance]]:
         """The server's record, and a driver to ask about it.
 
         :raises NoSuchInstance, AmbiguousName: no server, or several, have this name.
@@ -53,16 +51,16 @@ class AskIronic(output.ShowOne):
 
 
 @contextlib.contextmanager
-def driver_of(conf: cfg.ConfigOpts, database: Database, host: str) -> Iterator[virt.ComputeDriver]:
+def driver_of(conf: cfg.ConfigOpts, database: Database, host: str) -> Iterator[IronicDriver]:
     """A driver with the conductor group and the shard of a compute service.
 
     :param conf: read from files; the options of ``[ironic]`` are registered here.
     """
     from ironic_virt import conf as options
-    from ironic_virt import virt
     from ironic_virt.compute.engine.in_flight import InFlight
     from ironic_virt.compute.engine.metrics import Metrics
     from ironic_virt.compute.engine.virtapi import ServiceVirtAPI
+    from ironic_virt.driver.loading import load_compute_driver
 
     service = database.services.get(host)
     options.register_opts(conf)
@@ -72,7 +70,7 @@ def driver_of(conf: cfg.ConfigOpts, database: Database, host: str) -> Iterator[v
     conf.set_override("standby_backend_url", None, "ironic")
     options.check(conf)
     metrics = Metrics(host, service.version)
-    driver = virt.load_compute_driver(conf, ServiceVirtAPI(host, database, InFlight({}), metrics))
+    driver = load_compute_driver(conf, ServiceVirtAPI(host, database, InFlight({}), metrics))
     try:
         yield driver
     finally:

@@ -22,6 +22,7 @@ from ironic_virt.compute.states import VmState
 
 if TYPE_CHECKING:
     from ironic_virt.compute.db.records import Instance
+    from ironic_virt.driver import IronicDriver
 
 LOG = logging.getLogger(__name__)
 
@@ -91,7 +92,7 @@ class Task:
     :param request_id: of the request, as the instance's history has it.
     """
 
-    driver: virt.ComputeDriver
+    driver: IronicDriver
     instance: Instance
     request_id: str | None = None
 

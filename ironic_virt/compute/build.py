@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -30,6 +31,9 @@ from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import ComputeNodeLike
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 
+if TYPE_CHECKING:
+    from ironic_virt.driver import IronicDriver
+
 LOG = logging.getLogger(__name__)
 
 
@@ -42,7 +46,7 @@ class Build:
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        driver: virt.ComputeDriver,
+        driver: IronicDriver,
         database: Database,
         fence: Callable[[Instance], Fence],
     ) -> None:

@@ -20,15 +20,18 @@ One refresh at a time.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from oslo_log import log as logging
 
-from ironic_virt import virt
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import NodePool, NodeReport
 from ironic_virt.compute.engine.metrics import Metrics
 from ironic_virt.compute.errors import ComputeNodeInUse, ComputeNodeNotFound
 from ironic_virt.exceptions import InventoryTooOld, NodeNotAvailable
+
+if TYPE_CHECKING:
+    from ironic_virt.driver import IronicDriver
 
 LOG = logging.getLogger(__name__)
 
@@ -48,7 +51,7 @@ class Tracker:
     """
 
     def __init__(
-        self, host: str, driver: virt.ComputeDriver, database: Database, metrics: Metrics
+        self, host: str, driver: IronicDriver, database: Database, metrics: Metrics
     ) -> None:
         self._host = host
         self._driver = driver

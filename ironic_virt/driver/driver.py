@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The façade: the contract's methods, each handed to the module that does it.
-
-Constructing a driver sends nothing; :meth:`IronicDriver.init_host` does.
-Thread-safe.
-"""
+"""The façade: what a compute service asks, each method handed to the module that does it."""
 
 from __future__ import annotations
 
@@ -46,13 +42,17 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 
-class IronicDriver(virt.ComputeDriver):
-    """Deploys instances on bare metal through Ironic.
+class IronicDriver:
+    """Deploys instances on bare metal through Ironic, for a compute service.
+
+    The names are Nova's.  The arguments are those of Nova's that are read.  Every method may
+    block, may be called from any thread, and raises
+    :class:`~ironic_virt.exceptions.IronicVirtError` or one of its kinds.  Constructing a
+    driver sends nothing; :meth:`init_host` does.
 
     :param conf: with the ``[ironic]`` options.
     :param virtapi: the compute service's side of the contract.
-    :param client: for tests; made from ``conf`` otherwise.
-    :param watcher: for tests; made from ``conf`` otherwise.
+    :param client, watcher: for tests; made from ``conf`` otherwise.
     :param clock: a monotonic clock in seconds.
     :param pause: for tests; waits for so many seconds; returns whether the service stops.
     :ivar lease: which process of this host name is active; ``None``: there is no standby.
@@ -69,7 +69,8 @@ class IronicDriver(virt.ComputeDriver):
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], bool] | None = None,
     ) -> None:
-        super().__init__(conf, virtapi)
+        self.conf = conf
+        self.virtapi = virtapi
         self.lease = _lease(conf)
         client = client or IronicClient.from_conf(conf, virtapi.metrics.request, self.lease)
         self._stopping = threading.Event()
@@ -106,8 +107,7 @@ class IronicDriver(virt.ComputeDriver):
     def init_host(self, host: str) -> None:
         """Wait until this process is the active one; check that Ironic is not too old.
 
-        :raises InvalidConfiguration: ``conductor_group`` is set with a
-            ``peer_list`` that lacks this host, or the hash ring's package is missing.
+        :raises InvalidConfiguration: the options can't be used.
         :raises MicroversionNotSupported: it is.
         :raises IronicError: it can't be reached or refuses our credentials.
         """
@@ -120,19 +120,27 @@ class IronicDriver(virt.ComputeDriver):
             LOG.info("Ironic picks the nodes; pools say how many there are")
 
     def cleanup_host(self) -> None:
-        """End all waits; deployments continue in Ironic."""
+        """Stop background work, and end all waits; deployments continue in Ironic."""
         self._stopping.set()
         self._site.watcher.stop()
 
     def let_go(self) -> None:
-        """Give the lease to a standby, if there is one."""
+        """Give the lease to a standby, if there is one.
+
+        Called at the very end, when nothing of this process acts any more.
+        """
         if self.lease is not None:
             self.lease.release()
 
     # -- nodes ----------------------------------------------------------------
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        """See :meth:`ComputeNodes.names`; with ``refresh``, what was left behind is looked for."""
+        """Return the names of this host's compute nodes.
+
+        A name is a node's uuid or, if Ironic picks the nodes, the name of a pool.
+
+        :param refresh: list the nodes again first, and look for what was left behind.
+        """
         names = self._compute_nodes.names(refresh)
         if refresh:
             self._reconciliation.look()
@@ -140,15 +148,15 @@ class IronicDriver(virt.ComputeDriver):
         return names
 
     def node_is_available(self, nodename: str) -> bool:
-        """See :meth:`ComputeNodes.is_available`."""
+        """Whether the node, or the pool, is one of this host's."""
         return self._compute_nodes.is_available(nodename)
 
     def is_node_deleted(self, nodename: str) -> bool:
-        """See :meth:`ComputeNodes.is_deleted`."""
+        """Whether it is certain that the node, or the pool, does not exist any more."""
         return self._compute_nodes.is_deleted(nodename)
 
     def picks_nodes(self) -> bool:
-        """Whether Ironic picks."""
+        """Whether Ironic picks the nodes, so that the compute nodes are pools."""
         return self._site.by_ironic
 
     def is_pool(self, nodename: str) -> bool:
@@ -156,134 +164,187 @@ class IronicDriver(virt.ComputeDriver):
         return self._pools.is_pool(nodename)
 
     def rebalances_nodes(self) -> bool:
-        """Whether the hash ring of ``[ironic] peer_list`` is in force."""
+        """Whether nodes go from host to host, by the hash ring of ``[ironic] peer_list``.
+
+        If so, a service takes over the records of the nodes that
+        :meth:`get_available_nodes` returns.  If not, it never does.
+        """
         return self._site.nodes.ownership.by_ring
 
     def node_versions(self) -> Mapping[str, object]:
-        """See :meth:`ComputeNodes.versions`."""
+        """Return, by node uuid, a value that is equal as long as the node is the same.
+
+        As long as it is, :meth:`get_available_resource` and :meth:`get_inventory` return
+        the same, so a service with many nodes need not call them.  A node that is left
+        out may have changed.
+        """
         return self._compute_nodes.versions()
 
     def node_version(self, nodename: str) -> object | None:
-        """See :meth:`ComputeNodes.version`."""
+        """Return an object that stays the same one as long as the node does, else ``None``."""
         return self._compute_nodes.version(nodename)
 
     def refresh_error(self) -> str | None:
-        """See :attr:`HostNodes.refresh_error`."""
+        """Return why the last refresh failed, and the nodes are those of an earlier one."""
         return self._site.nodes.refresh_error
 
     def node_counts(self) -> virt.NodeCounts:
-        """See :meth:`ComputeNodes.counts`; with the lease, if there may be a standby."""
+        """Return how many nodes this host has, as of the last refresh; nobody is asked."""
         counts = self._compute_nodes.counts()
         if self.lease is None:
             return counts
         return dataclasses.replace(counts, active=self.lease.holds, lease_age=self.lease.age())
 
     def get_available_resource(self, nodename: str) -> virt.NodeResource:
-        """See :meth:`ComputeNodes.resource`."""
+        """Return what the compute node is.
+
+        :raises NodeNotAvailable: Ironic has no such node.
+        """
         return self._compute_nodes.resource(nodename)
 
     def get_inventory(self, nodename: str) -> virt.NodeInventory:
-        """See :meth:`ComputeNodes.inventory_of`."""
+        """Return what the compute node offers."""
         return self._compute_nodes.inventory_of(nodename)
 
     def record_uuid(self, nodename: str) -> str:
-        """See :meth:`ComputeNodes.record_uuid`."""
+        """Return the uuid of a compute node's record; a node's name is its uuid."""
         return self._compute_nodes.record_uuid(nodename)
 
     def node_of(self, instance: virt.InstanceLike) -> str:
-        """See :meth:`ComputeNodes.node_of`."""
+        """Return the uuid of the node that an instance has; its record may name a pool.
+
+        :raises InstanceNotFound: no node carries it.
+        """
         return self._compute_nodes.node_of(instance)
 
     # -- instances ------------------------------------------------------------
 
     def list_instance_uuids(self) -> list[str]:
-        """See :meth:`Instances.uuids`."""
+        """Return the uuids of the instances on this host's nodes."""
         return self._instances.uuids()
 
     def instance_exists(self, instance: virt.InstanceLike) -> bool:
-        """See :meth:`Instances.exists`."""
+        """Whether any node has the instance."""
         return self._instances.exists(instance)
 
     def get_info(self, instance: virt.InstanceLike, use_cache: bool = True) -> virt.InstanceInfo:
-        """See :meth:`Instances.info`."""
+        """Return the instance's power state.
+
+        :param use_cache: the state as of the last refresh is enough.
+        :raises InstanceNotFound: no node has it.
+        """
         return self._instances.info(instance, use_cache=use_cache)
 
     def get_instance_diagnostics(self, instance: virt.InstanceLike) -> virt.InstanceDiagnostics:
-        """See :meth:`Instances.diagnose`."""
+        """Return what is known of a running instance and of its hardware."""
         return self._instances.diagnose(instance)
 
     def prepare_for_spawn(self, instance: virt.InstanceLike) -> None:
-        """See :meth:`Spawn.reserve`."""
+        """Reserve a node for the instance, or raise an error and change nothing."""
         image = self.virtapi.image_of(instance) if self._site.by_ironic else None
         self._spawn.reserve(instance, image)
 
     def prepare_networks_before_block_device_mapping(
         self, instance: virt.InstanceLike, network_info: virt.NetworkInfo
     ) -> None:
-        """See :meth:`Network.prepare`."""
+        """Attach an instance's VIFs to the node that is reserved for it.
+
+        For a service that prepares block devices before it calls :meth:`spawn`, because the
+        volume connector has the address of a VIF.  ``spawn`` attaches what is missing.
+        """
         self._network.prepare(instance, network_info)
 
     def spawn(self, request: virt.DeployRequest) -> None:
-        """See :meth:`Spawn.spawn`."""
+        """Deploy the instance and return when it is active.
+
+        The node that the scheduler has picked need not be reserved before: this does it.
+        """
         self._spawn.spawn(request)
 
     def finish_spawn(self, instance: virt.InstanceLike, *, has_volumes: bool = False) -> None:
-        """See :meth:`Completion.finish`."""
+        """Return when a deployment that another process has begun is active."""
         self._completion.finish(instance, has_volumes=has_volumes)
 
     def failed_spawn_cleanup(
         self, instance: virt.InstanceLike, *, has_volumes: bool = False
     ) -> None:
-        """See :meth:`Completion.undo`."""
+        """Undo what a failed spawn has left.
+
+        :param has_volumes: the instance has volumes: look for them also on a node that does
+            not have the instance any more.
+        """
         self._completion.undo(instance, has_volumes=has_volumes)
 
     def destroy(self, instance: virt.InstanceLike, *, has_volumes: bool = False) -> None:
-        """See :meth:`TearDown.tear_down`."""
+        """Tear the instance down; return when no node has it any more.
+
+        :param has_volumes: see :meth:`failed_spawn_cleanup`.
+        """
         with history.explained(self._site.client):
             self._teardown.tear_down(instance, has_volumes=has_volumes)
 
     def rebuild(self, request: virt.DeployRequest) -> None:
-        """See :meth:`Rebuild.rebuild`; it stays on its node."""
+        """Deploy an image onto the instance's node again; return when it is active.
+
+        :raises RebuildFailed: says what is on the disk.
+        """
         with history.explained(self._site.client):
             self._rebuild.rebuild(request)
 
     def rescue(self, instance: virt.InstanceLike, rescue_password: str) -> None:
-        """See :meth:`Rescue.rescue`; the rescue system is the one that Ironic has."""
+        """Boot the rescue system that Ironic has; return when it is there.
+
+        :raises RescueFailed: says which system the instance runs now.
+        """
         self._rescue.rescue(instance, rescue_password)
 
     def finish_rescue(self, instance: virt.InstanceLike) -> None:
-        """See :meth:`Rescue.finish_rescue`."""
+        """Return when a rescue that another process has begun has ended."""
         self._rescue.finish_rescue(instance)
 
     def unrescue(self, instance: virt.InstanceLike) -> None:
-        """See :meth:`Rescue.unrescue`."""
+        """Boot the instance's own system again; return when it is there.
+
+        :raises RescueFailed: it is not there.
+        """
         with history.explained(self._site.client):
             self._rescue.unrescue(instance)
 
-    # -- consoles -------------------------------------------------------------
+    # -- consoles, networks, volumes ------------------------------------------
 
     def get_serial_console(self, instance: virt.InstanceLike) -> virt.ConsoleAddress:
-        """See :meth:`Console.serial`."""
+        """Enable the serial console, and return its address.
+
+        A console that is enabled already is disabled first, which ends its session.
+
+        :raises ConsoleUnavailable: there is none.
+        """
         return self._console.serial(instance)
 
     def get_vnc_console(self, instance: virt.InstanceLike) -> virt.ConsoleAddress:
-        """See :meth:`Console.vnc`."""
+        """Enable the graphical console, and return its address.
+
+        :raises ConsoleUnavailable: there is none.
+        """
         return self._console.vnc(instance)
 
-    # -- networks -------------------------------------------------------------
-
     def attach_interface(self, instance: virt.InstanceLike, vif: virt.VifLike) -> None:
-        """See :meth:`Network.attach_interface`."""
+        """Attach a virtual interface to an instance, unless it is attached already.
+
+        :raises NoFreePort: its node has no free port.
+        :raises VifAttachFailed: says why; it is not attached.
+        """
         self._network.attach_interface(instance, vif)
 
     def detach_interface(self, instance: virt.InstanceLike, vif: virt.VifLike) -> None:
-        """See :meth:`Network.detach_interface`."""
+        """Detach a virtual interface from an instance, if it is attached.
+
+        :raises VifDetachFailed: says why; it is still attached.
+        """
         self._network.detach_interface(instance, vif)
 
-    # -- volumes --------------------------------------------------------------
-
     def get_volume_connector(self, instance: virt.InstanceLike) -> Mapping[str, Any]:
-        """See :meth:`Volumes.connector`.
+        """Return what a volume service must know to export a volume to the node.
 
         :raises InstanceNotFound: its record names no node, and no node carries it.
         """
@@ -292,11 +353,17 @@ class IronicDriver(virt.ComputeDriver):
     # -- power ----------------------------------------------------------------
 
     def reboot(self, instance: virt.InstanceLike, reboot_type: str) -> None:
-        """Reboot; a soft one falls back to a hard one."""
+        """Reboot; a soft one falls back to a hard one.
+
+        :param reboot_type: ``SOFT`` or ``HARD``.
+        """
         self._power.reboot(instance, soft=reboot_type == "SOFT")
 
     def power_off(self, instance: virt.InstanceLike, timeout: int = 0) -> None:
-        """Power off; Ironic itself watches a soft one."""
+        """Power off; Ironic itself watches a soft one.
+
+        :param timeout: seconds for the system to shut down by itself; 0: cut the power.
+        """
         self._power.off(instance, timeout)
 
     def power_on(self, instance: virt.InstanceLike) -> None:
@@ -304,11 +371,19 @@ class IronicDriver(virt.ComputeDriver):
         self._power.on(instance)
 
     def power_update_event(self, instance: virt.InstanceLike) -> None:
-        """See :meth:`Power.look_again`."""
+        """Called when the node's power state has changed without a request of the service.
+
+        The service updates its own records.
+        """
         self._power.look_again(instance)
 
     def trigger_crash_dump(self, instance: virt.InstanceLike) -> None:
-        """See :meth:`Power.inject_nmi`."""
+        """Inject an NMI, which makes a system that is set up for it write a crash dump.
+
+        The driver never injects a second one, and does not wait for the dump.
+
+        :raises CrashDumpFailed: it was not injected, or this is not known.
+        """
         self._power.inject_nmi(instance)
 
 

@@ -19,6 +19,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.conf import ironic
 
 if TYPE_CHECKING:
+    from ironic_virt.driver import IronicDriver
     from ironic_virt.metrics.prometheus import PrometheusMetrics
 
 LOG = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class Offered:
         """What is to be told of the driver's work."""
         return self._kept or virt.Metrics()
 
-    def begin(self, driver: virt.ComputeDriver) -> None:
+    def begin(self, driver: IronicDriver) -> None:
         """Serve the page in a thread, if there is something to show and it is not served yet.
 
         Called when Nova starts the service: Nova may fork after it has made the driver, and

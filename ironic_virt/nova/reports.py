@@ -20,7 +20,7 @@ class Reports(Generic[V]):
 
     Thread-safe: two threads at once may make an answer twice, and make the same.
 
-    :param version: a node's ``ComputeDriver.node_version``.
+    :param version: a node's ``IronicDriver.node_version``.
     :param make: makes the answer; what it raises passes.
     """
 

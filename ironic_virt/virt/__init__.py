@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The contract between a compute service and a driver.
+"""What stands between a compute service and the driver.
 
-:class:`ComputeDriver` is what a compute service calls, :class:`VirtAPI` is
-what the driver asks of the service that loaded it, and the types of
-:mod:`ironic_virt.virt.values` pass between the two.  :func:`load_compute_driver`
-brings them together.
+:class:`VirtAPI` is what the driver asks of the service that loaded it, and the types of
+:mod:`ironic_virt.virt.values` pass between the two.  What a service asks of the driver is
+:class:`ironic_virt.driver.IronicDriver`.
 
 Nothing here knows Ironic.
 """
 
 from ironic_virt.virt.api import VirtAPI
-from ironic_virt.virt.driver import ComputeDriver
-from ironic_virt.virt.loading import DRIVER_NAMESPACE, load_compute_driver
 from ironic_virt.virt.metrics import Metrics, NodeCounts, PoolCount
 from ironic_virt.virt.values import (
     BlockDevice,
@@ -37,9 +34,7 @@ from ironic_virt.virt.values import (
 )
 
 __all__ = [
-    "DRIVER_NAMESPACE",
     "BlockDevice",
-    "ComputeDriver",
     "ConfigDrive",
     "ConsoleAddress",
     "DeployRequest",
@@ -62,5 +57,4 @@ __all__ = [
     "Vif",
     "VifLike",
     "VirtAPI",
-    "load_compute_driver",
 ]

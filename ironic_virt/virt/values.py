@@ -235,7 +235,7 @@ class DeployRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InstanceInfo:
-    """What :meth:`ComputeDriver.get_info` answers.
+    """What :meth:`IronicDriver.get_info` answers.
 
     :param active: what was deployed is there, and not a rescue system or a part of it.
     :param deploying: Ironic is deploying it.
@@ -248,7 +248,7 @@ class InstanceInfo:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InstanceDiagnostics:
-    """What :meth:`ComputeDriver.get_instance_diagnostics` answers.
+    """What :meth:`IronicDriver.get_instance_diagnostics` answers.
 
     :param hypervisor: what runs the instance, in one word.
     :param uptime: seconds since it was switched on or rebooted from outside; ``None``:

@@ -24,6 +24,7 @@ from ironic_virt.baremetal.http.connection import KeystoneChannel
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver import IronicDriver
 from ironic_virt.driver.claim import KEY_PREFIX
+from ironic_virt.driver.loading import load_compute_driver
 from ironic_virt.sharding.policy import Policy
 from tests.crashing import CrashingChannel
 from tools import real_ironic
@@ -87,10 +88,10 @@ class Service(virt.VirtAPI):
     :ivar addresses: the fixed addresses of an instance's VIFs.
     """
 
-    def __init__(self, config: Path, driver: virt.ComputeDriver | None = None) -> None:
+    def __init__(self, config: Path, driver: IronicDriver | None = None) -> None:
         self.unwanted: str | None = None
         self.addresses: Mapping[str, Sequence[str]] = {}
-        self.driver = driver or virt.load_compute_driver(conf.load([str(config)]), self)
+        self.driver = driver or load_compute_driver(conf.load([str(config)]), self)
         self.driver.init_host(self.host)
 
     @property

@@ -7,6 +7,7 @@ import sys
 import uuid
 
 from ironic_virt import conf, virt
+from ironic_virt.driver.loading import load_compute_driver
 
 
 class Service(virt.VirtAPI):
@@ -29,7 +30,7 @@ class Service(virt.VirtAPI):
 
 def deploy(config_file: str) -> None:
     service = Service()
-    driver = virt.load_compute_driver(conf.load([config_file]), service)
+    driver = load_compute_driver(conf.load([config_file]), service)
     driver.init_host(service.host)
     try:
         free = [

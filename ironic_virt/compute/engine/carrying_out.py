@@ -9,11 +9,12 @@ the task is still wanted and the instance is still this process's: the fence say
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from ironic_virt import exceptions, virt
+from ironic_virt import exceptions
 from ironic_virt.compute.actions import Result, Settled, Task, TryLater
 from ironic_virt.compute.build import Build
 from ironic_virt.compute.db import Database
@@ -21,6 +22,9 @@ from ironic_virt.compute.db.records import FaultReport, Fence, Instance
 from ironic_virt.compute.errors import RecordsError, one_line
 from ironic_virt.compute.states import VmState
 from ironic_virt.compute.verbs import CREATE, Verb
+
+if TYPE_CHECKING:
+    from ironic_virt.driver import IronicDriver
 
 LOG = logging.getLogger(__name__)
 
@@ -34,7 +38,7 @@ class CarryingOut:
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        driver: virt.ComputeDriver,
+        driver: IronicDriver,
         database: Database,
         incarnation: str,
     ) -> None:

@@ -12,6 +12,8 @@ others ends in a state of its own.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
@@ -20,6 +22,9 @@ from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import FaultReport, Instance
 from ironic_virt.compute.errors import one_line
 from ironic_virt.compute.states import OWN_POWER, SETTLED, VmState
+
+if TYPE_CHECKING:
+    from ironic_virt.driver import IronicDriver
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +37,7 @@ class PowerSync:
     :param host: this service's host name.
     """
 
-    def __init__(self, host: str, driver: virt.ComputeDriver, database: Database) -> None:
+    def __init__(self, host: str, driver: IronicDriver, database: Database) -> None:
         self._host = host
         self._driver = driver
         self._instances = database.instances

@@ -18,12 +18,13 @@ import contextlib
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import conf as options
-from ironic_virt import exceptions, virt
+from ironic_virt import exceptions
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.engine.carrying_out import CarryingOut
 from ironic_virt.compute.engine.in_flight import MOST_WAITING, InFlight
@@ -42,6 +43,11 @@ from ironic_virt.compute.errors import (
 )
 from ironic_virt.compute.tracker import Tracker
 from ironic_virt.compute.verbs import Threads
+from ironic_virt.driver.loading import load_compute_driver
+
+if TYPE_CHECKING:
+    from ironic_virt.driver import IronicDriver
+    from ironic_virt.virt import VirtAPI
 
 LOG = logging.getLogger(__name__)
 
@@ -79,9 +85,7 @@ class Service:
         on_fatal: Callable[[Exception], None] = lambda _error: None,
         on_round: Callable[[], None] = lambda: None,
         on_standby: Callable[[], None] = lambda: None,
-        load_driver: Callable[
-            [cfg.ConfigOpts, virt.VirtAPI], virt.ComputeDriver
-        ] = virt.load_compute_driver,
+        load_driver: Callable[[cfg.ConfigOpts, VirtAPI], IronicDriver] = load_compute_driver,
         make_executor: Callable[[int], concurrent.futures.Executor] = _threads,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -111,7 +111,7 @@ class PoolRecords:
         return [*count.pools, *sorted(count.former)]
 
     def versions(self, snapshot: Snapshot) -> dict[str, object]:
-        """See :meth:`ComputeDriver.node_versions`."""
+        """See :meth:`IronicDriver.node_versions`."""
         return dict(self._settled(snapshot).pools)
 
     def is_gone(self, name: str, snapshot: Snapshot) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import conf, virt
+from ironic_virt.driver.loading import load_compute_driver
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
 from tests.clock import StoppableClock
 
@@ -39,7 +40,7 @@ class Service(virt.VirtAPI):
     def __init__(self, host: str, config: Path, records: Records) -> None:
         self._host = host
         self._records = records
-        self.driver = virt.load_compute_driver(conf.load([str(config)]), self)
+        self.driver = load_compute_driver(conf.load([str(config)]), self)
         self.driver.init_host(host)
 
     @property

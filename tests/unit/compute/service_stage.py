@@ -28,6 +28,7 @@ from ironic_virt.compute.engine.service import Service
 from ironic_virt.compute.errors import DatabaseUnreachable
 from ironic_virt.compute.states import TaskState
 from ironic_virt.conf import database as database_options
+from ironic_virt.driver import IronicDriver
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver import stage as driver_stage
 from tests.unit.driver.stage import IMAGE, URL
@@ -104,7 +105,7 @@ class ServiceStage:
         self.db = Database(conf, patient=False, clock=self.now)
         self.fatal: list[Exception] = []
 
-        def load_driver(conf: cfg.ConfigOpts, virtapi: virt.VirtAPI) -> virt.ComputeDriver:
+        def load_driver(conf: cfg.ConfigOpts, virtapi: virt.VirtAPI) -> IronicDriver:
             self.virtapi: Any = virtapi
             self.ironic = driver_stage.Stage(fake, conf, virtapi)  # type: ignore[arg-type]
             return self.ironic.driver

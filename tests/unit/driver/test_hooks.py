@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver import hooks
+from ironic_virt.driver import IronicDriver, hooks
 from ironic_virt.exceptions import Disk
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests import entry_points, iso_images
@@ -201,11 +201,11 @@ def test_they_are_called_in_the_order_of_the_option(
     assert stage.service.steps[-1] == "active"
 
 
-def spawn_again(driver: virt.ComputeDriver, instance: virt.Instance) -> None:
+def spawn_again(driver: IronicDriver, instance: virt.Instance) -> None:
     driver.spawn(virt.DeployRequest(instance, IMAGE))
 
 
-def finish(driver: virt.ComputeDriver, instance: virt.Instance) -> None:
+def finish(driver: IronicDriver, instance: virt.Instance) -> None:
     driver.finish_spawn(instance)
 
 
@@ -214,7 +214,7 @@ def test_a_process_that_takes_a_deployment_up_ends_it(
     hooked: Stage,
     fake: FakeIronic,
     node: str,
-    take_up: Callable[[virt.ComputeDriver, virt.Instance], None],
+    take_up: Callable[[IronicDriver, virt.Instance], None],
 ) -> None:
     DOES["first", "after_deploy"] = fail
     instance = hooked.instance(node)

@@ -1,30 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Finds a driver by its entry point."""
+"""Finds the driver by its entry point."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ironic_virt import exceptions
-from ironic_virt.virt.api import VirtAPI
-from ironic_virt.virt.driver import ComputeDriver
+from ironic_virt import driver, exceptions
 
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-DRIVER_NAMESPACE = "ironic_virt.compute_drivers"
-"""The namespace of the entry points."""
+    from ironic_virt.virt import VirtAPI
+
+_NAMESPACE = "ironic_virt.compute_drivers"
 
 
-def load_compute_driver(conf: cfg.ConfigOpts, virtapi: VirtAPI) -> ComputeDriver:
+def load_compute_driver(conf: cfg.ConfigOpts, virtapi: VirtAPI) -> driver.IronicDriver:
     """Load the driver that ``[DEFAULT] compute_driver`` names.
 
     :param conf: options, registered and checked (:func:`ironic_virt.conf.load`).
     :param virtapi: the service's side of the contract.
     :raises ComputeDriverNotFound: no entry point of that name in
         ``ironic_virt.compute_drivers``; lists those found.
-    :raises ComputeDriverFailed: it exists but can't be imported or constructed.
+    :raises ComputeDriverFailed: it can't be imported or constructed, or is of another class.
     """
     from stevedore import named
 
@@ -32,7 +31,7 @@ def load_compute_driver(conf: cfg.ConfigOpts, virtapi: VirtAPI) -> ComputeDriver
     failures: list[BaseException] = []
     try:
         found: named.NamedExtensionManager[Any] = named.NamedExtensionManager(
-            DRIVER_NAMESPACE,
+            _NAMESPACE,
             [name],
             invoke_on_load=True,
             invoke_args=(conf, virtapi),
@@ -53,8 +52,8 @@ def load_compute_driver(conf: cfg.ConfigOpts, virtapi: VirtAPI) -> ComputeDriver
         raise exceptions.ComputeDriverFailed(
             name, "several installed packages bring a driver of this name"
         )
-    if not isinstance(drivers[0], ComputeDriver):
+    if not isinstance(drivers[0], driver.IronicDriver):
         raise exceptions.ComputeDriverFailed(
-            name, f"{type(drivers[0]).__name__} is no ironic_virt.virt.ComputeDriver"
+            name, f"{type(drivers[0]).__name__} is not an ironic_virt.driver.IronicDriver"
         )
     return drivers[0]
