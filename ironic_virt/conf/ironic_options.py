@@ -12,6 +12,9 @@ from oslo_config import cfg, types
 
 from ironic_virt.conf import refresh_options, standby_options
 
+DECISIVE = ("shard", "shard_key", "conductor_group", "partition_key", "peer_list")
+"""What says which nodes are a service's."""
+
 OPTIONS = [
     *standby_options.OPTIONS,
     cfg.IntOpt(
@@ -90,8 +93,7 @@ Only nodes of this Ironic shard are this service's. Upper and lower case are
 the same. Unset: nodes of every shard. With a ``conductor_group`` as well, a
 node must be in both.
 
-At most one compute service may serve a shard. When a shard is set,
-``peer_list`` is ignored.
+At most one compute service may serve a shard.
 """,
     ),
     cfg.ListOpt(

@@ -23,8 +23,8 @@ The clocks of the conductors should agree within 20 seconds; what a clock that
 is further off hides is seen with the next full list.
 
 A node that was deleted, or that left the conductor group or shard, is found after
-300 seconds, with a ``peer_list`` at once. Until then it still counts as this
-service's, but nothing is done to it: before any action it is read again.
+300 seconds at most. Until then it still counts as this service's, but nothing is
+done to it: before any action it is read again.
 """,
     ),
     cfg.IntOpt(

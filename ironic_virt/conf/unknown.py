@@ -16,9 +16,7 @@ from pathlib import Path
 from oslo_config import cfg
 
 from ironic_virt import exceptions
-
-DECISIVE = ("shard", "shard_key", "conductor_group", "partition_key", "peer_list")
-"""What says which nodes are a service's."""
+from ironic_virt.conf.ironic_options import DECISIVE
 
 _ALIKE = 0.75
 

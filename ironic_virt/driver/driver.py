@@ -164,7 +164,7 @@ class IronicDriver:
         return self._pools.is_pool(nodename)
 
     def rebalances_nodes(self) -> bool:
-        """Whether nodes go from host to host, by the hash ring of ``[ironic] peer_list``.
+        """Whether nodes move between hosts by themselves.
 
         If so, a service takes over the records of the nodes that
         :meth:`get_available_nodes` returns.  If not, it never does.

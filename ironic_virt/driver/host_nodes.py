@@ -14,6 +14,7 @@ from ironic_virt.baremetal.inventory.cache import Inventory
 from ironic_virt.baremetal.inventory.resync import SWEEP_PERIOD, Resync
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
+from ironic_virt.sharding import ring
 from ironic_virt.sharding.ownership import Ownership
 
 
@@ -56,9 +57,7 @@ class HostNodes:
 
     def _sweep_period(self) -> float:
         # Peers must agree on who has which node as soon as all have refreshed.
-        if self._conf.ironic.peer_list and self._conf.ironic.shard_key is None:
-            return 0.0
-        return SWEEP_PERIOD
+        return 0.0 if ring.is_configured(self._conf) else SWEEP_PERIOD
 
     def snapshot(self, *, refresh: bool = False) -> Snapshot:
         """The inventory; after a refresh that failed the former one, under the records of now."""

@@ -19,7 +19,7 @@ from oslo_config import cfg
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
-from ironic_virt.conf import ironic, standby_options, unknown
+from ironic_virt.conf import ironic, ironic_options, standby_options, unknown
 from ironic_virt.sharding.selector import TargetSet
 
 _IN_TREE = "ironic.IronicDriver"
@@ -159,7 +159,7 @@ def read(host: str, paths: Sequence[str]) -> ServiceOptions:
         try:
             written[name] = conf[ironic.GROUP][name]
         except (cfg.Error, ValueError) as exc:
-            if name in unknown.DECISIVE:
+            if name in ironic_options.DECISIVE:
                 raise exceptions.InvalidConfiguration(
                     f"[ironic] {name} of {host}",
                     f"is {written[name]}, and its files don't say what that stands for: say "

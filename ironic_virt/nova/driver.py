@@ -125,7 +125,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
 
     @property
     def rebalances_nodes(self) -> bool:
-        """Whether the hash ring of ``[ironic] peer_list`` is in force."""
+        """Whether nodes move between services by themselves."""
         return self._driver.rebalances_nodes()
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:

@@ -15,7 +15,6 @@ Readers don't take it.
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Collection, Mapping
 
@@ -26,17 +25,15 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
-from ironic_virt.sharding import claims, guard, hashring, ownership_log
+from ironic_virt.sharding import claims, guard, ownership_log
+from ironic_virt.sharding import ring as rings
 from ironic_virt.sharding.claims import Claim
-from ironic_virt.sharding.hashring import Ring
 from ironic_virt.sharding.policy import Policy
+from ironic_virt.sharding.ring import Ring
 from ironic_virt.sharding.selector import TargetSet
 from ironic_virt.virt import VirtAPI
 
 LOG = logging.getLogger(__name__)
-
-_FEW = 3
-"""So many instances outside of the target set are looked up one by one."""
 
 
 class Ownership:
@@ -93,7 +90,11 @@ class Ownership:
             if former is None:
                 raise
             with self._lock:
-                self._refuse(former, str(exc))
+                if str(exc) != self._refused:
+                    self._refused = str(exc)
+                    LOG.error(
+                        "[option-refused] %s. The former values stay in force: %s", exc, former
+                    )
             return former
         with self._lock:
             former = self._policy
@@ -105,11 +106,6 @@ class Ownership:
                     LOG.warning("[option-questionable] %s.", warning)
                 self._policy = policy
             return policy
-
-    def _refuse(self, former: Policy, reason: str) -> None:
-        if reason != self._refused:
-            self._refused = reason
-            LOG.error("[option-refused] %s. The former values stay in force: %s", reason, former)
 
     # -- the nodes ------------------------------------------------------------
 
@@ -141,8 +137,7 @@ class Ownership:
                 return self._claim
             self._begun += 1
             begun = self._begun
-        members = self._members_now()
-        ring = self._ring_of(members)
+        ring = self._ring_now()
         pooled = ring is None and self._pooled
         host = self._virtapi.host
         held: Mapping[str, str] = {}
@@ -150,17 +145,9 @@ class Ownership:
             owners, held = self._owners(snapshot.nodes.values())
             claim = claims.by_records(snapshot.nodes, host, {**owners, **held})
         else:
-            # After the list: an instance that came meanwhile is looked up, one
-            # that was known before and is gone would cost us its node.
             owned = frozenset(self._virtapi.owned_instance_uuids())
             former = None if listed else self._claim
-            if former is None:
-                elsewhere = self._look_up(owned.difference(snapshot.instance_uuids))
-            else:
-                elsewhere = {i: node for i, node in former.elsewhere.items() if i in owned}
-            claim = claims.by_ring(snapshot.nodes.values(), ring, host, owned, elsewhere)
-            if former is not None:
-                claim = dataclasses.replace(claim, nodes=claim.nodes & former.nodes)
+            claim = rings.claim(ring, snapshot, host, owned, self._client, former)
         with self._lock:
             # Another one has asked the records later, or is about a later list.
             overtaken = begun < self._settled or _before(snapshot.taken_at, self._settled_for)
@@ -170,7 +157,7 @@ class Ownership:
             self._noted = {uuid: one for uuid, one in self._noted.items() if one[0] >= begun}
             for uuid, (_, instance) in self._noted.items():
                 claim = claims.noted(claim, uuid, instance)
-            self._log.members(members, self.target)
+            rings.log_change(self._ring, ring, self.target)
             self._log.left(claim, held, self.target, pooled=pooled)
             self._ring, self._claim = ring, claim
             self._settled_for, self._settled = snapshot.taken_at, begun
@@ -203,16 +190,16 @@ class Ownership:
         host = self._virtapi.host
         inside = self.target.why_outside(node) is None
         ring = self._ring_in_force()
-        if not inside and (ring is None or node.instance_uuid is None):
+        if ring is not None and (inside or node.instance_uuid is not None):
+            return ring.gives(node, host, self._virtapi.owned_instance_uuids())
+        if not inside:
             return False
-        if ring is not None:
-            return claims.of_ring(node, ring, host, self._virtapi.owned_instance_uuids())
         owners, held = self._owners([node])
         return claims.other_owner(node.uuid, host, {**owners, **held}) is None
 
     @property
     def by_ring(self) -> bool:
-        """Whether the hash ring decides, and not the records."""
+        """Whether the ring decides, and not the records."""
         return self._ring_in_force() is not None
 
     def note(self, node: Node) -> None:
@@ -225,8 +212,13 @@ class Ownership:
 
     def check(self, node: Node, *, instance: str, carries: str | None) -> None:
         """Let an action on a node pass, or refuse it: see :func:`guard.check`."""
-        outside = self.target.why_outside(node) is not None
-        stays = outside and carries is not None and self._keeps(carries)
+        stays = (
+            carries is not None
+            and self.target.why_outside(node) is not None
+            and self.by_ring
+            # With our instance it stays ours, outside of the group as well.
+            and carries in self._virtapi.owned_instance_uuids()
+        )
         guard.check(
             node,
             self.target,
@@ -236,47 +228,11 @@ class Ownership:
             move_command=self._virtapi.move_command,
         )
 
-    def _keeps(self, instance: str) -> bool:
-        """Whether a node stays ours outside of the group, because of our instance."""
-        if self._ring_in_force() is None:
-            return False
-        return instance in self._virtapi.owned_instance_uuids()
-
-    def _look_up(self, instances: Collection[str]) -> dict[str, str]:
-        """The nodes of instances, wherever they are: one list for several."""
-        if len(instances) > _FEW:
-            listed = self._client.list_nodes(fields=("uuid", "instance_uuid"))
-            return {
-                node.instance_uuid: node.uuid
-                for node in listed
-                if node.instance_uuid is not None and node.instance_uuid in instances
-            }
-        found = {
-            instance: self._client.node_of_instance(instance) for instance in sorted(instances)
-        }
-        return {instance: node.uuid for instance, node in found.items() if node is not None}
-
-    # -- the ring -------------------------------------------------------------
-
-    def _members_now(self) -> frozenset[str]:
-        """The hosts that share the nodes; empty if this host is alone."""
-        policy = self._policy or self.adopt()
-        if len(policy.peers) < 2:
-            return frozenset()
-        members = hashring.live_members(
-            policy.peers, self._virtapi.live_hosts(), self._virtapi.host
-        )
-        return members if len(members) > 1 else frozenset()
-
-    def _ring_of(self, members: frozenset[str]) -> Ring | None:
-        if self._ring is not None and self._ring.members == members:
-            return self._ring
-        return Ring(members) if members else None
+    def _ring_now(self) -> Ring | None:
+        return rings.ring_of((self._policy or self.adopt()).peers, self._virtapi, self._ring)
 
     def _ring_in_force(self) -> Ring | None:
-        if self._claim is None:
-            return self._ring_of(self._members_now())
-        return self._ring
+        return self._ring_now() if self._claim is None else self._ring
 
     # -- the log --------------------------------------------------------------
 

@@ -32,28 +32,7 @@ class OwnershipLog:
 
     def __init__(self, virtapi: VirtAPI) -> None:
         self._virtapi = virtapi
-        self._members: frozenset[str] = frozenset()
         self._left: dict[str, str] = {}
-
-    def members(self, members: frozenset[str], target: TargetSet) -> None:
-        """The hosts that share the nodes."""
-        if members == self._members:
-            return
-        self._members = members
-        if members:
-            LOG.warning(
-                "[hash-ring-changed] The hash ring has changed: the nodes of %s are now shared "
-                "by %s; those without an instance move accordingly. The hash ring ([ironic] "
-                "peer_list) is deprecated.",
-                target,
-                ", ".join(sorted(members)),
-            )
-        else:
-            LOG.warning(
-                "[hash-ring-alone] The hash ring is at rest: no peer of [ironic] peer_list but "
-                "this host is up, so nodes stay with the hosts that the records name. The hash "
-                "ring is deprecated."
-            )
 
     def left(
         self, claim: Claim, held: Collection[str], target: TargetSet, *, pooled: bool

@@ -13,7 +13,7 @@ from typing import Any
 from oslo_config import cfg
 
 from ironic_virt import exceptions
-from ironic_virt.sharding import hashring
+from ironic_virt.sharding import ring
 from ironic_virt.sharding.selector import TargetSet
 
 
@@ -39,39 +39,8 @@ class Policy:
         group = _read(conf, "conductor_group")
         shard = _read(conf, "shard_key")
         target = TargetSet(None if group is None else group.lower(), shard)
-        listed = [name.strip() for name in _read(conf, "peer_list")]
-        peers = frozenset(name.lower() for name in listed if name)
-        if not peers:
-            return cls(target)
-        if shard is not None:
-            return cls(
-                target,
-                warnings=(
-                    f"[ironic] peer_list is ignored, because shard_key is set ({shard!r}): "
-                    "remove peer_list",
-                ),
-            )
-        listed_too = host.lower() in peers
-        if group is not None and not listed_too:
-            raise exceptions.InvalidConfiguration(
-                "[ironic] peer_list",
-                f"does not name this host, {host!r}, but conductor_group is set: name all "
-                "compute services of the group, this one included",
-            )
-        warnings = [
-            "[ironic] peer_list is deprecated: nodes that move between services by themselves "
-            "have stranded servers and lost records. Give each service a shard (shard_key), "
-            "or run one service with passive failover"
-        ]
-        if not listed_too:
-            warnings.append(
-                f"[ironic] peer_list does not name this host, {host!r}: it takes part all the "
-                "same, and its peers, which don't know of it, offer the same nodes. Name it in "
-                "the peer_list of every peer"
-            )
-        if len(peers) > 1:
-            hashring.tooz_hashring()
-        return cls(target, peers, tuple(warnings))
+        peers, warnings = ring.peers_of(_read(conf, ring.OPTION), target, host)
+        return cls(target, peers, warnings)
 
     def __str__(self) -> str:
         peers = ", ".join(sorted(self.peers)) or "none"

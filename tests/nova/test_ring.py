@@ -9,7 +9,7 @@ import uuid
 from collections import Counter
 from typing import Any
 
-from ironic_virt.sharding.hashring import Ring
+from ironic_virt.sharding.ring import Ring
 from tests.nova import figures
 from tests.nova.services import Services
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ironic_virt.sharding.hashring import Ring
+from ironic_virt.sharding.ring import Ring
 from tests import depth
 from tests.nova_deployment.deployment import RESOURCE_CLASS, Deployment
 from tests.nova_deployment.fake_ironic import FakeIronicProcess
