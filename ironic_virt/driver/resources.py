@@ -10,7 +10,6 @@ from ironic_virt.request.spec import placement_class as placement_class
 from ironic_virt.virt import InstanceInfo, NodeInventory, NodeResource, PowerState
 
 HYPERVISOR_TYPE = "ironic"
-HYPERVISOR_VERSION = 1
 
 _POWER_STATES = {
     states.POWER_ON: PowerState.RUNNING,
@@ -53,8 +52,6 @@ def node_resource(node: Node) -> NodeResource:
     return NodeResource(
         uuid=node.uuid,
         hypervisor_hostname=node.uuid,
-        hypervisor_type=HYPERVISOR_TYPE,
-        hypervisor_version=HYPERVISOR_VERSION,
         vcpus=properties.cpus,
         memory_mb=properties.memory_mb,
         local_gb=properties.local_gb,
@@ -75,7 +72,6 @@ def node_inventory(node: Node) -> NodeInventory:
         total=1 if name else 0,
         reserved=1 if name and why_not_free(node) else 0,
         traits=node.traits,
-        capabilities=dict(node.properties.capabilities),
     )
 
 

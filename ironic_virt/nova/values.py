@@ -22,6 +22,7 @@ from nova.virt import driver as nova_driver
 from nova.virt import hardware
 
 from ironic_virt import virt
+from ironic_virt.driver.resources import HYPERVISOR_TYPE
 from ironic_virt.nova.sizes import STATS_PREFIX, TRAITS
 
 
@@ -139,8 +140,8 @@ def resource(node: virt.NodeResource) -> dict[str, Any]:
     return {
         "uuid": node.uuid,
         "hypervisor_hostname": node.hypervisor_hostname,
-        "hypervisor_type": node.hypervisor_type,
-        "hypervisor_version": node.hypervisor_version,
+        "hypervisor_type": HYPERVISOR_TYPE,
+        "hypervisor_version": 1,
         "resource_class": node.resource_class,
         "cpu_info": None,
         "vcpus": 0,

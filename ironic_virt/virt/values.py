@@ -285,8 +285,6 @@ class NodeResource:
 
     uuid: str
     hypervisor_hostname: str
-    hypervisor_type: str
-    hypervisor_version: int
     vcpus: int
     memory_mb: int
     local_gb: int
@@ -318,7 +316,6 @@ class NodeInventory:
     total: int
     reserved: int
     traits: frozenset[str]
-    capabilities: Mapping[str, str]
     used: int = 0
 
 

@@ -23,9 +23,7 @@ def host(
     name: str = "node", vcpus: int = 8, memory_mb: int = 16384, local_gb: int = 100
 ) -> host_manager.HostState:
     """A node as Nova's scheduler has it, by way of what the driver tells Nova."""
-    node = virt.NodeResource(
-        name, name, "ironic", 1, vcpus, memory_mb, local_gb, False, "x86_64", "gold", {}
-    )
+    node = virt.NodeResource(name, name, vcpus, memory_mb, local_gb, False, "x86_64", "gold", {})
     state = host_manager.HostState("compute1", name, "cell1")
     told = values.resource(node)
     state.hypervisor_type, state.stats = told["hypervisor_type"], told["stats"]
@@ -126,7 +124,7 @@ def test_the_pool_with_the_fewest_needless_traits_weighs_most(
     required.update(image)
     pools = []
     for name in (name for name, has in traits.items() if required <= has):
-        pool = virt.NodeResource(name, name, "ironic", 1, 0, 0, 0, False, None, "gold", {})
+        pool = virt.NodeResource(name, name, 0, 0, 0, False, None, "gold", {})
         pools.append(host_manager.HostState("compute1", name, "cell1"))
         told = values.resource(dataclasses.replace(pool, traits=frozenset(traits[name])))
         pools[-1].hypervisor_type, pools[-1].stats = told["hypervisor_type"], told["stats"]

@@ -18,8 +18,6 @@ NODE = "1be26c0b-03f2-4d2e-ae87-c02d7f33c123"
 RESOURCE = virt.NodeResource(
     uuid=NODE,
     hypervisor_hostname=NODE,
-    hypervisor_type="ironic",
-    hypervisor_version=1,
     vcpus=8,
     memory_mb=16384,
     local_gb=100,
@@ -28,7 +26,7 @@ RESOURCE = virt.NodeResource(
     resource_class="gold",
     stats={"cpu_arch": "amd64", "boot_mode": "uefi"},
 )
-OFFER = virt.NodeInventory("gold", "CUSTOM_GOLD", 1, 1, frozenset({"CUSTOM_GPU"}), {})
+OFFER = virt.NodeInventory("gold", "CUSTOM_GOLD", 1, 1, frozenset({"CUSTOM_GPU"}))
 
 
 def test_sizes_are_zero_and_the_real_ones_are_for_filters() -> None:
@@ -82,7 +80,7 @@ def test_what_a_tree_does_with_an_offer_touches_no_other_node(
 
 
 def test_a_node_without_resource_class_is_told_of() -> None:
-    offered = virt.NodeInventory("", "", 0, 0, frozenset(), {})
+    offered = virt.NodeInventory("", "", 0, 0, frozenset())
     with pytest.raises(exception.NoResourceClass, match=NODE):
         values.offer(NODE, offered)
 

@@ -47,9 +47,8 @@ LOG = logging.getLogger(__name__)
 Form = str | dict[str, Any]
 """An image, gzipped and in base64, or the JSON form."""
 
-JSON = "json"
 ISO = "iso"
-"""Values of ``[ironic] config_drive_form``."""
+"""A value of ``[ironic] config_drive_form``."""
 
 MIB = 1024**2
 LARGEST_IMAGE = 64 * MIB

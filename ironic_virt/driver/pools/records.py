@@ -161,8 +161,6 @@ def resource(pool: Pool) -> virt.NodeResource:
     return virt.NodeResource(
         uuid=names.pool_uuid(pool.name),
         hypervisor_hostname=pool.name,
-        hypervisor_type=resources.HYPERVISOR_TYPE,
-        hypervisor_version=resources.HYPERVISOR_VERSION,
         vcpus=hardware.vcpus,
         memory_mb=hardware.memory_mb,
         local_gb=hardware.local_gb,
@@ -184,5 +182,4 @@ def inventory(pool: Pool) -> virt.NodeInventory:
         reserved=pool.reserved,
         used=pool.used,
         traits=pool.traits,
-        capabilities=dict(pool.hardware.capabilities),
     )

@@ -59,16 +59,10 @@ def test_an_unknown_state_never_counts_as_free(state: str) -> None:
 
 
 def test_the_inventory_of_a_free_node() -> None:
-    offer = resources.node_inventory(
-        node(
-            traits=frozenset({"CUSTOM_GPU"}),
-            properties=NodeProperties(capabilities=(("boot_mode", "uefi"),)),
-        )
-    )
+    offer = resources.node_inventory(node(traits=frozenset({"CUSTOM_GPU"})))
     assert (offer.resource_class, offer.placement_class) == ("gold.8", "CUSTOM_GOLD_8")
     assert (offer.total, offer.reserved) == (1, 0)
     assert offer.traits == {"CUSTOM_GPU"}
-    assert offer.capabilities == {"boot_mode": "uefi"}
 
 
 def test_a_node_without_resource_class_offers_nothing() -> None:
