@@ -147,7 +147,6 @@ Related options:
         choices=[
             ("own", "the nodes that only this service serves"),
             ("total", "all nodes, reported by each service"),
-            ("share", "this service's part of all nodes, the services that are up sharing them"),
         ],
         help="""
 What is reported as the capacity of the pools when Ironic picks the node. All of it
@@ -156,8 +155,7 @@ is about the nodes of this service's conductor group and shard.
 ``own``: no other service serves them. ``total``: several do, and each reports all
 of them; what others use is reserved, so each says how many are free, but together
 they offer a free node several times, and a build that comes too late is tried
-elsewhere. ``share``: what is free is dealt out to the services that are up, to
-those first that have least, so together they offer what is free.
+elsewhere.
 
 Unset: ``own`` with a ``shard_key``, a ``conductor_group`` or a ``peer_list`` that is
 in force, else ``total``.

@@ -268,8 +268,7 @@ def pools(host: str, nodes: Iterable[Node], places: Mapping[str, str]) -> dict[s
     """
     listed = list(nodes)
     carried = [node.instance_uuid for node in listed if node.instance_uuid]
-    recorded = counts.Recorded(host, places)
-    return counts.pools_of(listed, recorded, counts.Capacity.TOTAL, carried)
+    return counts.pools_of(listed, host, places, carried)
 
 
 def _grouped(pairs: Iterable[tuple[str, T]]) -> Mapping[str, Sequence[T]]:

@@ -72,13 +72,6 @@ class VirtAPI(abc.ABC):
         mine = set(self.owned_instance_uuids())
         return {uuid: self.host for uuid in uuids if uuid in mine}
 
-    def sharing_hosts(self) -> Collection[str]:
-        """Return the hosts that are up and have pools of the same nodes.
-
-        They share what is free.  By default these are all hosts that are up.
-        """
-        return self.live_hosts()
-
     def tried_nodes(self, instance: InstanceLike) -> Collection[str]:
         """The uuids of the nodes on which the instance could not be deployed before."""
         return ()

@@ -35,24 +35,17 @@ def make_cloud(tmp_path: Path, stage: Stage) -> Iterator[Callable[..., Cloud]]:
         cloud.stop_all()
 
 
-def test_what_is_free_is_shared_by_those_that_are_up(
-    stage: Stage, make_cloud: Callable[..., Cloud]
-) -> None:
-    nodes = new_nodes(stage.ironic, 7, resource_class="shared")
-    cloud = make_cloud("shared", {host: {"capacity": "share"} for host in HOSTS})
-    shares = cloud.check()["shared"]
-    assert sorted(shares.values()) == [2, 2, 3]
+def test_what_is_free_is_offered_by_each(stage: Stage, make_cloud: Callable[..., Cloud]) -> None:
+    nodes = new_nodes(stage.ironic, 7, resource_class="common")
+    cloud = make_cloud("common", {host: {"capacity": "total"} for host in HOSTS})
+    assert cloud.check(everywhere=True)["common"] == dict.fromkeys(HOSTS, 7)
     for host in HOSTS:
-        cloud.boot(host, "shared")
-    assert cloud.check()["shared"] == {host: share - 1 for host, share in shares.items()}
-    cloud.stop("compute3")
-    assert cloud.check()["shared"] == {"compute1": 2, "compute2": 2}
+        cloud.boot(host, "common")
+    assert cloud.check(everywhere=True)["common"] == dict.fromkeys(HOSTS, 4)
     carrying = {one["uuid"]: one["instance_uuid"] for one in map(stage.operator.node, nodes)}
     free = next(node for node, instance in carrying.items() if instance is None)
     stage.operator.request("PUT", f"/nodes/{free}/maintenance", {})
-    assert sorted(cloud.check()["shared"].values()) == [1, 2]
-    cloud.start("compute3")
-    assert cloud.check()["shared"] == dict.fromkeys(HOSTS, 1)
+    assert cloud.check(everywhere=True)["common"] == dict.fromkeys(HOSTS, 3)
 
 
 def test_each_reports_the_nodes_of_its_shard(

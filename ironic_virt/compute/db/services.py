@@ -123,14 +123,6 @@ class Services(Part):
         """The names of the services that are up."""
         return [service.host for service in self.list() if self.is_up(service)]
 
-    def sharing(self, host: str) -> Sequence[str]:
-        """The services that are up and have pools of the same nodes as this one."""
-        service = models.services.c
-        statement = _select().where(sa.or_(service.host == host, service.pools.is_not(None)))
-        found = [records.ComputeService(*row) for row in self._rows(statement)]
-        mine = next((_target(one) for one in found if one.host == host), None)
-        return [one.host for one in found if _target(one) == mine and self.is_up(one)]
-
     def update(
         self,
         host: str,
@@ -194,12 +186,6 @@ def _set(
 
 def _select() -> sa.Select[*tuple[Any, ...]]:
     return sa.select(*_COLUMNS).where(_LIVE).order_by(models.services.c.host)
-
-
-def _target(service: records.ComputeService) -> tuple[str | None, str | None]:
-    """Which nodes a service is for; a group and a shard are the same in capitals."""
-    group, shard = service.conductor_group, service.shard_key
-    return None if group is None else group.lower(), None if shard is None else shard.lower()
 
 
 def get(connection: sa.Connection, host: str, *, lock: bool = False) -> records.ComputeService:

@@ -82,10 +82,6 @@ class ServiceVirtAPI(virt.VirtAPI):
         """See :class:`virt.VirtAPI`."""
         return self._db.instances.hosts(uuids).keys()
 
-    def sharing_hosts(self) -> Collection[str]:
-        """Those that are up, have pools, and serve the same conductor group and shard."""
-        return {self._host, *self._db.services.sharing(self._host)}
-
     def image_of(self, instance: virt.InstanceLike) -> virt.ImageLike | None:
         """What the record has."""
         return instance.image if isinstance(instance, Instance) else None

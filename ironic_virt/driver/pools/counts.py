@@ -16,25 +16,13 @@ Pure functions of the nodes and of what the records said when they were listed.
 from __future__ import annotations
 
 import dataclasses
-import enum
 import functools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from ironic_virt.baremetal.inventory.snapshot import may_be_free
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver.pools.names import Kind, class_of, digest, pool_name
-
-
-class Capacity(enum.Enum):
-    """What a service reports as its pools' capacity (``[ironic] capacity``).
-
-    The values are those of the option.
-    """
-
-    OWN = "own"
-    TOTAL = "total"
-    SHARE = "share"
+from ironic_virt.driver.pools.names import Kind, class_of, pool_name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,51 +64,29 @@ class Pool:
         return max(0, self.total - self.used - self.reserved)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Recorded:
-    """What the records say of instances.
-
-    :ivar host: this compute service.
-    :ivar places: this host's instances: uuid to the name of the compute node that the
-        record names; ``""`` where it names none.
-    :ivar live: the hosts that are up; only looked at for shares.
-    :ivar hosts: instances on any node, uuid to host; only looked at for shares.
-    """
-
-    host: str
-    places: Mapping[str, str]
-    live: Collection[str] = ()
-    hosts: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
 def pools_of(
-    nodes: Iterable[Node],
-    recorded: Recorded,
-    capacity: Capacity,
-    on_nodes: Collection[str],
+    nodes: Iterable[Node], host: str, places: Mapping[str, str], on_nodes: Collection[str]
 ) -> dict[str, Pool]:
     """The pools of a service, by name.
 
     :param nodes: those that the service may reserve; ones without a resource class are
         left out, since nothing can ask for them.
+    :param host: this compute service.
+    :param places: this host's instances: uuid to the name of the compute node that the
+        record names; ``""`` where it names none.
     :param on_nodes: the instances that are on any node that is known.
     :returns: also pools that have no node any more, as long as the records have an
         instance in them.
     """
     tally = _Tally(nodes)
-    placed, coming = _records_by_pool(tally, recorded, on_nodes)
+    placed, coming = _records_by_pool(tally, host, places, on_nodes)
     found: dict[str, Pool] = {}
     for kind, number in tally.nodes.items():
-        name = pool_name(recorded.host, kind)
-        free = tally.free[kind]
-        if capacity is Capacity.SHARE:
-            used = _used_by_host(tally.instances[kind], recorded)
-            free = share_of(free, used, recorded.host, pool_name("", kind))
-            number = free + used[recorded.host]
-        found[name] = _pool(name, kind, number, free, placed[name], coming[name])
+        name = pool_name(host, kind)
+        found[name] = _pool(name, kind, number, tally.free[kind], placed[name], coming[name])
         found[name] = dataclasses.replace(found[name], hardware=tally.hardware(kind))
     for name in (placed.keys() | coming.keys()) - found.keys():
-        kind = (class_of(name, recorded.host) or "", frozenset())
+        kind = (class_of(name, host) or "", frozenset())
         found[name] = _pool(name, kind, 0, 0, placed[name], coming[name])
     return found
 
@@ -143,41 +109,8 @@ def _pool(name: str, kind: Kind, number: int, free: int, placed: int, coming: in
     )
 
 
-def share_of(free: int, used: Mapping[str, int], host: str, salt: str = "") -> int:
-    """How many of the free nodes are a host's, when all hosts are to have equally many.
-
-    Free nodes go to those that have least, until all have the same.  What then is left
-    over goes to one each, in an order that ``salt`` decides, so that one host doesn't
-    get the odd node of every pool.  Summed up over the hosts it is ``free``.
-
-    :param used: how many nodes each host's instances have; every host is in it.
-    """
-    least = sorted(used, key=lambda name: (used[name], name))
-    water = free
-    for number, name in enumerate(least, start=1):
-        water += used[name]
-        above = used[least[number]] if number < len(least) else None
-        if above is None or water <= above * number:
-            level, odd = divmod(water, number)
-            served = sorted(least[:number], key=lambda name: digest(salt, name))
-            if host not in served:
-                return 0
-            return level + (served.index(host) < odd) - used[host]
-    raise ValueError("there are no hosts")
-
-
-def _used_by_host(instances: Iterable[str], recorded: Recorded) -> Counter[str]:
-    used = Counter(dict.fromkeys((*recorded.live, recorded.host), 0))
-    for instance in instances:
-        # An instance of this host counts as such, whatever another question answered.
-        host = recorded.host if instance in recorded.places else recorded.hosts.get(instance, "")
-        if host in used:
-            used[host] += 1
-    return used
-
-
 def _records_by_pool(
-    tally: _Tally, recorded: Recorded, on_nodes: Collection[str]
+    tally: _Tally, host: str, places: Mapping[str, str], on_nodes: Collection[str]
 ) -> tuple[Counter[str], Counter[str]]:
     """How many instances the records have in each pool, on a node and not yet on one."""
     where = {
@@ -186,11 +119,11 @@ def _records_by_pool(
     on_any = set(on_nodes)
     placed: Counter[str] = Counter()
     coming: Counter[str] = Counter()
-    for instance, place in recorded.places.items():
-        if class_of(place, recorded.host) is not None:
+    for instance, place in places.items():
+        if class_of(place, host) is not None:
             (placed if instance in on_any else coming)[place] += 1
         elif not place and instance in where:
-            placed[pool_name(recorded.host, where[instance])] += 1
+            placed[pool_name(host, where[instance])] += 1
         # Else the record names the node itself, which has a record of its own.
     return placed, coming
 

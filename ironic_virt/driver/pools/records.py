@@ -19,7 +19,7 @@ from ironic_virt import virt
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.driver import resources
 from ironic_virt.driver.pools import counts, names
-from ironic_virt.driver.pools.counts import Capacity, Pool, Recorded
+from ironic_virt.driver.pools.counts import Pool
 from ironic_virt.driver.site import Site
 
 
@@ -42,15 +42,15 @@ class PoolRecords:
     # -- which nodes ----------------------------------------------------------
 
     @property
-    def _capacity(self) -> Capacity:
-        """What is reported: all nodes, unless something says which are this service's alone."""
-        chosen: str | None = self._site.conf.ironic.capacity
-        if chosen is not None:
-            return Capacity(chosen)
-        target = self._site.nodes.ownership.target
+    def _own(self) -> bool:
+        """Whether the nodes of the target set are taken for this service's alone."""
+        capacity: str | None = self._site.conf.ironic.capacity
+        if capacity is not None:
+            return capacity == "own"
+        ownership = self._site.nodes.ownership
+        target = ownership.target
         named = target.shard_key is not None or target.conductor_group is not None
-        alone = named or self._site.nodes.ownership.by_ring
-        return Capacity.OWN if alone else Capacity.TOTAL
+        return named or ownership.by_ring
 
     def allowed(self, snapshot: Snapshot) -> Collection[str] | None:
         """The uuids of the nodes that this service may have reserved; ``None``: all.
@@ -58,7 +58,7 @@ class PoolRecords:
         A node that has a record of its own with another host is that one's.
         """
         claim = self._site.nodes.ownership.claim(snapshot)
-        if self._capacity is Capacity.OWN:
+        if self._own:
             return claim.nodes
         if not claim.left:
             return None
@@ -71,20 +71,12 @@ class PoolRecords:
 
         :param snapshot: the nodes, just listed and settled by the ownership.
         """
-        host = self._site.service.host
         places = self._site.service.instance_places()
-        capacity = self._capacity
-        recorded = Recorded(host, places)
-        if capacity is Capacity.SHARE:
-            hosts = self._site.service.instance_hosts(snapshot.instance_uuids)
-            recorded = dataclasses.replace(
-                recorded, live=self._site.service.sharing_hosts(), hosts=hosts
-            )
         allowed = self.allowed(snapshot)
         nodes = (
             node for uuid, node in snapshot.nodes.items() if allowed is None or uuid in allowed
         )
-        counted = counts.pools_of(nodes, recorded, capacity, snapshot.instance_uuids)
+        counted = counts.pools_of(nodes, self._site.service.host, places, snapshot.instance_uuids)
         former = frozenset(place for place in places.values() if place) - counted.keys()
         self._count = _Count(counted, former)
 

@@ -154,9 +154,8 @@ def traits_differ(deployment: Deployment, found: Found) -> Iterator[Finding]:
 )
 def pool_differs(deployment: Deployment, found: Found) -> Iterator[Finding]:
     for host, options in sorted(deployment.options.items()):
-        # What is a host's share, only all services together can tell.
-        shares = options.peers or options.written.get("capacity") == "share"
-        if options.picks_nodes or shares:
+        # What is a peer's share, only all services together can tell.
+        if options.picks_nodes or options.peers:
             continue
         servers = [server for server in deployment.live_servers if server.host == host]
         nodes = [node for node in deployment.nodes.values() if _is_of(host, node, deployment)]

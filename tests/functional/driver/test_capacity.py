@@ -110,19 +110,16 @@ class History:
         return f"{host} down"
 
 
-@pytest.mark.parametrize("capacity", ["share", "total"])
-def test_on_common_nodes(
-    make_cloud: MakeCloud, quick_server: FakeIronicServer, capacity: str
-) -> None:
+def test_on_common_nodes(make_cloud: MakeCloud, quick_server: FakeIronicServer) -> None:
     for kind, number in (("gold", 7), ("silver", 4)):
         quick_server.fake.add_nodes(number, resource_class=kind)
-    cloud = make_cloud({host: {"capacity": capacity} for host in HOSTS})
+    cloud = make_cloud({host: {"capacity": "total"} for host in HOSTS})
     history = History(cloud, quick_server, {})
-    cloud.check(everywhere=capacity == "total")
+    cloud.check(everywhere=True)
     for _ in range(STEPS):
         history.step()
         try:
-            cloud.check(everywhere=capacity == "total")
+            cloud.check(everywhere=True)
         except AssertionError as error:
             error.add_note(f"IRONIC_VIRT_TEST_SEED={SEED}: {history.done}")
             raise
@@ -141,22 +138,3 @@ def test_each_on_its_own_nodes(make_cloud: MakeCloud, quick_server: FakeIronicSe
     assert cloud.check()["gold"] == {"compute1": 1, "compute2": 2, "compute3": 2}
     cloud.delete(first)
     assert cloud.check()["gold"] == {"compute1": 1, "compute2": 2, "compute3": 3}
-
-
-def test_a_share_of_a_service_that_goes_down_goes_to_the_others(
-    make_cloud: MakeCloud, quick_server: FakeIronicServer
-) -> None:
-    quick_server.fake.add_nodes(9, resource_class="gold")
-    cloud = make_cloud({host: {"capacity": "share"} for host in HOSTS})
-    assert cloud.check()["gold"] == dict.fromkeys(HOSTS, 3)
-    kept = cloud.boot("compute3", "gold")
-    assert cloud.check()["gold"] == {"compute1": 3, "compute2": 3, "compute3": 2}
-    cloud.stop("compute3")
-    assert cloud.check()["gold"] == {"compute1": 4, "compute2": 4}
-    for _ in range(4):
-        cloud.boot("compute1", "gold")
-    assert cloud.check()["gold"] == {"compute1": 0, "compute2": 4}
-    cloud.start("compute3")
-    # It has one already, compute1 four: what is free goes to those with least.
-    assert cloud.check()["gold"] == {"compute1": 0, "compute2": 2, "compute3": 2}
-    cloud.delete(kept)

@@ -364,21 +364,6 @@ def test_what_was_being_built_when_the_option_changed_ends_well(
 # -- other services -----------------------------------------------------------
 
 
-def test_services_share_with_those_that_have_the_same_nodes(
-    set_stage: SetStage, fake: FakeIronic
-) -> None:
-    fake.add_nodes(4, shard="x", **GOLD)
-    share = {**IRONIC, "capacity": "share", "shard_key": "x"}
-    one = set_stage("a", ironic=share).begin()
-    assert one.pool("gold~a").free == 4
-    two = set_stage("b", ironic=share).begin()
-    set_stage("c", ironic={**share, "shard_key": "y"}).begin()
-    set_stage("d", ironic={"shard_key": "z"}).begin()
-    for stage in (one, two):
-        stage.service.refresh()
-    assert [stage.pool(f"gold~{host}").free for stage, host in ((one, "a"), (two, "b"))] == [2, 2]
-
-
 def test_an_instance_of_a_service_that_is_down_moves_to_another(
     set_stage: SetStage, fake: FakeIronic, nodes: list[str]
 ) -> None:

@@ -159,7 +159,7 @@ class Site:
                 assert sum(reported) == len(free), resource_class
 
 
-@pytest.mark.parametrize("capacity", ["own", "total", "share"])
+@pytest.mark.parametrize("capacity", ["own", "total"])
 def test_what_is_reported_free_is_free(capacity: str, records: Path) -> None:
     shutil.copyfile(records / "records.sqlite", records / "empty")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import NodeProperties
 from ironic_virt.driver.pools import counts, names
-from ironic_virt.driver.pools.counts import Capacity, Pool, Recorded, pools_of
+from ironic_virt.driver.pools.counts import Pool, pools_of
 from ironic_virt.driver.pools.names import pool_name
 from ironic_virt.request.spec import placement_class
 from tests import depth
@@ -42,15 +42,11 @@ def node(number: int, kind: Any = PLAIN, instance: str | None = None, **fields: 
 def counted(
     nodes: list[Node],
     places: Mapping[str, str] | None = None,
-    capacity: Capacity = Capacity.TOTAL,
     host: str = "compute1",
-    live: Collection[str] = (),
-    hosts: Mapping[str, str] | None = None,
 ) -> dict[str, tuple[int, int, int, int]]:
     """``(total, used, reserved, free)`` by pool."""
-    recorded = Recorded(host, places or {}, live, hosts or {})
     on_nodes = [one.instance_uuid for one in nodes if one.instance_uuid]
-    found = pools_of(nodes, recorded, capacity, on_nodes)
+    found = pools_of(nodes, host, places or {}, on_nodes)
     return {name: (p.total, p.used, p.reserved, p.free) for name, p in found.items()}
 
 
@@ -185,46 +181,8 @@ def test_hardware_is_what_all_have_in_common() -> None:
     more = NodeProperties(8, 32768, 100, "x86_64", (("boot_mode", "uefi"), ("disks", "2")))
     most = NodeProperties(8, 16384, 100, "aarch64", (("boot_mode", "uefi"), ("disks", "4")))
     nodes = [node(1, properties=more), node(2, properties=most)]
-    [pool] = pools_of(nodes, Recorded("compute1", {}), Capacity.OWN, ()).values()
+    [pool] = pools_of(nodes, "compute1", {}, ()).values()
     assert pool.hardware == counts.Hardware(8, 0, 100, None, (("boot_mode", "uefi"),))
-
-
-# -- shares -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("free", "used", "expected"),
-    [
-        (6, {"a": 0, "b": 0, "c": 0}, {"a": 2, "b": 2, "c": 2}),
-        (3, {"a": 5, "b": 0, "c": 1}, {"a": 0, "b": 2, "c": 1}),
-        (9, {"a": 5, "b": 0, "c": 1}, {"a": 0, "b": 5, "c": 4}),
-        (0, {"a": 5, "b": 0}, {"a": 0, "b": 0}),
-        (4, {"a": 0}, {"a": 4}),
-    ],
-)
-def test_all_get_equally_many_as_far_as_can_be(
-    free: int, used: dict[str, int], expected: dict[str, int]
-) -> None:
-    assert {host: counts.share_of(free, used, host) for host in used} == expected
-
-
-def test_the_odd_node_of_each_pool_goes_to_another() -> None:
-    hosts = {"a": 0, "b": 0, "c": 0}
-    winners = {
-        host
-        for salt in ("gold", "silver", "bronze", "iron", "tin", "zinc")
-        for host in hosts
-        if counts.share_of(1, hosts, host, salt)
-    }
-    assert winners == set(hosts)
-
-
-def test_the_instances_of_a_host_that_is_down_are_nobodys_share() -> None:
-    nodes = [*(node(number, instance=f"i{number}") for number in range(4)), node(9), node(10)]
-    places, hosts = {"i0": GOLD}, {"i0": "compute1", "i1": "compute2", "i2": "down", "i3": "down"}
-    shared = {"live": ["compute1", "compute2"], "hosts": hosts}
-    found = counted(nodes, places, Capacity.SHARE, **shared)
-    assert found == {GOLD: (2, 1, 0, 1)}
 
 
 # -- histories ----------------------------------------------------------------
@@ -294,16 +252,18 @@ class World:
             self.hosts.pop(known.instance_uuid, None)
             self.places.pop(known.instance_uuid, None)
 
-    def seen_by(self, host: str, capacity: Capacity) -> dict[str, Pool]:
-        """What a service reports after a refresh."""
+    def seen_by(self, host: str, *, own: bool) -> dict[str, Pool]:
+        """What a service reports after a refresh.
+
+        :param own: of its shard.
+        """
         places = {one: place for one, place in self.places.items() if self.hosts[one] == host}
-        recorded = Recorded(host, places, sorted(self.live), dict(self.hosts))
         nodes = list(self.nodes.values())
-        if capacity is Capacity.OWN:
+        if own:
             # Shards: each node has one service, here by its number.
             nodes = [one for number, one in self.nodes.items() if HOSTS[number % 3] == host]
         on_nodes = [one.instance_uuid for one in self.nodes.values() if one.instance_uuid]
-        return pools_of(nodes, recorded, capacity, on_nodes)
+        return pools_of(nodes, host, places, on_nodes)
 
     def free(self) -> Counter[Any]:
         return Counter(
@@ -331,19 +291,16 @@ def test_what_services_report_as_free_is_what_is_free(history: list[tuple[Any, .
     for event in history:
         world.happen(*event)
         truth = world.free()
-        everyone = {capacity: Counter[Any]() for capacity in Capacity}
+        everyone = Counter[Any]()
         for host in HOSTS:
-            for capacity in Capacity:
-                if capacity is Capacity.SHARE and host not in world.live:
-                    continue
-                reported = world.seen_by(host, capacity)
+            for own in (True, False):
+                reported = world.seen_by(host, own=own)
                 for pool in reported.values():
                     assert 0 <= pool.used <= pool.total
                     assert pool.reserved >= 0
                     assert pool.total == pool.used + pool.reserved + pool.free
-                if capacity is Capacity.TOTAL:
+                if own:
+                    everyone += free_by_kind(reported)
+                else:
                     assert free_by_kind(reported) == truth, "each says the same"
-                everyone[capacity] += free_by_kind(reported)
-        assert everyone[Capacity.OWN] == truth
-        if world.live:
-            assert everyone[Capacity.SHARE] == truth
+        assert everyone == truth
