@@ -226,15 +226,15 @@ that is not installed, or can't be loaded, is an error at start.
     ),
     cfg.ListOpt(
         "project_fields",
-        item_type=types.String(choices=["lessee", "owner"]),
+        item_type=types.String(choices=["lessee"]),
         default=[],
         help="""
-Which fields of a node say the project of its instance while it has one. Ironic's own
-rules say what a lessee or an owner may do with a node.
+``lessee``: the project of an instance is the lessee of its node while it has one.
+Ironic's own rules say what a lessee may do with a node. A lessee that is set already
+is left alone.
 
-A field that has a value is left alone; it gets empty again when the instance is
-deleted. Ironic sets the lessee by itself if its ``[conductor] automatic_lessee`` is
-true; then nothing is needed here.
+Ironic does the same by itself if its ``[conductor] automatic_lessee`` is true; then
+nothing is needed here.
 """,
     ),
     cfg.BoolOpt(

@@ -158,21 +158,20 @@ def test_images_for_other_deploy_interfaces_are_told_in_ironics_words(
     stage.service.destroy(instance)
 
 
-def test_the_project_is_lessee_and_owner_for_as_long_as_it_has_the_node(stage: Stage) -> None:
-    service = stage.another_service(project_fields="lessee,owner")
+def test_the_project_is_lessee_for_as_long_as_it_has_the_node(stage: Stage) -> None:
+    service = stage.another_service(project_fields="lessee")
     node = stage.node()
     bare = service.instance_on(node)
     instance = virt.Instance(
         bare.uuid, "instance", FLAVOR, host="compute1", node=node, project_id=PROJECT
     )
     spawn(service, instance)
-    fields = {"lessee": PROJECT, "owner": PROJECT}
     seen = stage.operator.node(node)
-    assert {name: seen[name] for name in fields} == fields
-    assert seen["extra"][project_fields.MARK] == fields
+    assert seen["lessee"] == PROJECT
+    assert seen["extra"][project_fields.MARK] == {"lessee": PROJECT}
     service.destroy(instance)
     seen = stage.operator.wait_for_state(node, "available")
-    assert (seen["lessee"], seen["owner"]) == (None, None)
+    assert seen["lessee"] is None
     assert project_fields.MARK not in seen["extra"]
 
 

@@ -133,6 +133,5 @@ class TestDeploying(Deploying):
         server = self.wait_for(self.boot(), "ACTIVE")
         there = self.node(node)
         assert there["lessee"] == self.server(server)["tenant_id"]
-        assert there["owner"] is None
         self.delete(server)
         assert self.wait_for_node(node, "available")["lessee"] is None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Making an instance's project the lessee, or the owner, of its node while it has it.
+"""Making an instance's project the lessee of its node while it has it.
 
-``[ironic] project_fields`` says which of the two.  Only a field that is empty is set, and
+``[ironic] project_fields`` asks for that.  The lessee is set only if it is empty, and
 only what was set here is taken back: a mark in the node's ``extra`` says what that is.
 The mark outlives the instance, so what could not be taken back in time is given to the
 next project, and never stays with the former one.
@@ -12,69 +12,51 @@ Pure functions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ironic_virt.baremetal.node import Node
 from ironic_virt.virt import InstanceLike
 
-_FIELDS = ("lessee", "owner")
 MARK = "ironic_virt_project"
 _PATH = f"extra/{MARK}"
+_LESSEE = "lessee"
 
 
-def set_here(node: Node) -> dict[str, str]:
-    """The fields that were set here and have not been changed since, with their values."""
+def set_here(node: Node) -> str | None:
+    """The lessee, if it was set here and has not been changed since."""
     mark = (node.extra or {}).get(MARK)
-    if not isinstance(mark, Mapping):
-        return {}
-    return {
-        name: value for name in _FIELDS if (value := mark.get(name)) and value == _of(node, name)
-    }
+    lessee = mark.get(_LESSEE) if isinstance(mark, Mapping) else None
+    return node.lessee if lessee and lessee == node.lessee else None
 
 
-def claim(node: Node, instance: InstanceLike, names: Sequence[str]) -> dict[str, Any]:
+def claim(node: Node, instance: InstanceLike, names: Collection[str]) -> dict[str, Any]:
     """What to write to a node that an instance gets, by the path of the field.
 
-    :param names: of the fields that are to say the instance's project.
+    :param names: the value of the option.
     :returns: empty if all is as it should be, or belongs to somebody else.
     """
     former = set_here(node)
-    told: dict[str, str] = {}
+    if node.lessee is not None and former is None:
+        return {}
+    project = (instance.project_id or None) if _LESSEE in names else None
     changes: dict[str, Any] = {}
-    for name in _FIELDS:
-        now = _of(node, name)
-        if now is not None and name not in former:
-            continue
-        project = instance.project_id if name in names else None
-        if project:
-            told[name] = project
-        if now != project:
-            changes[name] = project
-    if told != former:
-        changes[_PATH] = told
+    if node.lessee != project:
+        changes[_LESSEE] = project
+    if project != former:
+        changes[_PATH] = {_LESSEE: project} if project else {}
     return changes
 
 
-def left_alone(node: Node, instance: InstanceLike, names: Sequence[str]) -> list[str]:
-    """The fields that say another project, which was not set here."""
-    former = set_here(node)
-    return [
-        name
-        for name in names
-        if name not in former and _of(node, name) not in (None, instance.project_id)
-    ]
+def is_left_alone(node: Node, instance: InstanceLike, names: Collection[str]) -> bool:
+    """Whether the lessee is another project, which was not set here."""
+    others = set_here(node) is None and node.lessee not in (None, instance.project_id)
+    return _LESSEE in names and others
 
 
 def release(node: Node) -> list[dict[str, Any]]:
     """The patch that takes back what was set here."""
-    former = set_here(node)
-    changes = [{"op": "remove", "path": f"/{name}"} for name in former]
+    changes = [{"op": "remove", "path": f"/{_LESSEE}"}] if set_here(node) else []
     if MARK in (node.extra or {}):
         changes.append({"op": "remove", "path": f"/{_PATH}"})
     return changes
-
-
-def _of(node: Node, name: str) -> str | None:
-    found: str | None = getattr(node, name)
-    return found

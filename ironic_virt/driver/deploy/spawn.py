@@ -187,10 +187,11 @@ class Spawn:
         more = self._site.service.deploy_metadata(instance, request.network_info)
         info = instance_info.wanted(request, node, more)
         names = self._site.conf.ironic.project_fields
-        for name in project_fields.left_alone(node, instance, names):
+        if project_fields.is_left_alone(node, instance, names):
             LOG.warning(
-                "[project-differs] Node %s: its %s is not instance %s's project; it is left alone",
-                *(node.uuid, name, instance.uuid),
+                "[project-differs] Node %s: its lessee is not instance %s's project; it is left "
+                "alone",
+                *(node.uuid, instance.uuid),
             )
         former = node.instance_info or {}
         changes = instance_info.configure(former, instance_info.named(info), instance.uuid)

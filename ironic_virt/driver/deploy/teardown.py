@@ -226,7 +226,7 @@ class TearDown:
         except (exceptions.BadRequest, exceptions.Conflict) as exc:
             LOG.warning(
                 "[node-keeps-data] Node %s keeps the project of its instance until it gets "
-                "another one, or until an operator changes its lessee and owner: %s",
+                "another one, or until an operator changes its lessee: %s",
                 *(node.uuid, exc),
             )
 

@@ -51,7 +51,7 @@ class Place:
 
 PLAIN = Place()
 POOLS = Place(options={"node_selection": "ironic"}, nodes=3)
-PROJECTS = Place(options={"project_fields": "lessee,owner"})
+PROJECTS = Place(options={"project_fields": "lessee"})
 STORAGE = Place(fields={"storage_interface": "external"})
 CONSOLE = Place(
     fields={
@@ -162,7 +162,7 @@ def left(stage: Stage) -> dict[str, Any]:
         if drive := told.get("configdrive"):
             # The network data has the addresses of the one node.
             told["configdrive"] = drive["meta_data"]
-        more = {name: stage.fake.node(one["uuid"])[name] for name in ("lessee", "owner", "extra")}
+        more = {name: stage.fake.node(one["uuid"])[name] for name in ("lessee", "extra")}
         consoles = {"console_enabled": stage.fake.node(one["uuid"])["console_enabled"]}
         targets = sorted(
             (target.boot_index, target.volume_id, target.extra.get(WHOSE))

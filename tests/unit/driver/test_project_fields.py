@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The project of an instance as lessee or owner of its node."""
+"""The project of an instance as lessee of its node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import SetStage, Stage
 
 PROJECT, OTHER = "project-one", "project-two"
-NOBODY = {"lessee": None, "owner": None, "extra": {}}
+NOBODY = {"lessee": None, "extra": {}}
 
 
 def told(fake: FakeIronic, node: str) -> dict[str, Any]:
@@ -28,58 +28,46 @@ def of(project: str | None, stage: Stage, node: str) -> virt.Instance:
     return dataclasses.replace(stage.instance(node), project_id=project)
 
 
-def both(mark: str) -> dict[str, Any]:
-    fields = {"lessee": mark, "owner": mark}
-    return {**fields, "extra": {project_fields.MARK: fields}}
+def leased(project: str) -> dict[str, Any]:
+    lessee = {"lessee": project}
+    return {**lessee, "extra": {project_fields.MARK: lessee}}
 
 
 @pytest.fixture
 def stage(fake: FakeIronic, set_stage: SetStage) -> Stage:
-    """A stage with both."""
-    return set_stage(fake, project_fields="lessee,owner")
+    """A stage with the option."""
+    return set_stage(fake, project_fields="lessee")
 
 
 def test_by_default_none_is_written(set_stage: SetStage, fake: FakeIronic, node: str) -> None:
     stage = set_stage(fake)
     stage.spawn(of(PROJECT, stage, node))
     for request in fake.requests.matching("PATCH", "/nodes/"):
-        assert not {"/lessee", "/owner"} & {change["path"] for change in request.body}
+        assert "/lessee" not in {change["path"] for change in request.body}
 
 
-@pytest.mark.parametrize("since", [{}, {"owner": OTHER}], ids=["all", "but what was changed"])
-def test_they_come_with_the_instance_and_go_with_it(
+@pytest.mark.parametrize("since", [{}, {"lessee": OTHER}], ids=["it", "but what was changed"])
+def test_it_comes_with_the_instance_and_goes_with_it(
     stage: Stage, fake: FakeIronic, node: str, since: dict[str, str]
 ) -> None:
     stage.driver.init_host("compute1")
     instance = of(PROJECT, stage, node)
     stage.spawn(instance)
-    assert told(fake, node) == both(PROJECT)
+    assert told(fake, node) == leased(PROJECT)
     fake.set_node(node, **since)
     stage.destroy(instance)
     assert told(fake, node) == NOBODY | since
 
 
-def test_only_what_the_option_names(set_stage: SetStage, fake: FakeIronic, node: str) -> None:
-    stage = set_stage(fake, project_fields="owner")
-    # Ironic sets an empty lessee by itself.
-    fake.set_node(node, lessee=OTHER)
-    instance = of(PROJECT, stage, node)
-    stage.spawn(instance)
-    assert (told(fake, node)["lessee"], told(fake, node)["owner"]) == (OTHER, PROJECT)
-    stage.destroy(instance)
-    assert told(fake, node) == {**NOBODY, "lessee": OTHER}
-
-
 def test_what_an_operator_has_set_is_left_alone(
     stage: Stage, fake: FakeIronic, node: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    fake.set_node(node, lessee=OTHER, owner=PROJECT, extra={"rack": "7"})
+    fake.set_node(node, lessee=OTHER, extra={"rack": "7"})
     before = told(fake, node)
     instance = of(PROJECT, stage, node)
     stage.spawn(instance)
     assert told(fake, node) == before
     assert "its lessee is not instance" in caplog.text
-    assert "its owner is not" not in caplog.text
     stage.destroy(instance)
     assert told(fake, node) == before
 
@@ -107,18 +95,18 @@ def test_what_could_not_be_taken_back_is_the_next_project_s(
         409, "PATCH", "/nodes/", "Node can not be updated while a state transition is in progress."
     )
     stage.destroy(instance)
-    assert told(fake, node) == both(PROJECT)
+    assert told(fake, node) == leased(PROJECT)
     assert "keeps the project of its instance" in caplog.text
     fake.advance(60)
     stage.spawn(of(OTHER, stage, node))
-    assert told(fake, node) == both(OTHER)
+    assert told(fake, node) == leased(OTHER)
 
 
 def test_or_nobody_s_where_there_is_none(set_stage: SetStage, fake: FakeIronic, node: str) -> None:
     stage = set_stage(fake)
-    fake.set_node(node, **both(PROJECT))
+    fake.set_node(node, **leased(PROJECT))
     stage.spawn(of(None, stage, node))
-    assert (told(fake, node)["lessee"], told(fake, node)["owner"]) == (None, None)
+    assert told(fake, node)["lessee"] is None
 
 
 def test_it_is_told_before_the_teardown_that_ends_all_writing(
@@ -137,6 +125,6 @@ def test_a_second_spawn_goes_on(stage: Stage, fake: FakeIronic, node: str) -> No
     """The first one ended before it had asked for the deployment."""
     instance = of(PROJECT, stage, node)
     stage.reserve(instance)
-    fake.set_node(node, **both(PROJECT))
+    fake.set_node(node, **leased(PROJECT))
     stage.spawn(instance)
-    assert told(fake, node) == both(PROJECT)
+    assert told(fake, node) == leased(PROJECT)
