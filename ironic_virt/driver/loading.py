@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from ironic_virt.virt import VirtAPI
 
+_OPTION = "[DEFAULT] compute_driver"
 _NAMESPACE = "ironic_virt.compute_drivers"
 
 
@@ -21,9 +22,9 @@ def load_compute_driver(conf: cfg.ConfigOpts, virtapi: VirtAPI) -> driver.Ironic
 
     :param conf: options, registered and checked (:func:`ironic_virt.conf.load`).
     :param virtapi: the service's side of the contract.
-    :raises ComputeDriverNotFound: no entry point of that name in
-        ``ironic_virt.compute_drivers``; lists those found.
-    :raises ComputeDriverFailed: it can't be imported or constructed, or is of another class.
+    :raises InvalidConfiguration: no entry point of that name in
+        ``ironic_virt.compute_drivers``, or it can't be loaded; says which ones there are, or
+        what is wrong.
     """
     from stevedore import named
 
@@ -40,20 +41,25 @@ def load_compute_driver(conf: cfg.ConfigOpts, virtapi: VirtAPI) -> driver.Ironic
         )
     except AssertionError as exc:
         # The one error that stevedore does not hand to the callback.
-        raise exceptions.ComputeDriverFailed(name, repr(exc)) from exc
+        raise _failed(name, repr(exc)) from exc
     for failure in failures:
         if isinstance(failure, exceptions.IronicVirtError):
             raise failure
-        raise exceptions.ComputeDriverFailed(name, repr(failure)) from failure
+        raise _failed(name, repr(failure)) from failure
     drivers = [extension.obj for extension in found]
     if not drivers:
-        raise exceptions.ComputeDriverNotFound(name, found.entry_points_names())
-    if len(drivers) > 1:
-        raise exceptions.ComputeDriverFailed(
-            name, "several installed packages bring a driver of this name"
+        installed = ", ".join(sorted(found.entry_points_names())) or "none"
+        raise exceptions.InvalidConfiguration(
+            _OPTION, f"no driver {name!r} is installed; these are: {installed}"
         )
+    if len(drivers) > 1:
+        raise _failed(name, "several installed packages bring a driver of this name")
     if not isinstance(drivers[0], driver.IronicDriver):
-        raise exceptions.ComputeDriverFailed(
+        raise _failed(
             name, f"{type(drivers[0]).__name__} is not an ironic_virt.driver.IronicDriver"
         )
     return drivers[0]
+
+
+def _failed(name: str, reason: str) -> exceptions.InvalidConfiguration:
+    return exceptions.InvalidConfiguration(_OPTION, f"{name!r} could not be loaded: {reason}")

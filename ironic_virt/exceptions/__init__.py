@@ -30,8 +30,6 @@ from ironic_virt.exceptions.actions import (
     VolumeFailed,
 )
 from ironic_virt.exceptions.general import (
-    ComputeDriverFailed,
-    ComputeDriverNotFound,
     ExtrasMissing,
     InvalidConfiguration,
     InvalidExtraSpec,
@@ -78,8 +76,6 @@ __all__ = [
     "BodyRefused",
     "BuildAborted",
     "CertificateNotTrusted",
-    "ComputeDriverFailed",
-    "ComputeDriverNotFound",
     "ConfigDriveFailed",
     "ConfigDriveTooLarge",
     "Conflict",

@@ -10,27 +10,8 @@ from typing import ClassVar
 from ironic_virt.exceptions.nodes import NodeError
 
 
-class _IronicFailed(NodeError):
-    """What Ironic may have tried and failed at."""
-
-    def __init__(
-        self,
-        node: str | None,
-        instance: str | None,
-        reason: str,
-        *,
-        last_error: str | None = None,
-        request_id: str | None = None,
-    ) -> None:
-        self.last_error = last_error
-        super().__init__(node, instance, reason, request_id=request_id)
-
-
-class DeployFailed(_IronicFailed):
-    """Ironic tried to deploy and failed.
-
-    :ivar last_error: Ironic's own ``last_error``, as one line of 4,000 characters at most.
-    """
+class DeployFailed(NodeError):
+    """Ironic tried to deploy and failed."""
 
 
 class ImageRefused(DeployFailed):
@@ -71,8 +52,7 @@ def _mib(size: int) -> str:
 class HookFailed(NodeError):
     """A hook of the operator's has refused a deployment, or has failed.
 
-    A hook that fails says nothing of the node, and the next node would wait for the same
-    service or trip over the same mistake.
+    One that fails would fail on the next node, too.
 
     :ivar hook: its name in ``[ironic] hooks``.
     :ivar retriable: the hook itself has said that another node may do.
@@ -97,9 +77,7 @@ class Disk(enum.Enum):
 
 
 class RebuildFailed(DeployFailed):
-    """The rebuild of an instance failed.
-
-    What led to it is its cause, if that was an error of its own.
+    """The rebuild of an instance failed; what led to it is its cause.
 
     :ivar disk: what is on the disk.
     """
@@ -107,23 +85,10 @@ class RebuildFailed(DeployFailed):
     retriable = False
 
     def __init__(
-        self,
-        node: str | None,
-        instance: str | None,
-        reason: str,
-        disk: Disk,
-        *,
-        last_error: str | None = None,
-        request_id: str | None = None,
+        self, node: str | None, instance: str | None, reason: str, disk: Disk, **more: str | None
     ) -> None:
         self.disk = disk
-        super().__init__(
-            node,
-            instance,
-            f"the rebuild failed, and {disk.value}: {reason}",
-            last_error=last_error,
-            request_id=request_id,
-        )
+        super().__init__(node, instance, f"the rebuild failed, and {disk.value}: {reason}", **more)
 
 
 class System(enum.Enum):
@@ -134,10 +99,9 @@ class System(enum.Enum):
     UNKNOWN = "not known"
 
 
-class RescueFailed(_IronicFailed):
+class RescueFailed(NodeError):
     """The instance was not brought into the rescue system, or out of it.
 
-    :ivar last_error: Ironic's own ``last_error``, as one line of 4,000 characters at most.
     :ivar system: what the node runs now, for programs; ``reason`` says it too.
     """
 
@@ -149,12 +113,11 @@ class RescueFailed(_IronicFailed):
         instance: str | None,
         reason: str,
         *,
-        last_error: str | None = None,
-        request_id: str | None = None,
         system: System = System.UNKNOWN,
+        **more: str | None,
     ) -> None:
         self.system = system
-        super().__init__(node, instance, reason, last_error=last_error, request_id=request_id)
+        super().__init__(node, instance, reason, **more)
 
 
 class ConsoleUnavailable(NodeError):
@@ -166,23 +129,14 @@ class ConsoleUnavailable(NodeError):
     retriable = False
 
     def __init__(
-        self,
-        node: str | None,
-        instance: str | None,
-        kind: str,
-        reason: str,
-        *,
-        request_id: str | None = None,
+        self, node: str | None, instance: str | None, kind: str, reason: str, **more: str | None
     ) -> None:
         self.kind = kind
-        super().__init__(node, instance, reason, request_id=request_id)
+        super().__init__(node, instance, reason, **more)
 
 
-class TearDownFailed(_IronicFailed):
-    """The node could not be torn down; the instance still has it.
-
-    :ivar last_error: Ironic's own ``last_error``, whole, where Ironic tried and failed.
-    """
+class TearDownFailed(NodeError):
+    """The node could not be torn down; the instance still has it."""
 
     retriable = False
 
@@ -212,18 +166,10 @@ class _VifFailed(NodeError):
     what: ClassVar[str]
 
     def __init__(
-        self,
-        node: str,
-        instance: str | None,
-        vif: str,
-        reason: str,
-        *,
-        request_id: str | None = None,
+        self, node: str, instance: str | None, vif: str, reason: str, **more: str | None
     ) -> None:
         self.vif = vif
-        super().__init__(
-            node, instance, f"VIF {vif} could not be {self.what}: {reason}", request_id=request_id
-        )
+        super().__init__(node, instance, f"VIF {vif} could not be {self.what}: {reason}", **more)
 
 
 class VifAttachFailed(_VifFailed):
@@ -243,11 +189,11 @@ class VifAttachFailed(_VifFailed):
         vif: str,
         reason: str,
         *,
-        request_id: str | None = None,
         left: bool | None = False,
+        **more: str | None,
     ) -> None:
         self.left = left
-        super().__init__(node, instance, vif, reason, request_id=request_id)
+        super().__init__(node, instance, vif, reason, **more)
 
 
 class NoFreePort(VifAttachFailed):
@@ -271,13 +217,7 @@ class VolumeFailed(NodeError):
     """
 
     def __init__(
-        self,
-        node: str,
-        instance: str | None,
-        volume: str,
-        reason: str,
-        *,
-        request_id: str | None = None,
+        self, node: str, instance: str | None, volume: str, reason: str, **more: str | None
     ) -> None:
         self.volume = volume
-        super().__init__(node, instance, f"volume {volume}: {reason}", request_id=request_id)
+        super().__init__(node, instance, f"volume {volume}: {reason}", **more)

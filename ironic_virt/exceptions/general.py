@@ -27,9 +27,6 @@ def copy_of(error: Exception) -> Exception:
     return twin.with_traceback(error.__traceback__)
 
 
-# -- configuration and loading ------------------------------------------------
-
-
 class InvalidConfiguration(IronicVirtError):
     """An option has a value that can't be used.
 
@@ -41,28 +38,6 @@ class InvalidConfiguration(IronicVirtError):
         self.option = option
         self.reason = _LOCATION.sub(r"\1", reason)
         super().__init__(f"Invalid configuration: {option}: {self.reason}")
-
-
-class ComputeDriverNotFound(IronicVirtError):
-    """``[DEFAULT] compute_driver`` names no installed driver."""
-
-    def __init__(self, name: str, available: Iterable[str]) -> None:
-        self.name = name
-        self.available = tuple(sorted(available))
-        found = ", ".join(self.available) or "none"
-        super().__init__(
-            f"No compute driver {name!r} is installed. Set [DEFAULT] compute_driver to one of "
-            f"the drivers found: {found}"
-        )
-
-
-class ComputeDriverFailed(IronicVirtError):
-    """The driver exists, but importing or constructing it failed."""
-
-    def __init__(self, name: str, reason: str) -> None:
-        self.name = name
-        self.reason = reason
-        super().__init__(f"The compute driver {name!r} could not be loaded: {reason}")
 
 
 class ExtrasMissing(IronicVirtError):
@@ -92,9 +67,6 @@ class OperationNotSupported(IronicVirtError):
         )
 
 
-# -- standby ------------------------------------------------------------------
-
-
 class LeaseLost(IronicVirtError):
     """This process may change nothing: it does not hold the lease of its host name.
 
@@ -108,9 +80,6 @@ class LeaseLost(IronicVirtError):
 
 class StandbyBackendFailed(IronicVirtError):
     """The backend of the lease gave no answer, or none that says who holds it."""
-
-
-# -- scheduling ---------------------------------------------------------------
 
 
 class InvalidExtraSpec(IronicVirtError):

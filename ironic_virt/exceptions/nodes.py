@@ -24,6 +24,7 @@ class NodeError(IronicVirtError):
     :param instance: the instance's uuid.
     :param reason: what happened, in one sentence.
     :param request_id: Ironic's request id, where a request led to this.
+    :param last_error: Ironic's own ``last_error``, where it tried and failed.
 
     :cvar retriable: another node may do better: a scheduler should try again.
         ``False`` means that every node would give the same answer.
@@ -38,11 +39,13 @@ class NodeError(IronicVirtError):
         reason: str,
         *,
         request_id: str | None = None,
+        last_error: str | None = None,
     ) -> None:
         self.node = node
         self.instance = instance
         self.reason = reason
         self.request_id = request_id
+        self.last_error = last_error
         who = f"Node {node}" if node else "No node"
         whose = f", server {instance}" if instance else ""
         super().__init__(f"{who}{whose}: {reason}")
