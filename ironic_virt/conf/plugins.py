@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Filters and weighers by the names of their entry points."""
+"""What options name by entry points: the driver, hooks, filters and weighers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ Part = TypeVar("Part")
 
 
 def load(
-    namespace: str, names: Sequence[str], kind: type[Part], conf: cfg.ConfigOpts, option: str
+    namespace: str,
+    names: Sequence[str],
+    kind: type[Part],
+    conf: cfg.ConfigOpts,
+    option: str,
+    *more: object,
 ) -> dict[str, Part]:
     """One object for each name, by name and in the order of the names.
 
-    :param kind: what the objects must be; they are made with ``conf``.
+    :param kind: what the objects must be; they are made with ``conf`` and ``more``.
     :param option: where an operator wrote the names, for the error.
     :raises InvalidConfiguration: a name that isn't installed (the names that are
         get listed), that several packages bring, or that can't be loaded.
@@ -40,7 +45,7 @@ def load(
             namespace,
             list(names),
             invoke_on_load=True,
-            invoke_args=(conf,),
+            invoke_args=(conf, *more),
             on_load_failure_callback=failed,
             on_missing_entrypoints_callback=None,
         )

@@ -98,7 +98,11 @@ def test_a_wrong_command_line_is_refused() -> None:
     [
         ({"ironic": {"deploy_timeout": "soon"}}, 2, "[ironic] deploy_timeout"),
         ({"DEFAULT": {"report_interval": 60}}, 2, "[DEFAULT] report_interval"),
-        ({"DEFAULT": {"compute_driver": "libvirt"}}, 2, "is installed; these are: ironic"),
+        (
+            {"DEFAULT": {"compute_driver": "libvirt"}},
+            2,
+            "libvirt is not installed; there are: ironic",
+        ),
         ({"scheduler": {"enabled_filters": "Nonsense"}}, 2, "Nonsense"),
         ({"database": {"connection": "oracle://x/y"}}, 2, "[database] connection"),
         (
