@@ -31,10 +31,6 @@ first. One that has begun is not cut short, since its request may have been
 carried out: with the looks at the node before it, each of its requests is given
 up only after ``timeout`` seconds (60 if unset) without an answer. With an
 interval of 0 the count alone decides.
-
-Related options:
-
-* api_retry_interval
 """,
     ),
     cfg.IntOpt(
@@ -48,10 +44,6 @@ in it too: the first comes after a quarter of it, further ones after growing pau
 which are no longer than five of these intervals for a deployment and two for anything
 else. The more deployments wait at the same time, the shorter the pauses are: with
 seven or more, three quarters of the interval. 0 counts as a tenth of a second.
-
-Related options:
-
-* api_max_retries
 """,
     ),
     cfg.IntOpt(
@@ -159,10 +151,6 @@ elsewhere.
 
 Unset: ``own`` with a ``shard_key``, a ``conductor_group`` or a ``peer_list`` that is
 in force, else ``total``.
-
-Related options:
-
-* node_selection
 """,
     ),
     cfg.StrOpt(
@@ -176,10 +164,6 @@ Related options:
 How a node's cores, memory and disk must match the flavor when Ironic picks the
 node. A size that the flavor doesn't ask for (``resources:MEMORY_MB=0``) matches
 always.
-
-Related options:
-
-* node_selection
 """,
     ),
     cfg.IntOpt(
@@ -189,10 +173,6 @@ Related options:
         help="""
 Seconds that Ironic has to decide which node an allocation gets. After that the
 allocation is given up, and other nodes are asked for.
-
-Related options:
-
-* node_selection
 """,
     ),
     cfg.StrOpt(
@@ -299,10 +279,6 @@ are. With Nova it needs the extra ``metrics``. The reference compute service has
 Each process needs a port of its own. With Nova a port that is in use is an
 error in the log, and the service goes on without metrics; the reference compute
 service does not start.
-
-Related options:
-
-* metrics_host
 """,
     ),
     cfg.StrOpt(
@@ -311,10 +287,6 @@ Related options:
         help="""
 The address on which metrics are offered, if ``metrics_port`` is set. The page
 shows names of hosts, shards and resource classes, and no credentials.
-
-Related options:
-
-* metrics_port
 """,
     ),
 ]

@@ -55,10 +55,6 @@ nothing has changed. With ``changed`` a few requests for all nodes tell which on
 have changed; what an operator sees in Nova and Placement is the same.
 
 Only nova-compute reads it.
-
-Related options:
-
-* settled_max_age
 """,
     ),
     cfg.IntOpt(
@@ -68,10 +64,6 @@ Related options:
         help="""
 Seconds after which Nova looks at a node even if nothing has changed; for each node it
 is half of that to all of it, at random. 0: at each period.
-
-Related options:
-
-* node_refresh
 """,
     ),
 ]

@@ -24,10 +24,6 @@ The filters that a node must pass. An empty list: every free node will do.
 
 Names of entry points in the namespace ``ironic_virt.scheduler.filters``. An
 unknown name is an error at start that lists the names found.
-
-Related options:
-
-* use_baremetal_filters
 """,
     ),
     cfg.BoolOpt(
@@ -35,10 +31,6 @@ Related options:
         default=False,
         help="""
 Use ``baremetal_enabled_filters`` in place of ``enabled_filters``.
-
-Related options:
-
-* baremetal_enabled_filters
 """,
     ),
     cfg.ListOpt(
@@ -54,10 +46,6 @@ Related options:
         help="""
 The filters that a node must pass when ``use_baremetal_filters`` is set. By
 default a node's memory, cores and disk must be exactly those of the flavor.
-
-Related options:
-
-* use_baremetal_filters
 """,
     ),
     cfg.ListOpt(
@@ -68,10 +56,6 @@ The weighers that tell which of the nodes that have passed is the best.
 
 Names of entry points in the namespace ``ironic_virt.scheduler.weighers``. An
 unknown name is an error at start that lists the names found.
-
-Related options:
-
-* weight_multipliers
 """,
     ),
     cfg.Opt(
@@ -82,10 +66,6 @@ Related options:
 How much a weigher counts, by its name, as ``SnugFitWeigher:2.5``. 0: not at
 all; below 0: the other way round. Where nothing is said, a weigher has its own:
 2.0 for SnugFitWeigher, 1.0 for InstanceCountWeigher.
-
-Related options:
-
-* enabled_weighers
 """,
     ),
     cfg.IntOpt(

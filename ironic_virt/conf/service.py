@@ -56,10 +56,6 @@ root, it is ``~/.local/state/ironic-virt``.
 Seconds between two reports of a compute service that it is up.
 
 Must be well below ``service_down_time``.
-
-Related options:
-
-* service_down_time
 """,
     ),
     cfg.IntOpt(
@@ -72,10 +68,6 @@ Seconds after its last report until a compute service counts as down.
 
 A service that is down gets no new instances. The same value must be in the
 files of all services and commands that share a database.
-
-Related options:
-
-* report_interval
 """,
     ),
     cfg.IntOpt(

@@ -25,10 +25,6 @@ that the active one is gone takes over. A process that can't renew its lease
 sends no further change to Ironic and ends with exit code 4; it is to be started
 again. All processes must have the same value. Needs the packages of the extra
 ``standby``.
-
-Related options:
-
-* standby_ttl
 """,
     ),
     cfg.IntOpt(
@@ -41,10 +37,6 @@ active one renews its lease ten times in that time, and ends when it can't do so
 for nine tenths of it, or for four tenths with Redis. So the shorter it is, the
 shorter is the outage of the backend that ends the active process. All processes
 must have the same value.
-
-Related options:
-
-* standby_backend_url
 """,
     ),
 ]
