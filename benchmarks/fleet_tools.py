@@ -24,7 +24,7 @@ from benchmarks.rounds import Figures
 NODES = 10_000
 FEW = 60
 _KIB = 1024
-_VERBS = ("check", "plan", "apply", "shadow")
+_VERBS = ("check", "plan", "apply")
 UNITS = {
     f"{verb}_{name}": unit
     for verb in _VERBS
@@ -63,7 +63,6 @@ def _commands(world: World, directory: Path, number: int) -> dict[str, list[str]
         "check": ["check", *files],
         "plan": ["plan", "drain", HOSTS[-1], "--output", plan, *files],
         "apply": ["apply", plan, "--dry-run"],
-        "shadow": ["--config-file", str(directory / f"{HOSTS[0]}.conf"), "shadow"],
     }
 
 

@@ -325,7 +325,7 @@ BENCHMARKS = {
             required={},
             limits={
                 f"{verb}_{name}": most
-                for verb in ("check", "plan", "apply", "shadow")
+                for verb in ("check", "plan", "apply")
                 for name, most in (("wall", 60.0), ("memory", 500e6))
             },
             rounds=1,

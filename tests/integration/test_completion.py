@@ -19,7 +19,7 @@ _LINES = {
     "ironic-virt-fleet plan ": {"shards", "drain", "move"},
     "ironic-virt-manage db ": {"sync", "purge"},
 }
-_NOT_OFFERED = {"ironic-virt-fleet", "shadow", "node", "_"}
+_NOT_OFFERED = {"ironic-virt-fleet", "unprotect", "node", "_"}
 # zsh completes for a terminal only: two of its builtins say what they were given.
 _ZSH = """
 compdef() {{ done=$1 }}

@@ -2,8 +2,7 @@
 
 """The page for those who begin with Nova: its flavor gets one node, and "Try" works.
 
-What else is on it: :mod:`tests.nova.test_deployers` loads its files, and
-:mod:`tests.nova.test_fleet_shadow` runs "Look".
+What else is on it: :mod:`tests.nova.test_deployers` loads its files.
 """
 
 from __future__ import annotations
@@ -50,8 +49,12 @@ class TestStartPage(Fleet):
         )
 
     def test_a_server_of_the_pages_flavor_is_built_and_deleted_as_it_says(self) -> None:
+        check = ["ironic-virt-fleet", "check"]
+        readme = typed.commands(typed.section(typed.ROOT / "README.rst", "In Nova"))
+        assert lines("Look") == [check]
+        assert " ".join(check) in readme
         flavor = self.make_flavor_of_page()
-        hypervisors, create, delete, check = lines("Try")
+        hypervisors, create, delete, last = lines("Try")
         assert hypervisors == ["openstack", "hypervisor", "list"]
         found = self.api.api_get("/os-hypervisors").body["hypervisors"]
         assert [one["hypervisor_hostname"] for one in found] == [self.node]
@@ -61,6 +64,6 @@ class TestStartPage(Fleet):
         self.wait_for(server, "ACTIVE")
         assert self.fake.node(self.node)["instance_uuid"] == server["id"]
         self.delete(server)
-        assert check == ["ironic-virt-fleet", "check"]
+        assert last == check
         self.check()
         assert self.fake.node(self.node)["instance_uuid"] is None
