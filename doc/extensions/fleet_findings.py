@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Shows the findings of ``ironic-virt-fleet check`` as a section for each, by the registry.
+"""Shows the findings of ``ironic-virt-fleet check`` as a table, by those of the checks.
+
+What each means and how to provoke it is in ``fleet_findings.toml``.
 
 .. code-block:: rst
 
@@ -9,6 +11,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -20,14 +24,15 @@ from ironic_virt.fleet import checks
 
 def rows() -> list[list[str]]:
     """Code, severity, meaning, what mends it and how to provoke it, of each kind."""
+    told = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
     return [
         [
-            *(f"``{kind.code}``", kind.severity.value, kind.meaning),
+            *(f"``{code}``", severity.value, told[code]["meaning"]),
             # A command, so it begins as it is typed.
-            _plain(kind.mend.replace("{about}", "<object>")),
-            kind.provoke[0].upper() + kind.provoke[1:],
+            _plain(fix.replace("{about}", "<object>")),
+            told[code]["provoke"][0].upper() + told[code]["provoke"][1:],
         ]
-        for kind in checks.kinds()
+        for code, (severity, fix, _) in checks.CHECKS.items()
     ]
 
 

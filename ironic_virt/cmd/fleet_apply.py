@@ -171,7 +171,7 @@ class _Carried(FleetCommand):
         part = dataclasses.replace(plan, changes=touched, services={})
         found = conditions.findings(reader.read(), part)
         for one in found:
-            self.say(f"{one.kind.code}: {one.about}: {one.words}")
+            self.say(str(one))
         if found:
             self.code = self.code or FleetExitCode.FOUND
         self.say(f"Checked the nodes that were changed: {len(found)} findings")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ironic_virt.fleet.findings import Finding
 
 _COLUMNS: output.Cells = {
-    "Severity": attrgetter("kind.severity.value"),
-    "Code": attrgetter("kind.code"),
+    "Severity": attrgetter("severity.value"),
+    "Code": attrgetter("code"),
     "Object": attrgetter("about"),
     "Finding": attrgetter("words"),
     "Mend": attrgetter("mend"),
@@ -79,10 +79,9 @@ class Check(FleetCommand):
         from ironic_virt.fleet import checks
 
         codes = [parsed_args.fix] if parsed_args.fix else parsed_args.codes
-        known = [kind.code for kind in checks.kinds()]
-        for code in codes:
-            if code not in known:
-                self.refuse(f"there is no finding {code}; there are {', '.join(known)}")
+        if unknown := set(codes) - checks.CHECKS.keys():
+            known = ", ".join(checks.CHECKS)
+            self.refuse(f"there is no finding {', '.join(unknown)}; there are {known}")
         if parsed_args.apply and not parsed_args.fix:
             self.refuse("argument --apply: it goes with --fix")
         reader = self.reader(parsed_args)
@@ -109,7 +108,7 @@ class Check(FleetCommand):
         return output.table(_COLUMNS, found)
 
     def _mended(self, finding: Finding, conf: Any, *, apply: bool) -> tuple[str, str, str, str]:
-        row = (finding.kind.code, finding.about, finding.words)
+        row = (finding.code, finding.about, finding.words)
         if not apply:
             return (*row, "would be mended (--apply does it)")
         from ironic_virt.baremetal.client import IronicClient
@@ -117,7 +116,7 @@ class Check(FleetCommand):
         from ironic_virt.fleet.placement import PlacementClient
 
         try:
-            done = corrections.CORRECTIONS[finding.kind.code](
+            done = corrections.CORRECTIONS[finding.code](
                 finding, PlacementClient(), IronicClient.from_conf(conf)
             )
         except corrections.NoLongerSo as exc:
@@ -141,7 +140,7 @@ class Check(FleetCommand):
                 )
         if not deployment.whole:
             self.say("Not checked: what may be in the cells that were not read")
-        counts = collections.Counter(one.kind.severity.value for one in found)
+        counts = collections.Counter(one.severity.value for one in found)
         said = ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing"
         self.say(
             f"{len(deployment.nodes):,} nodes, {len(deployment.records):,} records, "

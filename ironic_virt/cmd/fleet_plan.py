@@ -80,7 +80,7 @@ class _PlanCommand(FleetCommand):
             )
         from ironic_virt.fleet import checks
 
-        if unknown := set(parsed_args.accepted) - {kind.code for kind in checks.kinds()}:
+        if unknown := set(parsed_args.accepted) - checks.CHECKS.keys():
             self.refuse(f"argument --accept: there is no finding {', '.join(sorted(unknown))}")
         deployment = self.reader(parsed_args).read()
         from ironic_virt.fleet.plans import plan as plans

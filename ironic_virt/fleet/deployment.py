@@ -209,6 +209,12 @@ class Deployment:
         return [one for one in self.servers.values() if not one.deleted and one.host]
 
     @functools.cached_property
+    def bare_metal_servers(self) -> Sequence[Server]:
+        """Servers that some node should carry."""
+        hosts = self.bare_metal_hosts
+        return [one for one in self.live_servers if one.is_on_a_node and one.host in hosts]
+
+    @functools.cached_property
     def servers_by_place(self) -> Mapping[str, Sequence[Server]]:
         """Servers that are not deleted, by the name of their compute node record."""
         return _grouped((one.node or "", one) for one in self.live_servers)
@@ -235,6 +241,12 @@ class Deployment:
     def hosts_not_told(self) -> frozenset[str]:
         """Hosts of bare metal whose file was not given, so that nobody knows their target set."""
         return self.bare_metal_hosts - self.options.keys()
+
+    @property
+    def clocks_ahead(self) -> list[tuple[str, float]]:
+        """The components whose clock was asked, and how far each is ahead, in seconds."""
+        asked = ((part.name, part.seconds_ahead) for part in self.components)
+        return [(name, ahead) for name, ahead in asked if ahead is not None]
 
     def host_of(self, node: Node) -> str:
         """The host of the instance on a node, or else of the node's record; empty: neither."""

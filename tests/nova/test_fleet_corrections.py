@@ -13,7 +13,7 @@ import pytest
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.fleet import cells, corrections
 from ironic_virt.fleet.deployment import Server
-from ironic_virt.fleet.findings import Finding, Kind, Severity
+from ironic_virt.fleet.findings import Finding, Severity
 from ironic_virt.fleet.placement import PlacementClient
 from tests.unit.fleet import deployments
 
@@ -51,8 +51,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
 
 
 def correct(code: str, placement: Any, ironic: Any, about: str = NODE, **facts: str) -> str:
-    kind = Kind(code, Severity.ERROR, "", "", "")
-    finding = Finding(kind, about, "", "", facts)
+    finding = Finding(code, Severity.ERROR, "", about, "", facts)
     return corrections.CORRECTIONS[code](finding, placement, ironic)
 
 

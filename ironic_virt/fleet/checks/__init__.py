@@ -1,12 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The doctor's checks, a module for each kind of object.
+"""The doctor's checks, a table for each kind of object."""
 
-Importing this registers them all, so the registry is read by way of it: :func:`kinds` and
-:func:`run`.
-"""
+from __future__ import annotations
+
+from collections.abc import Iterable
 
 from ironic_virt.fleet.checks import nodes, offers, providers, servers, services
-from ironic_virt.fleet.findings import kinds, run
+from ironic_virt.fleet.deployment import Deployment
+from ironic_virt.fleet.findings import Finding, Severity, Table
 
-__all__ = ["kinds", "nodes", "offers", "providers", "run", "servers", "services"]
+CHECKS: Table = nodes.CHECKS | offers.CHECKS | providers.CHECKS | servers.CHECKS | services.CHECKS
+"""All checks, by their codes."""
+
+
+def run(deployment: Deployment, codes: Iterable[str] = ()) -> list[Finding]:
+    """All findings; the worst first, and otherwise in the order of the checks.
+
+    :param codes: only of these kinds.
+    :raises KeyError: there is no such kind.
+    """
+    findings = [
+        Finding(code, severity, fix, *problem)
+        for code in list(codes) or CHECKS
+        for severity, fix, problems in [CHECKS[code]]
+        for problem in problems(deployment)
+    ]
+    order = list(Severity)
+    return sorted(findings, key=lambda finding: order.index(finding.severity))

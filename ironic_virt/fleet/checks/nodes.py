@@ -5,214 +5,158 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable
 
+from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.fleet.deployment import Deployment, pool_name
-from ironic_virt.fleet.findings import Finding, Found, Severity, check
-
-_MOVE = (
-    "nova-manage db ironic_compute_node_move --ironic-node-uuid {about} --destination-host {to}"
-)
+from ironic_virt.fleet.findings import CRITICAL, ERROR, WARNING, Problems, Table
 
 
-@check(
-    "node-without-record",
-    Severity.ERROR,
-    meaning="Ironic has a node that no compute service has reported: nothing is scheduled to it.",
-    mend="start the service whose shard and conductor group it is in, or give the node a shard "
-    "that a service serves: openstack baremetal node set --shard <shard> {about}",
-    provoke="create a node in a shard that no service serves",
-)
-def node_without_record(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    pools = {record.name for record in deployment.pool_records}
-    hosts = {record.host for record in deployment.pool_records}
-    for node in deployment.nodes.values():
-        if node.uuid in deployment.node_records:
-            continue
-        if not any(pool_name(host, node) in pools for host in hosts):
-            yield found(node.uuid, "no compute service has a record of it")
+def _each(wrong: Callable[[Deployment, Node], str | None]) -> Callable[[Deployment], Problems]:
+    """A check that looks at one node at a time; ``wrong`` says what is wrong with it."""
+    return lambda fleet: (
+        (node.uuid, words) for node in fleet.nodes.values() if (words := wrong(fleet, node))
+    )
 
 
-@check(
-    "record-without-node",
-    Severity.ERROR,
-    meaning="A compute node record names a node that Ironic does not have.",
-    mend="the service {host} deletes the record at its next refresh if it is up; if it is gone "
-    "for good: openstack compute service delete <id of {host}>",
-    provoke="delete a node from Ironic while its service is down",
-)
-def record_without_node(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    for record in deployment.records:
-        if not deployment.is_pool(record) and record.name not in deployment.nodes:
-            servers = len(deployment.servers_by_place.get(record.name, ()))
+def _without_record(fleet: Deployment) -> Problems:
+    pools = {record.name for record in fleet.pool_records}
+    hosts = {record.host for record in fleet.pool_records}
+    for node in fleet.nodes.values():
+        if node.uuid not in fleet.node_records and not any(
+            pool_name(host, node) in pools for host in hosts
+        ):
+            yield node.uuid, "no compute service has a record of it"
+
+
+def _of_no_node(fleet: Deployment) -> Problems:
+    for record in fleet.records:
+        if not fleet.is_pool(record) and record.name not in fleet.nodes:
+            servers = len(fleet.servers_by_place.get(record.name, ()))
             carries = f", and {servers} servers are on it by the records" if servers else ""
-            yield found(
-                record.name,
-                f"host {record.host} has a record of it, Ironic has no such node{carries}",
-                host=record.host,
-            )
+            words = f"host {record.host} has a record of it, Ironic has no such node{carries}"
+            yield record.name, words, {"host": record.host}
 
 
-@check(
-    "node-in-two-records",
-    Severity.CRITICAL,
-    meaning="Two hosts have a record of one node, and either may put a server on it.",
-    mend="stop the service that should not have it, and delete its record: openstack compute "
-    "service delete <id of the service>; or have it refresh once its shard is right",
-    provoke="copy a node's compute node record to another host",
-)
-def node_in_two_records(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    for name, records in deployment.records_by_name.items():
+def _in_two_records(fleet: Deployment) -> Problems:
+    for name, records in fleet.records_by_name.items():
         if len(records) > 1:
             hosts = ", ".join(sorted(record.host for record in records))
-            yield found(name, f"{len(records)} records name it, of the hosts {hosts}")
+            yield name, f"{len(records)} records name it, of the hosts {hosts}"
 
 
-@check(
-    "node-in-no-target-set",
-    Severity.ERROR,
-    meaning="No service's shard and conductor group have the node: nobody looks after it.",
-    mend="openstack baremetal node set --shard <shard> {about}",
-    provoke="set a node's shard to one that no service serves",
-)
-def node_in_no_target_set(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    if not deployment.options or deployment.hosts_not_told:
-        return
-    for node in deployment.nodes.values():
-        if not any(options.serves(node) for options in deployment.options.values()):
-            yield found(
-                node.uuid,
-                f"shard {node.shard!r} and conductor group {node.conductor_group or ''!r} are "
-                "no service's",
-            )
+def _in_no_target_set(fleet: Deployment, node: Node) -> str | None:
+    if not fleet.options or fleet.hosts_not_told:
+        return None
+    if any(options.serves(node) for options in fleet.options.values()):
+        return None
+    group = node.conductor_group or ""
+    return f"shard {node.shard!r} and conductor group {group!r} are no service's"
 
 
-@check(
-    "node-in-two-target-sets",
-    Severity.ERROR,
-    meaning="Two services that don't share nodes are both for the node. Its record decides, but "
-    "a new node goes to whichever comes first.",
-    mend="give each service its own shard: [ironic] shard_key",
-    provoke="start two services with the same shard",
-)
-def node_in_two_target_sets(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    told = sorted(deployment.options.values(), key=lambda options: options.host)
-    apart = [(a, b) for a, b in itertools.combinations(told, 2) if not a.shares_with(b)]
-    for node in deployment.nodes.values():
+def _in_two_target_sets(fleet: Deployment) -> Problems:
+    options = sorted(fleet.options.values(), key=lambda one: one.host)
+    apart = [(a, b) for a, b in itertools.combinations(options, 2) if not a.shares_with(b)]
+    for node in fleet.nodes.values():
         pair = next(((a, b) for a, b in apart if a.serves(node) and b.serves(node)), None)
         if pair is not None:
-            yield found(
-                node.uuid, f"it is in the target sets of {pair[0].host} and {pair[1].host}"
-            )
+            yield node.uuid, f"it is in the target sets of {pair[0].host} and {pair[1].host}"
 
 
-@check(
-    "node-outside-its-service",
-    Severity.ERROR,
-    meaning="The node's record is with a service whose shard or conductor group it is not in: "
-    "that service refuses to act on it.",
-    mend=_MOVE + " (while {host} is forced down), or set the node's shard back",
-    provoke="change a node's shard in Ironic and do not move its record",
-)
-def node_outside_its_service(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    for node in deployment.nodes.values():
-        record = deployment.node_records.get(node.uuid)
-        options = deployment.options.get(record.host) if record is not None else None
-        if record is None or options is None or options.serves(node):
+def _outside_its_service(fleet: Deployment) -> Problems:
+    for uuid, record in fleet.node_records.items():
+        node, options = fleet.nodes.get(uuid), fleet.options.get(record.host)
+        if node is None or options is None or options.serves(node):
             continue
-        serving = [one.host for one in deployment.options.values() if one.serves(node)]
-        why = options.target.why_outside(node)
-        yield found(
-            node.uuid,
-            f"its record is with {record.host}, and {why}",
-            host=record.host,
-            to=serving[0] if serving else "<its host>",
-        )
+        serving = (one.host for one in fleet.options.values() if one.serves(node))
+        words = f"its record is with {record.host}, and {options.target.why_outside(node)}"
+        yield uuid, words, {"host": record.host, "to": next(serving, "<its host>")}
 
 
-@check(
-    "node-with-unknown-instance",
-    Severity.ERROR,
-    meaning="The node carries an instance that Nova does not know: others use Ironic too, or "
-    "Nova's records were restored from a backup.",
-    mend="if nobody uses it: openstack baremetal node undeploy {about}",
-    provoke="set a node's instance_uuid to one that is nobody's",
-)
-def node_with_unknown_instance(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    if not deployment.whole:
-        return
-    for node in deployment.nodes.values():
-        instance = node.instance_uuid
-        if instance is not None and instance not in deployment.servers:
-            yield found(node.uuid, f"Nova does not know its instance {instance}")
+def _with_unknown_instance(fleet: Deployment, node: Node) -> str | None:
+    if fleet.whole and node.instance_uuid and node.instance_uuid not in fleet.servers:
+        return f"Nova does not know its instance {node.instance_uuid}"
+    return None
 
 
-@check(
-    "node-with-deleted-instance",
-    Severity.ERROR,
-    meaning="The node still carries an instance that Nova has deleted.",
-    mend="a service with this driver tears it down within [DEFAULT] "
-    "running_deleted_instance_poll_interval; or: openstack baremetal node undeploy {about}",
-    provoke="delete a server while its service is down",
-)
-def node_with_deleted_instance(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    for node in deployment.nodes.values():
-        server = deployment.servers.get(node.instance_uuid or "")
-        if server is not None and server.deleted:
-            yield found(node.uuid, f"Nova has deleted its instance {server.uuid}")
+def _with_deleted_instance(fleet: Deployment, node: Node) -> str | None:
+    server = fleet.servers.get(node.instance_uuid or "")
+    return f"Nova has deleted its instance {server.uuid}" if server and server.deleted else None
 
 
-@check(
-    "node-protected",
-    Severity.ERROR,
-    meaning="The node is protected by [ironic] protect_instances, and its service has Nova's own "
-    "driver, which can neither delete nor rebuild the server on it.",
-    mend="ironic-virt-fleet unprotect {host}",
-    provoke="build a server with protect_instances, and go back to Nova's own driver",
-)
-def node_protected(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    for node in deployment.nodes.values():
-        host = deployment.host_of(node)
-        options = deployment.options.get(host)
+def _protected(fleet: Deployment) -> Problems:
+    for node in fleet.nodes.values():
+        options = fleet.options.get(host := fleet.host_of(node))
         if options is not None and options.is_in_tree and resources.is_protected_here(node):
-            yield found(node.uuid, f"{host} can't delete server {node.instance_uuid}", host=host)
+            yield node.uuid, f"{host} can't delete server {node.instance_uuid}", {"host": host}
 
 
-@check(
-    "node-unhealthy",
-    Severity.WARNING,
-    meaning="Ironic reports the hardware's health as critical (API 1.109).",
-    mend="openstack baremetal node maintenance set {about}, and look at the hardware",
-    provoke="set health of a node to critical",
-)
-def node_unhealthy(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    for uuid, health in deployment.unhealthy.items():
-        yield found(uuid, f"its health is {health}")
+def _unreadable(fleet: Deployment, node: Node) -> str | None:
+    fields = (*node.malformed, *node.properties.malformed)
+    return f"can't be read: {', '.join(fields)}" if fields else None
 
 
-@check(
-    "node-unreadable",
-    Severity.WARNING,
-    meaning="A field of the node can't be read, so it never counts as free.",
-    mend="openstack baremetal node show {about}, and correct the field",
-    provoke="set a node's properties/memory_mb to a text",
-)
-def node_unreadable(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    for node in deployment.nodes.values():
-        wrong = (*node.malformed, *node.properties.malformed)
-        if wrong:
-            yield found(node.uuid, f"can't be read: {', '.join(wrong)}")
-
-
-@check(
-    "node-without-class",
-    Severity.WARNING,
-    meaning="The node has no resource class, and no flavor can ask for it.",
-    mend="openstack baremetal node set --resource-class <class> {about}",
-    provoke="create a node without a resource class",
-)
-def node_without_class(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    for node in deployment.nodes.values():
-        if not node.resource_class:
-            yield found(node.uuid, "it has no resource class")
+CHECKS: Table = {
+    "node-without-record": (
+        ERROR,
+        "start the service whose shard and conductor group it is in, or give the node a shard "
+        "that a service serves: openstack baremetal node set --shard <shard> {about}",
+        _without_record,
+    ),
+    "record-without-node": (
+        ERROR,
+        "the service {host} deletes the record at its next refresh if it is up; if it is gone "
+        "for good: openstack compute service delete <id of {host}>",
+        _of_no_node,
+    ),
+    "node-in-two-records": (
+        CRITICAL,
+        "stop the service that should not have it, and delete its record: openstack compute "
+        "service delete <id of the service>; or have it refresh once its shard is right",
+        _in_two_records,
+    ),
+    "node-in-no-target-set": (
+        ERROR,
+        "openstack baremetal node set --shard <shard> {about}",
+        _each(_in_no_target_set),
+    ),
+    "node-in-two-target-sets": (
+        ERROR,
+        "give each service its own shard: [ironic] shard_key",
+        _in_two_target_sets,
+    ),
+    "node-outside-its-service": (
+        ERROR,
+        "nova-manage db ironic_compute_node_move --ironic-node-uuid {about} --destination-host "
+        "{to} (while {host} is forced down), or set the node's shard back",
+        _outside_its_service,
+    ),
+    "node-with-unknown-instance": (
+        ERROR,
+        "if nobody uses it: openstack baremetal node undeploy {about}",
+        _each(_with_unknown_instance),
+    ),
+    "node-with-deleted-instance": (
+        ERROR,
+        "a service with this driver tears it down within [DEFAULT] "
+        "running_deleted_instance_poll_interval; or: openstack baremetal node undeploy {about}",
+        _each(_with_deleted_instance),
+    ),
+    "node-protected": (ERROR, "ironic-virt-fleet unprotect {host}", _protected),
+    "node-unhealthy": (
+        WARNING,
+        "openstack baremetal node maintenance set {about}, and look at the hardware",
+        lambda fleet: ((uuid, f"its health is {word}") for uuid, word in fleet.unhealthy.items()),
+    ),
+    "node-unreadable": (
+        WARNING,
+        "openstack baremetal node show {about}, and correct the field",
+        _each(_unreadable),
+    ),
+    "node-without-class": (
+        WARNING,
+        "openstack baremetal node set --resource-class <class> {about}",
+        _each(lambda _, node: None if node.resource_class else "it has no resource class"),
+    ),
+}

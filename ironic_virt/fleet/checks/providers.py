@@ -9,16 +9,16 @@ from collections.abc import Iterator
 
 from ironic_virt.driver.pools import names
 from ironic_virt.fleet.deployment import Deployment, Server, is_pool
-from ironic_virt.fleet.findings import Finding, Found, Severity, check
-from ironic_virt.fleet.providers import Provider
+from ironic_virt.fleet.findings import ERROR, WARNING, Problems, Table
+from ironic_virt.fleet.providers import Provider, Resources
 from ironic_virt.request.spec import CUSTOM, placement_class
 
-_DELETE = "openstack resource provider delete {about}"
+_DELETE = "openstack resource provider delete {about} (once nothing is allocated from it)"
 
 
-def provider_of(deployment: Deployment, server: Server) -> str | None:
+def _provider_of(fleet: Deployment, server: Server) -> str | None:
     """The uuid of the provider that a server's allocation should be from."""
-    records = deployment.records_by_name.get(server.node or "")
+    records = fleet.records_by_name.get(server.node or "")
     return records[0].uuid if records else None
 
 
@@ -26,199 +26,134 @@ def _is_bare_metal(provider: Provider) -> bool:
     """Whether a provider looks like one of a node or a pool, by its name alone."""
     if provider.parent is not None:
         return False
-    return _is_uuid(provider.name) or is_pool(provider.name, provider.uuid)
-
-
-def _is_uuid(text: str) -> bool:
     try:
-        return str(uuid.UUID(text)) == text
+        return str(uuid.UUID(provider.name)) == provider.name
     except ValueError:
-        return False
+        return is_pool(provider.name, provider.uuid)
 
 
-@check(
-    "provider-missing",
-    Severity.ERROR,
-    meaning="A compute node record has no resource provider: nothing is scheduled to it.",
-    mend="restart nova-compute on {host}: it makes the provider at its next refresh",
-    provoke="delete a node's resource provider while its service is down",
-)
-def provider_missing(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    names = {provider.name for provider in deployment.placement.providers.values()}
-    for record in deployment.records:
-        if record.uuid not in deployment.placement.providers and record.name not in names:
-            yield found(record.name, "Placement has no provider of it", host=record.host)
+def _missing(fleet: Deployment) -> Problems:
+    providers = fleet.placement.providers
+    names = {provider.name for provider in providers.values()}
+    for record in fleet.records:
+        if record.uuid not in providers and record.name not in names:
+            yield record.name, "Placement has no provider of it", {"host": record.host}
 
 
-@check(
-    "provider-uuid-wrong",
-    Severity.ERROR,
-    meaning="The provider of that name has another uuid than the compute node record: Nova "
-    "can't make the right one, and reports nothing of the node.",
-    mend=f"{_DELETE} (once nothing is allocated from it)",
-    provoke="delete a node's provider and create one of the same name",
-)
-def provider_uuid_wrong(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    for provider in deployment.placement.providers.values():
-        records = deployment.records_by_name.get(provider.name, ())
+def _uuid(fleet: Deployment) -> Problems:
+    for provider in fleet.placement.providers.values():
+        records = fleet.records_by_name.get(provider.name, ())
         if records and all(record.uuid != provider.uuid for record in records):
-            yield found(
-                provider.uuid, f"it is named {provider.name}, whose record is {records[0].uuid}"
-            )
+            words = f"it is named {provider.name}, whose record is {records[0].uuid}"
+            yield provider.uuid, words
 
 
-@check(
-    "provider-name-wrong",
-    Severity.WARNING,
-    meaning="The provider with the record's uuid has another name.",
-    mend="openstack resource provider set --name {name} {about}",
-    provoke="rename a node's resource provider",
-)
-def provider_name_wrong(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    for record in deployment.records:
-        provider = deployment.placement.providers.get(record.uuid)
+def _name(fleet: Deployment) -> Problems:
+    for record in fleet.records:
+        provider = fleet.placement.providers.get(record.uuid)
         if provider is not None and provider.name != record.name:
-            yield found(record.uuid, f"it is named {provider.name}", name=record.name)
+            yield record.uuid, f"it is named {provider.name}", {"name": record.name}
 
 
-@check(
-    "provider-parent-wrong",
-    Severity.ERROR,
-    meaning="The provider of a node or pool is below another one, so that Nova takes it for a "
-    "part of that.",
-    mend="openstack resource provider delete {about} (once nothing is allocated from it); its "
-    "service makes it again",
-    provoke="give a node's resource provider a parent",
-)
-def provider_parent_wrong(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    for record in deployment.records:
-        provider = deployment.placement.providers.get(record.uuid)
+def _parent(fleet: Deployment) -> Problems:
+    for record in fleet.records:
+        provider = fleet.placement.providers.get(record.uuid)
         if provider is not None and provider.parent is not None:
-            yield found(record.uuid, f"it is below {provider.parent}")
+            yield record.uuid, f"it is below {provider.parent}"
 
 
-@check(
-    "provider-of-nobody",
-    Severity.WARNING,
-    meaning="The provider looks like one of a node or pool, and no record has its name or uuid. "
-    "What it offers, servers are scheduled to in vain.",
-    mend=f"{_DELETE} (once nothing is allocated from it)",
-    provoke="create a resource provider whose name is a uuid",
-)
-def provider_of_nobody(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    if not deployment.whole:
-        return
-    recorded = {record.uuid for record in deployment.records}
-    for provider in deployment.placement.providers.values():
-        if provider.uuid in recorded or provider.name in deployment.records_by_name:
+def _of_nobody(fleet: Deployment) -> Problems:
+    recorded = {record.uuid for record in fleet.records}
+    for provider in fleet.placement.providers.values() if fleet.whole else ():
+        if provider.uuid in recorded or provider.name in fleet.records_by_name:
             continue
         if _is_bare_metal(provider):
-            offered = ", ".join(sorted(deployment.placement.offers(provider.uuid)))
-            yield found(
-                provider.uuid,
-                f"it is named {provider.name}, offers {offered or 'nothing'}, and is nobody's",
-            )
+            offers = ", ".join(sorted(fleet.placement.offers(provider.uuid))) or "nothing"
+            yield provider.uuid, f"it is named {provider.name}, offers {offers}, and is nobody's"
 
 
-@check(
-    "allocation-of-nobody",
-    Severity.ERROR,
-    meaning="Somebody's allocation is left who is gone: the node counts as taken for ever.",
-    mend="ironic-virt-fleet check --fix allocation-of-nobody --apply; or: openstack resource "
-    "provider allocation delete {consumer}",
-    provoke="create an allocation for a consumer that is no server",
-)
-def allocation_of_nobody(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    if not deployment.whole:
-        return
-    for provider, consumers in deployment.placement.allocations.items():
-        for consumer in consumers:
-            server = deployment.servers.get(consumer)
-            if server is None and consumer in deployment.consumers:
-                continue
-            if server is None or server.deleted:
-                what = "deleted" if server is not None else "unknown to Nova"
-                yield found(
-                    provider,
-                    f"{consumer} has an allocation from it, and is {what}",
-                    consumer=consumer,
-                )
-
-
-@check(
-    "allocation-elsewhere",
-    Severity.ERROR,
-    meaning="A server has an allocation from a provider that is not that of its node.",
-    mend="ironic-virt-fleet check --fix allocation-elsewhere --apply",
-    provoke="give a server an allocation from another node's provider",
-)
-def allocation_elsewhere(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    for provider, consumers in deployment.placement.allocations.items():
-        for consumer in consumers:
-            server = deployment.servers.get(consumer)
-            if server is None or not server.is_on_a_node:
-                continue
-            right = provider_of(deployment, server)
-            if right is not None and right != provider:
-                yield found(
-                    provider,
-                    f"server {consumer} has an allocation from it, and is on {server.node}",
-                    server=consumer,
-                    provider=right,
-                )
-
-
-@check(
-    "allocation-missing",
-    Severity.ERROR,
-    meaning="A server has no allocation from its node's provider: Placement may offer the node "
-    "to somebody else.",
-    mend="ironic-virt-fleet check --fix allocation-missing --apply",
-    provoke="delete a server's allocation",
-)
-def allocation_missing(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    for server in deployment.live_servers:
-        if not server.is_on_a_node or server.host not in deployment.bare_metal_hosts:
-            continue
-        provider = provider_of(deployment, server)
-        if provider is None or provider not in deployment.placement.providers:
-            continue
-        if server.uuid not in deployment.placement.allocations.get(provider, {}):
-            yield found(
-                server.uuid,
-                f"it has no allocation from {server.node}",
-                server=server.uuid,
-                provider=provider,
-            )
-
-
-@check(
-    "resource-class-renamed",
-    Severity.ERROR,
-    meaning="A server's allocation is of another resource class than its node has now: the "
-    "class was renamed in Ironic, or by an upgrade of the driver. Until the server is deleted, "
-    "Placement refuses what nova-compute reports of the node (InventoryInUse in its log).",
-    mend="openstack resource provider allocation delete {server}; after nova-compute's next "
-    "refresh: ironic-virt-fleet check --fix allocation-missing --apply",
-    provoke="change the resource class of a node with a server",
-)
-def resource_class_renamed(deployment: Deployment, found: Found) -> Iterator[Finding]:
-    for provider, consumers in deployment.placement.allocations.items():
+def _allocations(fleet: Deployment) -> Iterator[tuple[str, str, Resources, Server | None]]:
+    """A provider, a consumer, what it holds of that, and the server that it is."""
+    for provider, consumers in fleet.placement.allocations.items():
         for consumer, resources in consumers.items():
-            server = deployment.servers.get(consumer)
-            if server is None or not server.is_on_a_node:
-                continue
-            node = deployment.nodes.get(server.node or "")
-            name = node.resource_class if node else _class_of_pool(server)
-            former = sorted(one for one in resources if one.startswith(CUSTOM))
-            if name and former and former != [placement_class(name)]:
-                yield found(
-                    provider,
-                    f"server {consumer} has {', '.join(former)} of it, and its resource class is "
-                    f"{placement_class(name)}",
-                    server=consumer,
-                )
+            yield provider, consumer, resources, fleet.servers.get(consumer)
 
 
-def _class_of_pool(server: Server) -> str | None:
-    return names.class_of(server.node or "", server.host or "")
+def _allocation_of_nobody(fleet: Deployment) -> Problems:
+    for provider, consumer, _, server in _allocations(fleet) if fleet.whole else ():
+        if (server is None and consumer not in fleet.consumers) or (server and server.deleted):
+            what = "deleted" if server is not None else "unknown to Nova"
+            words = f"{consumer} has an allocation from it, and is {what}"
+            yield provider, words, {"consumer": consumer}
+
+
+def _elsewhere(fleet: Deployment) -> Problems:
+    for provider, consumer, _, server in _allocations(fleet):
+        if server is not None and server.is_on_a_node:
+            right = _provider_of(fleet, server)
+            if right and right != provider:
+                words = f"server {consumer} has an allocation from it, and is on {server.node}"
+                yield provider, words, {"server": consumer, "provider": right}
+
+
+def _allocation_missing(fleet: Deployment) -> Problems:
+    for server in fleet.bare_metal_servers:
+        provider = _provider_of(fleet, server) or ""
+        if provider not in fleet.placement.providers:
+            continue
+        if server.uuid not in fleet.placement.allocations.get(provider, {}):
+            facts = {"server": server.uuid, "provider": provider}
+            yield server.uuid, f"it has no allocation from {server.node}", facts
+
+
+def _renamed(fleet: Deployment) -> Problems:
+    for provider, consumer, resources, server in _allocations(fleet):
+        if server is None or not server.is_on_a_node:
+            continue
+        node = fleet.nodes.get(server.node or "")
+        of_pool = names.class_of(server.node or "", server.host or "")
+        name = (node.resource_class if node else of_pool) or ""
+        former = sorted(one for one in resources if one.startswith(CUSTOM))
+        if name and former not in ([], [placement_class(name)]):
+            held, right = ", ".join(former), placement_class(name)
+            words = f"server {consumer} has {held} of it, and its resource class is {right}"
+            yield provider, words, {"server": consumer}
+
+
+CHECKS: Table = {
+    "provider-missing": (
+        ERROR,
+        "restart nova-compute on {host}: it makes the provider at its next refresh",
+        _missing,
+    ),
+    "provider-uuid-wrong": (ERROR, _DELETE, _uuid),
+    "provider-name-wrong": (
+        WARNING,
+        "openstack resource provider set --name {name} {about}",
+        _name,
+    ),
+    "provider-parent-wrong": (ERROR, f"{_DELETE}; its service makes it again", _parent),
+    "provider-of-nobody": (WARNING, _DELETE, _of_nobody),
+    "allocation-of-nobody": (
+        ERROR,
+        "ironic-virt-fleet check --fix allocation-of-nobody --apply; or: openstack resource "
+        "provider allocation delete {consumer}",
+        _allocation_of_nobody,
+    ),
+    "allocation-elsewhere": (
+        ERROR,
+        "ironic-virt-fleet check --fix allocation-elsewhere --apply",
+        _elsewhere,
+    ),
+    "allocation-missing": (
+        ERROR,
+        "ironic-virt-fleet check --fix allocation-missing --apply",
+        _allocation_missing,
+    ),
+    "resource-class-renamed": (
+        ERROR,
+        "openstack resource provider allocation delete {server}; after nova-compute's next "
+        "refresh: ironic-virt-fleet check --fix allocation-missing --apply",
+        _renamed,
+    ),
+}

@@ -106,7 +106,7 @@ def findings(deployment: Deployment, plan: Plan, *, half_way: bool = False) -> l
     new = {change.node for change in plan.changes if change.host[0] is None}
 
     def matters(found: Finding) -> bool:
-        code, about = found.kind.code, found.about
+        code, about = found.code, found.about
         accepted = code in plan.accepted and code not in _NEVER
         if code == "server-in-another-zone":
             # The zone of the target that was accepted.
@@ -128,7 +128,7 @@ def refuse_findings(deployment: Deployment, plan: Plan) -> None:
     :raises PlanRefused: it is not.
     """
     if strange := findings(deployment, plan):
-        shown = "; ".join(f"{one.kind.code}: {one.about}: {one.words}" for one in strange[:_FEW])
+        shown = "; ".join(map(str, strange[:_FEW]))
         more = f"; and {len(strange) - _FEW} more" if len(strange) > _FEW else ""
         raise PlanRefused(
             f"something is wrong with what this would touch: {shown}{more}. ironic-virt-fleet "

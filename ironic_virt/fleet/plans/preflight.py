@@ -79,7 +79,7 @@ def items(
     found = () if undo else conditions.findings(deployment, plan, half_way=True)
     yield Item(not found, f"check finds {len(found) or 'nothing'} on what the plan touches")
     for one in found:
-        yield Item(False, f"{one.kind.code}: {one.about}: {one.words}")
+        yield Item(False, str(one))
 
 
 def _identity(plan: Plan, deployment: Deployment) -> Item:
@@ -91,12 +91,9 @@ def _identity(plan: Plan, deployment: Deployment) -> Item:
 
 
 def _clocks(deployment: Deployment) -> Iterator[Item]:
-    aheads = [
-        (part.name, part.seconds_ahead)
-        for part in deployment.components
-        if part.seconds_ahead is not None
-    ]
     apart = [
-        f"{name} by {ahead:.0f} s" for name, ahead in aheads if abs(ahead) > CLOCKS_MAY_DIFFER
+        f"{name} by {ahead:.0f} s"
+        for name, ahead in deployment.clocks_ahead
+        if abs(ahead) > CLOCKS_MAY_DIFFER
     ]
     yield Item(not apart, f"clocks are apart: {', '.join(apart)}" if apart else "clocks agree")

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import datetime
+import tomllib
 from collections.abc import Callable, Collection
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +32,7 @@ from tests.unit.fleet.deployments import (
     with_server,
 )
 
+DOCUMENTED = Path(__file__).parents[3] / "doc" / "extensions" / "fleet_findings.toml"
 FREE, TAKEN = node_uuid(1), node_uuid(2)
 SERVER = server_uuid(2)
 NOBODY = server_uuid(999)
@@ -316,7 +319,7 @@ PROVOKED: dict[str, tuple[Spoil, str, set[str]]] = {
 
 
 def codes(found: Collection[Finding]) -> set[str]:
-    return {one.kind.code for one in found}
+    return {one.code for one in found}
 
 
 def test_in_a_sound_deployment_nothing_is_found() -> None:
@@ -324,9 +327,13 @@ def test_in_a_sound_deployment_nothing_is_found() -> None:
 
 
 def test_each_finding_is_provoked_here() -> None:
-    assert {kind.code for kind in checks.kinds()} == PROVOKED.keys() | {
-        *("pool-differs", "builds-too-few"),
-    }
+    assert checks.CHECKS.keys() == PROVOKED.keys() | {"pool-differs", "builds-too-few"}
+
+
+def test_each_finding_is_in_the_documentation() -> None:
+    told = tomllib.loads(DOCUMENTED.read_text())
+    assert list(told) == list(checks.CHECKS)
+    assert all(row.keys() == {"meaning", "provoke"} for row in told.values())
 
 
 @pytest.mark.parametrize("code", PROVOKED)
@@ -334,7 +341,7 @@ def test_a_finding_is_found_where_it_is_provoked(code: str) -> None:
     spoil, about, also = PROVOKED[code]
     found = checks.run(spoil(sound()))
     assert codes(found) == {code} | also
-    (first, *_) = [one for one in found if one.kind.code == code]
+    (first, *_) = [one for one in found if one.code == code]
     assert first.about == about
     assert "{" not in first.mend
 
@@ -342,7 +349,7 @@ def test_a_finding_is_found_where_it_is_provoked(code: str) -> None:
 def test_the_worst_comes_first() -> None:
     deployment = with_node(sound(), FREE, maintenance=True)
     found = checks.run(changed(deployment, unhealthy={FREE: "critical"}))
-    assert [one.kind.severity.value for one in found] == ["critical", "warning"]
+    assert [one.severity.value for one in found] == ["critical", "warning"]
 
 
 def pooled() -> Deployment:
@@ -393,7 +400,7 @@ def test_a_server_in_a_pool_of_another_class_is_found() -> None:
     ((uuid, _),) = deployment.placement.allocations.items()
     former = {uuid: {SERVER: {"CUSTOM_GO_LD": 1}}}
     found = checks.run(with_placement(deployment, allocations=former))
-    assert [(one.kind.code, one.about) for one in found] == [("resource-class-renamed", uuid)]
+    assert [(one.code, one.about) for one in found] == [("resource-class-renamed", uuid)]
     assert found[0].words.endswith("has CUSTOM_GO_LD of it, and its resource class is CUSTOM_GOLD")
 
 
@@ -425,7 +432,7 @@ def test_a_node_of_no_pool_is_found() -> None:
     other = node(3, resource_class="silver")
     deployment = pooled()
     found = checks.run(changed(deployment, nodes={**deployment.nodes, other.uuid: other}))
-    assert [(one.kind.code, one.about) for one in found] == [("node-without-record", other.uuid)]
+    assert [(one.code, one.about) for one in found] == [("node-without-record", other.uuid)]
 
 
 @pytest.mark.parametrize(
