@@ -97,26 +97,41 @@ def services(cell: Cell, down_time: float, now: datetime.datetime) -> Iterator[S
     :param down_time: Nova's ``service_down_time``, in seconds.
     :param now: in UTC; for a database that has no clock of its own.
     """
+    rows = _rows(cell, _select_services())
+    now = clock(cell) or now
+    for row in rows:
+        service = _service(cell.uuid, row)
+        since = service.last_seen or service.created
+        is_fresh = since is not None and abs((now - since).total_seconds()) <= down_time
+        yield dataclasses.replace(service, up=is_fresh and not service.forced_down)
+
+
+def locked_service(session: Any, host: str) -> Service | None:
+    """A host's service, whose row stays as it is until the transaction ends."""
+    statement = _select_services().where(models.Service.host == host)
+    row = session.execute(statement.with_for_update(read=True)).first()
+    return None if row is None else _service("", row)
+
+
+def _select_services() -> Any:
     table = models.Service
-    statement = sa.select(
+    return sa.select(
         *(table.id, table.host, table.forced_down, table.disabled),
         *(table.last_seen_up, table.created_at, table.report_count),
     ).where(table.deleted == 0, table.binary == "nova-compute")
-    rows = _rows(cell, statement)
-    now = clock(cell) or now
-    for row in rows:
-        seen, created = _utc(row.last_seen_up), _utc(row.created_at)
-        since = seen or created
-        fresh = since is not None and abs((now - since).total_seconds()) <= down_time
-        forced = bool(row.forced_down)
-        yield Service(
-            *(cell.uuid, row.id, row.host, fresh and not forced, forced, seen),
-            *(bool(row.disabled), row.report_count, created),
-        )
 
 
-def _utc(time: datetime.datetime | None) -> datetime.datetime | None:
-    return None if time is None else time.replace(tzinfo=datetime.UTC)
+def _service(cell: str, row: Any) -> Service:
+    return Service(
+        cell,
+        row.id,
+        row.host,
+        forced_down=bool(row.forced_down),
+        last_seen=row.last_seen_up and row.last_seen_up.replace(tzinfo=datetime.UTC),
+        disabled=bool(row.disabled),
+        reports=row.report_count,
+        created=row.created_at and row.created_at.replace(tzinfo=datetime.UTC),
+    )
 
 
 def records(cell: Cell, uuids: Collection[str] | None = None) -> Iterator[Record]:

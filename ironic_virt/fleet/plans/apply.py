@@ -16,16 +16,19 @@ import dataclasses
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.fleet.deployment import Record, Server, Service
 from ironic_virt.fleet.plans import journal as journals
-from ironic_virt.fleet.plans.journal import Journal
+from ironic_virt.fleet.plans.journal import Before, Journal
 from ironic_virt.fleet.plans.plan import Change, Plan
 from ironic_virt.fleet.stopped import Watched
 from ironic_virt.sharding.selector import same_shard
+
+if TYPE_CHECKING:
+    from ironic_virt.fleet.plans.moving import NovaWorld
 
 T = TypeVar("T")
 
@@ -57,59 +60,28 @@ class Report(Generic[T]):
     reason: str = ""
 
 
-class World(Protocol):
-    """What a plan is carried out on."""
-
-    @property
-    def watched(self) -> Watched:
-        """Which services are stopped."""
-
-    def check(self) -> None:
-        """Raise if somebody else may change it, too."""
-
-    def services(self) -> Mapping[str, Service]:
-        """The services of nova-compute by host, as they are now."""
-
-    def records(self, nodes: Sequence[str]) -> Mapping[str, Record]:
-        """The compute node records of nodes."""
-
-    def servers(self, records: Sequence[Record]) -> Mapping[str, Sequence[Server]]:
-        """The servers on nodes, by the record's name."""
-
-    def node(self, uuid: str) -> Node | None:
-        """A node as Ironic has it now; ``None``: Ironic does not have it."""
-
-    def set_shard(self, node: str, before: str | None, after: str | None) -> None:
-        """Give a node another shard.
-
-        :raises MoveRefused: it has neither the one nor the other; nothing was changed.
-        """
-
-    def move(self, record: Record, source: str, target: str) -> None:
-        """Give a record, and the server on it, to a host, if each is with one of the two.
-
-        :raises MoveRefused: it is not so; nothing was changed.
-        """
-
-    def statements(
-        self, change: Change, record: Record | None, *, sets_shard: bool
-    ) -> Sequence[str]:
-        """What would be sent to give a node its shard, and to move its record if there is one."""
-
-
 class MoveRefused(exceptions.IronicVirtError):
     """A record was not moved, since it is no longer as it was read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Seen:
-    """What a decision is made by."""
+    """A change, and what it is decided by."""
 
+    change: Change
     node: Node | None
     record: Record | None
     servers: Sequence[Server]
     services: Mapping[str, Service]
     watched: Watched
+
+    @property
+    def before(self) -> Before:
+        """What the node is before it is touched, and whose, if only one of both has moved."""
+        after = self.change.host[1]
+        owners = [one.host for one in (self.record, *self.servers) if one is not None]
+        owner = next((host for host in owners if host != after), after if owners else None)
+        return self.node.shard if self.node else None, owner
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,9 +94,9 @@ class Decision:
     moves: bool = False
 
 
-def decide(change: Change, seen: Seen) -> Decision:
+def decide(seen: Seen) -> Decision:
     """What is to be done for a change."""
-    node, record = seen.node, seen.record
+    change, node, record = seen.change, seen.node, seen.record
     before, after = change.host
     if node is None:
         return Decision(Outcome.REFUSED, "Ironic has no such node")
@@ -148,13 +120,13 @@ def decide(change: Change, seen: Seen) -> Decision:
     if not is_busy and uuids != ([node.instance_uuid] if node.instance_uuid else []):
         carries, has = node.instance_uuid or "nothing", ", ".join(uuids) or "nothing"
         return Decision(Outcome.REFUSED, f"Nova has {has} on it, it carries {carries}")
-    if moves and (why := _why_to_wait(change, seen)) is not None:
+    if moves and (why := _why_to_wait(seen)) is not None:
         return Decision(Outcome.WAITS, why)
     return Decision(Outcome.WOULD, "", sets_shard, moves)
 
 
-def _why_to_wait(change: Change, seen: Seen) -> str | None:
-    before, after = change.host
+def _why_to_wait(seen: Seen) -> str | None:
+    before, after = seen.change.host
     source, target = seen.services.get(before or ""), seen.services.get(after)
     if target is None:
         return f"there is no service {after}; start it"
@@ -164,15 +136,13 @@ def _why_to_wait(change: Change, seen: Seen) -> str | None:
         return f"{after} is disabled; enable it"
     if running := seen.watched.why_running(before or "", source):
         return running
-    for server in seen.servers:
-        if server.task_state is not None:
-            return f"server {server.uuid} is {server.task_state}"
-    return None
+    busy = (one for one in seen.servers if one.task_state is not None)
+    return next((f"server {one.uuid} is {one.task_state}" for one in busy), None)
 
 
 def run(
     plan: Plan,
-    world: World,
+    world: NovaWorld,
     journal: Journal | None,
     *,
     limit: int | None = None,
@@ -196,79 +166,46 @@ def run(
             change.node,
         ),
     )
-    left = len(changes) if limit is None else limit
+    remaining = len(changes) if limit is None else limit
     with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         for begin in range(0, len(changes), BATCH):
-            batch = changes[begin : begin + BATCH]
             world.check()
-            looked = _look(batch, world, pool)
-            wanted = [one for one in looked if one.decision.outcome is Outcome.WOULD]
-            chosen = wanted[: max(0, left)]
-            left -= len(chosen)
+            batch = changes[begin : begin + BATCH]
+            looks = [(seen, decide(seen)) for seen in _look(batch, world, pool)]
+            chosen = [look for look in looks if look[1].outcome is Outcome.WOULD][:remaining]
+            remaining -= len(chosen)
             reports: dict[str, Report[Change]] = {}
             if journal is not None and chosen:
-                as_they_are = {one.change.node: one.before for one in chosen}
-                journal.write(as_they_are, begun)
-                for report in pool.map(lambda one: _change(one, world), chosen):
+                before = {seen.change.node: seen.before for seen, _ in chosen}
+                journal.write(before, begun)
+                for report in pool.map(lambda look: _change(world, *look), chosen):
                     reports[report.change.node] = report
-                finished = {
-                    node: before
-                    for node, before in as_they_are.items()
-                    if reports[node].outcome is Outcome.DONE
-                }
-                if finished:
-                    journal.write(finished, done)
-            for one in looked:
-                yield reports.get(one.change.node) or _left(one, world, is_dry=journal is None)
+                changed = [uuid for uuid in before if reports[uuid].outcome is Outcome.DONE]
+                journal.write({uuid: before[uuid] for uuid in changed}, done)
+            for seen, decision in looks:
+                outcome, reason = decision.outcome, decision.reason
+                if outcome is Outcome.WOULD and journal is None:
+                    reason = "; ".join(world.statements(seen, decision))
+                elif outcome is Outcome.WOULD:
+                    outcome, reason = Outcome.WAITS, "its turn comes with the next run"
+                yield reports.get(seen.change.node) or Report(seen.change, outcome, reason)
             progress("Plan: nodes", min(begin + BATCH, len(changes)), len(changes))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Looked:
-    """A change, what it is to be done for it, and what was seen."""
-
-    change: Change
-    decision: Decision
-    seen: Seen
-
-    @property
-    def before(self) -> journals.Before:
-        """What the node is before it is touched, and whose, if only one of both has moved."""
-        seen, after = self.seen, self.change.host[1]
-        owners = [one.host for one in (seen.record, *seen.servers) if one is not None]
-        owner = next((host for host in owners if host != after), after if owners else None)
-        return seen.node.shard if seen.node else None, owner
-
-
-def _left(looked: _Looked, world: World, *, is_dry: bool) -> Report[Change]:
-    """What to say of a change for which nothing was done."""
-    change, decision = looked.change, looked.decision
-    if decision.outcome is not Outcome.WOULD:
-        return Report(change, decision.outcome, decision.reason)
-    if not is_dry:
-        return Report(change, Outcome.WAITS, "its turn comes with the next run")
-    record = looked.seen.record if decision.moves else None
-    statements = world.statements(change, record, sets_shard=decision.sets_shard)
-    return Report(change, decision.outcome, "; ".join(statements))
-
-
-def _look(batch: Sequence[Change], world: World, pool: futures.Executor) -> list[_Looked]:
-    uuids = [change.node for change in batch]
+def _look(changes: Sequence[Change], world: NovaWorld, pool: futures.Executor) -> Iterator[Seen]:
+    uuids = [change.node for change in changes]
     nodes = dict(zip(uuids, pool.map(world.node, uuids), strict=True))
     records = world.records(uuids)
     servers = world.servers(list(records.values()))
     services = world.services()
-    found: list[_Looked] = []
-    for change in batch:
+    for change in changes:
         record = records.get(change.node)
         on_it = servers.get(record.name, ()) if record is not None else ()
-        seen = Seen(nodes[change.node], record, on_it, services, world.watched)
-        found.append(_Looked(change, decide(change, seen), seen))
-    return found
+        yield Seen(change, nodes[change.node], record, on_it, services, world.watched)
 
 
-def _change(looked: _Looked, world: World) -> Report[Change]:
-    change, decision, record = looked.change, looked.decision, looked.seen.record
+def _change(world: NovaWorld, seen: Seen, decision: Decision) -> Report[Change]:
+    change, record = seen.change, seen.record
     try:
         if decision.sets_shard:
             world.set_shard(change.node, *change.shard)
@@ -276,9 +213,8 @@ def _change(looked: _Looked, world: World) -> Report[Change]:
             try:
                 world.move(record, change.host[0] or change.host[1], change.host[1])
             except MoveRefused:
-                if record.host == change.host[1]:
-                    raise
-                world.set_shard(change.node, *reversed(change.shard))
+                if record.host != change.host[1]:
+                    world.set_shard(change.node, *reversed(change.shard))
                 raise
     except MoveRefused as exc:
         return Report(change, Outcome.REFUSED, str(exc))

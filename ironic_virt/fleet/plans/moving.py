@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import functools
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -31,8 +30,7 @@ from ironic_virt.fleet.deployment import Record, Server, Service
 from ironic_virt.fleet.hosts import Hosts
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.placement import PlacementClient
-from ironic_virt.fleet.plans.apply import MoveRefused
-from ironic_virt.fleet.plans.plan import Change
+from ironic_virt.fleet.plans.apply import Decision, MoveRefused, Seen
 from ironic_virt.fleet.stopped import Watched
 from ironic_virt.sharding.selector import same_shard
 
@@ -79,9 +77,7 @@ class NovaWorld:
             answers,
             hosts,
             {
-                host: options[host].number("report_interval", default)
-                if host in options
-                else default
+                host: options.get(host, ServiceOptions(host)).number("report_interval", default)
                 for host in hosts
             },
             progress,
@@ -162,7 +158,7 @@ class NovaWorld:
 
     def _move(self, session: Any, record: Record, source: str, target: str) -> None:
         nodes, instances = models.ComputeNode, models.Instance
-        former, following = (service_in(session, host) for host in (source, target))
+        former, following = (cells.locked_service(session, host) for host in (source, target))
         if following is None or following.forced_down:
             raise MoveRefused(f"service {target} is gone or forced down")
         if self.watched.why_running(source, former):
@@ -185,45 +181,22 @@ class NovaWorld:
         for statement in _updates(record, target, following.id):
             session.execute(statement)
 
-    def statements(self, change: Change, record: Record | None, *, sets_shard: bool) -> list[str]:
-        """What would be sent to give a node its shard, and to move its record if there is one."""
-        found, target = [], change.host[1]
-        if sets_shard:
+    @staticmethod
+    def statements(seen: Seen, decision: Decision) -> list[str]:
+        """What would be sent to give a node its shard, and to move its record."""
+        found, change = [], seen.change
+        if decision.sets_shard:
             found.append(f"PATCH /v1/nodes/{change.node} {json.dumps(_patch(change.shard[1]))}")
-        if record is not None:
-            found += map(_text, _updates(record, target, self._service_ids[target]))
+        if decision.moves and seen.record is not None:
+            target = seen.services[change.host[1]]
+            found += map(_text, _updates(seen.record, target.host, target.id))
         return found
-
-    @functools.cached_property
-    def _service_ids(self) -> Mapping[str, int]:
-        return {host: service.id for host, service in self.services().items()}
 
 
 def _patch(shard: str | None) -> list[dict[str, Any]]:
     if shard is None:
         return [{"op": "remove", "path": "/shard"}]
     return [{"op": "add", "path": "/shard", "value": shard}]
-
-
-def service_in(session: Any, host: str) -> Service | None:
-    """A host's service, as far as it shows whether it is stopped; its row stays so."""
-    table = models.Service
-    row = session.execute(
-        sa.select(table.id, table.forced_down, table.last_seen_up, table.report_count)
-        .where(table.host == host, table.binary == "nova-compute", table.deleted == 0)
-        .with_for_update(read=True)
-    ).first()
-    if row is None:
-        return None
-    seen = row.last_seen_up and row.last_seen_up.replace(tzinfo=datetime.UTC)
-    return Service(
-        "",
-        row.id,
-        host,
-        forced_down=bool(row.forced_down),
-        last_seen=seen,
-        reports=row.report_count,
-    )
 
 
 def _updates(record: Record, target: str, service: int) -> list[Any]:

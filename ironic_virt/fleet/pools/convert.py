@@ -25,9 +25,10 @@ from nova.db.main import models
 from oslo_db import exception as db_exception
 
 from ironic_virt import exceptions
+from ironic_virt.fleet import cells
 from ironic_virt.fleet.deployment import Record, Service
 from ironic_virt.fleet.plans.apply import MoveRefused, Outcome, Report
-from ironic_virt.fleet.plans.moving import NovaWorld, service_in
+from ironic_virt.fleet.plans.moving import NovaWorld
 from ironic_virt.fleet.pools.conversion import Conversion, Move, Target
 from ironic_virt.nova import values
 
@@ -205,5 +206,5 @@ class _Steps:
             return
         self.world.check()
         host = self.service.host
-        if self.world.watched.why_running(host, service_in(session, host)):
+        if self.world.watched.why_running(host, cells.locked_service(session, host)):
             raise MoveRefused(f"service {host} is not stopped any more")

@@ -20,7 +20,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.fleet.deployment import Deployment, Record, Server, Service
 from ironic_virt.fleet.plans import apply, journal, plan, strategies
-from ironic_virt.fleet.plans.apply import MoveRefused, Outcome, Report, Seen
+from ironic_virt.fleet.plans.apply import Decision, MoveRefused, Outcome, Report, Seen
 from ironic_virt.fleet.plans.plan import Change, Plan, PlanRefused
 from ironic_virt.fleet.stopped import Watched
 from tests.unit.fleet.deployments import NOW, changed, fleet, node_uuid
@@ -98,9 +98,9 @@ class World:
                     self._servers[server.uuid] = changed(server, host=target)
         self._call()
 
-    def statements(self, change: Change, record: Record | None, *, sets_shard: bool) -> list[str]:
-        assert sets_shard
-        return [f"node {change.node} to {change.shard[1]}", *([record.name] if record else [])]
+    def statements(self, seen: Seen, decision: Decision) -> list[str]:
+        assert decision.sets_shard
+        return [f"node {seen.change.node} to {seen.change.shard[1]}", f"moves {decision.moves}"]
 
     def look(self) -> None:
         """Each node has one owner, its server's host."""
@@ -265,6 +265,7 @@ def seen() -> Seen:
         for host, one in found.service_of.items()
     }
     return Seen(
+        MOVE,
         found.nodes[record.name],
         record,
         found.servers_by_place[record.name],
@@ -367,7 +368,7 @@ def with_server_fields(now: Seen, **fields: object) -> Seen:
     ],
 )  # fmt: skip
 def test_the_decision(spoil: Callable[[Seen], Seen], outcome: Outcome, why: str) -> None:
-    decision = apply.decide(MOVE, spoil(seen()))
+    decision = apply.decide(spoil(seen()))
     assert decision.outcome is outcome
     assert why in decision.reason
     assert (decision.sets_shard or decision.moves) is (outcome is Outcome.WOULD)
@@ -375,12 +376,12 @@ def test_the_decision(spoil: Callable[[Seen], Seen], outcome: Outcome, why: str)
 
 def test_a_node_whose_record_stays_needs_nothing_stopped() -> None:
     stays = Change(node_uuid(2), (None, "a"), ("compute-a", "compute-a"))
-    up = with_service(seen(), "compute-a", forced_down=False)
-    assert apply.decide(stays, up).outcome is Outcome.WOULD
+    up = with_service(dataclasses.replace(seen(), change=stays), "compute-a", forced_down=False)
+    assert apply.decide(up).outcome is Outcome.WOULD
     free = dataclasses.replace(
         up, node=changed(up.node, instance_uuid=None), record=None, servers=()
     )
-    assert apply.decide(stays, free).outcome is Outcome.WOULD
+    assert apply.decide(free).outcome is Outcome.WOULD
 
 
 # -- the journal --------------------------------------------------------------
