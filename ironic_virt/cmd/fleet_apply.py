@@ -160,7 +160,7 @@ class _Carried(FleetCommand):
         self, plan: Plan, reports: Sequence[Report[Change]], reader: Reader
     ) -> None:
         """Check the nodes that were to be changed, whatever became of them."""
-        import dataclasses
+        import msgspec
 
         from ironic_virt.fleet.plans import conditions
         from ironic_virt.fleet.plans.apply import Outcome
@@ -168,7 +168,7 @@ class _Carried(FleetCommand):
         touched = [one.change for one in reports if one.outcome is not Outcome.WAITS]
         if not touched:
             return
-        part = dataclasses.replace(plan, changes=touched, services={})
+        part = msgspec.structs.replace(plan, changes=touched, services={})
         found = conditions.findings(reader.read(), part)
         for one in found:
             self.say(str(one))
@@ -220,7 +220,7 @@ class Apply(_Carried):
 
     def chosen(self, plan: Plan, journal: Journal, parsed_args: argparse.Namespace) -> Plan:
         """All of it, or the canary's nodes."""
-        import dataclasses
+        import msgspec
 
         if parsed_args.canary is None:
             return plan
@@ -228,7 +228,7 @@ class Apply(_Carried):
         first = steps[0].host if steps else min((c.host[1] for c in plan.changes), default="")
         of_it = [change for change in plan.changes if first in (change.host[0], change.host[1])]
         order = sorted(of_it, key=lambda change: (not change.moves_record, change.node))
-        return dataclasses.replace(plan, changes=order[: parsed_args.canary])
+        return msgspec.structs.replace(plan, changes=order[: parsed_args.canary])
 
 
 class Undo(_Carried):

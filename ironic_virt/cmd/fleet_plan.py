@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from ironic_virt.fleet.plans.plan import Plan
 
 _COLUMNS = output.in_order(
-    *("Service", "Shard", "Resource Class", "Conductor Group", "Before", "After"),
-    *("Moving In", "Moving Out", "With Servers"),
+    "Service", "Shard", "Before", "After", "Moving In", "Moving Out", "With Servers"
 )
 _TO = "A service that gets nodes, each node the one that has fewest; as often as wanted"
 
@@ -106,15 +105,6 @@ class Shards(_PlanCommand):
 
     Exit codes: 0 the plan is written, 1 it could not be made.
     """
-
-    takes = (
-        argument(
-            "--strategy",
-            choices=["keep"],
-            default="keep",
-            help="Each node stays with its service (the default).",
-        ),
-    )
 
     def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
         """Make the plan."""

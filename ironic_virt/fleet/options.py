@@ -177,5 +177,13 @@ def serves(text: str) -> ServiceOptions:
     shard, colon, group = target.partition(":")
     if not (host and shard):
         raise ValueError(f"{text}: this is not <host>=<shard>[:<group>]")
-    written = {"shard": shard} | ({"conductor_group": group} if colon else {})
-    return ServiceOptions(host, written, {"host": host})
+    return said(host, shard, group if colon else None)
+
+
+def said(host: str, shard: str, group: str | None = None, interval: int = 0) -> ServiceOptions:
+    """Options that no file says.
+
+    :param interval: ``report_interval``, in seconds; 0: not told.
+    """
+    written = {"shard": shard} | ({} if group is None else {"conductor_group": group})
+    return ServiceOptions(host, written, {"report_interval": str(interval)} if interval else {})

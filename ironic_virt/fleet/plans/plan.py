@@ -9,25 +9,20 @@ plan says of the present is as old as the plan; what carries it out looks again.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 import yaml
 
 from ironic_virt import exceptions
-from ironic_virt.fleet.options import ServiceOptions
+from ironic_virt.fleet.options import ServiceOptions, said
 
 VERSION = 2
-
-_SECONDS_FOR_A_SHARD = 0.05
-_SECONDS_FOR_A_RECORD = 0.03
-_SECONDS_FOR_A_RESTART = 30.0
 
 
 class PlanRefused(exceptions.IronicVirtError):
@@ -60,13 +55,6 @@ class Change(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
         """Whether anything is to be done."""
         return self.shard[0] != self.shard[1] or self.moves_record
 
-    def undone(self) -> Change:
-        """The change that takes it back; the record stays where there was none before."""
-        before = self.host[0] if self.host[0] is not None else self.host[1]
-        return Change(
-            self.node, (self.shard[1], self.shard[0]), (self.host[1], before), self.server
-        )
-
 
 class Assumed(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a service is taken to serve; its file must say the same.
@@ -92,22 +80,15 @@ class Cloud(msgspec.Struct, frozen=True):
     region: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Step:
-    """One service to stop, once.
-
-    :ivar nodes: how many records leave it, of which so many servers.
-    :ivar seconds: how long it is down, as an estimate.
-    """
+class Step(NamedTuple):
+    """One service to stop, once; so many records leave it, of which so many have servers."""
 
     host: str
     nodes: int
     servers: int
-    seconds: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What is to be.
 
     :ivar strategy: how it was made.
@@ -119,10 +100,10 @@ class Plan:
 
     strategy: str
     made_at: datetime.datetime
-    services: Mapping[str, Assumed]
-    changes: Sequence[Change]
-    cloud: Cloud = dataclasses.field(default_factory=Cloud)
-    accepted: Sequence[str] = ()
+    services: dict[str, Assumed]
+    changes: list[Change]
+    cloud: Cloud = Cloud()
+    accepted: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -134,14 +115,7 @@ class Plan:
     def options(self) -> dict[str, ServiceOptions]:
         """What the services serve when it is carried out, as their files will say."""
         return {
-            host: ServiceOptions(
-                host,
-                {"shard": one.shard}
-                | (
-                    {} if one.conductor_group is None else {"conductor_group": one.conductor_group}
-                ),
-                {"report_interval": str(one.report_interval)} if one.report_interval else {},
-            )
+            host: said(host, one.shard, one.conductor_group, one.report_interval)
             for host, one in self.services.items()
         }
 
@@ -154,43 +128,20 @@ class Plan:
         """The services that have to be stopped, each once, those with most to move first."""
         leaving = Counter(change.host[0] or "" for change in self.moved)
         servers = Counter(change.host[0] or "" for change in self.moved if change.server)
-        return [
-            Step(host, count, servers[host], estimate(count, count))
-            for host, count in leaving.most_common()
-        ]
+        return [Step(host, count, servers[host]) for host, count in leaving.most_common()]
 
     def undone(self, before: Mapping[str, tuple[str | None, str | None]]) -> Plan:
-        """The plan that takes this one back.
+        """The plan that takes this one back; a record stays where there was none before.
 
         :param before: shards and hosts of nodes as they were; of these nodes only.
         """
         changes = []
-        for one in self.changes:
-            if one.node in before:
-                shard, host = before[one.node]
-                then = (shard, one.shard[1]), (host, one.host[1])
-                changes.append(Change(one.node, *then, one.server).undone())
-        return dataclasses.replace(self, strategy=f"undo {self.strategy}", changes=changes)
-
-
-def estimate(shards: int, records: int) -> float:
-    """Seconds that so many changes take, with a restart of the service."""
-    changes = shards * _SECONDS_FOR_A_SHARD + records * _SECONDS_FOR_A_RECORD
-    return round(changes + (_SECONDS_FOR_A_RESTART if records else 0.0), 1)
-
-
-# -- the file -----------------------------------------------------------------
-
-
-class _Document(msgspec.Struct):
-    strategy: str
-    made_at: datetime.datetime
-    cloud: Cloud
-    services: dict[str, Assumed]
-    accepted: list[str]
-    count: int
-    digest: str
-    changes: list[Change]
+        for change in self.changes:
+            if change.node in before:
+                (shard, host), here = before[change.node], change.host[1]
+                there = (change.shard[1], shard), (here, here if host is None else host)
+                changes.append(Change(change.node, *there, change.server))
+        return msgspec.structs.replace(self, strategy=f"undo {self.strategy}", changes=changes)
 
 
 def write(plan: Plan, path: Path) -> None:
@@ -198,22 +149,15 @@ def write(plan: Plan, path: Path) -> None:
 
     :raises PlanRefused: there is one, or it can't be written.
     """
-    steps = [
-        {"stop": step.host, "nodes": step.nodes, "servers": step.servers, "seconds": step.seconds}
-        for step in plan.steps()
-    ]
     document = {
         "version": VERSION,
-        "strategy": plan.strategy,
-        "made_at": plan.made_at.isoformat(),
-        "cloud": msgspec.to_builtins(plan.cloud),
-        "services": msgspec.to_builtins(plan.services),
-        "accepted": list(plan.accepted),
+        **msgspec.to_builtins(plan),
         "count": len(plan.changes),
         "digest": plan.digest,
-        "steps": steps,
-        "changes": msgspec.to_builtins(plan.changes),
+        "steps": [step._asdict() for step in plan.steps()],
     }
+    # Last, since it is long.
+    document["changes"] = document.pop("changes")
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -248,20 +192,13 @@ def read(path: Path, *, edited: bool = False) -> Plan:
             f"{path} is a plan of version {document['version']}; this program reads {VERSION}"
         )
     try:
-        found = msgspec.convert(document, _Document)
+        plan = msgspec.convert(document, Plan)
     except msgspec.ValidationError as exc:
         raise PlanRefused(f"{path} is no plan: {exc}") from exc
-    plan = Plan(
-        found.strategy,
-        found.made_at,
-        found.services,
-        found.changes,
-        found.cloud,
-        tuple(found.accepted),
-    )
-    if not edited and (len(plan.changes), plan.digest) != (found.count, found.digest):
+    count, digest = document.get("count"), document.get("digest")
+    if not edited and (len(plan.changes), plan.digest) != (count, digest):
         raise PlanRefused(
-            f"{path} has {len(plan.changes)} changes and not the {found.count} that were written, "
+            f"{path} has {len(plan.changes)} changes and not the {count} that were written, "
             "or they were edited; make a new plan, or say --edited if you did that on purpose"
         )
     twice = [node for node, count in Counter(c.node for c in plan.changes).items() if count > 1]

@@ -9,22 +9,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ironic_virt.fleet.deployment import Deployment
-from ironic_virt.fleet.plans.plan import Plan, estimate
+from ironic_virt.fleet.plans.plan import Plan
 
 
 class Row(NamedTuple):
-    """A service's nodes of one class in one conductor group.
-
-    :ivar before: how many records it has; nodes without a record count for no service.
-    :ivar moving_in: how many records it gets from other services.
-    :ivar moving_out: how many records it gives to others.
-    :ivar with_servers: how many of these carry a server.
-    """
+    """How many records of nodes a service has and gets, and how many that move have a server."""
 
     service: str
     shard: str
-    resource_class: str
-    conductor_group: str
     before: int
     after: int
     moving_in: int
@@ -33,51 +25,40 @@ class Row(NamedTuple):
 
 
 def rows(deployment: Deployment, plan: Plan) -> list[Row]:
-    """The plan by service, class and group."""
-    changes = {change.node: change for change in plan.changes}
+    """The plan by service."""
+    before = Counter(record.host for record in deployment.node_records.values())
+    new = Counter(change.host[1] for change in plan.changes if change.host[0] is None)
+    joining = Counter(change.host[1] for change in plan.moved)
+    leaving = Counter(change.host[0] or "" for change in plan.moved)
+    servers = Counter(host for change in plan.moved if change.server for host in change.host)
     shards = {host: service.shard for host, service in plan.services.items()}
-    keys: dict[tuple[str, str, str], Counter[str]] = {}
-    for node in deployment.nodes.values():
-        kind = (node.resource_class or "", node.conductor_group or "")
-        record = deployment.node_records.get(node.uuid)
-        before = record.host if record is not None else None
-        change = changes.get(node.uuid)
-        after = change.host[1] if change is not None else before
-        for host, name in ((before, "before"), (after, "after")):
-            if host is not None:
-                keys.setdefault((host, *kind), Counter())[name] += 1
-        if change is not None and change.moves_record:
-            keys[change.host[1], *kind]["in"] += 1
-            keys[change.host[0] or "", *kind]["out"] += 1
-            for host in (change.host[1], change.host[0] or ""):
-                keys[host, *kind]["servers"] += change.server is not None
     return [
         Row(
-            *(host, shards.get(host, ""), name, group),
-            *(count["before"], count["after"], count["in"], count["out"], count["servers"]),
+            *(host, shards.get(host, ""), before[host]),
+            before[host] + new[host] + joining[host] - leaving[host],
+            *(joining[host], leaving[host], servers[host]),
         )
-        for (host, name, group), count in sorted(keys.items())
+        for host in sorted(before.keys() | shards.keys())
     ]
 
 
 def instructions(plan: Plan, deployment: Deployment, path: str) -> Iterator[str]:
     """What is to be done, in order."""
-    moved = plan.moved
-    servers = sum(change.server is not None for change in moved)
+    steps = plan.steps()
+    servers = sum(step.servers for step in steps)
     shards = sum(change.shard[0] != change.shard[1] for change in plan.changes)
     yield (
-        f"{shards:,} nodes get another shard; {len(moved):,} records move, {servers:,} of them "
-        f"with a server"
+        f"{shards:,} nodes get another shard; {len(plan.moved):,} records move, {servers:,} of "
+        "them with a server"
     )
-    for number, step in enumerate(plan.steps(), start=1):
+    for number, step in enumerate(steps, start=1):
         yield (
             f"{number}. Stop nova-compute on {step.host} and force it down (openstack compute "
             f"service set --down {step.host} nova-compute); then: ironic-virt-fleet apply {path}. "
-            f"{step.nodes:,} records leave it; it is down for about {step.seconds:.0f} s"
+            f"{step.nodes:,} records leave it"
         )
-    if not moved:
-        seconds = estimate(shards, 0)
-        yield f"No record moves: ironic-virt-fleet apply {path} (about {seconds:.0f} s)"
+    if not steps:
+        yield f"No record moves: ironic-virt-fleet apply {path}"
     for host, service in sorted(plan.services.items()):
         if deployment.options[host].shard != service.shard:
             yield (
