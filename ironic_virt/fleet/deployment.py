@@ -153,7 +153,6 @@ class Deployment:
     :ivar consumers: uuids that Nova knows otherwise, such as those of migrations, and those
         of consumers that others than Nova have made.
     :ivar nodes: by uuid.
-    :ivar unhealthy: nodes that Ironic calls unhealthy, and in what words.
     :ivar options: of services, by host; only of those whose file was given.
     :ivar leases: by host, of those whose file names the backend of a standby.
     :ivar hosts: what Nova's API database says.
@@ -169,7 +168,6 @@ class Deployment:
     servers: Mapping[str, Server] = dataclasses.field(default_factory=dict)
     consumers: Collection[str] = frozenset()
     nodes: Mapping[str, Node] = dataclasses.field(default_factory=dict)
-    unhealthy: Mapping[str, str] = dataclasses.field(default_factory=dict)
     placement: Placement = dataclasses.field(default_factory=Placement)
     options: Mapping[str, ServiceOptions] = dataclasses.field(default_factory=dict)
     leases: Mapping[str, Lease] = dataclasses.field(default_factory=dict)

@@ -92,6 +92,11 @@ def _protected(fleet: Deployment) -> Problems:
             yield node.uuid, f"{host} can't delete server {node.instance_uuid}", {"host": host}
 
 
+def _unhealthy(_: Deployment, node: Node) -> str | None:
+    is_critical = (node.health or "").lower() == "critical"
+    return f"its health is {node.health}" if is_critical else None
+
+
 def _unreadable(fleet: Deployment, node: Node) -> str | None:
     fields = (*node.malformed, *node.properties.malformed)
     return f"can't be read: {', '.join(fields)}" if fields else None
@@ -147,7 +152,7 @@ CHECKS: Table = {
     "node-unhealthy": (
         WARNING,
         "openstack baremetal node maintenance set {about}, and look at the hardware",
-        lambda fleet: ((uuid, f"its health is {word}") for uuid, word in fleet.unhealthy.items()),
+        _each(_unhealthy),
     ),
     "node-unreadable": (
         WARNING,

@@ -222,7 +222,7 @@ PROVOKED: dict[str, tuple[Spoil, str, set[str]]] = {
         TAKEN,
         {"allocation-of-nobody"},
     ),
-    "node-unhealthy": (lambda d: changed(d, unhealthy={FREE: "critical"}), FREE, set()),
+    "node-unhealthy": (lambda d: with_node(d, FREE, health="critical"), FREE, set()),
     "node-unreadable": (
         lambda d: with_node(d, FREE, malformed=("maintenance",)),
         FREE,
@@ -348,7 +348,7 @@ def test_a_finding_is_found_where_it_is_provoked(code: str) -> None:
 
 def test_the_worst_comes_first() -> None:
     deployment = with_node(sound(), FREE, maintenance=True)
-    found = checks.run(changed(deployment, unhealthy={FREE: "critical"}))
+    found = checks.run(with_node(deployment, FREE, health="CRITICAL"))
     assert [one.severity.value for one in found] == ["critical", "warning"]
 
 
