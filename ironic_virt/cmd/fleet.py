@@ -12,6 +12,7 @@ import argparse
 import functools
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from importlib import util
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from oslo_config import cfg
 
     from ironic_virt.fleet.options import ServiceOptions
+    from ironic_virt.fleet.plans.apply import Report
     from ironic_virt.fleet.plans.plan import Plan
     from ironic_virt.fleet.reading import Reader
 
@@ -102,13 +104,14 @@ class Progress:
         self._stream.flush()
 
 
+DRY_RUN = argument(
+    "--dry-run",
+    action="store_true",
+    help="Look at everything, show what would be done, and change nothing.",
+)
 HOSTS_TO_CHANGE: Sequence[Row] = (
     argument("hosts", metavar="<host>", nargs="+", help="The host of a nova-compute service."),
-    argument(
-        "--dry-run",
-        action="store_true",
-        help="Look at everything, say what would be done, and change nothing.",
-    ),
+    DRY_RUN,
 )
 """Which services are to be changed."""
 
@@ -200,18 +203,43 @@ class FleetCommand(output.Columns, lister.Lister):
         if self.app.options.verbose_level > 0:
             self.app.stderr.write(line + "\n")
 
-    def collected(self, reports: Iterable[T], sum_up: Callable[[Sequence[T]], object]) -> list[T]:
-        """What a run reports, summed up at its end, also where it is cut off."""
-        found: list[T] = []
+    def collected(
+        self, reports: Iterable[Report[T]], kind: Callable[[T], str], about: str = ""
+    ) -> list[Report[T]]:
+        """What a run reports; says at its end what became of it, and sets the exit code.
+
+        :param kind: what a thing is, in the plural.
+        """
+        found: list[Report[T]] = []
         try:
             for report in reports:
                 found.append(report)
         except BaseException:
-            sum_up(found)
             self.say("It was cut off. Start the command again to go on")
             raise
-        sum_up(found)
+        finally:
+            self._sum_up(found, kind, about)
         return found
+
+    def _sum_up(self, reports: Sequence[Report[T]], kind: Callable[[T], str], about: str) -> None:
+        from ironic_virt.fleet.plans.apply import Outcome
+
+        kinds: dict[str, Counter[Outcome]] = {}
+        for report in reports:
+            kinds.setdefault(kind(report.change), Counter())[report.outcome] += 1
+        for what, counts in kinds.items():
+            words = ", ".join(f"{count:,} {outcome.value}" for outcome, count in counts.items())
+            self.say(f"{about}{counts.total():,} {what}: {words}")
+        if not reports:
+            self.say(f"{about}nothing to do")
+        waiting = Counter(one.reason for one in reports if one.outcome is Outcome.WAITS)
+        for reason, count in waiting.most_common():
+            self.say(f"{about}{count:,} wait: {reason}")
+        outcomes = {report.outcome for report in reports}
+        if Outcome.FAILED in outcomes:
+            self.code = FleetExitCode.FAILED
+        elif outcomes & {Outcome.WAITS, Outcome.REFUSED}:
+            self.code = self.code or FleetExitCode.FOUND
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """See :class:`cliff.command.Command`."""

@@ -5,22 +5,26 @@
 from __future__ import annotations
 
 import argparse
-import collections
 import pathlib
 import sys
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ironic_virt.cmd import arguments, output
 from ironic_virt.cmd.commands import Row, argument
-from ironic_virt.cmd.fleet import FleetCommand
+from ironic_virt.cmd.fleet import DRY_RUN, FleetCommand
 from ironic_virt.exit_codes import FleetExitCode
+from ironic_virt.fleet.plans import apply, conditions, preflight
+from ironic_virt.fleet.plans import journal as journals
+from ironic_virt.fleet.plans import plan as plans
+from ironic_virt.fleet.plans.apply import Outcome, Report
+from ironic_virt.fleet.plans.journal import Journal
+from ironic_virt.fleet.plans.plan import Change, Plan, PlanRefused
 
 if TYPE_CHECKING:
-    from ironic_virt.fleet.plans.apply import Report
-    from ironic_virt.fleet.plans.journal import Journal
-    from ironic_virt.fleet.plans.plan import Change, Plan
     from ironic_virt.fleet.reading import Reader
 
 _COLUMNS: output.Cells = {
@@ -42,11 +46,7 @@ class _Carried(FleetCommand):
     columns = _COLUMNS
     takes: Sequence[Row] = (
         argument("plan", metavar="<plan>", type=pathlib.Path, help="The plan's file."),
-        argument(
-            "--dry-run",
-            action="store_true",
-            help="Look at everything, show each request and statement, and change nothing.",
-        ),
+        DRY_RUN,
         argument(
             "--limit",
             metavar="<number>",
@@ -80,9 +80,6 @@ class _Carried(FleetCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Look at everything, carry it out, and look again."""
-        from ironic_virt.fleet.plans import journal as journals
-        from ironic_virt.fleet.plans import plan as plans
-
         plan = plans.read(parsed_args.plan, edited=parsed_args.edited)
         if parsed_args.dry_run:
             journal = journals.seen(parsed_args.plan)
@@ -94,9 +91,9 @@ class _Carried(FleetCommand):
 
             with lock.held() as check, journals.opened(parsed_args.plan) as journal:
                 reports = self._run(plan, journal, parsed_args, check)
-        return output.table(
-            _COLUMNS, (one for one in reports if parsed_args.shows_all or _is_news(one))
-        )
+        shown = parsed_args.shows_all
+        news = [one for one in reports if shown or one.outcome is not Outcome.ALREADY]
+        return output.table(_COLUMNS, news)
 
     def _run(
         self,
@@ -107,39 +104,39 @@ class _Carried(FleetCommand):
     ) -> list[Report[Change]]:
         chosen = self.chosen(plan, journal, parsed_args)
         reader = self.reader(parsed_args, assumed=plan)
-        from ironic_virt.fleet.plans import apply, moving, preflight
+        from ironic_virt.fleet.plans.moving import NovaWorld
 
-        deployment = reader.read()
-        world = moving.NovaWorld.from_conf(self.conf, deployment.hosts, check)
+        deployment, dry_run = reader.read(), parsed_args.dry_run
+        world = NovaWorld.from_conf(self.conf, deployment.hosts, check)
         sources = {change.host[0] or "" for change in chosen.moved}
         world = world.watching(sources, reader.options, self.progress())
-        begun = journal.touched()
-        found = list(
+        items = list(
             preflight.items(
                 chosen,
                 deployment,
                 world.watched,
                 oldest=parsed_args.max_age,
-                begun=begun,
+                begun=journal.touched(),
                 undo=self.is_undo,
             )
         )
-        for item in found:
+        for item in items:
             self.say(str(item))
-        if any(item.is_well is False for item in found) and not parsed_args.dry_run:
-            raise apply.MoveRefused("see what has a ✗; nothing was changed")
-        if not parsed_args.dry_run and not parsed_args.yes:
-            self._ask_for_dumps()
+        if not dry_run:
+            if any(item.is_well is False for item in items):
+                raise apply.MoveRefused("see what has a ✗; nothing was changed")
+            if not parsed_args.yes:
+                self._ask_for_dumps()
         run = apply.run(
             chosen,
             world,
-            None if parsed_args.dry_run else journal,
+            None if dry_run else journal,
             limit=parsed_args.limit,
             undo=self.is_undo,
             progress=self.progress(),
         )
-        reports = self.collected(run, self._sum_up)
-        if not parsed_args.dry_run:
+        reports = self.collected(run, lambda change: "nodes")
+        if not dry_run:
             self._check_afterwards(chosen, reports, reader)
         return reports
 
@@ -160,11 +157,6 @@ class _Carried(FleetCommand):
         self, plan: Plan, reports: Sequence[Report[Change]], reader: Reader
     ) -> None:
         """Check the nodes that were to be changed, whatever became of them."""
-        import msgspec
-
-        from ironic_virt.fleet.plans import conditions
-        from ironic_virt.fleet.plans.apply import Outcome
-
         touched = [one.change for one in reports if one.outcome is not Outcome.WAITS]
         if not touched:
             return
@@ -175,21 +167,6 @@ class _Carried(FleetCommand):
         if found:
             self.code = self.code or FleetExitCode.FOUND
         self.say(f"Checked the nodes that were changed: {len(found)} findings")
-
-    def _sum_up(self, reports: Sequence[Report[Change]]) -> None:
-        from ironic_virt.fleet.plans.apply import Outcome
-
-        counts = collections.Counter(one.outcome for one in reports)
-        said = ", ".join(f"{count:,} {outcome.value}" for outcome, count in counts.items())
-        self.say(f"{len(reports):,} nodes: {said or 'nothing to do'}")
-        for reason, count in collections.Counter(
-            one.reason for one in reports if one.outcome is Outcome.WAITS
-        ).most_common():
-            self.say(f"{count:,} wait: {reason}")
-        if counts[Outcome.FAILED]:
-            self.code = 1
-        elif counts[Outcome.WAITS] or counts[Outcome.REFUSED]:
-            self.code = FleetExitCode.FOUND
 
 
 class Apply(_Carried):
@@ -220,8 +197,6 @@ class Apply(_Carried):
 
     def chosen(self, plan: Plan, journal: Journal, parsed_args: argparse.Namespace) -> Plan:
         """All of it, or the canary's nodes."""
-        import msgspec
-
         if parsed_args.canary is None:
             return plan
         steps = plan.steps()
@@ -249,18 +224,9 @@ class Undo(_Carried):
 
         :raises PlanRefused: there is no journal here.
         """
-        from ironic_virt.fleet.plans import journal as journals
-        from ironic_virt.fleet.plans.plan import PlanRefused
-
         if not journal.is_begun:
             raise PlanRefused(
                 f"{journals.path_of(parsed_args.plan)} is not here, and only it says what was "
                 "done; it is beside the plan where that was carried out"
             )
         return plan.undone(journal.touched())
-
-
-def _is_news(report: Report[Change]) -> bool:
-    from ironic_virt.fleet.plans.apply import Outcome
-
-    return report.outcome is not Outcome.ALREADY

@@ -10,17 +10,16 @@ import contextlib
 import dataclasses
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ironic_virt import exceptions
 from ironic_virt.cmd import output
 from ironic_virt.cmd.commands import argument
 from ironic_virt.cmd.fleet import FleetCommand
 from ironic_virt.exit_codes import FleetExitCode
-
-if TYPE_CHECKING:
-    from ironic_virt.fleet.deployment import Deployment
-    from ironic_virt.fleet.findings import Finding
+from ironic_virt.fleet import checks
+from ironic_virt.fleet.deployment import Deployment
+from ironic_virt.fleet.findings import Finding
 
 _COLUMNS: output.Cells = {
     "Severity": attrgetter("severity.value"),
@@ -76,8 +75,6 @@ class Check(FleetCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Check, and mend what was asked for."""
-        from ironic_virt.fleet import checks
-
         codes = [parsed_args.fix] if parsed_args.fix else parsed_args.codes
         if unknown := set(codes) - checks.CHECKS.keys():
             known = ", ".join(checks.CHECKS)
@@ -103,7 +100,7 @@ class Check(FleetCommand):
             if found and not parsed_args.apply:
                 self.code = FleetExitCode.FOUND
             return output.table(_FIX_COLUMNS, rows)
-        self._sum_up(deployment, found)
+        self._say_what_was_found(deployment, found)
         self.code = FleetExitCode.FOUND if found else 0
         return output.table(_COLUMNS, found)
 
@@ -126,7 +123,7 @@ class Check(FleetCommand):
             return (*row, f"not mended: {exc}")
         return (*row, done)
 
-    def _sum_up(self, deployment: Deployment, found: Sequence[Finding]) -> None:
+    def _say_what_was_found(self, deployment: Deployment, found: Sequence[Finding]) -> None:
         untold = sorted(deployment.hosts_not_told)
         if untold:
             self.say(

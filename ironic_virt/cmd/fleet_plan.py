@@ -8,15 +8,17 @@ import argparse
 import pathlib
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ironic_virt.cmd import arguments, files, output
 from ironic_virt.cmd.commands import Row, argument, one_of
 from ironic_virt.cmd.fleet import FleetCommand
-
-if TYPE_CHECKING:
-    from ironic_virt.fleet.deployment import Deployment
-    from ironic_virt.fleet.plans.plan import Plan
+from ironic_virt.fleet import checks
+from ironic_virt.fleet.deployment import Deployment
+from ironic_virt.fleet.plans import plan as plans
+from ironic_virt.fleet.plans import strategies, summary
+from ironic_virt.fleet.plans.plan import Plan
+from ironic_virt.sharding.selector import same_shard
 
 _COLUMNS = output.in_order(
     "Service", "Shard", "Before", "After", "Moving In", "Moving Out", "With Servers"
@@ -77,14 +79,9 @@ class _PlanCommand(FleetCommand):
                 "give the file of each service that is to have or to give nodes: --service-conf "
                 "<host>=<file>, or --serves <host>=<shard>"
             )
-        from ironic_virt.fleet import checks
-
         if unknown := set(parsed_args.accepted) - checks.CHECKS.keys():
             self.refuse(f"argument --accept: there is no finding {', '.join(sorted(unknown))}")
         deployment = self.reader(parsed_args).read()
-        from ironic_virt.fleet.plans import plan as plans
-        from ironic_virt.fleet.plans import summary
-
         accepted = (*parsed_args.accepted, *parsed_args.zones)
         plan = self.plan(deployment, parsed_args, accepted=accepted, new=parsed_args.new)
         plans.write(plan, path)
@@ -108,8 +105,6 @@ class Shards(_PlanCommand):
 
     def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
         """Make the plan."""
-        from ironic_virt.fleet.plans import strategies
-
         return strategies.keep(deployment, **rules)
 
 
@@ -131,8 +126,6 @@ class Drain(_PlanCommand):
 
     def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
         """Make the plan."""
-        from ironic_virt.fleet.plans import strategies
-
         named = sorted(deployment.options.keys() - {args.service})
         return strategies.drain(deployment, args.service, args.targets or named, **rules)
 
@@ -173,9 +166,6 @@ class Move(_PlanCommand):
 
     def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
         """Make the plan."""
-        from ironic_virt.fleet.plans import strategies
-        from ironic_virt.sharding.selector import same_shard
-
         chosen = set(args.nodes)
         if args.file:
             with files.opened(args.file, "--nodes-from", sys.stdin) as stream:

@@ -5,25 +5,14 @@
 from __future__ import annotations
 
 import argparse
-import collections
-from collections.abc import Sequence
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.cmd import output
 from ironic_virt.cmd.fleet import HOSTS_TO_CHANGE, FleetCommand
-from ironic_virt.exit_codes import FleetExitCode
+from ironic_virt.fleet.unprotection import unprotect_nodes
 
-if TYPE_CHECKING:
-    from ironic_virt.fleet.unprotection import Report
-
-_COLUMNS: output.Cells = {
-    "Host": attrgetter("host"),
-    "Node": attrgetter("node"),
-    "Server": attrgetter("server"),
-    "Outcome": attrgetter("outcome.value"),
-    "Reason": attrgetter("reason"),
-}
+_COLUMNS = output.in_order("Host", "Node", "Server", "Outcome", "Reason")
 
 
 class Unprotect(FleetCommand):
@@ -46,28 +35,15 @@ class Unprotect(FleetCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Take it off the nodes of each service."""
         reader = self.reader(parsed_args)
-        from ironic_virt.baremetal.client import IronicClient
-        from ironic_virt.fleet import unprotection
-
         deployment = reader.read(placement=False)
         for host in parsed_args.hosts:
             if host not in deployment.service_of:
                 self.refuse(f"there is no nova-compute service of host {host}")
-        run = unprotection.unprotect_nodes(
-            deployment,
-            parsed_args.hosts,
-            IronicClient.from_conf(reader.conf),
-            dry_run=parsed_args.dry_run,
-        )
-        return output.table(_COLUMNS, self.collected(run, self._sum_up))
-
-    def _sum_up(self, reports: Sequence[Report]) -> None:
-        from ironic_virt.fleet.plans.apply import Outcome
-
-        counts = collections.Counter(one.outcome for one in reports)
-        said = ", ".join(f"{count:,} {outcome.value}" for outcome, count in counts.items())
-        self.say(f"{len(reports):,} protected nodes: {said or 'nothing to do'}")
-        if counts[Outcome.FAILED]:
-            self.code = FleetExitCode.FAILED
-        elif counts[Outcome.REFUSED]:
-            self.code = FleetExitCode.FOUND
+        client, dry_run = IronicClient.from_conf(reader.conf), parsed_args.dry_run
+        run = unprotect_nodes(deployment, parsed_args.hosts, client, dry_run=dry_run)
+        reports = self.collected(run, lambda node: "protected nodes")
+        rows = [
+            (deployment.host_of(node), node.uuid, node.instance_uuid, outcome.value, reason)
+            for node, outcome, reason in reports
+        ]
+        return output.table(_COLUMNS, rows)

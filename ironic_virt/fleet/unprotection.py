@@ -8,7 +8,6 @@ What somebody else protects is never touched.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterator
 
 from ironic_virt import exceptions
@@ -18,36 +17,20 @@ from ironic_virt.driver import resources
 from ironic_virt.driver.claim import claim
 from ironic_virt.driver.protection import unprotect
 from ironic_virt.fleet.deployment import Deployment
-from ironic_virt.fleet.plans.apply import Outcome
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Report:
-    """What became of a protected node, and why.
-
-    :ivar server: the uuid of the instance that it carries.
-    """
-
-    host: str
-    node: str
-    server: str | None
-    outcome: Outcome
-    reason: str = ""
+from ironic_virt.fleet.plans.apply import Outcome, Report
 
 
 def unprotect_nodes(
     deployment: Deployment, hosts: Collection[str], client: IronicClient, *, dry_run: bool
-) -> Iterator[Report]:
+) -> Iterator[Report[Node]]:
     """Take the protection off the nodes of services; a report for each that is protected.
 
     :param hosts: of the services.
     :param dry_run: only say what would be done.
     """
     for node in deployment.nodes.values():
-        host = deployment.host_of(node)
-        if node.protected and host in hosts:
-            outcome, reason = _unprotected(node, client, dry_run=dry_run)
-            yield Report(host, node.uuid, node.instance_uuid, outcome, reason)
+        if node.protected and deployment.host_of(node) in hosts:
+            yield Report(node, *_unprotected(node, client, dry_run=dry_run))
 
 
 def _unprotected(node: Node, client: IronicClient, *, dry_run: bool) -> tuple[Outcome, str]:

@@ -16,7 +16,7 @@ import dataclasses
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
@@ -51,8 +51,7 @@ class Outcome(enum.Enum):
     """Something could not be asked or changed; run it again."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Report(Generic[T]):
+class Report(NamedTuple, Generic[T]):
     """What became of something that was to be changed, and why."""
 
     change: T

@@ -13,7 +13,6 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.driver.pools import names
 from ironic_virt.driver.pools import records as pool_records
@@ -78,7 +77,7 @@ class Move:
 class Conversion:
     """All that is to be done for a service.
 
-    :ivar blocked: what has to be done before anything may be changed; ``""``: nothing.
+    :ivar blocked: what has to be done before anything may be changed; empty: nothing.
     :ivar targets: by name; each comes before the servers that go there.
     :ivar emptied: the records without a server, once the moves are done.
     """
@@ -107,22 +106,21 @@ def plan(deployment: Deployment, host: str, direction: Direction, watched: Watch
         targets = _pools(deployment, host, servers, moves)
     else:
         targets = _nodes(deployment, moves)
-    places = _places(servers, moves)
-    kept = {*targets, *places.values()}
-    of_kind = deployment.pool_records if direction is Direction.LEAVE else _of_nodes(deployment)
-    emptied = [one for one in of_kind if one.host == host and one.name not in kept]
+    kept = {*targets, *_places(servers, moves).values()}
+    emptied = [
+        record
+        for record in deployment.records
+        if record.host == host
+        and record.name not in kept
+        and deployment.is_pool(record) is (direction is Direction.LEAVE)
+    ]
     return Conversion(direction, service, blocked, targets, moves, emptied)
-
-
-def _of_nodes(deployment: Deployment) -> Sequence[Record]:
-    return [record for record in deployment.records if not deployment.is_pool(record)]
 
 
 def _places(servers: Sequence[Server], moves: Sequence[Move]) -> dict[str, str]:
     """By server, the name of the record that it has when the moves are done."""
     there = {server.uuid: server.node or "" for server in servers}
-    there.update((move.server.uuid, move.target) for move in moves if move.target)
-    return there
+    return there | {move.server.uuid: move.target for move in moves if move.target}
 
 
 def _moves(
@@ -168,14 +166,11 @@ def _pools(
 ) -> dict[str, Target]:
     """The pools that get a server, or are not there yet, with their numbers afterwards."""
     carriers = {deployment.node_of_server.get(server.uuid) for server in servers}
-    nodes = [
-        node
-        for node in deployment.nodes.values()
-        if node.uuid in carriers or _is_recorded(deployment, node, host)
-    ]
+    recorded = {one.name for one in deployment.node_records.values() if one.host == host}
+    nodes = [node for node in deployment.nodes.values() if node.uuid in carriers | recorded]
     formers: dict[str, list[str]] = {}
     for node in nodes:
-        if _is_recorded(deployment, node, host):
+        if node.uuid in recorded:
             formers.setdefault(pool_name(host, node), []).append(node.uuid)
     wanted = {move.target for move in moves}
     return {
@@ -185,11 +180,6 @@ def _pools(
         for name, pool in pools(host, nodes, _places(servers, moves)).items()
         if name in wanted or name not in deployment.records_by_name
     }
-
-
-def _is_recorded(deployment: Deployment, node: Node, host: str) -> bool:
-    record = deployment.node_records.get(node.uuid)
-    return record is not None and record.host == host
 
 
 def _nodes(deployment: Deployment, moves: Sequence[Move]) -> dict[str, Target]:

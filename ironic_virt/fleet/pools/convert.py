@@ -50,41 +50,36 @@ def run(
     """
     if conversion.blocked and not dry_run:
         raise MoveRefused(conversion.blocked)
-    return _carried_out(conversion, world, progress, dry_run)
-
-
-def _carried_out(
-    conversion: Conversion,
-    world: NovaWorld,
-    progress: Callable[[str, int, int], None],
-    dry_run: bool,
-) -> Iterator[Report[About]]:
     steps = _Steps(world, conversion.service)
-    failed: dict[str, tuple[Outcome, str]] = {}
-    for number, target in enumerate(conversion.targets.values(), start=1):
-        if not dry_run and (why := _tried(steps.provide, target)) is not None:
-            failed[target.name] = why
-            yield Report(target, *why)
-        progress("Pools: records", number, len(conversion.targets))
-    staying: set[str | None] = set()
-    for number, move in enumerate(conversion.moves, start=1):
-        done = move.outcome, move.reason
-        if move.target is not None and not dry_run:
-            target = conversion.targets[move.target]
-            why = failed.get(move.target) or _tried(steps.move, move, target)
-            if why is not None:
-                staying.add(move.server.node)
-            done = why or (Outcome.DONE, "")
-        yield Report(move, *done)
-        progress("Pools: servers", number, len(conversion.moves))
-    for number, record in enumerate(conversion.emptied, start=1):
-        done = Outcome.WOULD, ""
-        if record.name in staying:
-            done = Outcome.WAITS, "it goes when its servers have gone"
-        elif not dry_run:
-            done = _tried(steps.remove, record) or (Outcome.DONE, "")
-        yield Report(record, *done)
-        progress("Pools: empty records", number, len(conversion.emptied))
+
+    def carried_out() -> Iterator[Report[About]]:
+        failed: dict[str, tuple[Outcome, str]] = {}
+        for number, target in enumerate(conversion.targets.values(), start=1):
+            if not dry_run and (why := _tried(steps.provide, target)) is not None:
+                failed[target.name] = why
+                yield Report(target, *why)
+            progress("Pools: records", number, len(conversion.targets))
+        staying: set[str | None] = set()
+        for number, move in enumerate(conversion.moves, start=1):
+            outcome = move.outcome, move.reason
+            if move.target is not None and not dry_run:
+                target = conversion.targets[move.target]
+                why = failed.get(move.target) or _tried(steps.move, move, target)
+                if why is not None:
+                    staying.add(move.server.node)
+                outcome = why or (Outcome.DONE, "")
+            yield Report(move, *outcome)
+            progress("Pools: servers", number, len(conversion.moves))
+        for number, record in enumerate(conversion.emptied, start=1):
+            outcome = Outcome.WOULD, ""
+            if record.name in staying:
+                outcome = Outcome.WAITS, "it goes when its servers have gone"
+            elif not dry_run:
+                outcome = _tried(steps.remove, record) or (Outcome.DONE, "")
+            yield Report(record, *outcome)
+            progress("Pools: empty records", number, len(conversion.emptied))
+
+    return carried_out()
 
 
 def _tried(act: Callable[..., None], *arguments: Any) -> tuple[Outcome, str] | None:
@@ -162,31 +157,15 @@ class _Steps:
                 )
                 .with_for_update()
             ).first()
-            record = session.execute(
-                sa.select(nodes.id).where(
-                    nodes.uuid == target.uuid,
-                    nodes.host == self.service.host,
-                    nodes.deleted == 0,
-                )
-            ).first()
+            right = nodes.uuid == target.uuid, nodes.host == self.service.host, nodes.deleted == 0
+            record = session.execute(sa.select(nodes.id).where(*right)).first()
             if row is None or record is None:
                 raise MoveRefused("its records are other than a moment ago")
-            self.world.placement.allocate(
-                server.uuid,
-                target.uuid,
-                server.project_id or "",
-                server.user_id or "",
-                instead_of=move.former,
-            )
-            session.execute(
-                sa.update(instances)
-                .where(instances.id == row.id)
-                .values(
-                    node=target.name,
-                    compute_id=record.id,
-                    updated_at=datetime.datetime.now(datetime.UTC).replace(tzinfo=None),
-                )
-            )
+            owner = server.project_id or "", server.user_id or ""
+            self.world.placement.allocate(server.uuid, target.uuid, *owner, instead_of=move.former)
+            now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+            row_values = {"node": target.name, "compute_id": record.id, "updated_at": now}
+            session.execute(sa.update(instances).where(instances.id == row.id).values(row_values))
 
     def remove(self, record: Record) -> None:
         """Delete a provider and its record, if Placement has nothing allocated from it.
@@ -199,12 +178,10 @@ class _Steps:
             objects.ComputeNode.get_by_uuid(self._context, record.uuid).destroy()
 
     def _check_stopped(self, session: Any = None) -> None:
-        if session is None:
-            context = self._context
-            with main_db.get_context_manager(context).reader.using(context) as opened:
-                self._check_stopped(opened)
-            return
         self.world.check()
-        host = self.service.host
-        if self.world.watched.why_running(host, cells.locked_service(session, host)):
+        host, context = self.service.host, self._context
+        reader = main_db.get_context_manager(context).reader
+        with contextlib.nullcontext(session) if session else reader.using(context) as opened:
+            service = cells.locked_service(opened, host)
+        if self.world.watched.why_running(host, service):
             raise MoveRefused(f"service {host} is not stopped any more")

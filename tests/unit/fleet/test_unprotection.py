@@ -61,7 +61,7 @@ def deployed(client: IronicClient, *nodes: str) -> Deployment:
 
 
 def outcomes(reports: Iterator[Any]) -> dict[str, Outcome]:
-    return {one.node: one.outcome for one in reports}
+    return {one.change.uuid: one.outcome for one in reports}
 
 
 def test_only_what_this_package_protects_is_taken_off(
