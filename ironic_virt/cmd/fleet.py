@@ -104,11 +104,18 @@ class Progress:
         self._stream.flush()
 
 
-DRY_RUN = argument(
-    "--dry-run",
-    action="store_true",
-    help="Look at everything, show what would be done, and change nothing.",
-)
+def flag(name: str, text: str, **more: Any) -> Row:
+    """An option without a value."""
+    return argument(name, action="store_true", help=text, **more)
+
+
+def several(name: str, dest: str, metavar: str, text: str, **more: Any) -> Row:
+    """An option that may be given several times."""
+    more |= {"action": "append", "dest": dest, "default": [], "metavar": metavar}
+    return argument(name, help=f"{text}; as often as wanted.", **more)
+
+
+DRY_RUN = flag("--dry-run", "Look at everything, show what would be done, and change nothing.")
 HOSTS_TO_CHANGE: Sequence[Row] = (
     argument("hosts", metavar="<host>", nargs="+", help="The host of a nova-compute service."),
     DRY_RUN,
@@ -120,31 +127,15 @@ class FleetCommand(output.Columns, lister.Lister):
     """A command that reads a deployment and prints a table."""
 
     takes: Sequence[Row] = (
-        argument(
-            "--cell",
-            action="append",
-            dest="cells",
-            default=[],
-            metavar="<name>",
-            help="Only this cell, by name or UUID; as often as wanted (default: all).",
+        several("--cell", "cells", "<name>", "Only this cell, by name or UUID (default: all)"),
+        several(
+            *("--service-conf", "service_files", "<host>=<file>"),
+            "A configuration file of the nova-compute of a host, or a directory of such, for its "
+            "options; in the order in which the service reads them",
         ),
-        argument(
-            "--service-conf",
-            action="append",
-            dest="service_files",
-            default=[],
-            metavar="<host>=<file>",
-            help="A configuration file of the nova-compute of a host, or a directory of such, for "
-            "its options; for each host, and several in the order in which the service reads "
-            "them.",
-        ),
-        argument(
-            "--serves",
-            action="append",
-            dest="served",
-            default=[],
-            metavar="<host>=<shard>[:<group>]",
-            help="Instead of a file: the shard and the conductor group that a host serves.",
+        several(
+            *("--serves", "served", "<host>=<shard>[:<group>]"),
+            "Instead of a file: the shard and the conductor group that a host serves",
         ),
     )
 
@@ -240,10 +231,6 @@ class FleetCommand(output.Columns, lister.Lister):
             self.code = FleetExitCode.FAILED
         elif outcomes & {Outcome.WAITS, Outcome.REFUSED}:
             self.code = self.code or FleetExitCode.FOUND
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """See :class:`cliff.command.Command`."""
-        raise NotImplementedError
 
 
 def main(argv: Sequence[str] | None = None) -> int:

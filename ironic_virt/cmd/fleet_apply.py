@@ -15,7 +15,7 @@ import msgspec
 
 from ironic_virt.cmd import arguments, output
 from ironic_virt.cmd.commands import Row, argument
-from ironic_virt.cmd.fleet import DRY_RUN, FleetCommand
+from ironic_virt.cmd.fleet import DRY_RUN, FleetCommand, flag
 from ironic_virt.exit_codes import FleetExitCode
 from ironic_virt.fleet.plans import apply, conditions, preflight
 from ironic_virt.fleet.plans import journal as journals
@@ -53,12 +53,7 @@ class _Carried(FleetCommand):
             type=arguments.positive,
             help="Change at most so many nodes.",
         ),
-        argument(
-            "--all",
-            action="store_true",
-            dest="shows_all",
-            help="Show the nodes, too, that are as they should be.",
-        ),
+        flag("--all", "Show the nodes, too, that are as they should be.", dest="shows_all"),
         argument(
             "--max-age",
             metavar="<hours>",
@@ -66,16 +61,8 @@ class _Carried(FleetCommand):
             default=24.0,
             help="Don't begin with a plan that is older (default: 24).",
         ),
-        argument(
-            "--edited",
-            action="store_true",
-            help="The plan was edited on purpose: don't compare its count and its digest.",
-        ),
-        argument(
-            "--yes",
-            action="store_true",
-            help="Don't ask whether the databases were dumped: they were.",
-        ),
+        flag("--edited", "The plan was edited on purpose: don't compare its count and digest."),
+        flag("--yes", "Don't ask whether the databases were dumped: they were."),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
@@ -191,19 +178,13 @@ class Apply(_Carried):
             "--canary",
             metavar="<number>",
             type=arguments.positive,
-            help="Change so many nodes of one service only.",
+            help="Take so many nodes of the plan only, as if they were all of it.",
         ),
     )
 
     def chosen(self, plan: Plan, journal: Journal, parsed_args: argparse.Namespace) -> Plan:
-        """All of it, or the canary's nodes."""
-        if parsed_args.canary is None:
-            return plan
-        steps = plan.steps()
-        first = steps[0].host if steps else min((c.host[1] for c in plan.changes), default="")
-        of_it = [change for change in plan.changes if first in (change.host[0], change.host[1])]
-        order = sorted(of_it, key=lambda change: (not change.moves_record, change.node))
-        return msgspec.structs.replace(plan, changes=order[: parsed_args.canary])
+        """All of it, or the first nodes."""
+        return msgspec.structs.replace(plan, changes=apply.in_order(plan)[: parsed_args.canary])
 
 
 class Undo(_Carried):

@@ -15,7 +15,7 @@ from typing import Any
 from ironic_virt import exceptions
 from ironic_virt.cmd import output
 from ironic_virt.cmd.commands import argument
-from ironic_virt.cmd.fleet import FleetCommand
+from ironic_virt.cmd.fleet import FleetCommand, flag, several
 from ironic_virt.exit_codes import FleetExitCode
 from ironic_virt.fleet import checks
 from ironic_virt.fleet.deployment import Deployment
@@ -49,24 +49,13 @@ class Check(FleetCommand):
     """
 
     takes = (
-        argument(
-            "--code",
-            action="append",
-            dest="codes",
-            default=[],
-            metavar="<code>",
-            help="Look for this kind of finding only; as often as wanted.",
-        ),
+        several("--code", "codes", "<code>", "Look for this kind of finding only"),
         argument(
             "--fix",
             metavar="<code>",
             help="Mend findings of this kind; without --apply, only say what would be done.",
         ),
-        argument(
-            "--apply",
-            action="store_true",
-            help="With --fix: do it.",
-        ),
+        flag("--apply", "With --fix: do it."),
     )
 
     def columns_of(self, parsed_args: argparse.Namespace) -> output.Cells:

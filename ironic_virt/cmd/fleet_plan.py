@@ -12,7 +12,7 @@ from typing import Any
 
 from ironic_virt.cmd import arguments, files, output
 from ironic_virt.cmd.commands import Row, argument, one_of
-from ironic_virt.cmd.fleet import FleetCommand
+from ironic_virt.cmd.fleet import FleetCommand, flag, several
 from ironic_virt.fleet import checks
 from ironic_virt.fleet.deployment import Deployment
 from ironic_virt.fleet.plans import plan as plans
@@ -23,7 +23,7 @@ from ironic_virt.sharding.selector import same_shard
 _COLUMNS = output.in_order(
     "Service", "Shard", "Before", "After", "Moving In", "Moving Out", "With Servers"
 )
-_TO = "A service that gets nodes, each node the one that has fewest; as often as wanted"
+_TO = "A service that gets nodes, each node the one that has fewest"
 
 
 class _PlanCommand(FleetCommand):
@@ -38,28 +38,16 @@ class _PlanCommand(FleetCommand):
             default=pathlib.Path("plan.yaml"),
             help="Write the plan to this file, which must not exist (default: plan.yaml).",
         ),
-        argument(
-            "--accept",
-            action="append",
-            dest="accepted",
-            default=[],
-            metavar="<code>",
-            help="Plan although check finds this; as often as wanted.",
+        several("--accept", "accepted", "<code>", "Plan although check finds this"),
+        several(
+            *("--accept-zone", "zones", "<name>"),
+            "Let nodes go to this availability zone from others, or into or out of this host "
+            "aggregate (their providers follow in Placement)",
         ),
-        argument(
-            "--accept-zone",
-            action="append",
-            dest="zones",
-            default=[],
-            metavar="<name>",
-            help="Let nodes go to this availability zone from others, or into or out of this "
-            "host aggregate; their providers follow in Placement.",
-        ),
-        argument(
+        flag(
             "--include-new",
-            action="store_true",
+            "Include free nodes that no service has reported and that have no shard.",
             dest="new",
-            help="Include free nodes that no service has reported and that have no shard.",
         ),
     )
 
@@ -121,7 +109,7 @@ class Drain(_PlanCommand):
 
     takes = (
         argument("service", metavar="<host>", type=arguments.name),
-        argument("--to", action="append", dest="targets", default=[], metavar="<host>", help=_TO),
+        several("--to", "targets", "<host>", _TO),
     )
 
     def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
@@ -142,9 +130,7 @@ class Move(_PlanCommand):
     """
 
     takes = (
-        argument(
-            "--to", action="append", dest="targets", metavar="<host>", required=True, help=_TO
-        ),
+        several("--to", "targets", "<host>", _TO, required=True),
         argument("nodes", metavar="<node>", nargs="*", help="The UUID of a node."),
         one_of(
             argument("--from", dest="source", metavar="<host>", help="The nodes of this service."),

@@ -139,6 +139,16 @@ def _why_to_wait(seen: Seen) -> str | None:
     return next((f"server {one.uuid} is {one.task_state}" for one in busy), None)
 
 
+def in_order(plan: Plan) -> list[Change]:
+    """The changes in the order in which they are made: those that need nothing stopped first."""
+    hosts = [step.host for step in plan.steps()]
+
+    def place(change: Change) -> tuple[int, str]:
+        return hosts.index(change.host[0] or "") + 1 if change.moves_record else 0, change.node
+
+    return sorted(plan.changes, key=place)
+
+
 def run(
     plan: Plan,
     world: NovaWorld,
@@ -155,16 +165,7 @@ def run(
     :param undo: whether the plan takes back what the journal has of another one.
     """
     begun, done = (journals.UNDOING, journals.UNDONE) if undo else (journals.BEGUN, journals.DONE)
-    order = {step.host: number for number, step in enumerate(plan.steps())}
-    changes = sorted(
-        plan.changes,
-        # Those that need nothing stopped come first.
-        key=lambda change: (
-            change.moves_record,
-            order.get(change.host[0] or "", 0) if change.moves_record else 0,
-            change.node,
-        ),
-    )
+    changes = in_order(plan)
     remaining = len(changes) if limit is None else limit
     with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         for begin in range(0, len(changes), BATCH):
