@@ -69,7 +69,7 @@ class _Carried(FleetCommand):
         """Look at everything, carry it out, and look again."""
         plan = plans.read(parsed_args.plan, edited=parsed_args.edited)
         if parsed_args.dry_run:
-            journal = journals.seen(parsed_args.plan)
+            journal = Journal(parsed_args.plan)
             reports = self._run(plan, journal, parsed_args, lambda: None)
         else:
             # Nova has to be opened before its databases can be.

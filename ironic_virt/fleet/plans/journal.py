@@ -13,7 +13,7 @@ import contextlib
 import datetime
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -45,27 +45,41 @@ class _Entry(msgspec.Struct):
 
 
 class Journal:
-    """The state of each node that was begun; see :func:`opened`."""
+    """The state of each node of a plan that was begun; :func:`opened` makes one to write to.
 
-    def __init__(
-        self,
-        file: IO[str] | None,
-        entries: Sequence[_Entry],
-        now: Callable[[], datetime.datetime] = _now,
-        header: _Header | None = None,
-    ) -> None:
-        self._file = file
+    :param plan: the plan's file.
+    :raises PlanRefused: the plan was changed since it was begun, or the journal is not one.
+    """
+
+    def __init__(self, plan: Path, now: Callable[[], datetime.datetime] = _now) -> None:
         self._now = now
         self._states: dict[str, str] = {}
         self._before: dict[str, Before] = {}
-        self._header = header
-        for entry in entries:
-            self._take(entry)
+        self._header = _Header(hashlib.sha256(plan.read_bytes()).hexdigest())
+        self.file: IO[str] | None = None
+        self.length = 0
+        """How many bytes of it are whole lines."""
+        path = path_of(plan)
+        content = path.read_bytes() if path.exists() else b""
+        try:
+            for line in content.splitlines(keepends=True):
+                if not line.endswith(b"\n"):
+                    break
+                if self.is_begun:
+                    self._take(msgspec.json.decode(line, type=_Entry))
+                elif msgspec.json.decode(line, type=_Header) != self._header:
+                    raise PlanRefused(
+                        f"{plan} was changed after it was begun. Make a new plan, or restore the "
+                        f"file; {path} says what was done"
+                    )
+                self.length += len(line)
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            raise PlanRefused(f"{path} is no journal") from None
 
     @property
     def is_begun(self) -> bool:
         """Whether anything was ever written."""
-        return self._header is None
+        return self.length > 0
 
     def touched(self) -> dict[str, Before]:
         """The nodes that may be changed and were not taken back, as they were before."""
@@ -84,16 +98,15 @@ class Journal:
 
         :param nodes: as they are before the change.
         """
-        assert self._file is not None
+        assert self.file is not None
         at = self._now().isoformat(timespec="seconds")
-        if self._header is not None:
-            self._file.write(_line(self._header))
-            self._header = None
-        for node, before in nodes.items():
-            self._take(entry := _Entry(node, state, at, before))
-            self._file.write(_line(entry))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        entries = [_Entry(node, state, at, before) for node, before in nodes.items()]
+        for line in entries if self.is_begun else (self._header, *entries):
+            self.length += self.file.write(msgspec.json.encode(line).decode() + "\n")
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        for entry in entries:
+            self._take(entry)
 
 
 def path_of(plan: Path) -> Path:
@@ -101,59 +114,21 @@ def path_of(plan: Path) -> Path:
     return plan.with_name(f"{plan.name}.journal")
 
 
-def seen(plan: Path) -> Journal:
-    """The journal of a plan, to be looked at: nothing is written.
-
-    :raises PlanRefused: the plan was changed since it was begun.
-    """
-    digest, entries, length = _read(plan)
-    return Journal(None, entries, header=_Header(digest) if not length else None)
-
-
 @contextlib.contextmanager
 def opened(plan: Path, now: Callable[[], datetime.datetime] = _now) -> Iterator[Journal]:
     """The journal of a plan, for this process alone.
 
-    :param plan: the plan's file.
-    :raises PlanRefused: another process has it, or the plan was changed since it was begun.
+    :raises PlanRefused: another process has it; or as :class:`Journal` says.
     """
     path = path_of(plan)
     lock = lockutils.external_lock(f"{path.name}.lock", lock_path=str(path.parent or "."))
     if not lock.acquire(blocking=False):
         raise PlanRefused(f"another process is at work on {plan}")
     try:
-        digest, entries, length = _read(plan)
-        with path.open("a", encoding="utf-8") as file:
+        journal = Journal(plan, now)
+        with path.open("a", encoding="utf-8") as journal.file:
             # A line that was cut off would make the next one unreadable, too.
-            file.truncate(length)
-            yield Journal(file, entries, now, _Header(digest) if not length else None)
+            journal.file.truncate(journal.length)
+            yield journal
     finally:
         lock.release()
-
-
-def _line(entry: msgspec.Struct) -> str:
-    return msgspec.json.encode(entry).decode() + "\n"
-
-
-def _read(plan: Path) -> tuple[str, list[_Entry], int]:
-    """The plan's digest, the journal's entries, and how many bytes of it are whole lines."""
-    path = path_of(plan)
-    digest = hashlib.sha256(plan.read_bytes()).hexdigest()
-    entries: list[_Entry] = []
-    length = 0
-    content = path.read_bytes() if path.exists() else b""
-    try:
-        for line in content.splitlines(keepends=True):
-            if not line.endswith(b"\n"):
-                break
-            if length:
-                entries.append(msgspec.json.decode(line, type=_Entry))
-            elif msgspec.json.decode(line, type=_Header).plan != digest:
-                raise PlanRefused(
-                    f"{plan} was changed after it was begun. Make a new plan, or restore the "
-                    f"file; {path} says what was done"
-                )
-            length += len(line)
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        raise PlanRefused(f"{path} is no journal") from None
-    return digest, entries, length
