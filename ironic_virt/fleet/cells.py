@@ -8,6 +8,7 @@ The columns are those of every release from 2024.1 on.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 from collections.abc import Collection, Iterator, Sequence
@@ -26,14 +27,9 @@ from ironic_virt.fleet.deployment import Record, Server, Service
 _CHUNK = 500
 """Values in one ``IN``."""
 
+_SERVER = ("uuid", "host", "node", "vm_state", "task_state", "project_id", "user_id")
 _SERVER_COLUMNS = (
-    models.Instance.uuid,
-    models.Instance.host,
-    models.Instance.node,
-    models.Instance.vm_state,
-    models.Instance.task_state,
-    models.Instance.project_id,
-    models.Instance.user_id,
+    *(getattr(models.Instance, name) for name in _SERVER),
     models.Instance.availability_zone,
     models.Instance.deleted != 0,
 )
@@ -140,14 +136,13 @@ def records(cell: Cell, uuids: Collection[str] | None = None) -> Iterator[Record
     :param uuids: only these; ``None``: all.
     """
     table = models.ComputeNode
-    statement = sa.select(table.id, table.uuid, table.host, table.hypervisor_hostname).where(
+    name = table.hypervisor_hostname.label("name")
+    statement = sa.select(table.id, table.uuid, table.host, name).where(
         table.deleted == 0, table.hypervisor_type == HYPERVISOR_TYPE
     )
     for part in _parts(statement, table.uuid, uuids):
         for row in _rows(cell, part):
-            yield Record(
-                cell.uuid, row.id, row.uuid, row.host or "", row.hypervisor_hostname or ""
-            )
+            yield Record(cell.uuid, row.id, row.uuid, row.host or "", row.name or "")
 
 
 def servers_of(cell: Cell, hosts: Collection[str]) -> Iterator[Server]:
@@ -165,10 +160,8 @@ def servers(cell: Cell, uuids: Collection[str]) -> Iterator[Server]:
     return _servers(cell, models.Instance.uuid, uuids)
 
 
-def _servers(
-    cell: Cell, column: Any, wanted: Collection[str], *conditions: Any
-) -> Iterator[Server]:
-    for part in _parts(sa.select(*_SERVER_COLUMNS).where(*conditions), column, wanted):
+def _servers(cell: Cell, column: Any, wanted: Collection[str], *also: Any) -> Iterator[Server]:
+    for part in _parts(sa.select(*_SERVER_COLUMNS).where(*also), column, wanted):
         yield from (Server(cell.uuid, *row) for row in _rows(cell, part))
 
 
@@ -184,11 +177,9 @@ def being_built(uuids: Collection[str]) -> list[str]:
     admin = nova_context.get_admin_context()
     found = []
     for uuid in uuids:
-        try:
+        with contextlib.suppress(exception.BuildRequestNotFound):
             objects.BuildRequest.get_by_instance_uuid(admin, uuid)
-        except exception.BuildRequestNotFound:
-            continue
-        found.append(uuid)
+            found.append(uuid)
     return found
 
 

@@ -66,16 +66,10 @@ def _allocate(finding: Finding, placement: PlacementClient, ironic: IronicClient
     return f"allocated {name} of {provider}"
 
 
-def _rename(finding: Finding, placement: PlacementClient, ironic: IronicClient) -> str:
-    placement.rename(finding.about, finding.facts["name"])
-    return f"renamed to {finding.facts['name']}"
-
-
 CORRECTIONS: Mapping[str, Correction] = {
     "allocation-elsewhere": _allocate,
     "allocation-missing": _allocate,
     "allocation-of-nobody": _delete_allocation,
     "offered-unavailable": _reserve,
-    "provider-name-wrong": _rename,
 }
 """By the code of the finding."""

@@ -19,7 +19,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.pools import counts, names
 from ironic_virt.fleet.hosts import Hosts
 from ironic_virt.fleet.options import ServiceOptions
-from ironic_virt.fleet.providers import Placement
+from ironic_virt.fleet.providers import Placement, Provider
 
 T = TypeVar("T")
 
@@ -185,16 +185,12 @@ class Deployment:
     @functools.cached_property
     def node_records(self) -> Mapping[str, Record]:
         """Records of single nodes, by the node's uuid; of several, the first."""
-        found: dict[str, Record] = {}
-        for record in self.records:
-            if not self.is_pool(record):
-                found.setdefault(record.name, record)
-        return found
+        return {one.name: one for one in reversed(self.records) if not is_pool(one)}
 
     @functools.cached_property
     def pool_records(self) -> Sequence[Record]:
         """Records of pools of nodes."""
-        return [record for record in self.records if self.is_pool(record)]
+        return [record for record in self.records if is_pool(record)]
 
     @functools.cached_property
     def records_by_name(self) -> Mapping[str, Sequence[Record]]:
@@ -252,17 +248,10 @@ class Deployment:
         record = self.node_records.get(node.uuid)
         return (server and server.host) or (record and record.host) or ""
 
-    def is_pool(self, record: Record) -> bool:
-        """Whether a record is a pool's: it has the uuid that is made from its name."""
-        return is_pool(record.name, record.uuid)
 
-
-def is_pool(name: str, uuid: str) -> bool:
-    """Whether a compute node record or a resource provider is a pool's.
-
-    :param name: a node's record is named by its uuid.
-    """
-    return name != uuid and "~" in name
+def is_pool(thing: Record | Provider) -> bool:
+    """Whether a compute node record or a resource provider is a pool's: a node's has its uuid."""
+    return thing.name != thing.uuid and "~" in thing.name
 
 
 def pool_name(host: str, node: Node) -> str:

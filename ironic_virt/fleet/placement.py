@@ -12,7 +12,7 @@ import email.utils
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent import futures
-from typing import Any, TypeVar
+from typing import Any
 
 from keystoneauth1 import exceptions as ksa_exceptions
 from nova import context as nova_context
@@ -20,11 +20,9 @@ from nova import exception
 from nova.scheduler.client import report
 
 from ironic_virt import exceptions
-from ironic_virt.fleet.providers import Provider, Resources, Stock
+from ironic_virt.fleet.providers import Provider
 from ironic_virt.nova import values
 from ironic_virt.virt import NodeInventory
-
-T = TypeVar("T")
 
 VERSION = "1.28"
 """The microversion that is spoken: consumers have generations from there on."""
@@ -50,37 +48,25 @@ class PlacementClient:
         self._client = report.SchedulerReportClient()
 
     def ask(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        good: Collection[int],
-        version: str = VERSION,
+        self, method: str, path: str, *body: Any, good: Collection[int], version: str = VERSION
     ) -> Any:
         """Send a request.
 
         :param good: statuses that are no error.
         :param version: the microversion.
-        :returns: the answer.
         :raises PlacementFailed: it had another status, or there was none.
         """
-        send = getattr(self._client, method)
-        arguments = (path,) if body is None else (path, body)
+        about = f"Placement: {method.upper()} {path}"
         try:
-            answer = send(*arguments, version=version)
+            answer = getattr(self._client, method)(path, *body, version=version)
         except ksa_exceptions.ClientException as exc:
-            raise PlacementFailed(f"Placement: {method.upper()} {path}: {exc}") from exc
+            raise PlacementFailed(f"{about}: {exc}") from exc
         if answer.status_code not in good:
-            raise PlacementFailed(
-                f"Placement: {method.upper()} {path}: {answer.status_code}: {answer.text}"
-            )
+            raise PlacementFailed(f"{about}: {answer.status_code}: {answer.text}")
         return answer
 
     def _json(self, path: str) -> Any:
         return self.ask("get", path, good=(_OK,)).json()
-
-    # -- lists ----------------------------------------------------------------
 
     def versions(self) -> tuple[str, float | None]:
         """The newest microversion that it speaks, and how far its clock is ahead, in seconds."""
@@ -96,15 +82,11 @@ class PlacementClient:
             for one in listed
         }
 
-    def custom_classes(self) -> list[str]:
-        """The names of the resource classes that are not standard ones."""
-        listed = self._json("/resource_classes")["resource_classes"]
-        return [one["name"] for one in listed if one["name"].startswith("CUSTOM_")]
-
-    def custom_traits(self) -> list[str]:
-        """The names of the traits that some provider has and that are not standard ones."""
-        listed: list[str] = self._json("/traits?name=startswith:CUSTOM_&associated=true")["traits"]
-        return listed
+    def custom_names(self) -> tuple[set[str], set[str]]:
+        """The resource classes and the traits of some provider that are not standard ones."""
+        classes = self._json("/resource_classes")["resource_classes"]
+        traits = self._json("/traits?name=startswith:CUSTOM_&associated=true")["traits"]
+        return {one["name"] for one in classes if one["name"].startswith("CUSTOM_")}, set(traits)
 
     def having(self, query: str) -> frozenset[str]:
         """The uuids of the providers that fit a query."""
@@ -114,43 +96,22 @@ class PlacementClient:
             return frozenset()
         return frozenset(one["uuid"] for one in answer.json()["resource_providers"])
 
-    # -- one provider at a time -----------------------------------------------
-
-    def allocations(
-        self, providers: Collection[str], progress: Progress
-    ) -> dict[str, Mapping[str, Resources]]:
-        """What is allocated from providers: by provider, by consumer."""
-        return self._each("allocations", providers, progress, lambda one: one["resources"])
-
-    def stocks(
-        self, providers: Collection[str], progress: Progress
-    ) -> dict[str, Mapping[str, Stock]]:
-        """The inventories of providers: by provider, by class."""
-        return self._each("inventories", providers, progress, _stock)
-
-    def _of(self, provider: str, what: str) -> Any:
+    def of(self, provider: str, what: str) -> Any:
         """A resource of a provider; an empty one if there is no provider."""
         path = f"/resource_providers/{provider}/{what}"
-        answer = self.ask("get", path, good=(_OK, _NOT_FOUND))
-        return answer.json().get(what, {})
+        return self.ask("get", path, good=(_OK, _NOT_FOUND)).json().get(what, {})
 
-    def _each(
-        self,
-        what: str,
-        providers: Collection[str],
-        progress: Progress,
-        value: Callable[[Any], T],
-    ) -> dict[str, Mapping[str, T]]:
-        def read(provider: str) -> Mapping[str, T]:
-            return {name: value(one) for name, one in self._of(provider, what).items()}
-
-        wanted = sorted(providers)
-        found: dict[str, Mapping[str, T]] = {}
+    def of_each(
+        self, what: str, providers: Collection[str], progress: Progress
+    ) -> dict[str, Mapping[str, Any]]:
+        """The same of several providers."""
+        found: dict[str, Mapping[str, Any]] = {}
         with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
             try:
-                for provider, one in zip(wanted, pool.map(read, wanted), strict=True):
-                    found[provider] = one
-                    progress(f"Placement: {what}", len(found), len(wanted))
+                answers = pool.map(lambda provider: self.of(provider, what), providers)
+                for provider, answer in zip(providers, answers, strict=True):
+                    found[provider] = answer
+                    progress(f"Placement: {what}", len(found), len(providers))
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -158,13 +119,10 @@ class PlacementClient:
 
     def consumer_type(self, consumer: str) -> str | None:
         """What kind of consumer it is; ``None``: it holds nothing, or Placement can't tell."""
-        answer = self.ask(
-            *("get", f"/allocations/{consumer}"), good=(_OK, _NOT_ACCEPTABLE), version=_TYPES
-        )
+        good = (_OK, _NOT_ACCEPTABLE)
+        answer = self.ask("get", f"/allocations/{consumer}", good=good, version=_TYPES)
         kind = answer.json().get("consumer_type") if answer.status_code == _OK else None
         return None if kind == "unknown" else kind
-
-    # -- changes --------------------------------------------------------------
 
     def delete_allocations(self, consumer: str) -> None:
         """Take all allocations of a consumer away."""
@@ -199,7 +157,7 @@ class PlacementClient:
         :returns: the resource class.
         :raises PlacementFailed: also if the provider has several classes.
         """
-        stocks: Mapping[str, Any] = self._of(provider, "inventories")
+        stocks: Mapping[str, Any] = self.of(provider, "inventories")
         if len(stocks) != 1:
             names = ", ".join(sorted(stocks)) or "none"
             raise PlacementFailed(f"provider {provider} has not one resource class: {names}")
@@ -225,10 +183,6 @@ class PlacementClient:
             if is_lifted:
                 self.reserve(provider, name)
         return name
-
-    def aggregates(self, provider: str) -> frozenset[str]:
-        """The uuids of the aggregates that a provider is in; none if there is no provider."""
-        return frozenset(self._of(provider, "aggregates"))
 
     def change_aggregates(self, provider: str, left: set[str], joined: set[str]) -> None:
         """Have a provider leave some aggregates, and join others; nothing if there is none."""
@@ -264,16 +218,6 @@ class PlacementClient:
         :raises PlacementFailed: also if something is allocated from it.
         """
         self.ask("delete", f"/resource_providers/{provider}", good=(_NO_CONTENT, _NOT_FOUND))
-
-    def rename(self, provider: str, name: str) -> None:
-        """Give a provider another name."""
-        path = f"/resource_providers/{provider}"
-        parent = self._json(path).get("parent_provider_uuid")
-        self.ask("put", path, {"name": name, "parent_provider_uuid": parent}, good=(_OK,))
-
-
-def _stock(inventory: Mapping[str, int]) -> Stock:
-    return Stock(inventory["total"], inventory["reserved"])
 
 
 def seconds_ahead(date: str | None, now: Callable[[], float] = time.time) -> float | None:

@@ -35,7 +35,7 @@ from ironic_virt.fleet.deployment import (
 )
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.placement import OF_NOVA, PlacementClient, Progress, seconds_ahead
-from ironic_virt.fleet.providers import Placement
+from ironic_virt.fleet.providers import Placement, Stock
 from ironic_virt.nova import release
 
 _NODE_FIELDS = (
@@ -197,24 +197,34 @@ def _placement(found: Deployment, client: PlacementClient, progress: Progress) -
         return listed
 
     nodes, providers = found.nodes.values(), client.providers()
-    classes = {resources.node_inventory(node).placement_class for node in nodes}
-    classes.update(client.custom_classes())
-    traits = {trait for node in nodes for trait in node.traits}.union(client.custom_traits())
+    classes, traits = client.custom_names()
+    classes |= {resources.node_inventory(node).placement_class for node in nodes}
+    traits.update(trait for node in nodes for trait in node.traits)
     lists = Placement(
         providers,
         having("resource classes", "resources={}:1", classes),
         having("traits", "required={}", traits),
     )
     unclear = _unclear(found, lists)
-    allocations = client.allocations(unclear, progress)
+    held = client.of_each("allocations", unclear, progress)
     wanted = [
         provider
         for provider in unclear
         # Of a node that is taken, the inventory says nothing that its allocation doesn't.
-        if not allocations[provider] or is_pool(providers[provider].name, provider)
+        if not held[provider] or is_pool(providers[provider])
     ]
-    stocks = client.stocks(wanted, progress)
-    return dataclasses.replace(lists, allocations=allocations, stocks=stocks)
+    stocks = client.of_each("inventories", wanted, progress)
+    return dataclasses.replace(
+        lists,
+        allocations={
+            provider: {consumer: one["resources"] for consumer, one in consumers.items()}
+            for provider, consumers in held.items()
+        },
+        stocks={
+            provider: {name: Stock(one["total"], one["reserved"]) for name, one in each.items()}
+            for provider, each in stocks.items()
+        },
+    )
 
 
 def _unclear(found: Deployment, lists: Placement) -> list[str]:
@@ -235,7 +245,7 @@ def _unclear(found: Deployment, lists: Placement) -> list[str]:
     }
     return [
         one.uuid
-        for one in lists.providers.values()
-        if (ours & {one.uuid, one.name} or is_pool(one.name, one.uuid))
+        for _, one in sorted(lists.providers.items())
+        if (ours & {one.uuid, one.name} or is_pool(one))
         and not (one.uuid in clear and one.name == one.uuid)
     ]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
-from ironic_virt.fleet.deployment import Deployment, pool_name
+from ironic_virt.fleet.deployment import Deployment, is_pool, pool_name
 from ironic_virt.fleet.findings import CRITICAL, ERROR, WARNING, Problems, Table
 
 
@@ -32,7 +32,7 @@ def _without_record(fleet: Deployment) -> Problems:
 
 def _of_no_node(fleet: Deployment) -> Problems:
     for record in fleet.records:
-        if not fleet.is_pool(record) and record.name not in fleet.nodes:
+        if not is_pool(record) and record.name not in fleet.nodes:
             servers = len(fleet.servers_by_place.get(record.name, ()))
             carries = f", and {servers} servers are on it by the records" if servers else ""
             words = f"host {record.host} has a record of it, Ironic has no such node{carries}"

@@ -29,7 +29,7 @@ def _is_bare_metal(provider: Provider) -> bool:
     try:
         return str(uuid.UUID(provider.name)) == provider.name
     except ValueError:
-        return is_pool(provider.name, provider.uuid)
+        return is_pool(provider)
 
 
 def _missing(fleet: Deployment) -> Problems:

@@ -8,6 +8,7 @@ where it can't be: :mod:`ironic_virt.fleet.plans.conditions` says so.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -94,12 +95,8 @@ def move(
 
 
 def drain(deployment: Deployment, host: str, targets: Sequence[str], **more: Any) -> Plan:
-    """What a service has goes to others, and nothing else moves.
-
-    :raises PlanRefused: see :func:`move`.
-    """
-    nodes = nodes_of(deployment, host)
-    if not nodes:
+    """What a service has goes to others, and nothing else moves; see :func:`move`."""
+    if not (nodes := nodes_of(deployment, host)):
         raise PlanRefused(f"{host} has no nodes")
     if not targets:
         raise PlanRefused(f"no other service is named that could have the nodes of {host}")
@@ -153,12 +150,8 @@ def _dealt(
         record = deployment.node_records.get(uuid)
         if record is not None and record.host in targets:
             continue
-        reasons = {
-            host: conditions.why_not_there(
-                deployment, deployment.nodes[uuid], host, places, accepted
-            )
-            for host in targets
-        }
+        why_not = functools.partial(conditions.why_not_there, deployment, deployment.nodes[uuid])
+        reasons = {host: why_not(host, places, accepted) for host in targets}
         able = [host for host, why in reasons.items() if why is None]
         if not able:
             raise PlanRefused(f"node {uuid}: {'; '.join(filter(None, reasons.values()))}")
@@ -179,28 +172,25 @@ def _plan(
     changes = []
     for uuid, host in sorted(placed.items()):
         record = deployment.node_records.get(uuid)
-        changes.append(
-            Change(
-                uuid,
-                (deployment.nodes[uuid].shard, shard_of(deployment.options[host])),
-                (record.host if record is not None else None, host),
-                next((one.uuid for one in deployment.servers_by_place.get(uuid, ())), None),
-            )
+        change = Change(
+            uuid,
+            (deployment.nodes[uuid].shard, shard_of(deployment.options[host])),
+            (record.host if record is not None else None, host),
+            next((one.uuid for one in deployment.servers_by_place.get(uuid, ())), None),
         )
-    changes = [change for change in changes if change.is_needed]
+        changes += [change] if change.is_needed else []
     hosts = {host for change in changes for host in change.host if host is not None}
-    services = {host: _assumed(deployment.options[host]) for host in sorted(hosts)}
-    for host, other in itertools.product(sorted(hosts), sorted(deployment.options)):
-        if host != other and _overlap(
-            *(_assumed(deployment.options[one]) for one in (host, other))
-        ):
-            raise PlanRefused(
-                f"two services have shard {services[host].shard}: {host} and {other}"
-            )
+    assumed = {
+        host: Assumed(shard_of(one), one.conductor_group, one.number("report_interval", 0))
+        for host, one in sorted(deployment.options.items())
+    }
+    for host, other in itertools.product(sorted(hosts), assumed):
+        if host != other and _overlap(assumed[host], assumed[other]):
+            raise PlanRefused(f"two services have shard {assumed[host].shard}: {host} and {other}")
     plan = Plan(
         strategy,
         deployment.read_at,
-        services,
+        {host: one for host, one in assumed.items() if host in hosts},
         changes,
         conditions.identity(deployment),
         tuple(sorted(accepted)),
@@ -211,13 +201,5 @@ def _plan(
 
 def _overlap(one: Assumed, other: Assumed) -> bool:
     """Whether two services may be for the same node."""
-    groups = {
-        None if a.conductor_group is None else a.conductor_group.lower() for a in (one, other)
-    }
+    groups = {a.conductor_group and a.conductor_group.lower() for a in (one, other)}
     return same_shard(one.shard, other.shard) and (None in groups or len(groups) == 1)
-
-
-def _assumed(options: ServiceOptions) -> Assumed:
-    return Assumed(
-        shard_of(options), options.conductor_group, options.number("report_interval", 0)
-    )

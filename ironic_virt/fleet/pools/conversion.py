@@ -16,7 +16,15 @@ from ironic_virt import exceptions
 from ironic_virt.driver import resources
 from ironic_virt.driver.pools import names
 from ironic_virt.driver.pools import records as pool_records
-from ironic_virt.fleet.deployment import Deployment, Record, Server, Service, pool_name, pools
+from ironic_virt.fleet.deployment import (
+    Deployment,
+    Record,
+    Server,
+    Service,
+    is_pool,
+    pool_name,
+    pools,
+)
 from ironic_virt.fleet.plans.apply import Outcome
 from ironic_virt.fleet.stopped import Watched
 from ironic_virt.virt import NodeInventory, NodeResource
@@ -112,7 +120,7 @@ def plan(deployment: Deployment, host: str, direction: Direction, watched: Watch
         for record in deployment.records
         if record.host == host
         and record.name not in kept
-        and deployment.is_pool(record) is (direction is Direction.LEAVE)
+        and is_pool(record) is (direction is Direction.LEAVE)
     ]
     return Conversion(direction, service, blocked, targets, moves, emptied)
 

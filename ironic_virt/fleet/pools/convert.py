@@ -112,10 +112,9 @@ class _Steps:
         :raises MoveRefused: another host has the record, or the service is not stopped.
         """
         self._check_stopped()
-        aggregates = {
-            one for former in target.formers for one in self.world.placement.aggregates(former)
-        }
-        self.world.placement.offer(target.uuid, target.name, target.inventory, aggregates)
+        placement = self.world.placement
+        aggregates = {one for each in target.formers for one in placement.of(each, "aggregates")}
+        placement.offer(target.uuid, target.name, target.inventory, aggregates)
         context = self._context
         with nova_utils.temporary_mutation(context, read_deleted="yes"):
             try:
