@@ -125,7 +125,7 @@ def is_of_nova(files: Sequence[str]) -> bool:
     """
     from ironic_virt.fleet import options
 
-    return options.read("", files).driver in _OF_NOVA
+    return options.read("", files).defaults.get("compute_driver") in _OF_NOVA
 
 
 def _usual_files() -> list[str]:

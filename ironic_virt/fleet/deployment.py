@@ -112,12 +112,9 @@ _UNSETTLED = (None, "building", "error", "deleted", "shelved_offloaded")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Component:
-    """A part of the deployment, its version and its clock.
+    """A part of the deployment.
 
-    :ivar name: in words.
-    :ivar version: what it speaks; ``None``: not asked.
     :ivar oldest: the oldest version that the tools and the driver work with.
-    :ivar is_too_old: whether the version is older than that.
     :ivar seconds_ahead: how far its clock is ahead of this machine's; ``None``: not known.
     """
 
@@ -175,8 +172,6 @@ class Deployment:
     novas_options: Collection[str] = frozenset()
     components: Sequence[Component] = ()
 
-    # -- the same, by what it is looked for -----------------------------------
-
     @functools.cached_property
     def service_of(self) -> Mapping[str, Service]:
         """Services by host."""
@@ -186,6 +181,11 @@ class Deployment:
     def node_records(self) -> Mapping[str, Record]:
         """Records of single nodes, by the node's uuid; of several, the first."""
         return {one.name: one for one in reversed(self.records) if not is_pool(one)}
+
+    @functools.cached_property
+    def owner_of(self) -> Mapping[str, str]:
+        """By node, the host of its record."""
+        return {uuid: record.host for uuid, record in self.node_records.items()}
 
     @functools.cached_property
     def pool_records(self) -> Sequence[Record]:
@@ -216,9 +216,8 @@ class Deployment:
     @functools.cached_property
     def node_of_server(self) -> Mapping[str, str]:
         """By server, the node that carries it."""
-        return {
-            node.instance_uuid: node.uuid for node in self.nodes.values() if node.instance_uuid
-        }
+        nodes = self.nodes.values()
+        return {node.instance_uuid: node.uuid for node in nodes if node.instance_uuid}
 
     @functools.cached_property
     def bare_metal_hosts(self) -> frozenset[str]:
@@ -245,8 +244,7 @@ class Deployment:
     def host_of(self, node: Node) -> str:
         """The host of the instance on a node, or else of the node's record; empty: neither."""
         server = self.servers.get(node.instance_uuid or "")
-        record = self.node_records.get(node.uuid)
-        return (server and server.host) or (record and record.host) or ""
+        return (server and server.host) or self.owner_of.get(node.uuid, "")
 
 
 def is_pool(thing: Record | Provider) -> bool:

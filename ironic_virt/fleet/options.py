@@ -44,11 +44,6 @@ class ServiceOptions:
     written: Mapping[str, str] = dataclasses.field(default_factory=dict)
     defaults: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    @property
-    def driver(self) -> str:
-        """``compute_driver``."""
-        return self.defaults.get("compute_driver", "")
-
     def number(self, name: str, default: int) -> int:
         """A whole number in ``[DEFAULT]``."""
         text = self.defaults.get(name, "")
@@ -76,14 +71,9 @@ class ServiceOptions:
         return self.written.get("node_selection", "scheduler") != "ironic"
 
     @property
-    def looks_at_changes(self) -> bool:
-        """Whether Nova looks only at nodes that may have changed."""
-        return not self.is_in_tree and self.written.get("node_refresh", "changed") != "all"
-
-    @property
     def is_in_tree(self) -> bool:
         """Whether the service has Nova's own driver."""
-        return self.driver == _IN_TREE
+        return self.defaults.get("compute_driver") == _IN_TREE
 
     @property
     def target(self) -> TargetSet:

@@ -61,7 +61,7 @@ class TestCheck(Fleet):
         # A provider of another name.
         call("put", f"/resource_providers/{self.free}", {"name": "x"})
         assert self.check() == {"provider-name-wrong": self.free}
-        self.fleet(*fix, "provider-name-wrong", "--apply")
+        call("put", f"/resource_providers/{self.free}", {"name": self.free})
         # Traits and class.
         self.fake.set_node(self.free, traits=("CUSTOM_OTHER",))
         assert self.check() == {"traits-differ": self.free}

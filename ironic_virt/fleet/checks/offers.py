@@ -99,7 +99,11 @@ def _pool(fleet: Deployment) -> Problems:
         if options.picks_nodes or shares:
             continue
         servers = [server for server in fleet.live_servers if server.host == host]
-        nodes = [node for node in fleet.nodes.values() if _is_of(host, node, fleet)]
+        nodes = [
+            node
+            for node in fleet.nodes.values()
+            if options.serves(node) and fleet.owner_of.get(node.uuid, host) == host
+        ]
         changing = {server.node for server in servers if not server.is_settled} | {
             pool_name(host, node) for node in nodes if _changed_lately(node, fleet.read_at)
         }
@@ -116,11 +120,6 @@ def _pool(fleet: Deployment) -> Problems:
                     f"({pool.reserved} reserved)"
                 )
                 yield name, words, {"host": host}
-
-
-def _is_of(host: str, node: Node, fleet: Deployment) -> bool:
-    record = fleet.node_records.get(node.uuid)
-    return fleet.options[host].serves(node) and (record is None or record.host == host)
 
 
 def _without_flavor(fleet: Deployment) -> Problems:

@@ -109,7 +109,9 @@ def _option_deprecated(fleet: Deployment) -> Problems:
 
 def _refresh_rare(_: Deployment, options: ServiceOptions) -> str | None:
     interval = options.number("update_resources_interval", 0)
-    is_rare = options.looks_at_changes and interval > REFRESH_MAY_TAKE
+    # Only where just the nodes that may have changed are looked at, each minute costs little.
+    looks_at_all = options.is_in_tree or options.written.get("node_refresh") == "all"
+    is_rare = interval > REFRESH_MAY_TAKE and not looks_at_all
     return f"it looks for changes every {interval} s" if is_rare else None
 
 

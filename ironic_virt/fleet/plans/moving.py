@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -30,7 +29,7 @@ from ironic_virt.fleet.deployment import Record, Server, Service
 from ironic_virt.fleet.hosts import Hosts
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.placement import PlacementClient
-from ironic_virt.fleet.plans.apply import Decision, MoveRefused, Seen
+from ironic_virt.fleet.plans.apply import MoveRefused
 from ironic_virt.fleet.stopped import Watched
 from ironic_virt.sharding.selector import same_shard
 
@@ -72,35 +71,21 @@ class NovaWorld:
             found = {ping.ask(cell, host) for cell in where}
             return True if True in found else None if None in found else False
 
-        watched = stopped.watch(
-            self.services,
-            answers,
-            hosts,
-            {
-                host: options.get(host, ServiceOptions(host)).number("report_interval", default)
-                for host in hosts
-            },
-            progress,
-        )
+        files = {host: options.get(host, ServiceOptions(host)) for host in hosts}
+        intervals = {host: one.number("report_interval", default) for host, one in files.items()}
+        watched = stopped.watch(self.services, answers, hosts, intervals, progress)
         return dataclasses.replace(self, watched=watched)
 
     def services(self) -> dict[str, Service]:
         """The services of nova-compute by host."""
-        return {
-            service.host: service
-            for cell in self.cells.values()
-            for service in cells.services(
-                cell, self.conf.service_down_time, datetime.datetime.now(datetime.UTC)
-            )
-        }
+        now, down_time = datetime.datetime.now(datetime.UTC), self.conf.service_down_time
+        listed = (cells.services(cell, down_time, now) for cell in self.cells.values())
+        return {service.host: service for each in listed for service in each}
 
     def records(self, nodes: Sequence[str]) -> dict[str, Record]:
         """The compute node records of nodes, whose uuids are the nodes'."""
-        return {
-            record.name: record
-            for cell in self.cells.values()
-            for record in cells.records(cell, nodes)
-        }
+        listed = (cells.records(cell, nodes) for cell in self.cells.values())
+        return {record.name: record for each in listed for record in each}
 
     def servers(self, records: Sequence[Record]) -> dict[str, list[Server]]:
         """The servers on nodes, by the record's name."""
@@ -128,7 +113,8 @@ class NovaWorld:
             return
         if not same_shard(shard, before):
             raise MoveRefused(f"the shard of node {node} is {shard!r} by now")
-        self.client.patch_node(node, _patch(after))
+        patch = {"op": "remove"} if after is None else {"op": "add", "value": after}
+        self.client.patch_node(node, [{"path": "/shard", **patch}])
 
     def move(self, record: Record, source: str, target: str) -> None:
         """Give a record, and the server on it, to a host, in one transaction.
@@ -178,47 +164,10 @@ class NovaWorld:
         strange = [one for one in on_it if one.task_state or one.host not in (source, target)]
         if len(on_it) > 1 or strange:
             raise MoveRefused(f"something is being done to what is on node {record.name}")
-        for statement in _updates(record, target, following.id):
-            session.execute(statement)
-
-    @staticmethod
-    def statements(seen: Seen, decision: Decision) -> list[str]:
-        """What would be sent to give a node its shard, and to move its record."""
-        found, change = [], seen.change
-        if decision.sets_shard:
-            found.append(f"PATCH /v1/nodes/{change.node} {json.dumps(_patch(change.shard[1]))}")
-        if decision.moves and seen.record is not None:
-            target = seen.services[change.host[1]]
-            found += map(_text, _updates(seen.record, target.host, target.id))
-        return found
-
-
-def _patch(shard: str | None) -> list[dict[str, Any]]:
-    if shard is None:
-        return [{"op": "remove", "path": "/shard"}]
-    return [{"op": "add", "path": "/shard", "value": shard}]
-
-
-def _updates(record: Record, target: str, service: int) -> list[Any]:
-    """The statements that give a record, and the server on it, to a host."""
-    nodes, instances = models.ComputeNode, models.Instance
-    now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
-    return [
-        sa.update(nodes)
-        .where(nodes.id == record.id)
-        .values(host=target, service_id=service, updated_at=now),
-        sa.update(instances)
-        .where(instances.node == record.name, instances.deleted == 0)
-        .values(host=target, updated_at=now),
-    ]
-
-
-def _text(statement: Any) -> str:
-    """A statement in one line, with its values."""
-    compiled = statement.compile()
-    text = str(compiled)
-    for name, value in compiled.params.items():
-        text = text.replace(
-            f":{name}", repr(value) if isinstance(value, int | str) else f"'{value}'"
+        now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+        moved = {"host": target, "updated_at": now}
+        session.execute(
+            sa.update(nodes).where(nodes.id == record.id).values(service_id=following.id, **moved)
         )
-    return " ".join(text.split())
+        is_on_it = instances.node == record.name, instances.deleted == 0
+        session.execute(sa.update(instances).where(*is_on_it).values(moved))

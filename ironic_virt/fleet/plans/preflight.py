@@ -49,17 +49,25 @@ def items(
     :param oldest: hours that a plan may be old, before it is begun.
     :param begun: the nodes with which it was begun.
     """
-    yield _identity(plan, deployment)
+    here = conditions.identity(deployment)
+    is_part = set(plan.cloud.cells) <= set(here.cells)
+    is_here = is_part and (here.ironic, here.region) == (plan.cloud.ironic, plan.cloud.region)
+    other = f"the plan is for another deployment: {plan.cloud}; this is {here}"
+    yield Item(is_here, "the plan is for this deployment" if is_here else other)
     age = deployment.read_at - plan.made_at
     if not begun and not undo:
         is_young = datetime.timedelta() <= age < datetime.timedelta(hours=oldest)
         hours = age.total_seconds() / 3600
         yield Item(is_young, f"the plan is {hours:.1f} h old, and may be {oldest:g} h")
-    yield from _clocks(deployment)
-    yield Item(
-        True, f"Placement answers; it has {len(deployment.placement.providers):,} providers"
-    )
-    for host in sorted({change.host[1] for change in plan.changes if change.moves_record}):
+    apart = [
+        f"{name} by {ahead:.0f} s"
+        for name, ahead in deployment.clocks_ahead
+        if abs(ahead) > CLOCKS_MAY_DIFFER
+    ]
+    yield Item(not apart, f"clocks are apart: {', '.join(apart)}" if apart else "clocks agree")
+    count = len(deployment.placement.providers)
+    yield Item(True, f"Placement answers; it has {count:,} providers")
+    for host in sorted({change.host[1] for change in plan.moved}):
         why = conditions.why_unfit(deployment, host)
         yield Item(why is None, why or f"{host} is up, enabled and mapped")
     for host, assumed in sorted(plan.services.items()):
@@ -67,11 +75,10 @@ def items(
         said = options.shard or assumed.shard, options.conductor_group
         if not undo and said != (assumed.shard, assumed.conductor_group):
             yield Item(False, f"the file of {host} says {said}, and not what the plan assumes")
-    for pair in sorted({change.host for change in plan.moved}, key=str):
-        source, target = pair[0] or "", pair[1]
+    pairs = {(change.host[0] or "", change.host[1]) for change in plan.moved if not undo}
+    for source, target in sorted(pairs):
         why = deployment.hosts.why_apart(source, target, plan.accepted)
-        if not undo:
-            yield Item(why is None, why or f"{source} and {target} are in the same aggregates")
+        yield Item(why is None, why or f"{source} and {target} are in the same aggregates")
     for host in sorted({change.host[0] or "" for change in plan.moved}):
         why = watched.why_running(host, deployment.service_of.get(host))
         unasked = ", which could not be asked over RPC" if host in watched.unasked else ""
@@ -80,20 +87,3 @@ def items(
     yield Item(not found, f"check finds {len(found) or 'nothing'} on what the plan touches")
     for one in found:
         yield Item(False, str(one))
-
-
-def _identity(plan: Plan, deployment: Deployment) -> Item:
-    here = conditions.identity(deployment)
-    is_part = set(plan.cloud.cells) <= set(here.cells)
-    if is_part and (here.ironic, here.region) == (plan.cloud.ironic, plan.cloud.region):
-        return Item(True, "the plan is for this deployment")
-    return Item(False, f"the plan is for another deployment: {plan.cloud}; this is {here}")
-
-
-def _clocks(deployment: Deployment) -> Iterator[Item]:
-    apart = [
-        f"{name} by {ahead:.0f} s"
-        for name, ahead in deployment.clocks_ahead
-        if abs(ahead) > CLOCKS_MAY_DIFFER
-    ]
-    yield Item(not apart, f"clocks are apart: {', '.join(apart)}" if apart else "clocks agree")

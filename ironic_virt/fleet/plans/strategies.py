@@ -29,16 +29,14 @@ def keep(deployment: Deployment, *, accepted: Collection[str] = (), new: bool = 
     :param new: whether nodes without a record go to the service that has fewest.
     :raises PlanRefused: a node's owner is not clear, or something is wrong with it.
     """
-    known = deployment.options
+    known, nodes = deployment.options, deployment.nodes
     placed = {
-        record.name: record.host
-        for record in deployment.node_records.values()
-        if record.host in known
-        and (node := deployment.nodes.get(record.name)) is not None
-        and not conditions.is_strange(deployment, node)
+        uuid: host
+        for uuid, host in deployment.owner_of.items()
+        if host in known and uuid in nodes and not conditions.is_strange(deployment, nodes[uuid])
     }
     for uuid, host in placed.items():
-        if why := conditions.why_not_in_group(deployment, deployment.nodes[uuid], host):
+        if why := conditions.why_not_in_group(deployment, nodes[uuid], host):
             raise PlanRefused(f"{why}; ironic-virt-fleet check says what mends it")
     if new:
         placed |= _dealt(deployment, _new(deployment), sorted(known), accepted)
@@ -66,27 +64,27 @@ def move(
     """
     if strange := sorted(set(nodes) - deployment.nodes.keys()):
         raise PlanRefused(f"Ironic has no node {', '.join(strange)}")
-    fresh = frozenset(_new(deployment))
-    loads = Counter(record.host for record in deployment.node_records.values())
+    known = deployment.owner_of
+    movable = known.keys() | set(_new(deployment) if new else ())
     chosen = [
         uuid
         for uuid in sorted(nodes, key=lambda uuid: (uuid in deployment.servers_by_place, uuid))
-        if (uuid in deployment.node_records or (new and uuid in fresh))
-        and not conditions.is_strange(deployment, deployment.nodes[uuid])
+        if uuid in movable and not conditions.is_strange(deployment, deployment.nodes[uuid])
     ]
     if not chosen:
         raise PlanRefused("none of these nodes has a record that could be moved")
-    owners = {one.host for uuid in chosen if (one := deployment.node_records.get(uuid))}
+    owners = {known[uuid] for uuid in chosen if uuid in known}
     for host in sorted(owners - deployment.options.keys()):
         raise PlanRefused(
             f"some are with {host}, which was not named; give its file with --service-conf "
             f"{host}=<file>"
         )
     placed = _dealt(deployment, chosen, targets, accepted, number)
-    leaving = Counter(deployment.node_records[one].host for one in placed if one not in fresh)
+    loads = Counter(known.values())
+    loads.subtract(known[uuid] for uuid in placed if uuid in known)
     for host in sorted({*targets, *owners}):
-        stays = host in targets or loads[host] > leaving[host]
-        if stays and not deployment.options[host].shard:
+        keeps = host in targets or loads[host] > 0
+        if keeps and not deployment.options[host].shard:
             raise PlanRefused(
                 f"{host} has no shard in its file, and would have nodes; give each service one "
                 "first: ironic-virt-fleet plan shards"
@@ -105,8 +103,8 @@ def drain(deployment: Deployment, host: str, targets: Sequence[str], **more: Any
 
 def nodes_of(deployment: Deployment, host: str) -> list[str]:
     """The nodes that a service has a record of."""
-    records = deployment.node_records.values()
-    return [one.name for one in records if one.host == host and one.name in deployment.nodes]
+    owners = deployment.owner_of.items()
+    return [uuid for uuid, owner in owners if owner == host and uuid in deployment.nodes]
 
 
 def shard_of(options: ServiceOptions) -> str:
@@ -122,7 +120,7 @@ def _new(deployment: Deployment) -> list[str]:
     return [
         node.uuid
         for node in deployment.nodes.values()
-        if node.uuid not in deployment.node_records
+        if node.uuid not in deployment.owner_of
         and node.instance_uuid is None
         and node.provision_state == AVAILABLE
         and (node.shard is None or any(same_shard(node.shard, shard) for shard in ours))
@@ -140,15 +138,14 @@ def _dealt(
     for host in targets:
         if why := conditions.why_unfit(deployment, host):
             raise PlanRefused(why)
-    loads = Counter(record.host for record in deployment.node_records.values())
+    loads = Counter(deployment.owner_of.values())
     places = {one.uuid: one.host or "" for one in deployment.live_servers}
     before = dict(places)
     placed: dict[str, str] = {}
     for uuid in nodes:
         if number is not None and len(placed) >= number:
             break
-        record = deployment.node_records.get(uuid)
-        if record is not None and record.host in targets:
+        if deployment.owner_of.get(uuid) in targets:
             continue
         why_not = functools.partial(conditions.why_not_there, deployment, deployment.nodes[uuid])
         reasons = {host: why_not(host, places, accepted) for host in targets}
@@ -171,11 +168,10 @@ def _plan(
     """The plan, if what it touches is sound."""
     changes = []
     for uuid, host in sorted(placed.items()):
-        record = deployment.node_records.get(uuid)
         change = Change(
             uuid,
             (deployment.nodes[uuid].shard, shard_of(deployment.options[host])),
-            (record.host if record is not None else None, host),
+            (deployment.owner_of.get(uuid), host),
             next((one.uuid for one in deployment.servers_by_place.get(uuid, ())), None),
         )
         changes += [change] if change.is_needed else []

@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
 def rows(deployment: Deployment, plan: Plan) -> list[Row]:
     """The plan by service."""
-    before = Counter(record.host for record in deployment.node_records.values())
+    before = Counter(deployment.owner_of.values())
     new = Counter(change.host[1] for change in plan.changes if change.host[0] is None)
     joining = Counter(change.host[1] for change in plan.moved)
     leaving = Counter(change.host[0] or "" for change in plan.moved)

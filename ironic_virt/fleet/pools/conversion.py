@@ -174,7 +174,7 @@ def _pools(
 ) -> dict[str, Target]:
     """The pools that get a server, or are not there yet, with their numbers afterwards."""
     carriers = {deployment.node_of_server.get(server.uuid) for server in servers}
-    recorded = {one.name for one in deployment.node_records.values() if one.host == host}
+    recorded = {uuid for uuid, owner in deployment.owner_of.items() if owner == host}
     nodes = [node for node in deployment.nodes.values() if node.uuid in carriers | recorded]
     formers: dict[str, list[str]] = {}
     for node in nodes:

@@ -30,7 +30,7 @@ def test_the_last_file_counts(tmp_path: Path) -> None:
     second.write_text("[ironic]\nshard = b\npeer_list = x,y\nauth-type = none\n")
     found = options.read("one", [str(first), str(second)])
     assert (found.shard, found.conductor_group, found.peers) == ("b", "g", ())
-    assert (found.driver, found.written["auth_type"]) == ("x", "none")
+    assert (found.defaults["compute_driver"], found.written["auth_type"]) == ("x", "none")
     assert found.number("update_resources_interval", 0) == 3600
     assert found.unknown_names(set()) == []
 
