@@ -45,6 +45,17 @@ def _is_nova_installed() -> bool:
     return util.find_spec("nova") is not None and util.find_spec("nova.conf") is not None
 
 
+def flag(name: str, text: str, **more: Any) -> Row:
+    """An option without a value."""
+    return argument(name, action="store_true", help=text, **more)
+
+
+def several(name: str, dest: str, metavar: str, text: str, **more: Any) -> Row:
+    """An option that may be given several times."""
+    more |= {"action": "append", "dest": dest, "default": [], "metavar": metavar}
+    return argument(name, help=f"{text}; as often as wanted.", **more)
+
+
 class Fleet(shell.Shell):
     """The application of an operator of Nova."""
 
@@ -56,23 +67,15 @@ class Fleet(shell.Shell):
 
     def add_config_option(self, parser: argparse.ArgumentParser) -> None:
         """Add the option that names Nova's files."""
-        parser.add_argument(
-            "--config-file",
-            action="append",
-            dest="config_files",
-            default=[],
-            metavar="FILE",
-            help="Nova's file with the cell databases, [ironic] and [placement], as nova-manage "
-            "reads it; of several, the last one counts (default: /etc/nova/nova.conf).",
-        )
-        parser.add_argument(
-            "--config-dir",
-            action="append",
-            dest="config_dirs",
-            default=[],
-            metavar="DIR",
-            help="A directory of such files, read after --config-file.",
-        )
+        several(
+            *("--config-file", "config_files", "FILE"),
+            "Nova's file with the cell databases, [ironic] and [placement], as nova-manage reads "
+            "it; the last one counts (default: /etc/nova/nova.conf)",
+        )(parser)
+        several(
+            *("--config-dir", "config_dirs", "DIR"),
+            "A directory of such files, read after --config-file",
+        )(parser)
 
 
 class Progress:
@@ -104,23 +107,11 @@ class Progress:
         self._stream.flush()
 
 
-def flag(name: str, text: str, **more: Any) -> Row:
-    """An option without a value."""
-    return argument(name, action="store_true", help=text, **more)
-
-
-def several(name: str, dest: str, metavar: str, text: str, **more: Any) -> Row:
-    """An option that may be given several times."""
-    more |= {"action": "append", "dest": dest, "default": [], "metavar": metavar}
-    return argument(name, help=f"{text}; as often as wanted.", **more)
-
-
 DRY_RUN = flag("--dry-run", "Look at everything, show what would be done, and change nothing.")
 HOSTS_TO_CHANGE: Sequence[Row] = (
     argument("hosts", metavar="<host>", nargs="+", help="The host of a nova-compute service."),
     DRY_RUN,
 )
-"""Which services are to be changed."""
 
 
 class FleetCommand(output.Columns, lister.Lister):

@@ -132,10 +132,9 @@ class _Carried(FleetCommand):
         raise NotImplementedError
 
     def _ask_for_dumps(self) -> None:
-        question = "Have you dumped Nova's databases and Placement's? [y/N] "
         if not sys.stdin.isatty():
             self.refuse("have you dumped Nova's databases and Placement's? Then say --yes")
-        self.app.stderr.write(question)
+        self.app.stderr.write("Have you dumped Nova's databases and Placement's? [y/N] ")
         self.app.stderr.flush()
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             self.refuse("dump them first, or say --yes")
@@ -151,7 +150,6 @@ class _Carried(FleetCommand):
         found = conditions.findings(reader.read(), part)
         for one in found:
             self.say(str(one))
-        if found:
             self.code = self.code or FleetExitCode.FOUND
         self.say(f"Checked the nodes that were changed: {len(found)} findings")
 
@@ -194,8 +192,7 @@ class Undo(_Carried):
 
       ironic-virt-fleet undo plan.yaml --dry-run
 
-    Exit codes: 0 all is as it was, 1 something failed, 2 some nodes wait or were refused, or
-    check finds something on one that was changed.
+    Exit codes: 0 all is as it was; others as with apply.
     """
 
     is_undo = True

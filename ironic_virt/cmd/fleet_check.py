@@ -75,10 +75,8 @@ class Check(FleetCommand):
             from ironic_virt.fleet import corrections
 
             if parsed_args.fix not in corrections.CORRECTIONS:
-                can = ", ".join(corrections.CORRECTIONS)
-                self.refuse(
-                    f"argument --fix: {parsed_args.fix} is not mended by itself; {can} are"
-                )
+                can = f"mended by itself; {', '.join(corrections.CORRECTIONS)} are"
+                self.refuse(f"argument --fix: {parsed_args.fix} is not {can}")
         deployment = dataclasses.replace(reader.read(), leases=reader.leases())
         found = checks.run(deployment, codes)
         if parsed_args.fix:
@@ -113,17 +111,15 @@ class Check(FleetCommand):
         return (*row, done)
 
     def _say_what_was_found(self, deployment: Deployment, found: Sequence[Finding]) -> None:
-        untold = sorted(deployment.hosts_not_told)
-        if untold:
+        if untold := sorted(deployment.hosts_not_told):
             self.say(
                 f"Not checked: which nodes are in the target sets of {', '.join(untold)}, and "
                 "their options; give their files with --service-conf"
             )
         for host, lease in sorted(deployment.leases.items()):
             if lease.age is not None:
-                self.say(
-                    f"{host}: a process is active; it renewed its lease {lease.age:.0f} s ago"
-                )
+                renewed = f"it renewed its lease {lease.age:.0f} s ago"
+                self.say(f"{host}: a process is active; {renewed}")
         if not deployment.whole:
             self.say("Not checked: what may be in the cells that were not read")
         counts = collections.Counter(one.severity.value for one in found)

@@ -87,8 +87,6 @@ class Shards(_PlanCommand):
 
       ironic-virt-fleet plan shards --service-conf compute-a=compute-a.conf \\
           --service-conf compute-b=compute-b.conf
-
-    Exit codes: 0 the plan is written, 1 it could not be made.
     """
 
     def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
@@ -103,8 +101,6 @@ class Drain(_PlanCommand):
 
       ironic-virt-fleet plan drain compute-a --to compute-b \\
           --service-conf compute-a=compute-a.conf --service-conf compute-b=compute-b.conf
-
-    Exit codes: 0 the plan is written, 1 it could not be made.
     """
 
     takes = (
@@ -125,8 +121,6 @@ class Move(_PlanCommand):
 
       ironic-virt-fleet plan move --to compute-d --from compute-a --number 20 \\
           --service-conf compute-a=compute-a.conf --service-conf compute-d=compute-d.conf
-
-    Exit codes: 0 the plan is written, 1 it could not be made.
     """
 
     takes = (

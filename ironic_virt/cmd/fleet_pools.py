@@ -84,8 +84,6 @@ class Enter(_Converted):
       ironic-virt-fleet pools enter compute-a
 
     Then the service starts with [ironic] node_selection = ironic.
-
-    Exit codes: 0 it is done, 1 it could not be done, 2 some servers or records stayed.
     """
 
     direction = Direction.ENTER
@@ -95,18 +93,14 @@ class Enter(_Converted):
 class Leave(_Converted):
     """Bring a service's servers from pools back to a compute node for each node.
 
-    The service must be stopped and forced down. Each node with a server of its gets a compute
-    node record and a resource provider; the servers and their allocations go there; the records
-    and the providers of its pools go. No server and no node in Ironic is touched. A run that
-    was cut off is just started again.
+    Under the same conditions as enter, and as safely. Each node with a server of the service
+    gets a compute node record and a resource provider; those of its pools go.
 
       ironic-virt-fleet pools leave compute-a --dry-run
       ironic-virt-fleet pools leave compute-a
 
     Then the service starts with [ironic] node_selection = scheduler, or with Nova's own driver;
     free nodes get their records from it.
-
-    Exit codes: 0 it is done, 1 it could not be done, 2 some servers or records stayed.
     """
 
     direction = Direction.LEAVE

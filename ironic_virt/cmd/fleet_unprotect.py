@@ -25,8 +25,6 @@ class Unprotect(FleetCommand):
 
       ironic-virt-fleet unprotect compute-a --dry-run
       ironic-virt-fleet unprotect compute-a compute-b
-
-    Exit codes: 0 it is done, 1 it could not be done, 2 some nodes are protected by others.
     """
 
     columns = _COLUMNS

@@ -23,17 +23,19 @@ class ApiDatabaseFailed(exceptions.IronicVirtError):
 
 
 def read(conf: cfg.ConfigOpts, servers: Collection[str]) -> Hosts:
-    """Read it.
-
-    :param servers: of whose groups something is to be known.
-    :raises ApiDatabaseFailed: it could not be read.
-    """
+    """Read it, and of the groups those of some servers."""
     admin = nova_context.get_admin_context()
     try:
         mappings = objects.HostMappingList.get_all(admin)
         return Hosts(
             {one.host: str(one.cell_mapping.uuid) for one in mappings},
-            [_aggregate(one) for one in objects.AggregateList.get_all(admin)],
+            [
+                Aggregate(
+                    *(one.name, str(one.uuid), frozenset(one.hosts)),
+                    one.metadata.get("availability_zone"),
+                )
+                for one in objects.AggregateList.get_all(admin)
+            ],
             {
                 member: group
                 for group in map(_group, objects.InstanceGroupList.get_all(admin))
@@ -45,11 +47,6 @@ def read(conf: cfg.ConfigOpts, servers: Collection[str]) -> Hosts:
         )
     except db_exception.DBError as exc:
         raise ApiDatabaseFailed(f"Nova's API database: {exc}") from exc
-
-
-def _aggregate(found: Any) -> Aggregate:
-    zone = found.metadata.get("availability_zone")
-    return Aggregate(found.name, str(found.uuid), frozenset(found.hosts), zone)
 
 
 def _group(found: Any) -> Group | None:

@@ -42,13 +42,7 @@ class CellFailed(exceptions.IronicVirtError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of Nova.
-
-    :ivar uuid: two cells may have one name.
-    :ivar name: its name, or its uuid if it has none.
-    :ivar context: an administrator's, aimed at the cell's database.
-    :ivar is_cell0: whether it is the one of servers that no host was found for.
-    """
+    """A cell of Nova: two may have one name; the context is an administrator's."""
 
     uuid: str
     name: str
@@ -90,7 +84,6 @@ def _rows(cell: Cell, statement: Any) -> Sequence[Any]:
 def services(cell: Cell, down_time: float, now: datetime.datetime) -> Iterator[Service]:
     """The services of nova-compute.
 
-    :param down_time: Nova's ``service_down_time``, in seconds.
     :param now: in UTC; for a database that has no clock of its own.
     """
     rows = _rows(cell, _select_services())
@@ -131,10 +124,7 @@ def _service(cell: str, row: Any) -> Service:
 
 
 def records(cell: Cell, uuids: Collection[str] | None = None) -> Iterator[Record]:
-    """The compute node records of bare metal.
-
-    :param uuids: only these; ``None``: all.
-    """
+    """The compute node records of bare metal, or of these those with one of the uuids."""
     table = models.ComputeNode
     name = table.hypervisor_hostname.label("name")
     statement = sa.select(table.id, table.uuid, table.host, name).where(

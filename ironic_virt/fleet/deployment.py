@@ -19,9 +19,10 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.pools import counts, names
 from ironic_virt.fleet.hosts import Hosts
 from ironic_virt.fleet.options import ServiceOptions
-from ironic_virt.fleet.providers import Placement, Provider
 
 T = TypeVar("T")
+CAPABILITY_TRAITS = "COMPUTE_"
+"""Nova adds traits that begin so for what the driver can do."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,10 +66,7 @@ class Service:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:
-    """A compute node record of bare metal.
-
-    :ivar name: its ``hypervisor_hostname``: a node's uuid, or a pool's name.
-    """
+    """A compute node record of bare metal; its name is a node's uuid, or a pool's name."""
 
     cell: str
     id: int
@@ -79,11 +77,7 @@ class Record:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Server:
-    """An instance in Nova's records.
-
-    :ivar node: the name of its compute node record.
-    :ivar zone: its availability zone, as Nova wrote it when it was built.
-    """
+    """An instance in Nova's records, with the name of its compute node record."""
 
     cell: str
     uuid: str
@@ -108,6 +102,49 @@ class Server:
 
 
 _UNSETTLED = (None, "building", "error", "deleted", "shelved_offloaded")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Provider:
+    """A resource provider, with the uuid of the one that it is below."""
+
+    uuid: str
+    name: str
+    parent: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stock:
+    """The inventory of one resource class."""
+
+    total: int
+    reserved: int = 0
+
+
+Resources = Mapping[str, int]
+"""Amounts by resource class."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """What was read.
+
+    :ivar providers: all, by uuid.
+    :ivar room: by resource class, the providers that have room for one more.
+    :ivar traits: by trait, the providers that have it; only of traits that were asked for.
+    :ivar allocations: by provider, by consumer; only of providers that were asked.
+    :ivar stocks: by provider, by resource class; only of providers that were asked.
+    """
+
+    providers: Mapping[str, Provider] = dataclasses.field(default_factory=dict)
+    room: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    traits: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    allocations: Mapping[str, Mapping[str, Resources]] = dataclasses.field(default_factory=dict)
+    stocks: Mapping[str, Mapping[str, Stock]] = dataclasses.field(default_factory=dict)
+
+    def offers(self, provider: str) -> frozenset[str]:
+        """The resource classes of which a provider has room for one more."""
+        return frozenset(name for name, having in self.room.items() if provider in having)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,6 +173,11 @@ class Lease:
     age: float | None = None
     untold: str = ""
 
+    @property
+    def is_free(self) -> bool:
+        """Whether it is known that no process is active."""
+        return self.age is None and not self.untold
+
 
 @dataclasses.dataclass(frozen=True)
 class Deployment:
@@ -145,14 +187,11 @@ class Deployment:
     :ivar cells: the uuids of the cells that were read, and their names.
     :ivar cloud: the same deployment has the same: Ironic's URL and region, as Nova's file says.
     :ivar whole: whether these are all cells.
-    :ivar services: all of nova-compute in these cells.
     :ivar servers: by uuid; also deleted ones that a node or an allocation names.
     :ivar consumers: uuids that Nova knows otherwise, such as those of migrations, and those
         of consumers that others than Nova have made.
-    :ivar nodes: by uuid.
     :ivar options: of services, by host; only of those whose file was given.
     :ivar leases: by host, of those whose file names the backend of a standby.
-    :ivar hosts: what Nova's API database says.
     :ivar novas_options: the names of Nova's own options in ``[ironic]``.
     """
 

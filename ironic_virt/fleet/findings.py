@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from ironic_virt.fleet.deployment import Deployment
 
@@ -26,6 +27,7 @@ class Severity(enum.Enum):
     """Wrong, and harmless for now."""
 
 
+T = TypeVar("T")
 CRITICAL, ERROR, WARNING = Severity
 Problem = tuple[str, str] | tuple[str, str, dict[str, str]]
 """An object, what is wrong with it, and the names that the fix and a correction need."""
@@ -33,6 +35,16 @@ Problems = Iterable[Problem]
 Table = dict[str, tuple[Severity, str, Callable[[Deployment], Problems]]]
 """By code: how bad it is, the fix, and what looks for it.  ``{name}`` in a fix is one of the
 problem's names; ``{about}`` is the object."""
+
+
+def each(
+    things: Callable[[Deployment], Iterable[tuple[str, T]]],
+    wrong: Callable[[Deployment, T], str | None],
+) -> Callable[[Deployment], Problems]:
+    """A check that looks at one thing at a time; ``wrong`` says what is wrong with it."""
+    return lambda fleet: (
+        (name, words) for name, one in things(fleet) if (words := wrong(fleet, one))
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

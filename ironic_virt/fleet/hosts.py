@@ -15,10 +15,7 @@ from ironic_virt.baremetal.node import Node
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A host aggregate.
-
-    :ivar zone: the availability zone that it makes; ``None``: none.
-    """
+    """A host aggregate, and the availability zone that it makes."""
 
     name: str
     uuid: str
@@ -40,10 +37,7 @@ class Group:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flavor:
-    """A flavor that asks for bare metal.
-
-    :ivar classes: resource classes in Placement's names.
-    """
+    """A flavor that asks for bare metal: for resource classes in Placement's names."""
 
     name: str
     classes: frozenset[str]
@@ -98,10 +92,7 @@ class Hosts:
         return None
 
     def why_crowded(self, server: str, host: str, places: Mapping[str, str]) -> str | None:
-        """Why its server group keeps a server from a host; ``None``: nothing does.
-
-        :param places: the hosts of servers.
-        """
+        """Why its server group keeps a server from a host, by the hosts of other servers."""
         group = self.groups.get(server)
         if group is None or group.most is None:
             return None
@@ -113,17 +104,11 @@ class Hosts:
     def torn(
         self, servers: Iterable[str], before: Mapping[str, str], after: Mapping[str, str]
     ) -> list[Group]:
-        """The groups of servers that were on one host together, and are not any more.
-
-        :param before: the hosts of servers.
-        """
+        """The groups of servers that were on one host together, and are not any more."""
 
         def spread(group: Group, places: Mapping[str, str]) -> int:
             return len({places[one] for one in group.members if one in places})
 
         groups = {one.uuid: one for server in servers if (one := self.groups.get(server))}
-        return [
-            one
-            for one in groups.values()
-            if one.most is None and spread(one, before) <= 1 < spread(one, after)
-        ]
+        together = [one for one in groups.values() if one.most is None and spread(one, before) < 2]
+        return [group for group in together if spread(group, after) > 1]

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import util
+from pathlib import Path
 
 import nova
 from oslo_config import cfg
@@ -15,8 +17,6 @@ from ironic_virt import exceptions
 def load(files: Sequence[str], directories: Sequence[str] = ()) -> cfg.ConfigOpts:
     """Read Nova's files, and make its databases and objects usable in this process.
 
-    :param files: paths of ini files; none: those that oslo.config finds for Nova.
-    :param directories: of such files, read after them.
     :returns: Nova's configuration, with our options of ``[ironic]`` beside its own.
     :raises InvalidConfiguration: a file can't be read, or a value is wrong.
     """
@@ -46,13 +46,8 @@ def _keep_native_threads() -> None:
     From Nova 32 on it has to be told before its other modules are imported; before that it
     patches only processes of its own.
     """
-    from importlib import util
-
-    if util.find_spec("nova.monkey_patch") is None:
-        return
-    with open(util.find_spec("nova.monkey_patch").origin, encoding="utf-8") as file:  # type: ignore[union-attr,arg-type]
-        has_choice = "def patch(backend" in file.read()
-    if has_choice:
+    spec = util.find_spec("nova.monkey_patch")
+    if spec is not None and "def patch(backend" in Path(spec.origin or "").read_text("utf-8"):
         from nova import monkey_patch
 
         monkey_patch.patch(backend="threading")

@@ -33,12 +33,7 @@ DEPRECATED = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """What the files of one service say.
-
-    :ivar host: whose they are.
-    :ivar written: what they say in ``[ironic]``; of several values the last.
-    :ivar defaults: what they say in ``[DEFAULT]``.
-    """
+    """What the files of one service say in ``[ironic]`` and in ``[DEFAULT]``; the last counts."""
 
     host: str
     written: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -113,10 +108,7 @@ class ServiceOptions:
         return other.host.lower() in {name.lower() for name in self.peers}
 
     def unknown_names(self, novas: Collection[str]) -> list[str]:
-        """What is written and is no option.
-
-        :param novas: the names of Nova's own options of the group.
-        """
+        """What is written, and is neither our option nor one of Nova's own."""
         known = ironic.names(self.written.get("auth_type", "none"))
         return sorted(self.written.keys() - known - set(novas))
 
@@ -159,10 +151,7 @@ def read(host: str, paths: Sequence[str]) -> ServiceOptions:
 
 
 def serves(text: str) -> ServiceOptions:
-    """Options said by hand, as ``HOST=SHARD`` or ``HOST=SHARD:GROUP``.
-
-    :raises ValueError: it is neither.
-    """
+    """Options said by hand, as ``HOST=SHARD`` or ``HOST=SHARD:GROUP``, else a ValueError."""
     host, _, target = text.partition("=")
     shard, colon, group = target.partition(":")
     if not (host and shard):
@@ -171,9 +160,6 @@ def serves(text: str) -> ServiceOptions:
 
 
 def said(host: str, shard: str, group: str | None = None, interval: int = 0) -> ServiceOptions:
-    """Options that no file says.
-
-    :param interval: ``report_interval``, in seconds; 0: not told.
-    """
+    """Options that no file says; an interval of 0 is not told."""
     written = {"shard": shard} | ({} if group is None else {"conductor_group": group})
     return ServiceOptions(host, written, {"report_interval": str(interval)} if interval else {})

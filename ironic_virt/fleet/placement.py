@@ -20,7 +20,7 @@ from nova import exception
 from nova.scheduler.client import report
 
 from ironic_virt import exceptions
-from ironic_virt.fleet.providers import Provider
+from ironic_virt.fleet.deployment import Provider
 from ironic_virt.nova import values
 from ironic_virt.virt import NodeInventory
 
@@ -52,9 +52,7 @@ class PlacementClient:
     ) -> Any:
         """Send a request.
 
-        :param good: statuses that are no error.
-        :param version: the microversion.
-        :raises PlacementFailed: it had another status, or there was none.
+        :raises PlacementFailed: it had no good status, or there was no answer.
         """
         about = f"Placement: {method.upper()} {path}"
         try:
@@ -129,10 +127,7 @@ class PlacementClient:
         self.ask("delete", f"/allocations/{consumer}", good=(_NO_CONTENT, _NOT_FOUND))
 
     def reserve(self, provider: str, resource_class: str, left: int = 0) -> None:
-        """Reserve the inventory of a class.
-
-        :param left: how much of it is not reserved.
-        """
+        """Reserve the inventory of a class, but for what is left."""
         path = f"/resource_providers/{provider}/inventories/{resource_class}"
         stock = self._json(path)
         stock["reserved"] = stock["total"] - left
@@ -198,9 +193,9 @@ class PlacementClient:
     def offer(
         self, provider: str, name: str, offered: NodeInventory, aggregates: Collection[str]
     ) -> None:
-        """Have a provider with what a node or a pool offers, by Nova's own code.  Not thread-safe.
+        """Have a provider with what a node or a pool offers, also in these aggregates.
 
-        :param aggregates: that it is in, beside those that it is in already.
+        By Nova's own code, and so not thread-safe.
         """
         context, client = nova_context.get_admin_context(), self._client
         client.clear_provider_cache(init=True)
@@ -213,19 +208,12 @@ class PlacementClient:
             raise PlacementFailed(f"Placement: provider {name}: {exc}") from exc
 
     def delete_provider(self, provider: str) -> None:
-        """Delete a provider.
-
-        :raises PlacementFailed: also if something is allocated from it.
-        """
+        """Delete a provider; it fails if something is allocated from it."""
         self.ask("delete", f"/resource_providers/{provider}", good=(_NO_CONTENT, _NOT_FOUND))
 
 
 def seconds_ahead(date: str | None, now: Callable[[], float] = time.time) -> float | None:
-    """How far a server's clock is ahead of this machine's.
-
-    :param date: its ``Date`` header, which has whole seconds.
-    :returns: in seconds; within one, 0; ``None``: it can't be read.
-    """
+    """How far a server's clock is ahead, by its ``Date`` header, which has whole seconds."""
     if date is None:
         return None
     try:

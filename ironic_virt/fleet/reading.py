@@ -8,6 +8,7 @@ than that they are free as they should be.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -28,14 +29,15 @@ from ironic_virt.fleet.deployment import (
     Component,
     Deployment,
     Lease,
+    Placement,
     Record,
     Server,
     Service,
+    Stock,
     is_pool,
 )
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.placement import OF_NOVA, PlacementClient, Progress, seconds_ahead
-from ironic_virt.fleet.providers import Placement, Stock
 from ironic_virt.nova import release
 
 _NODE_FIELDS = (
@@ -45,36 +47,18 @@ _NODE_FIELDS = (
 _OLDEST_PLACEMENT = "1.36"
 
 
-def _silent(what: str, done: int, total: int) -> None:
-    """Tell nobody."""
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
-
-
 @dataclasses.dataclass(frozen=True)
 class Reader:
-    """Reads one deployment.
-
-    :param conf: Nova's, with the options of ``[ironic]`` and ``[placement]``.
-    :param cells: names of cells; none: all.
-    :param options: what the files of services say, by host.
-    :param progress: told how far it is.
-    """
+    """Reads one deployment; cells are names, and without any all are read."""
 
     conf: cfg.ConfigOpts
     cells: Collection[str] = ()
     options: Mapping[str, ServiceOptions] = dataclasses.field(default_factory=dict)
-    progress: Progress = _silent
-    clock: Callable[[], datetime.datetime] = _now
+    progress: Progress = lambda what, done, total: None
+    clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC)
 
     def read(self, *, placement: bool = True) -> Deployment:
-        """Read everything.
-
-        :param placement: whether to ask Placement, too.
-        :raises IronicVirtError: something could not be read; there is no partial result.
-        """
+        """Read everything, or all but Placement; there is no partial result."""
         client, now = IronicClient.from_conf(self.conf), self.clock()
         with_hosts = [cell for cell in cells.cells(self.cells) if not cell.is_cell0]
         services: list[Service] = []
@@ -113,20 +97,19 @@ class Reader:
         A backend that gives no answer is asked once, and nothing is loaded without a standby.
         """
         found: dict[str, Lease] = {}
-        silent: dict[str, Lease] = {}
-        for service in self.options.values():
+        silent: dict[str, str] = {}
+        for host, service in self.options.items():
             if service.standby is None:
                 continue
             from ironic_virt import standby
 
-            url, ttl = service.standby
+            (url, ttl), age = service.standby, None
             if url not in silent:
                 try:
-                    found[service.host] = Lease(standby.age(url, ttl, service.host))
-                    continue
+                    age = standby.age(url, ttl, host)
                 except (exceptions.InvalidConfiguration, exceptions.StandbyBackendFailed) as exc:
-                    silent[url] = Lease(untold=str(exc))
-            found[service.host] = silent[url]
+                    silent[url] = str(exc)
+            found[host] = Lease(age, silent.get(url, ""))
         return found
 
     def _look_up(self, uuids: Iterable[str | None], servers: dict[str, Server]) -> None:
@@ -162,9 +145,11 @@ class Reader:
 
     def _components(self, client: IronicClient) -> list[Component]:
         now = self.clock()
-        found = [
-            Component("Nova", nova_version.version_string(), release.OLDEST, not _is_supported())
-        ]
+        is_too_old = True
+        with contextlib.suppress(exceptions.InvalidConfiguration):
+            release.check()
+            is_too_old = False
+        found = [Component("Nova", nova_version.version_string(), release.OLDEST, is_too_old)]
         for cell in cells.cells(self.cells):
             told = cells.clock(cell)
             ahead = None if told is None else (told - now).total_seconds()
@@ -174,14 +159,6 @@ class Reader:
         ahead = seconds_ahead({name.lower(): one for name, one in headers.items()}.get("date"))
         found.append(Component("Ironic", str(newest), str(FLOOR), seconds_ahead=ahead))
         return found
-
-
-def _is_supported() -> bool:
-    try:
-        release.check()
-    except exceptions.InvalidConfiguration:
-        return False
-    return True
 
 
 def _is_older(version: str, other: str) -> bool:

@@ -38,10 +38,7 @@ class Watched:
     unasked: Collection[str] = ()
 
     def why_running(self, host: str, service: Service | None) -> str | None:
-        """Why a host's service does not count as stopped by now; ``None``: it does.
-
-        :param service: as it is now; ``None``: there is none.
-        """
+        """Why a host's service, as it is now, does not count as stopped; ``None``: it does."""
         if host in self.services and _pulse(self.services[host]) == _pulse(service):
             return None
         if service is not None and not service.forced_down:

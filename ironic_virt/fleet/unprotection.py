@@ -23,11 +23,7 @@ from ironic_virt.fleet.plans.apply import Outcome, Report
 def unprotect_nodes(
     deployment: Deployment, hosts: Collection[str], client: IronicClient, *, dry_run: bool
 ) -> Iterator[Report[Node]]:
-    """Take the protection off the nodes of services; a report for each that is protected.
-
-    :param hosts: of the services.
-    :param dry_run: only say what would be done.
-    """
+    """Take the protection off the nodes of hosts; a report for each that is protected."""
     for node in deployment.nodes.values():
         if node.protected and deployment.host_of(node) in hosts:
             yield Report(node, *_unprotected(node, client, dry_run=dry_run))

@@ -80,7 +80,9 @@ class Switching(Deployment):
             read = Reader(CONF).read(placement=False)
             client = IronicClient.from_conf(CONF)
             done = unprotect_nodes(read, ["compute1"], client, dry_run=False)
-            assert {one.change.uuid: one.outcome for one in done} == dict.fromkeys(nodes, Outcome.DONE)
+            assert {one.change.uuid: one.outcome for one in done} == dict.fromkeys(
+                nodes, Outcome.DONE
+            )
         self.flags(compute_driver=DRIVERS[self.after])
         compute = self.start_service("compute", "compute1")
         assert type(compute.manager.driver).__module__.startswith(MODULES[self.after])

@@ -15,11 +15,7 @@ CHECKS: Table = nodes.CHECKS | offers.CHECKS | providers.CHECKS | servers.CHECKS
 
 
 def run(deployment: Deployment, codes: Iterable[str] = ()) -> list[Finding]:
-    """All findings; the worst first, and otherwise in the order of the checks.
-
-    :param codes: only of these kinds.
-    :raises KeyError: there is no such kind.
-    """
+    """All findings, or those of some codes; the worst first, else in the order of the checks."""
     findings = [
         Finding(code, severity, fix, *problem)
         for code in list(codes) or CHECKS

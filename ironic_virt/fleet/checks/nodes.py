@@ -5,19 +5,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Iterable
 
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.fleet.deployment import Deployment, is_pool, pool_name
-from ironic_virt.fleet.findings import CRITICAL, ERROR, WARNING, Problems, Table
+from ironic_virt.fleet.findings import CRITICAL, ERROR, WARNING, Problems, Table, each
 
 
-def _each(wrong: Callable[[Deployment, Node], str | None]) -> Callable[[Deployment], Problems]:
-    """A check that looks at one node at a time; ``wrong`` says what is wrong with it."""
-    return lambda fleet: (
-        (node.uuid, words) for node in fleet.nodes.values() if (words := wrong(fleet, node))
-    )
+def _nodes(fleet: Deployment) -> Iterable[tuple[str, Node]]:
+    return fleet.nodes.items()
 
 
 def _without_record(fleet: Deployment) -> Problems:
@@ -124,7 +121,7 @@ CHECKS: Table = {
     "node-in-no-target-set": (
         ERROR,
         "openstack baremetal node set --shard <shard> {about}",
-        _each(_in_no_target_set),
+        each(_nodes, _in_no_target_set),
     ),
     "node-in-two-target-sets": (
         ERROR,
@@ -140,28 +137,28 @@ CHECKS: Table = {
     "node-with-unknown-instance": (
         ERROR,
         "if nobody uses it: openstack baremetal node undeploy {about}",
-        _each(_with_unknown_instance),
+        each(_nodes, _with_unknown_instance),
     ),
     "node-with-deleted-instance": (
         ERROR,
         "a service with this driver tears it down within [DEFAULT] "
         "running_deleted_instance_poll_interval; or: openstack baremetal node undeploy {about}",
-        _each(_with_deleted_instance),
+        each(_nodes, _with_deleted_instance),
     ),
     "node-protected": (ERROR, "ironic-virt-fleet unprotect {host}", _protected),
     "node-unhealthy": (
         WARNING,
         "openstack baremetal node maintenance set {about}, and look at the hardware",
-        _each(_unhealthy),
+        each(_nodes, _unhealthy),
     ),
     "node-unreadable": (
         WARNING,
         "openstack baremetal node show {about}, and correct the field",
-        _each(_unreadable),
+        each(_nodes, _unreadable),
     ),
     "node-without-class": (
         WARNING,
         "openstack baremetal node set --resource-class <class> {about}",
-        _each(lambda _, node: None if node.resource_class else "it has no resource class"),
+        each(_nodes, lambda _, node: None if node.resource_class else "it has no resource class"),
     ),
 }

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.driver.pools import names
-from ironic_virt.fleet.deployment import Deployment, pool_name, pools
+from ironic_virt.fleet.deployment import CAPABILITY_TRAITS, Deployment, pool_name, pools
 from ironic_virt.fleet.findings import CRITICAL, ERROR, WARNING, Problems, Table
-from ironic_virt.fleet.providers import CAPABILITY_TRAITS
 
 REPORTED_AFTER = datetime.timedelta(minutes=10)
 """After so long a change of a node should have reached Placement: several refreshes."""

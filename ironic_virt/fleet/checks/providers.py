@@ -8,9 +8,8 @@ import uuid
 from collections.abc import Iterator
 
 from ironic_virt.driver.pools import names
-from ironic_virt.fleet.deployment import Deployment, Server, is_pool
+from ironic_virt.fleet.deployment import Deployment, Provider, Resources, Server, is_pool
 from ironic_virt.fleet.findings import ERROR, WARNING, Problems, Table
-from ironic_virt.fleet.providers import Provider, Resources
 from ironic_virt.request.spec import CUSTOM, placement_class
 
 _DELETE = "openstack resource provider delete {about} (once nothing is allocated from it)"

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterable
 
-from ironic_virt.fleet.deployment import Deployment, Service
-from ironic_virt.fleet.findings import ERROR, WARNING, Problems, Table
+from ironic_virt.fleet.deployment import Deployment, Lease, Service
+from ironic_virt.fleet.findings import ERROR, WARNING, Problems, Table, each
 from ironic_virt.fleet.options import DEPRECATED, ServiceOptions
 
 CLOCKS_MAY_DIFFER = 5.0
@@ -20,24 +20,16 @@ _BUILDS, _FEW_BUILDS = 10, 0.1
 """Nova's default, and the part of its nodes that a service should build at a time."""
 
 
-def _services(
-    wrong: Callable[[Deployment, Service], str | None],
-) -> Callable[[Deployment], Problems]:
-    """A check that looks at one service of bare metal at a time."""
-    return lambda fleet: (
-        (one.host, words) for one in fleet.bare_metal_services if (words := wrong(fleet, one))
-    )
+def _services(fleet: Deployment) -> Iterable[tuple[str, Service]]:
+    return ((service.host, service) for service in fleet.bare_metal_services)
 
 
-def _files(
-    wrong: Callable[[Deployment, ServiceOptions], str | None],
-) -> Callable[[Deployment], Problems]:
-    """A check that looks at the options of one service at a time."""
-    return lambda fleet: (
-        (host, words)
-        for host, options in sorted(fleet.options.items())
-        if (words := wrong(fleet, options))
-    )
+def _options(fleet: Deployment) -> list[tuple[str, ServiceOptions]]:
+    return sorted(fleet.options.items())
+
+
+def _leases(fleet: Deployment) -> list[tuple[str, Lease]]:
+    return sorted(fleet.leases.items())
 
 
 def _down(fleet: Deployment) -> Problems:
@@ -75,7 +67,7 @@ def _not_mapped(fleet: Deployment, service: Service) -> str | None:
 def _builds_too_few(fleet: Deployment) -> Problems:
     limits = {
         host: options.number("max_concurrent_builds", _BUILDS)
-        for host, options in sorted(fleet.options.items())
+        for host, options in _options(fleet)
         if not options.picks_nodes
     }
     for host, limit in limits.items():
@@ -95,13 +87,13 @@ def _peer_unknown(fleet: Deployment, options: ServiceOptions) -> str | None:
 
 
 def _option_unknown(fleet: Deployment) -> Problems:
-    for host, options in sorted(fleet.options.items()):
+    for host, options in _options(fleet):
         for name in options.unknown_names(fleet.novas_options):
             yield host, f"[ironic] {name} is no option", {"option": name}
 
 
 def _option_deprecated(fleet: Deployment) -> Problems:
-    for host, options in sorted(fleet.options.items()):
+    for host, options in _options(fleet):
         for name, instead in DEPRECATED.items():
             if options.written.get(name):
                 yield host, f"[ironic] {name} is deprecated", {"instead": instead}
@@ -142,22 +134,22 @@ CHECKS: Table = {
     "service-never-reports": (
         WARNING,
         "look whether nova-compute runs on {about}",
-        _services(lambda _, one: "it has never reported" if one.is_silent else None),
+        each(_services, lambda _, one: "it has never reported" if one.is_silent else None),
     ),
     "service-reports-twice": (
         WARNING,
         "look for a second nova-compute with host = {about}, and stop it",
-        _services(_reports_twice),
+        each(_services, _reports_twice),
     ),
     "service-disabled": (
         WARNING,
         "openstack compute service set --enable {about} nova-compute",
-        _services(_disabled),
+        each(_services, _disabled),
     ),
     "host-not-mapped": (
         ERROR,
         "nova-manage cell_v2 discover_hosts --by-service",
-        _services(_not_mapped),
+        each(_services, _not_mapped),
     ),
     "builds-too-few": (
         WARNING,
@@ -169,25 +161,17 @@ CHECKS: Table = {
         ERROR,
         "start nova-compute with host = {about} on one machine or several; the log of each says "
         "why it does not get the lease",
-        lambda fleet: (
-            (host, "no process holds its lease")
-            for host, lease in sorted(fleet.leases.items())
-            if lease.age is None and not lease.untold
-        ),
+        each(_leases, lambda _, one: "no process holds its lease" if one.is_free else None),
     ),
     "lease-untold": (
         WARNING,
         "see to the backend in [ironic] standby_backend_url of {about}, and to the way to it",
-        lambda fleet: (
-            (host, f"its lease can't be read: {lease.untold}")
-            for host, lease in sorted(fleet.leases.items())
-            if lease.untold
-        ),
+        each(_leases, lambda _, one: one.untold and f"its lease can't be read: {one.untold}"),
     ),
     "peer-unknown": (
         ERROR,
         "correct [ironic] peer_list on {about}; better: ironic-virt-fleet plan shards",
-        _files(_peer_unknown),
+        each(_options, _peer_unknown),
     ),
     "option-unknown": (
         WARNING,
@@ -198,7 +182,7 @@ CHECKS: Table = {
     "refresh-rare": (
         WARNING,
         "remove [DEFAULT] update_resources_interval in the file of {about}",
-        _files(_refresh_rare),
+        each(_options, _refresh_rare),
     ),
     "version-too-old": (ERROR, "upgrade {about}", _too_old),
     "clock-apart": (WARNING, "set the clock of {about}, by chrony or ntpd", _clock_apart),

@@ -19,12 +19,10 @@ _SOURCE = frozenset({"service-down", "service-disabled"})
 """What a service may be that only gives nodes away."""
 _NEW = frozenset({"node-without-record", "node-in-no-target-set"})
 """What a node without a record is found for."""
-_HALF_WAY = frozenset(
-    {
-        *("host-differs", "node-outside-its-service"),
-        *("node-in-no-target-set", "node-in-two-target-sets"),
-    }
-)
+_HALF_WAY = {
+    *("host-differs", "node-outside-its-service"),
+    *("node-in-no-target-set", "node-in-two-target-sets"),
+}
 """What a node is until the plan is carried out; the look at each tells it from other things."""
 
 
@@ -123,10 +121,7 @@ def findings(deployment: Deployment, plan: Plan, *, half_way: bool = False) -> l
 
 
 def refuse_findings(deployment: Deployment, plan: Plan) -> None:
-    """See that what a plan touches is sound.
-
-    :raises PlanRefused: it is not.
-    """
+    """Raise :class:`PlanRefused` if anything is wrong with what a plan touches."""
     if strange := findings(deployment, plan):
         shown = "; ".join(map(str, strange[:_FEW]))
         more = f"; and {len(strange) - _FEW} more" if len(strange) > _FEW else ""

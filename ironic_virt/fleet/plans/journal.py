@@ -94,10 +94,7 @@ class Journal:
         self._states[entry.node] = entry.state
 
     def write(self, nodes: Mapping[str, Before], state: str) -> None:
-        """Write the state of nodes, and return when it is on the disk.
-
-        :param nodes: as they are before the change.
-        """
+        """Write the state of nodes, as they are before a change; return when it is on the disk."""
         assert self.file is not None
         at = self._now().isoformat(timespec="seconds")
         entries = [_Entry(node, state, at, before) for node, before in nodes.items()]

@@ -149,18 +149,13 @@ class NovaWorld:
             raise MoveRefused(f"service {target} is gone or forced down")
         if self.watched.why_running(source, former):
             raise MoveRefused(f"service {source} is not stopped any more")
-        row = session.execute(
-            sa.select(nodes.host)
-            .where(nodes.id == record.id, nodes.deleted == 0)
-            .with_for_update()
-        ).first()
+        selected = sa.select(nodes.host).where(nodes.id == record.id, nodes.deleted == 0)
+        row = session.execute(selected.with_for_update()).first()
         if row is None or row.host not in (source, target):
             raise MoveRefused(f"the record of node {record.name} is another host's by now")
-        on_it = session.execute(
-            sa.select(instances.host, instances.task_state)
-            .where(instances.node == record.name, instances.deleted == 0)
-            .with_for_update()
-        ).all()
+        is_on_it = instances.node == record.name, instances.deleted == 0
+        selected = sa.select(instances.host, instances.task_state).where(*is_on_it)
+        on_it = session.execute(selected.with_for_update()).all()
         strange = [one for one in on_it if one.task_state or one.host not in (source, target)]
         if len(on_it) > 1 or strange:
             raise MoveRefused(f"something is being done to what is on node {record.name}")
@@ -169,5 +164,4 @@ class NovaWorld:
         session.execute(
             sa.update(nodes).where(nodes.id == record.id).values(service_id=following.id, **moved)
         )
-        is_on_it = instances.node == record.name, instances.deleted == 0
         session.execute(sa.update(instances).where(*is_on_it).values(moved))

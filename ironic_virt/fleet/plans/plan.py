@@ -35,9 +35,7 @@ _Text = Annotated[str, msgspec.Meta(min_length=1)]
 class Change(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     """What becomes of one node.
 
-    :ivar shard: before and after.
     :ivar host: the service that has its record, before and after; ``None``: it has none.
-    :ivar server: the server on it.
     """
 
     node: _Text
@@ -69,11 +67,7 @@ class Assumed(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Cloud(msgspec.Struct, frozen=True):
-    """Which deployment a plan is for.
-
-    :ivar cells: uuids.
-    :ivar ironic: its URL, by Nova's file.
-    """
+    """Which deployment a plan is for: uuids of cells, and Ironic's URL by Nova's file."""
 
     cells: list[str] = []
     ironic: str = ""
@@ -91,10 +85,7 @@ class Step(NamedTuple):
 class Plan(msgspec.Struct, frozen=True):
     """What is to be.
 
-    :ivar strategy: how it was made.
-    :ivar made_at: when, in UTC.
     :ivar services: what each service of which it speaks is taken to serve.
-    :ivar changes: of the nodes for which something changes.
     :ivar accepted: findings that don't matter, and zones and aggregates that may differ.
     """
 
@@ -131,9 +122,9 @@ class Plan(msgspec.Struct, frozen=True):
         return [Step(host, count, servers[host]) for host, count in leaving.most_common()]
 
     def undone(self, before: Mapping[str, tuple[str | None, str | None]]) -> Plan:
-        """The plan that takes this one back; a record stays where there was none before.
+        """The plan that takes this one back, for nodes as they were.
 
-        :param before: shards and hosts of nodes as they were; of these nodes only.
+        A record stays where there was none before.
         """
         changes = []
         for change in self.changes:
@@ -145,10 +136,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def write(plan: Plan, path: Path) -> None:
-    """Write a plan to a file that is not there yet.
-
-    :raises PlanRefused: there is one, or it can't be written.
-    """
+    """Write a plan to a file that is not there yet; refused if it is."""
     document = {
         "version": VERSION,
         **msgspec.to_builtins(plan),

@@ -22,10 +22,7 @@ _MARKS = {True: "✓", False: "✗", None: "·"}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that was looked at.
-
-    :ivar is_well: whether it is as it has to be; ``None``: some nodes wait for it.
-    """
+    """One thing that was looked at; neither well nor wrong is what some nodes wait for."""
 
     is_well: bool | None
     words: str

@@ -43,8 +43,6 @@ class Direction(enum.Enum):
 class Target:
     """A compute node record and a resource provider that there are to be.
 
-    :ivar resource: for the record.
-    :ivar inventory: what the provider offers.
     :ivar formers: uuids of the providers whose place it takes.
     """
 
@@ -191,10 +189,7 @@ def _pools(
 
 
 def _nodes(deployment: Deployment, moves: Sequence[Move]) -> dict[str, Target]:
-    """The nodes that get a record of their own: those with a server.
-
-    The others get theirs from the service when it starts.
-    """
+    """The nodes with a server; the others get their records from the service when it starts."""
     return {
         move.target: Target(
             resources.node_resource(node), resources.node_inventory(node), (move.former,)

@@ -45,7 +45,6 @@ def run(
 ) -> Iterator[Report[About]]:
     """Do it; each server and each record is reported when it is done.
 
-    :param world: that knows which services are stopped.
     :raises MoveRefused: the service is not stopped; nothing was changed.
     """
     if conversion.blocked and not dry_run:
@@ -107,10 +106,7 @@ class _Steps:
         return self.world.cells[self.service.cell].context
 
     def provide(self, target: Target) -> None:
-        """Have a provider and a record; the record comes last, as the sign that both are there.
-
-        :raises MoveRefused: another host has the record, or the service is not stopped.
-        """
+        """Have a provider and a record; the record comes last, as the sign that both are there."""
         self._check_stopped()
         placement = self.world.placement
         aggregates = {one for each in target.formers for one in placement.of(each, "aggregates")}
@@ -167,10 +163,7 @@ class _Steps:
             session.execute(sa.update(instances).where(instances.id == row.id).values(row_values))
 
     def remove(self, record: Record) -> None:
-        """Delete a provider and its record, if Placement has nothing allocated from it.
-
-        :raises MoveRefused: the service is not stopped.
-        """
+        """Delete a provider and its record, if Placement has nothing allocated from it."""
         self._check_stopped()
         self.world.placement.delete_provider(record.uuid)
         with contextlib.suppress(exception.ComputeHostNotFound):

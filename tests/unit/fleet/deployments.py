@@ -14,10 +14,17 @@ import msgspec
 
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
-from ironic_virt.fleet.deployment import Deployment, Record, Server, Service
+from ironic_virt.fleet.deployment import (
+    Deployment,
+    Placement,
+    Provider,
+    Record,
+    Server,
+    Service,
+    Stock,
+)
 from ironic_virt.fleet.hosts import Hosts
 from ironic_virt.fleet.options import ServiceOptions
-from ironic_virt.fleet.providers import Placement, Provider, Stock
 
 NOW = datetime.datetime(2026, 5, 4, 12, 0, tzinfo=datetime.UTC)
 GOLD = "CUSTOM_GOLD"

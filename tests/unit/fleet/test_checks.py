@@ -14,11 +14,19 @@ import pytest
 from ironic_virt.driver import resources
 from ironic_virt.driver.pools import names
 from ironic_virt.fleet import checks
-from ironic_virt.fleet.deployment import Component, Deployment, Lease, Record, Server, pool_name
+from ironic_virt.fleet.deployment import (
+    Component,
+    Deployment,
+    Lease,
+    Provider,
+    Record,
+    Server,
+    Stock,
+    pool_name,
+)
 from ironic_virt.fleet.findings import Finding
 from ironic_virt.fleet.hosts import Flavor
 from ironic_virt.fleet.options import ServiceOptions
-from ironic_virt.fleet.providers import Provider, Stock
 from tests.unit.fleet.deployments import (
     GOLD,
     NOW,
