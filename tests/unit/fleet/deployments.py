@@ -141,3 +141,20 @@ def with_node(deployment: Deployment, uuid: str, **fields: Any) -> Deployment:
 def with_placement(deployment: Deployment, **fields: Any) -> Deployment:
     """The deployment with a Placement that says otherwise."""
     return changed(deployment, placement=changed(deployment.placement, **fields))
+
+
+def with_service(deployment: Deployment, host: str, **fields: Any) -> Deployment:
+    """The deployment with a service that Nova shows otherwise."""
+    services = [changed(one, **fields) if one.host == host else one for one in deployment.services]
+    return changed(deployment, services=services)
+
+
+def with_hosts(deployment: Deployment, **fields: Any) -> Deployment:
+    """The deployment with an API database of Nova that says otherwise."""
+    return changed(deployment, hosts=changed(deployment.hosts, **fields))
+
+
+def with_options(deployment: Deployment, host: str, **written: str) -> Deployment:
+    """The deployment in which the file of a service says just this in ``[ironic]``."""
+    options = {**deployment.options, host: ServiceOptions(host, written)}
+    return changed(deployment, options=options)

@@ -35,9 +35,11 @@ from tests.unit.fleet.deployments import (
     node,
     node_uuid,
     server_uuid,
+    with_hosts,
     with_node,
     with_placement,
     with_server,
+    with_service,
 )
 
 DOCUMENTED = Path(__file__).parents[3] / "doc" / "extensions" / "fleet_findings.toml"
@@ -81,7 +83,7 @@ def with_server_record(deployment: Deployment, uuid: str, **fields: object) -> D
     return changed(deployment, servers={**deployment.servers, uuid: other})
 
 
-def with_options(deployment: Deployment, host: str, **written: str) -> Deployment:
+def with_more(deployment: Deployment, host: str, **written: str) -> Deployment:
     was = deployment.options[host]
     other = changed(was, written={**was.written, **written})
     return changed(deployment, options={**deployment.options, host: other})
@@ -89,17 +91,12 @@ def with_options(deployment: Deployment, host: str, **written: str) -> Deploymen
 
 def with_interval(seconds: int, **written: str) -> Callable[[Deployment], Deployment]:
     def change(deployment: Deployment) -> Deployment:
-        deployment = with_options(deployment, "compute-a", **written)
+        deployment = with_more(deployment, "compute-a", **written)
         defaults = {"update_resources_interval": str(seconds)}
         slow = changed(deployment.options["compute-a"], defaults=defaults)
         return changed(deployment, options={**deployment.options, "compute-a": slow})
 
     return change
-
-
-def with_service(deployment: Deployment, host: str, **fields: object) -> Deployment:
-    services = [changed(one, **fields) if one.host == host else one for one in deployment.services]
-    return changed(deployment, services=services)
 
 
 def with_provider(deployment: Deployment, uuid: str, **fields: object) -> Deployment:
@@ -128,10 +125,6 @@ def with_allocations(deployment: Deployment, uuid: str, consumers: Collection[st
 def with_room(deployment: Deployment, name: str, providers: Collection[str]) -> Deployment:
     room = {**deployment.placement.room, name: frozenset(providers)}
     return with_placement(deployment, room=room)
-
-
-def with_hosts(deployment: Deployment, **fields: object) -> Deployment:
-    return changed(deployment, hosts=changed(deployment.hosts, **fields))
 
 
 def two_processes(deployment: Deployment) -> Deployment:
@@ -215,7 +208,7 @@ PROVOKED: dict[str, tuple[Spoil, str, set[str]]] = {
         {"node-outside-its-service"},
     ),
     "node-in-two-target-sets": (
-        lambda d: with_options(d, "compute-b", shard_key="compute-a"),
+        lambda d: with_more(d, "compute-b", shard_key="compute-a"),
         FREE,
         {"node-in-no-target-set", "node-outside-its-service"},
     ),
@@ -254,17 +247,13 @@ PROVOKED: dict[str, tuple[Spoil, str, set[str]]] = {
     "lease-of-nobody": (with_leases(Lease()), "compute-a", set()),
     "lease-untold": (with_leases(Lease(untold="no answer within 10 s")), "compute-a", set()),
     "peer-unknown": (
-        lambda d: with_options(d, "compute-a", shard_key="", peer_list="compute-a, gone"),
+        lambda d: with_more(d, "compute-a", shard_key="", peer_list="compute-a, gone"),
         "compute-a",
         {"option-deprecated", "node-in-two-target-sets"},
     ),
-    "option-unknown": (
-        lambda d: with_options(d, "compute-a", api_max_retry="3"),
-        "compute-a",
-        set(),
-    ),
+    "option-unknown": (lambda d: with_more(d, "compute-a", api_max_retry="3"), "compute-a", set()),
     "option-deprecated": (
-        lambda d: with_options(d, "compute-a", peer_list="compute-a"),
+        lambda d: with_more(d, "compute-a", peer_list="compute-a"),
         "compute-a",
         set(),
     ),
@@ -304,11 +293,7 @@ PROVOKED: dict[str, tuple[Spoil, str, set[str]]] = {
     ),
     "service-reports-twice": (two_processes, "compute-a", set()),
     "host-not-mapped": (lambda d: with_hosts(d, cells={"compute-a": "cell1"}), "compute-b", set()),
-    "server-in-another-zone": (
-        lambda d: with_server_record(d, SERVER, zone="az1"),
-        SERVER,
-        set(),
-    ),
+    "server-in-another-zone": (lambda d: with_server_record(d, SERVER, zone="az1"), SERVER, set()),
     "node-without-flavor": (
         lambda d: with_hosts(d, flavors=FLAVORS),
         FREE,
@@ -492,7 +477,7 @@ def test_peers_share_their_nodes() -> None:
     deployment = fleet({"compute-a": 2, "compute-b": 2}, shards=False)
     peers = "compute-a,Compute-B"
     for host in ("compute-a", "compute-b"):
-        deployment = with_options(deployment, host, peer_list=peers)
+        deployment = with_more(deployment, host, peer_list=peers)
     assert codes(checks.run(deployment)) == {"option-deprecated"}
 
 

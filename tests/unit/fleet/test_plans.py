@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 
 from ironic_virt.fleet.deployment import Deployment
 from ironic_virt.fleet.hosts import Aggregate, Group
-from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.plans import plan as plans
 from ironic_virt.fleet.plans import strategies, summary
 from ironic_virt.fleet.plans.plan import Plan, PlanRefused
@@ -25,8 +23,11 @@ from tests.unit.fleet.deployments import (
     node,
     node_uuid,
     server_uuid,
+    with_hosts,
     with_node,
+    with_options,
     with_server,
+    with_service,
 )
 
 HOSTS = ("compute-a", "compute-b", "compute-c", "compute-d")
@@ -141,20 +142,6 @@ def drained(deployment: Deployment, *accepted: str) -> Plan:
 def three() -> Deployment:
     """Three services with shards, two nodes each, of which every second has a server."""
     return fleet({A: 2, B: 2, C: 2})
-
-
-def with_service(deployment: Deployment, host: str, **fields: object) -> Deployment:
-    services = [changed(one, **fields) if one.host == host else one for one in deployment.services]
-    return changed(deployment, services=services)
-
-
-def with_hosts(deployment: Deployment, **fields: object) -> Deployment:
-    return changed(deployment, hosts=dataclasses.replace(deployment.hosts, **fields))
-
-
-def with_options(deployment: Deployment, host: str, **written: str) -> Deployment:
-    options = {**deployment.options, host: ServiceOptions(host, written=written)}
-    return changed(deployment, options=options)
 
 
 def named(deployment: Deployment, *hosts: str) -> Deployment:

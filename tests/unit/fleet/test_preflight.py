@@ -11,11 +11,10 @@ import pytest
 
 from ironic_virt.fleet.deployment import Component, Deployment
 from ironic_virt.fleet.hosts import Aggregate
-from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.plans import preflight, strategies
 from ironic_virt.fleet.plans.plan import Plan
 from ironic_virt.fleet.stopped import Watched
-from tests.unit.fleet.deployments import changed, fleet, node_uuid, with_node
+from tests.unit.fleet.deployments import changed, fleet, node_uuid, with_node, with_options
 
 A, B = "compute-a", "compute-b"
 
@@ -51,10 +50,6 @@ def test_all_is_well() -> None:
 def test_a_plan_of_some_cells_is_for_the_deployment_that_has_them() -> None:
     both = changed(sound(), cells={"cell1": "cell1", "x": "other"})
     assert "✗" not in looked(planned(sound()), both).values()
-
-
-def with_options(deployment: Deployment, host: str, **written: str) -> Deployment:
-    return changed(deployment, options={**deployment.options, host: ServiceOptions(host, written)})
 
 
 @pytest.mark.parametrize(
