@@ -99,8 +99,8 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def digest(self) -> str:
         """Of all that it says."""
-        said = (self.made_at, self.cloud, self.services, self.accepted, self.changes)
-        return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
+        content = (self.made_at, self.cloud, self.services, self.accepted, self.changes)
+        return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
     @property
     def options(self) -> dict[str, ServiceOptions]:
