@@ -89,6 +89,15 @@ class Shards(_PlanCommand):
           --service-conf compute-b=compute-b.conf
     """
 
+    takes = (
+        argument(
+            "--strategy",
+            choices=["keep"],
+            default="keep",
+            help="Each node stays with its service (the default).",
+        ),
+    )
+
     def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
         """Make the plan."""
         return strategies.keep(deployment, **rules)

@@ -93,9 +93,8 @@ def _traits(fleet: Deployment) -> Problems:
 
 def _pool(fleet: Deployment) -> Problems:
     for host, options in sorted(fleet.options.items()):
-        # What is a host's share, only all services together can tell.
-        shares = options.peers or options.written.get("capacity") == "share"
-        if options.picks_nodes or shares:
+        # What is a peer's share, only all services together can tell.
+        if options.picks_nodes or options.peers:
             continue
         servers = [server for server in fleet.live_servers if server.host == host]
         nodes = [

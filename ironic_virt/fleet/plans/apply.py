@@ -185,20 +185,11 @@ def run(
             for seen, decision in looks:
                 outcome, reason = decision.outcome, decision.reason
                 if outcome is Outcome.WOULD and journal is None:
-                    reason = _requests(seen.change, decision)
+                    reason = "; ".join(world.statements(seen, decision))
                 elif outcome is Outcome.WOULD:
                     outcome, reason = Outcome.WAITS, "its turn comes with the next run"
                 yield reports.get(seen.change.node) or Report(seen.change, outcome, reason)
             progress("Plan: nodes", min(begin + BATCH, len(changes)), len(changes))
-
-
-def _requests(change: Change, decision: Decision) -> str:
-    """What would be sent."""
-    host, path = change.host[1], f"/v1/nodes/{change.node}"
-    said = [f"PATCH {path} shard = {change.shard[1]!r}"] if decision.sets_shard else []
-    if decision.moves:
-        said += [f"UPDATE {table} SET host = {host!r}" for table in ("compute_nodes", "instances")]
-    return "; ".join(said)
 
 
 def _look(changes: Sequence[Change], world: NovaWorld, pool: futures.Executor) -> Iterator[Seen]:

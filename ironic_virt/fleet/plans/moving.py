@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Collection, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,7 +30,7 @@ from ironic_virt.fleet.deployment import Record, Server, Service
 from ironic_virt.fleet.hosts import Hosts
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.placement import PlacementClient
-from ironic_virt.fleet.plans.apply import MoveRefused
+from ironic_virt.fleet.plans.apply import Decision, MoveRefused, Seen
 from ironic_virt.fleet.stopped import Watched
 from ironic_virt.sharding.selector import same_shard
 
@@ -113,8 +114,7 @@ class NovaWorld:
             return
         if not same_shard(shard, before):
             raise MoveRefused(f"the shard of node {node} is {shard!r} by now")
-        patch = {"op": "remove"} if after is None else {"op": "add", "value": after}
-        self.client.patch_node(node, [{"path": "/shard", **patch}])
+        self.client.patch_node(node, _patch(after))
 
     def move(self, record: Record, source: str, target: str) -> None:
         """Give a record, and the server on it, to a host, in one transaction.
@@ -159,9 +159,42 @@ class NovaWorld:
         strange = [one for one in on_it if one.task_state or one.host not in (source, target)]
         if len(on_it) > 1 or strange:
             raise MoveRefused(f"something is being done to what is on node {record.name}")
-        now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
-        moved = {"host": target, "updated_at": now}
-        session.execute(
-            sa.update(nodes).where(nodes.id == record.id).values(service_id=following.id, **moved)
-        )
-        session.execute(sa.update(instances).where(*is_on_it).values(moved))
+        for statement in _updates(record, target, following.id):
+            session.execute(statement)
+
+    @staticmethod
+    def statements(seen: Seen, decision: Decision) -> Iterator[str]:
+        """What would be sent to give a node its shard, and to move its record."""
+        if decision.sets_shard:
+            yield f"PATCH /v1/nodes/{seen.change.node} {json.dumps(_patch(seen.change.shard[1]))}"
+        if decision.moves and seen.record is not None:
+            target = seen.services[seen.change.host[1]]
+            yield from map(_text, _updates(seen.record, target.host, target.id))
+
+
+def _patch(shard: str | None) -> list[dict[str, Any]]:
+    patch = {"op": "remove"} if shard is None else {"op": "add", "value": shard}
+    return [{"path": "/shard", **patch}]
+
+
+def _updates(record: Record, target: str, service: int) -> list[Any]:
+    """The statements that give a record, and the server on it, to a host."""
+    nodes, instances = models.ComputeNode, models.Instance
+    moved = {
+        "host": target,
+        "updated_at": datetime.datetime.now(datetime.UTC).replace(tzinfo=None),
+    }
+    is_on_it = instances.node == record.name, instances.deleted == 0
+    return [
+        sa.update(nodes).where(nodes.id == record.id).values(service_id=service, **moved),
+        sa.update(instances).where(*is_on_it).values(moved),
+    ]
+
+
+def _text(statement: Any) -> str:
+    """A statement in one line, with its values."""
+    compiled = statement.compile()
+    text = " ".join(str(compiled).split())
+    for name, value in compiled.params.items():
+        text = text.replace(f":{name}", str(value) if isinstance(value, int) else f"'{value}'")
+    return text
